@@ -1,0 +1,69 @@
+# Every target first makes .venv from environment.yml, once. ARGS goes to the program that a target runs.
+PYTHON ?= python3
+PY := .venv/bin/python
+# With .venv on the PATH: nbgrader calls alembic by its name.
+RUN = env PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY)
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help lab test test-all grade notebooks bench clean
+
+help: ## list what make can do
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
+
+lab: $(STAMP) ## open the course in JupyterLab; options: PORT=8899 TOKEN=secret ARGS=--no-browser
+	@exec env $(LAB_ENV) $(RUN) -m jupyterlab $(LAB_OPTIONS) $(ARGS)
+
+test: $(STAMP) ## run the tests, without the long ones
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-all: $(STAMP) ## run every test and the linter, as CI does
+	$(PY) -m ruff check .; lint=$$?; $(PYTEST) $(ARGS) && exit $$lint
+
+grade: $(STAMP) ## autograde the sample submissions
+	$(RUN) -m tests.grade_samples $(ARGS)
+
+notebooks: $(STAMP) ## generate notebooks/ from solutions/
+	$(RUN) -m grader.release $(ARGS)
+
+bench: $(STAMP) ## measure the launcher against its alternatives
+	$(RUN) -m tests.bench $(ARGS)
+
+clean: ## remove .venv and caches; your notebooks and grades stay
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Tests that share a browser or measure time carry one xdist_group, and so run one after another.
+PYTEST = $(RUN) -m pytest -q -n 2 --dist loadgroup
+
+# The formgrader finds nbgrader_config.py through JUPYTER_CONFIG_PATH; a token in the environment stays out of `ps`.
+LAB_ENV = JUPYTER_CONFIG_PATH="$(CURDIR)/grader$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+	$(if $(TOKEN),JUPYTER_TOKEN="$$TOKEN")
+LAB_OPTIONS = --LabApp.default_url=/lab/tree/notebooks/00_start_here/00_start_here.ipynb \
+	$(if $(PORT),--ServerApp.port="$$PORT" --ServerApp.port_retries=0) $(NO_BROWSER) $(ALLOW_ROOT)
+
+# Over ssh or without a display JupyterLab prints its address instead of opening a browser.
+NO_BROWSER = $(shell if [ -n "$$SSH_CONNECTION" ] || [ "$$(uname -s)$$DISPLAY$$WAYLAND_DISPLAY" = Linux ]; \
+	then echo --no-browser; fi)
+ALLOW_ROOT = $(shell if [ "$$(id -u)" = 0 ]; then echo --allow-root; fi)
+
+# The stamp is written last, so a failed install is tried again. It holds the folder's path: a folder that was moved
+# is installed again, because `pip install -e .` remembers where it was.
+ifneq "$(shell cat $(STAMP) 2>/dev/null)" "$(CURDIR)"
+.PHONY: $(STAMP)
+endif
+$(STAMP): environment.yml pyproject.toml tools/requirements.py
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "No $(PYTHON) here. Install Python 3.11 or newer, or name one: make lab PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "This course needs Python 3.11 or newer, and $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." \
+	  "Name another: make lab PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make a virtual environment: venv or ensurepip is missing." \
+	  "On Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@rm -f $@
+	"$(PYTHON)" -m venv .venv
+	$(PY) tools/requirements.py > .venv/requirements.txt
+	$(PY) -m pip install --disable-pip-version-check -r .venv/requirements.txt
+	@printf '%s\n' "$(CURDIR)" > $@

@@ -1,0 +1,310 @@
+"""Start fresh ranks, follow what they report, end them: plain data out, whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+
+import torch.distributed as dist
+
+from utils.channel import Channel, Message
+from utils.output import RankOutput
+from utils.waits import ENDED, WaitState
+from utils.wire import traffic_matrix
+from utils.worker import Settings, rank_main
+
+PRELOAD = ["torch", "torch.distributed", "torch._dynamo", "utils.worker"]
+SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
+GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
+GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
+STACK_ANSWER_S = 1.0
+LEAVE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run: `task` is a pickled callable bytes → bytes; `inputs` one blob of bytes a rank."""
+
+    task: bytes
+    inputs: list[bytes]
+    backend: str = "gloo"
+    timeout_s: float = 120.0
+    trace: bool = True
+    memory: bool = True
+    start_method: str = "forkserver"
+
+    @property
+    def world_size(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass
+class Outcome:
+    """Everything that is known of a run that is over. Nothing in it was unpickled."""
+
+    state: WaitState
+    blobs: dict[int, bytes] = field(default_factory=dict)
+    errors: list[tuple[int, dict]] = field(default_factory=list)  # (rank, facts), in order of time
+    stuck: frozenset[int] = frozenset()
+    timed_out: bool = False
+    stacks: dict[int, list] = field(default_factory=dict)
+    events: list[tuple[int, str, dict]] = field(default_factory=list)
+    memory: dict[int, dict] = field(default_factory=dict)
+    output: dict[int, list[str]] = field(default_factory=dict)
+    wire_bytes: list[list[int]] | None = None
+    elapsed_s: float = 0.0
+    verdict_s: float = 0.0  # from the last report of any rank to the end of the run
+
+
+def launch(job: Job) -> Outcome:
+    """Run `job` on fresh processes and wait until it is over. No process is left behind, even when interrupted."""
+    fleet = _Fleet(job)
+    try:
+        fleet.start()
+        fleet.follow()
+    finally:
+        fleet.end()
+    return fleet.outcome
+
+
+def warm_up() -> None:
+    """Start the server that ranks are forked from, so that the first run need not wait for it to import torch."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    with _plain_main():
+        multiprocessing.forkserver.ensure_running()
+
+
+class _Fleet:
+    """The processes of one run and the loop that listens to them."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.outcome = Outcome(WaitState(job.world_size))
+        self._processes: list = []
+        self._channels: dict[Connection, int] = {}
+        self._senders: dict[int, Channel] = {}
+        self._outputs: dict[Connection, RankOutput] = {}
+        self._readings: dict[int, dict] = {}
+        self._still_since: float | None = None
+        self._started = time.monotonic()
+        self._first_error_at: float | None = None
+
+    # ── starting ──
+
+    def start(self) -> None:
+        context = multiprocessing.get_context(self.job.start_method)
+        if self.job.start_method == "forkserver":
+            context.set_forkserver_preload(PRELOAD)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._store = dist.TCPStore("127.0.0.1", self._listener.getsockname()[1], None, True, wait_for_workers=False,
+                                    master_listen_fd=self._listener.detach())
+        with _plain_main():
+            for rank in range(self.job.world_size):
+                self._start_rank(context, rank)
+        for rank, channel in self._senders.items():
+            channel.send("task", self.job.task)
+            channel.send("input", self.job.inputs[rank])
+
+    def _start_rank(self, context, rank: int) -> None:
+        ours, theirs = context.Pipe()
+        out_read, out_write = context.Pipe(duplex=False)
+        err_read, err_write = context.Pipe(duplex=False)
+        settings = Settings(rank, self.job.world_size, self.job.backend, self._store.port, self.job.trace,
+                            self.job.memory)
+        process = context.Process(target=rank_main, args=(theirs, out_write, err_write, settings), daemon=True)
+        self._channels[ours] = rank
+        self._senders[rank] = Channel(ours)
+        self._outputs[out_read] = RankOutput(rank, out_read, is_error=False)
+        self._outputs[err_read] = RankOutput(rank, err_read, is_error=True)
+        process.start()
+        self._processes.append(process)
+        for end in (theirs, out_write, err_write):
+            end.close()
+
+    # ── following ──
+
+    def follow(self) -> None:
+        """Listen until every rank has ended, none can move, ranks disagree, or time is up."""
+        deadline = self._started + self.job.timeout_s
+        while not self._over():
+            now = time.monotonic()
+            if now > deadline:
+                self._ask_for_stacks()
+                return
+            if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
+                return
+            self._listen(min(0.1, deadline - now))
+            self._look_for_standstill()
+        if self.outcome.state.disagreement:
+            self._listen_for(GATHER_S)
+        if all(rank in self.outcome.blobs for rank in range(self.job.world_size)):
+            self._read_wires()
+
+    def _over(self) -> bool:
+        state = self.outcome.state
+        return bool(self.outcome.stuck or state.disagreement or all(r.state == ENDED for r in state.ranks))
+
+    def _listen(self, timeout_s: float) -> None:
+        sentinels = {p.sentinel: rank for rank, p in enumerate(self._processes)
+                     if self.outcome.state.ranks[rank].state != ENDED}
+        for source in wait([*self._channels, *self._outputs, *sentinels], max(0.0, timeout_s)):
+            if source in self._channels:
+                self._take_messages(source)
+            elif source in self._outputs:
+                if not self._outputs[source].read():
+                    self._close_output(source)
+            else:
+                self._on_exit(sentinels[source])
+
+    def _listen_for(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
+        patience = time.monotonic() + seconds
+        while not done() and (left := patience - time.monotonic()) > 0:
+            self._listen(left)
+
+    def _take_messages(self, connection: Connection) -> None:
+        rank = self._channels[connection]
+        try:
+            while True:
+                self._on_message(rank, self._senders[rank].receive())
+                if not connection.poll(0):
+                    return
+        except (EOFError, OSError):
+            del self._channels[connection]
+
+    def _on_message(self, rank: int, message: Message) -> None:
+        kind, fields = message.kind, message.fields
+        self._still_since = None
+        if kind == "memory":
+            self.outcome.memory[rank] = fields
+        elif kind == "stack":
+            self.outcome.stacks[rank] = fields["frames"]
+        elif kind == "wire":
+            self._readings[rank] = fields
+        else:
+            self.outcome.state.ingest(rank, kind, fields)
+            self.outcome.events.append((rank, kind, fields))
+        if kind == "returned":
+            self.outcome.blobs[rank] = message.blob
+        elif kind == "raised":
+            self._note_error(rank, fields)
+
+    def _note_error(self, rank: int, facts: dict) -> None:
+        self.outcome.errors.append((rank, facts))
+        self._first_error_at = self._first_error_at or time.monotonic()
+
+    def _on_exit(self, rank: int) -> None:
+        for connection, owner in list(self._channels.items()):
+            if owner == rank:
+                while connection in self._channels and connection.poll(0):
+                    self._take_messages(connection)
+                self._channels.pop(connection, None)
+        if self.outcome.state.ranks[rank].state == ENDED:
+            return
+        process = self._processes[rank]
+        process.join(LEAVE_S)
+        self.outcome.state.ingest(rank, "died", {})
+        self._note_error(rank, {"type": "died", "message": _exit_in_words(process.exitcode), "frames": [], "notes": []})
+
+    def _look_for_standstill(self) -> None:
+        """Believe a standstill once it has lasted, with nothing more to read."""
+        stuck = self.outcome.state.stuck()
+        if not stuck:
+            self._still_since = None
+        elif self._still_since is None:
+            self._still_since = time.monotonic()
+        elif time.monotonic() - self._still_since > SETTLE_S and not wait(list(self._channels), 0):
+            if not self.outcome.errors or self._nobody_moves(stuck):
+                self.outcome.stuck = stuck
+
+    def _nobody_moves(self, stuck: frozenset[int]) -> bool:
+        """After an error the others may finish, so that every rank's error is collected."""
+        return all(r in stuck or one.state == ENDED for r, one in enumerate(self.outcome.state.ranks))
+
+    def _ask_for_stacks(self) -> None:
+        self.outcome.timed_out = True
+        unfinished = [r for r, one in enumerate(self.outcome.state.ranks) if one.state != ENDED]
+        for rank in unfinished:
+            self._tell(rank, "stack")
+        self._listen_for(STACK_ANSWER_S, lambda: len(self.outcome.stacks) == len(unfinished))
+        for rank in unfinished:
+            self.outcome.stacks.setdefault(rank, [])
+
+    def _read_wires(self) -> None:
+        if not self.job.trace:
+            return
+        for rank in self._senders:
+            self._tell(rank, "settle")
+        self._listen_for(LEAVE_S, lambda: len(self._readings) == self.job.world_size)
+        if len(self._readings) == self.job.world_size:
+            readings = [self._readings[rank] for rank in range(self.job.world_size)]
+            self.outcome.wire_bytes = traffic_matrix([r["before"] for r in readings], [r["after"] for r in readings])
+
+    # ── ending ──
+
+    def end(self) -> None:
+        """Let finished ranks leave, end the others by force, read what is left of their output."""
+        finished = len(self.outcome.blobs) == self.job.world_size
+        for rank in self._senders:
+            self._tell(rank, "leave")
+        patience = time.monotonic() + (LEAVE_S if finished else 0.0)
+        for process in self._processes:
+            process.join(max(0.0, patience - time.monotonic()))
+            _kill_session(process)
+        for process in self._processes:
+            process.join()
+            process.close()
+        for output in list(self._outputs):
+            self._close_output(output)
+        for channel in self._senders.values():
+            channel.connection.close()
+        now = time.monotonic()
+        self.outcome.elapsed_s = now - self._started
+        self.outcome.verdict_s = now - max((f["time"] for _, _, f in self.outcome.events if "time" in f), default=now)
+
+    def _close_output(self, pipe: Connection) -> None:
+        output = self._outputs.pop(pipe)
+        output.finish()
+        self.outcome.output.setdefault(output.rank, []).extend(output.kept)
+
+    def _tell(self, rank: int, kind: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._senders[rank].send(kind)
+
+
+@contextlib.contextmanager
+def _plain_main() -> Iterator[None]:
+    """Children must not import the caller's __main__ again: what they need of it travels in the task."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _kill_session(process) -> None:
+    """End a rank and whatever it started; ranks lead sessions of their own."""
+    if process.pid is None or process.exitcode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+def _exit_in_words(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        extra = {"SIGKILL": " (out of memory?)", "SIGSEGV": " (a crash in compiled code)"}.get(name, "")
+        return f"its process was ended by {name}{extra}"
+    return f"its process left with exit code {code} before the function returned"

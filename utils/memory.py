@@ -1,0 +1,155 @@
+"""Which tensors a rank held: bytes by category, now and at the peak."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+CATEGORIES = ("parameters", "gradients", "optimizer state", "activations")
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """Bytes that one rank held in tensors: by category when the function returned, and at the moment of the peak.
+
+    "activations" is everything that is neither a parameter of a module, its gradient, nor state of an optimizer.
+    """
+
+    now: dict[str, int]
+    peak: dict[str, int]
+
+    @property
+    def peak_bytes(self) -> int:
+        return sum(self.peak.values())
+
+    @property
+    def now_bytes(self) -> int:
+        return sum(self.now.values())
+
+
+@dataclass(eq=False)
+class _Held:
+    """One storage that is alive."""
+
+    storage: weakref.ref
+    nbytes: int
+    category: str = "activations"
+
+
+class MemoryMeter(TorchDispatchMode):
+    """Counts every storage that torch operations make or touch, while entered.
+
+    A peak is photographed when memory first falls after a new maximum, and its categories are settled at the end, when
+    it is known which tensors became gradients or optimizer state.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._held: dict[int, _Held] = {}
+        self._total = self._peak_total = 0
+        self._peak: list[tuple[_Held, int]] = []
+        self._peak_taken = True
+        self._lock = threading.RLock()
+        self._handles: list = []
+
+    def __enter__(self):
+        self._handles = [
+            torch.nn.modules.module.register_module_parameter_registration_hook(self._on_parameter),
+            register_optimizer_step_post_hook(self._on_step),
+        ]
+        return super().__enter__()
+
+    def __exit__(self, *exc_info):
+        for handle in self._handles:
+            handle.remove()
+        return super().__exit__(*exc_info)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves((args, kwargs, result)):
+            if isinstance(leaf, torch.Tensor):
+                self._see(leaf)
+        return result
+
+    def result(self) -> RankMemory:
+        """What is held now, and what was held at the peak."""
+        with self._lock:
+            self._photograph()
+            return RankMemory(_by_category([(h, h.nbytes) for h in self._held.values()]), _by_category(self._peak))
+
+    def see(self, value, category: str = "activations") -> None:
+        """Count the tensors inside `value`, which existed before."""
+        for leaf in tree_leaves(value):
+            if isinstance(leaf, torch.Tensor):
+                self._see(leaf, category)
+
+    def _see(self, tensor: torch.Tensor, category: str | None = None) -> None:
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            return  # a wrapper subclass or sparse tensor: its parts are seen on their own
+        if storage.device.type == "meta":
+            return
+        with self._lock:
+            key = storage._cdata
+            held = self._held.get(key)
+            if held is None:
+                held = _Held(weakref.ref(storage, lambda _, key=key: self._forget(key)), 0)
+                self._held[key] = held
+            if held.nbytes != storage.nbytes():
+                self._resize(held, storage.nbytes())
+            if category:
+                held.category = category
+
+    def _resize(self, held: _Held, nbytes: int) -> None:
+        if nbytes < held.nbytes:
+            self._photograph()
+        self._total += nbytes - held.nbytes
+        held.nbytes = nbytes
+        if self._total > self._peak_total:
+            self._peak_total, self._peak_taken = self._total, False
+
+    def _forget(self, key: int) -> None:
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None:
+                self._resize(held, 0)
+                self._held.pop(key, None)
+
+    def _photograph(self) -> None:
+        if not self._peak_taken:
+            self._peak = [(held, held.nbytes) for held in self._held.values()]
+            self._peak_taken = True
+
+    # ── categories ──
+
+    def _on_parameter(self, module, name, parameter) -> None:
+        if isinstance(parameter, torch.Tensor):
+            self._see(parameter.data if parameter.is_leaf else parameter, "parameters")
+            if parameter.requires_grad and parameter.is_leaf:
+                parameter.register_post_accumulate_grad_hook(self._on_gradient)
+
+    def _on_gradient(self, parameter) -> None:
+        if parameter.grad is not None:
+            self._see(parameter.grad, "gradients")
+
+    def _on_step(self, optimizer, args, kwargs) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._see(parameter.detach(), "parameters")
+                if parameter.grad is not None:
+                    self._see(parameter.grad, "gradients")
+        self.see([list(state.values()) for state in optimizer.state.values()], "optimizer state")
+
+
+def _by_category(held: list[tuple[_Held, int]]) -> dict[str, int]:
+    totals = dict.fromkeys(CATEGORIES, 0)
+    for one, nbytes in held:
+        totals[one.category] += nbytes
+    return totals

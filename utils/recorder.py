@@ -1,0 +1,200 @@
+"""Inside a rank: see every c10d call and wait, and report each as it happens.
+
+The kernels are registered at the dispatcher's BackendSelect key, above every backend: calls by student code, DDP, FSDP2,
+DTensor and pipelining all pass through, on any thread, at no cost to other torch operations.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from utils.calls import OPERATIONS, POINT_TO_POINT, describe
+
+Report = Callable[..., None]  # report(kind, **fields)
+
+_BELOW = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+_OURS = str(Path(__file__).resolve().parent)
+_LIBRARY_FOLDERS = tuple({
+    str(Path(torch.__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"),
+    sysconfig.get_path("platlib"), _OURS, "<frozen", "<string>",
+})
+
+
+def is_user_file(filename: str) -> bool:
+    """True for code that the caller wrote: not torch, not the standard library, not the course's own machinery."""
+    return not filename.startswith(_LIBRARY_FOLDERS) or filename.startswith(str(Path(_OURS) / "examples"))
+
+
+def user_line(frame) -> list | None:
+    """[file, line, function] of the innermost frame of user code, or None."""
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            return [frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]
+        frame = frame.f_back
+    return None
+
+
+class Recorder:
+    """Reports calls, waits and completions of one rank.
+
+    Every report is sent before the call it speaks of is handed on, so whoever reads the reports of all ranks knows of a
+    call before any rank can see its effect.
+    """
+
+    def __init__(self, report: Report):
+        self._report = report
+        self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work -> call number
+        self._latest: Any = None  # keeps the newest Work alive until its caller holds it
+        self._count = 0
+        self._lock = threading.Lock()
+        self._outstanding: set[int] = set()
+        self._waiting_depth = 0
+        self._main_thread = threading.get_ident()
+        self._threads_at_start = 1
+
+    def install(self) -> None:
+        """Start recording, for the rest of this process's life."""
+        self._threads_at_start = threading.active_count()
+        self._library = torch.library.Library("c10d", "IMPL")
+        for name in OPERATIONS:
+            operator = getattr(torch.ops.c10d, name).default
+            self._library.impl(name, self._kernel(name, operator), "BackendSelect", with_keyset=True)
+        self._watch_waits()
+        self._watch_new_group()
+
+    @contextmanager
+    def span(self, name: str):
+        """Put a named stretch of this rank's own work into the trace."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._report("span", name=name, start=start, end=time.monotonic())
+
+    def mark(self, name: str, **facts: Any) -> None:
+        """Put a named instant into the trace."""
+        self._report("mark", name=name, time=time.monotonic(), facts=facts)
+
+    def oldest_outstanding(self) -> int | None:
+        """The oldest asynchronous call that nobody has waited for, while the main thread is in no recorded wait."""
+        with self._lock:
+            return min(self._outstanding) if self._outstanding and not self._waiting_depth else None
+
+    # ── calls ──
+
+    def _kernel(self, name: str, operator):
+        argument_names = [argument.name for argument in operator._schema.arguments]
+
+        def call(keyset, *args, **kwargs):
+            arguments = {**dict(zip(argument_names, args, strict=False)), **kwargs}
+            number = self._report_call(name, arguments)
+            if name == "monitored_barrier_":  # blocks inside, returns no Work
+                with self._blocked(number):
+                    return operator.redispatch(keyset & _BELOW, *args, **kwargs)
+            result = operator.redispatch(keyset & _BELOW, *args, **kwargs)
+            self._remember(number, result[1] if isinstance(result, tuple) else result, arguments)
+            return result
+
+        return call
+
+    def _report_call(self, name: str, arguments: dict[str, Any]) -> int:
+        group = c10d.ProcessGroup.unbox(arguments["process_group"])
+        facts = describe(name, arguments, group.rank(), group.size())
+        members = dist.get_process_group_ranks(group)
+        is_async = bool(arguments.get("async_op", True)) or facts["op"] in POINT_TO_POINT
+        return self._announce(group=group.group_name, members=members, is_async=is_async, **facts)
+
+    def _announce(self, **facts: Any) -> int:
+        with self._lock:
+            number = self._count
+            self._count += 1
+        self._report("call", number=number, time=time.monotonic(), source=user_line(sys._getframe()), **facts)
+        return number
+
+    def _remember(self, number: int, boxed_work: Any, arguments: dict) -> None:
+        work = c10d.Work.unbox(boxed_work)
+        self._call_of[work] = number
+        self._latest = work
+        with self._lock:
+            self._outstanding.add(number)
+        if arguments.get("async_op", False):
+            work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=time.monotonic()))
+
+    # ── waits ──
+
+    @contextmanager
+    def _blocked(self, number: int | None):
+        """Report that this thread waits for call `number`, and when it stopped waiting."""
+        if number is None or threading.get_ident() != self._main_thread:
+            yield
+            return
+        alone = threading.active_count() <= self._threads_at_start
+        self._waiting_depth += 1
+        self._report("wait", number=number, alone=alone, time=time.monotonic(), source=user_line(sys._getframe()))
+        try:
+            yield
+        finally:
+            self._waiting_depth -= 1
+            with self._lock:
+                self._outstanding.discard(number)
+            self._report("woke", number=number, time=time.monotonic())
+
+    def _watch_waits(self) -> None:
+        original_wait, original_sync = c10d.Work.wait, c10d.Work.synchronize
+
+        def wait(work, *args, **kwargs):
+            with self._blocked(self._number_of(work)):
+                return original_wait(work, *args, **kwargs)
+
+        def synchronize(work):
+            with self._blocked(self._number_of(work)):
+                return original_sync(work)
+
+        c10d.Work.wait, c10d.Work.synchronize = wait, synchronize
+        self._watch_wait_tensor()
+
+    def _number_of(self, work) -> int | None:
+        if self._latest is work:
+            self._latest = None
+        return self._call_of.get(work)
+
+    def _watch_wait_tensor(self) -> None:
+        """Functional collectives wait inside one operator, without a Work that Python sees."""
+        operator = torch.ops._c10d_functional.wait_tensor.default
+        self._functional = torch.library.Library("_c10d_functional", "IMPL")
+
+        def wait_tensor(keyset, tensor):
+            with self._blocked(self.oldest_outstanding()):
+                return operator.redispatch(keyset & _BELOW, tensor)
+
+        self._functional.impl("wait_tensor", wait_tensor, "BackendSelect", with_keyset=True)
+
+    def _watch_new_group(self) -> None:
+        """dist.new_group meets through the store; record it as one collective of the whole world."""
+        original = dist.new_group
+
+        def new_group(ranks=None, *args, **kwargs):
+            world = list(range(dist.get_world_size()))
+            local = kwargs.get("use_local_synchronization", False)
+            number = self._announce(
+                group="new_group" if not local else f"new_group {sorted(ranks or world)}",
+                members=sorted(ranks or world) if local else world, is_async=False, op="new_group", dtype="",
+                shape=sorted(ranks or world), bytes=0, bytes_given=0, bytes_formula=0, root=None, peer=None, tag=0,
+                reduce_op=None, splits=None, element_count=0)
+            with self._blocked(number):
+                return original(ranks, *args, **kwargs)
+
+        dist.new_group = new_group
+        torch.distributed.distributed_c10d.new_group = new_group

@@ -1,0 +1,21 @@
+"""Name a stretch of a rank's work, so that it appears in the trace."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from utils.worker import current_recorder
+
+
+def span(name: str):
+    """A context manager: what runs inside it is drawn in the timeline under `name`. Does nothing outside a rank."""
+    recorder = current_recorder()
+    return recorder.span(name) if recorder else contextlib.nullcontext()
+
+
+def mark(name: str, **facts: Any) -> None:
+    """Put a named instant, with JSON facts, into the trace. Does nothing outside a rank."""
+    recorder = current_recorder()
+    if recorder:
+        recorder.mark(name, **facts)

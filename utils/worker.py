@@ -1,0 +1,212 @@
+"""What runs inside a rank: meet the others, call the task, report how it ended."""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+
+import cloudpickle
+import torch
+import torch.distributed as dist
+
+from utils.channel import Channel
+from utils.memory import MemoryMeter
+from utils.recorder import Recorder, is_user_file
+from utils.wire import connection_counters
+
+PR_SET_PDEATHSIG = 1
+NEVER = datetime.timedelta(days=1)  # the parent recognises a deadlock; torch's own time-out must not come first
+SAMPLE_EVERY_S = 0.2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a rank must know before it starts."""
+
+    rank: int
+    world_size: int
+    backend: str
+    store_port: int
+    trace: bool
+    memory: bool
+
+
+def rank_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
+    """Entry point of a rank's process. Does not return: the process ends when the parent says so or is gone."""
+    _leave_terminal()
+    _redirect(stdout, 1)
+    _redirect(stderr, 2)
+    channel = Channel(connection)
+    recorder = Recorder(channel.send)
+    task_message, input_message = channel.receive(), channel.receive()
+    settle, leave = threading.Event(), threading.Event()
+    sampler = _Sampler(recorder, channel)
+    threading.Thread(target=_listen, args=(channel, sampler, settle, leave), daemon=True).start()
+    before = _work(channel, recorder, settings, task_message.blob, input_message.blob)
+    _flush()
+    settle.wait()
+    channel.send("wire", before=before, after=connection_counters() if settings.trace else {})
+    leave.wait()
+    os._exit(0)
+
+
+def join_group(settings: Settings) -> None:
+    """Meet the other ranks through the parent's store and make the default process group."""
+    torch.set_num_threads(1)
+    if settings.backend == "nccl":
+        torch.cuda.set_device(settings.rank)
+        torch.set_default_device(f"cuda:{settings.rank}")
+        os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"  # a wait that only queues work would hide who waits for whom
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+    store = dist.TCPStore("127.0.0.1", settings.store_port, None, False)
+    backend = "cpu:gloo,cuda:nccl" if settings.backend == "nccl" else "gloo"
+    dist.init_process_group(backend, store=store, rank=settings.rank, world_size=settings.world_size, timeout=NEVER)
+
+
+def perform(report, recorder: Recorder, trace: bool, memory: bool, task_blob: bytes, input_blob: bytes) -> None:
+    """Call the task with its input and report "returned" with its bytes, or "raised"; the group exists already."""
+    meter = MemoryMeter()
+    try:
+        if trace:
+            recorder.install()
+        task = cloudpickle.loads(task_blob)
+        if memory:
+            with meter:
+                result = task(input_blob)
+        else:
+            result = task(input_blob)
+    except BaseException as error:
+        ending = ("raised", b"", describe_error(error))
+        del error
+    else:
+        ending = ("returned", result, {})
+    if memory:
+        report("memory", **asdict(meter.result()))
+    _flush()
+    report(ending[0], ending[1], time=time.monotonic(), **ending[2])
+
+
+def describe_error(error: BaseException) -> dict:
+    """Plain facts of an exception: class, message, lines of user code (outermost first), notes."""
+    frames = [[f.filename, f.lineno, f.name] for f in traceback.extract_tb(error.__traceback__)]
+    shown = [frame for frame in frames if is_user_file(frame[0])] or frames[-3:]
+    return {"type": type(error).__name__, "message": str(error)[:4000], "frames": shown[-8:],
+            "notes": [str(note)[:2000] for note in getattr(error, "__notes__", [])]}
+
+
+def current_recorder(recorder: Recorder | None = None, _holder: list = []) -> Recorder | None:  # noqa: B006
+    """The recorder of this rank (None outside a traced run)."""
+    if recorder is not None:
+        _holder[:] = [recorder]
+    return _holder[0] if _holder else None
+
+
+def _work(channel: Channel, recorder: Recorder, settings: Settings, task_blob: bytes, input_blob: bytes) -> dict:
+    before: dict = {}
+    try:
+        join_group(settings)
+        before = connection_counters() if settings.trace else {}
+        channel.send("ready", time=time.monotonic())
+    except BaseException as error:
+        channel.send("raised", time=time.monotonic(), **describe_error(error))
+        return before
+    if settings.trace:
+        current_recorder(recorder)
+    perform(lambda kind, blob=b"", **fields: channel.send(kind, blob, **fields), recorder,
+            settings.trace, settings.memory, task_blob, input_blob)
+    return before
+
+
+def _leave_terminal() -> None:
+    """Own session, so that Ctrl-C reaches the kernel only; die when the parent dies, however it dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "setsid") and os.getpid() != os.getsid(0):
+        os.setsid()
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _redirect(pipe: Connection, descriptor: int) -> None:
+    os.dup2(pipe.fileno(), descriptor)
+    pipe.close()
+    stream = open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    if descriptor == 1:
+        sys.stdout = stream
+    else:
+        sys.stderr = stream
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # closed by the task
+
+
+def _listen(channel: Channel, sampler: _Sampler, settle: threading.Event, leave: threading.Event) -> None:
+    """Answer the parent while the main thread works; end this process when the parent is gone."""
+    try:
+        while True:
+            if not channel.connection.poll(SAMPLE_EVERY_S):
+                sampler.tick()
+                continue
+            kind = channel.receive().kind
+            if kind == "stack":
+                channel.send("stack", frames=sampler.main_stack())
+            elif kind == "settle":
+                settle.set()
+            elif kind == "leave":
+                leave.set()
+                settle.set()
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+class _Sampler:
+    """Notices when the main thread sleeps inside torch's own C++ code, waiting for a call (DDP does)."""
+
+    def __init__(self, recorder: Recorder, channel: Channel):
+        self._recorder, self._channel = recorder, channel
+        self._main = threading.main_thread()
+        self._seen: tuple | None = None
+        self._reported: tuple | None = None
+
+    def main_stack(self) -> list[list]:
+        """[file, line, function] of the main thread's frames, outermost first."""
+        frame = sys._current_frames().get(self._main.ident)
+        frames = [[f.filename, f.lineno, f.name] for f in traceback.extract_stack(frame)]
+        return [f for f in frames if is_user_file(f[0])] or frames[-4:]
+
+    def tick(self) -> None:
+        number = self._recorder.oldest_outstanding()
+        frame = sys._current_frames().get(self._main.ident)
+        if number is None or frame is None or is_user_file(frame.f_code.co_filename):
+            self._seen = None
+            return
+        if "torch" not in frame.f_code.co_filename:
+            return
+        now = (number, id(frame), frame.f_lasti, self._cpu_time())
+        if now == self._seen and now != self._reported:
+            self._reported = now
+            source = self.main_stack()
+            self._channel.send("wait", number=number, alone=True, implicit=True, time=time.monotonic(),
+                               source=source[-1] if source else None)
+        self._seen = now
+
+    def _cpu_time(self) -> int | None:
+        """Clock ticks that the main thread has used, or None where that cannot be read."""
+        try:
+            with open(f"/proc/self/task/{self._main.native_id}/stat") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+            return int(fields[11]) + int(fields[12])
+        except (OSError, IndexError, ValueError):
+            return None
