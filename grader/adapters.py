@@ -1,0 +1,70 @@
+"""Inside a rank: the ways in which an exercise's function is called. Runs beside student code, so it is not trusted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cloudpickle
+import torch.distributed as dist
+
+from grader.evidence import pack, unpack
+from utils.spans import mark
+
+BEGIN = "the function begins"
+
+
+class RankTask:
+    """Calls a pickled student function on one rank's inputs: packed inputs in, packed result out."""
+
+    def __init__(self, function_blob: bytes, adapter: str, groups: tuple[tuple[int, ...], ...] | None):
+        self.function_blob, self.adapter, self.groups = function_blob, adapter, groups
+
+    def __call__(self, input_blob: bytes) -> bytes:
+        fn, inputs = cloudpickle.loads(self.function_blob), unpack(input_blob)
+        groups = None if self.groups is None else [dist.new_group(list(members)) for members in self.groups]
+        group = dist.group.WORLD
+        if groups is not None:
+            mine = [g for g, members in zip(groups, self.groups, strict=True) if dist.get_rank() in members]
+            if not mine:
+                return pack(None)
+            group = mine[0]
+        mark(BEGIN)
+        return pack(ADAPTERS[self.adapter](fn, inputs, group))
+
+
+def call_with_group(fn, inputs: dict[str, Any], group) -> Any:
+    """fn(*inputs, group)"""
+    return fn(*inputs.values(), group)
+
+
+def call_plain(fn, inputs: dict[str, Any], group) -> Any:
+    """fn(*inputs)"""
+    return fn(*inputs.values())
+
+
+def call_with_say(fn, inputs: dict[str, Any], group) -> Any:
+    """fn(say, *inputs, group): say(text) prints and leaves a mark in the trace."""
+
+    def say(text):
+        mark("say", text=str(text))
+        print(text, flush=True)
+
+    return fn(say, *inputs.values(), group)
+
+
+def call_with_compute(fn, inputs: dict[str, Any], group) -> Any:
+    """fn(x, compute, group): compute() is work that does not need the communicated tensor."""
+
+    def compute():
+        from utils.spans import span
+
+        with span("compute"):
+            total = 0.0
+            for step in range(inputs["steps"]):
+                total += float((step * 0.5) ** 0.5)
+        return inputs["y"] * 2
+
+    return fn(inputs["x"], compute, group)
+
+
+ADAPTERS = {f.__name__: f for f in (call_with_group, call_plain, call_with_say, call_with_compute)}

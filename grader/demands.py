@@ -1,0 +1,105 @@
+"""Demands on the technique that several exercises share: which calls, how many bytes, to whom, and all waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grader.exercise import Demand, Look
+from utils.calls import POINT_TO_POINT
+
+# TCP and gloo headers: a few dozen bytes a message. The system's counters are compared only where data outweighs them.
+WIRE_OVERHEAD_PER_MESSAGE = 200
+WIRE_COMPARED_FROM_BYTES = 1 << 18
+WIRE_TOLERANCE = 1.02
+
+
+def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
+    """Gate: no collective other than `allowed`."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        used = sorted({c.op for c in look.evidence.trace.calls} - set(allowed) - {"new_group"})
+        return not used, f"used {', '.join(used)}"
+
+    return Demand(id, f"only {' and '.join(allowed)}" if allowed else "no communication", hint, judge, gate=True)
+
+
+def only_point_to_point() -> Demand:
+    """Gate: the collective is written from sends and receives."""
+    return only_calls(*sorted(POINT_TO_POINT, reverse=True), hint=(
+        "Here you write the collective yourself: use only dist.send, dist.recv, isend, irecv or batch_isend_irecv."))
+
+
+def bytes_sent(limit: Callable[[Look, int], float], label: str, hint: str, id: str = "too many bytes") -> Demand:
+    """Each rank sends at most limit(look, rank) bytes, in its calls and on the wire."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        trace = look.evidence.trace
+        for rank in look.active_ranks:
+            allowed, sent = limit(look, rank), trace.bytes_sent(rank)
+            if sent > allowed + 1e-6:
+                return False, f"rank {rank} sent {sent:,.0f} B, allowed {allowed:,.0f} B"
+        return _wire_agrees(look, limit)
+
+    return Demand(id, label, hint, judge)
+
+
+def _wire_agrees(look: Look, limit: Callable[[Look, int], float]) -> tuple[bool, str]:
+    """The system's own counters, where the data is large enough to outweigh headers."""
+    trace = look.evidence.trace
+    for rank in look.active_ranks:
+        allowed, seen = limit(look, rank), trace.wire_sent(rank)
+        if seen is None or allowed < WIRE_COMPARED_FROM_BYTES:
+            continue
+        ceiling = allowed * WIRE_TOLERANCE + WIRE_OVERHEAD_PER_MESSAGE * (len(trace.of(rank)) + look.case.world_size)
+        if seen > ceiling:
+            return False, f"rank {rank} put {seen:,} B on the wire, allowed {allowed:,.0f} B"
+    return True, ""
+
+
+def ring_neighbours(hint: str = "In a ring, a rank sends to the next rank only and receives from the one before.") -> Demand:
+    """Every send goes to the next rank of the group."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for call in look.evidence.trace.of(op="send"):
+            members = look.case.members(call.rank)
+            following = members[(members.index(call.rank) + 1) % len(members)] if call.rank in members else None
+            if call.peer != following:
+                return False, f"rank {call.rank} sent to rank {call.peer}"
+        return True, ""
+
+    return Demand("not a ring", "sends to the next rank only", hint, judge)
+
+
+def messages_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id: str = "too many messages") -> Demand:
+    """Each rank makes at most limit(look, rank) sends."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.active_ranks:
+            count, allowed = len(look.evidence.trace.of(rank, "send")), limit(look, rank)
+            if count > allowed:
+                return False, f"rank {rank} sent {count} messages, allowed {allowed}"
+        return True, ""
+
+    return Demand(id, label, hint, judge)
+
+
+def all_waited() -> Demand:
+    """Every asynchronous call was waited for before the function returned."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        forgotten = [c for c in look.evidence.trace.calls if not c.waited]
+        return not forgotten, f"rank {forgotten[0].rank}: {forgotten[0].op} at {forgotten[0].source}" if forgotten else ""
+
+    return Demand("missing wait", "every call waited for",
+                  "An asynchronous call was never waited for: until work.wait() returns, its tensor may hold anything.",
+                  judge)
+
+
+def tensor_bytes(look: Look, rank: int, parameter: str = "x") -> int:
+    """Size of one rank's input tensor in bytes."""
+    return look.case.inputs[rank][parameter].nbytes
+
+
+def group_size(look: Look, rank: int) -> int:
+    """How many ranks work together with `rank`."""
+    return len(look.case.members(rank))

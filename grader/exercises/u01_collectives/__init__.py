@@ -1,0 +1,3 @@
+"""Unit 01: collectives."""
+
+ORDER = ("ring_all_reduce",)

@@ -1,0 +1,118 @@
+"""From an exercise, its cases and the evidence to a verdict. A pure function: it never runs student code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from grader.evidence import MISSING, RETURNED, Evidence
+from grader.exercise import TECHNIQUE, VALUES, Case, Exercise, Look
+from grader.verdict import CaseVerdict, DemandVerdict, Verdict
+
+SYMPTOMS_SHOWN = 2
+
+
+def judge(exercise: Exercise, cases: Sequence[Case], evidences: Sequence[Evidence]) -> Verdict:
+    """The verdict on one function.
+
+    Values earn their points only when every case is right on every rank, and every gating demand is met; the technique
+    earns its points only on top of right values: doing nothing moves few bytes too.
+    """
+    looks = [Look(case, evidence, exercise.oracle(case)) for case, evidence in zip(cases, evidences, strict=False)]
+    rows = [_judge_case(exercise, look) for look in looks]
+    complete = len(rows) == len(cases)
+    values_right = complete and all(row.right for row in rows)
+    gates_met = all(d.met for row in rows for d in row.demands if d.gate)
+    technique_met = all(d.met for row in rows for d in row.demands)
+    earned = {
+        VALUES: exercise.points.get(VALUES, 0) * (values_right and gates_met),
+        TECHNIQUE: exercise.points.get(TECHNIQUE, 0) * (values_right and technique_met),
+    }
+    return Verdict(exercise.id, exercise.title, tuple(rows), _hints(exercise, looks, rows), earned,
+                   dict(exercise.points), skipped=len(cases) - len(rows))
+
+
+def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
+    problems = {}
+    for rank, found, expected in look.pairs():
+        difference = first_difference(found, expected, exercise.tolerance)
+        if difference:
+            problems[rank] = difference
+    ended = look.evidence.ending == RETURNED
+    demands = tuple(_judge_demand(demand, look) for demand in exercise.demands) if ended else ()
+    return CaseVerdict(look.case.name, look.case.world_size, tuple(look.active_ranks), problems, look.evidence.ending,
+                       look.evidence.error, demands)
+
+
+def _judge_demand(demand, look: Look) -> DemandVerdict:
+    met, detail = demand.judge(look)
+    return DemandVerdict(demand.id, demand.label, bool(met), detail, demand.gate)
+
+
+def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tuple[tuple[str, str], ...]:
+    """(id, text) of what the failed cases show: unmet gates first, then symptoms, then other unmet demands."""
+    unmet = {d.id for row in rows for d in row.demands if not d.met}
+    hints = [(d.id, d.hint) for d in exercise.demands if d.gate and d.id in unmet]
+    failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
+    symptoms = [(s.id, s.hint) for s in exercise.symptoms if any(_matches(s, look) for look in failed)]
+    hints += symptoms[:1] if failed else []
+    if not failed:
+        hints += [(d.id, d.hint) for d in exercise.demands if not d.gate and d.id in unmet]
+    return tuple(hints[:SYMPTOMS_SHOWN])
+
+
+def _matches(symptom, look: Look) -> bool:
+    """A symptom written for whole results need not expect every odd one."""
+    try:
+        return bool(symptom.matches(look))
+    except (TypeError, ValueError, IndexError, AttributeError, RuntimeError, KeyError):
+        return False
+
+
+def first_difference(found: Any, expected: Any, tolerance: float, path: str = "") -> str:
+    """The first place where `found` is not `expected`, in words; empty if there is none."""
+    if found is MISSING:
+        return "returned nothing"
+    if isinstance(expected, torch.Tensor):
+        return _tensor_difference(found, expected, tolerance, path)
+    if isinstance(expected, (list, tuple)):
+        if not isinstance(found, (list, tuple)) or len(found) != len(expected):
+            return f"{path or 'result'}: expected {len(expected)} parts, found {_brief(found)}"
+        parts = (first_difference(f, e, tolerance, f"{path}[{i}]")
+                 for i, (f, e) in enumerate(zip(found, expected, strict=True)))
+        return next((part for part in parts if part), "")
+    if isinstance(expected, float):
+        close = isinstance(found, (int, float)) and math.isclose(found, expected, rel_tol=max(tolerance, 1e-9))
+        return "" if close else f"{path}: expected {expected:.6g}, found {_brief(found)}".lstrip(": ")
+    same = type(found) is type(expected) and found == expected
+    return "" if same else f"{path}: expected {_brief(expected)}, found {_brief(found)}".lstrip(": ")
+
+
+def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, path: str) -> str:
+    if not isinstance(found, torch.Tensor):
+        return f"{path}: expected a tensor {list(expected.shape)}, found {_brief(found)}".lstrip(": ")
+    if found.shape != expected.shape:
+        return f"{path}: expected shape {list(expected.shape)}, found {list(found.shape)}".lstrip(": ")
+    if found.dtype != expected.dtype:
+        return f"{path}: expected {expected.dtype}, found {found.dtype}".lstrip(": ").replace("torch.", "")
+    a, b = found.double(), expected.double()
+    wrong = ~((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))  # written so that NaN is wrong
+    if not wrong.any():
+        return ""
+    index = wrong.nonzero()[0].tolist()
+    place = path + (str(index) if index else "")
+    return f"{place}: expected {_number(b[tuple(index)])}, found {_number(a[tuple(index)])}".lstrip(": ")
+
+
+def _number(value: torch.Tensor) -> str:
+    return f"{value.item():.6g}"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {list(value.shape)}"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

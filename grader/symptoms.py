@@ -1,0 +1,67 @@
+"""Ways to be wrong that several exercises share, and the small questions that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from grader.evidence import DEADLOCKED, RAISED, RETURNED
+from grader.exercise import Look, Symptom
+from grader.judge import first_difference
+
+
+def same(found: Any, expected: Any, tolerance: float = 1e-6) -> bool:
+    """Whether two results are equal (to rounding)."""
+    return first_difference(found, expected, tolerance) == ""
+
+
+def every_rank(test: Callable[[Look, int, Any, Any], bool]) -> Callable[[Look], bool]:
+    """True for a returned case where test(look, rank, found, expected) holds on every rank that takes part."""
+    return lambda look: look.evidence.ending == RETURNED and all(test(look, *pair) for pair in look.pairs())
+
+
+def wrong_ranks(test: Callable[[Look, int, Any, Any], bool]) -> Callable[[Look], bool]:
+    """True for a returned case where test(...) holds on every rank whose result is wrong (and there is one)."""
+
+    def matches(look: Look) -> bool:
+        wrong = [pair for pair in look.pairs() if not same(pair[1], pair[2])]
+        return look.evidence.ending == RETURNED and bool(wrong) and all(test(look, *pair) for pair in wrong)
+
+    return matches
+
+
+def scaled(id: str, factor: Callable[[Look, int], float], hint: str) -> Symptom:
+    """Every rank's result is the right one times factor(look, rank), which is not 1."""
+
+    def test(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
+        return factor(look, rank) != 1 and same(found, expected * factor(look, rank))
+
+    return Symptom(id, hint, every_rank(test))
+
+
+def unchanged(hint: str, id: str = "input returned", parameter: str = "x") -> Symptom:
+    """Every wrong rank returned its own input."""
+    return Symptom(id, hint, wrong_ranks(lambda look, rank, found, _: same(found, look.case.inputs[rank][parameter])))
+
+
+def neighbours_result(shift: int, hint: str, id: str) -> Symptom:
+    """Every rank holds what belongs to the rank `shift` further on in its group."""
+
+    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        members = look.case.members(rank)
+        other = members[(members.index(rank) + shift) % len(members)]
+        return len(members) > 1 and same(found, look.expected[other])
+
+    return Symptom(id, hint, wrong_ranks(test))
+
+
+def deadlocked(kind: str, hint: str, id: str | None = None) -> Symptom:
+    """The run stood still in a known pattern (Deadlock.kind); an empty kind matches any."""
+    return Symptom(id or kind, hint, lambda look: look.evidence.ending == DEADLOCKED and kind in look.evidence.error_kind)
+
+
+def raised(text: str, hint: str, id: str) -> Symptom:
+    """The run failed with an error that holds `text` (an empty one matches any)."""
+    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and text in look.evidence.error)

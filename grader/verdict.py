@@ -1,0 +1,157 @@
+"""What the judge says: right or wrong per case and rank, demands, hints, points; as text and as HTML, one screen."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from grader.evidence import RETURNED
+
+ERROR_LINES_SHOWN = 14
+DIFFERENCES_SHOWN = 2
+_GOOD, _BAD = "#0072B2", "#D55E00"  # Okabe–Ito: told apart by colour-blind eyes
+
+
+@dataclass(frozen=True)
+class DemandVerdict:
+    """Whether one demand of the technique was met in one case."""
+
+    id: str
+    label: str
+    met: bool
+    detail: str
+    gate: bool
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """One case: problems maps a wrong rank to its first difference."""
+
+    name: str
+    world_size: int
+    ranks: tuple[int, ...]
+    problems: dict[int, str]
+    ending: str
+    error: str
+    demands: tuple[DemandVerdict, ...]
+
+    @property
+    def right(self) -> bool:
+        return self.ending == RETURNED and not self.problems
+
+    def ranks_in_signs(self) -> str:
+        """"0✓ 1✓ 2✗ 3✓", shortened to counts where there are many ranks."""
+        if self.ending != RETURNED:
+            return self.ending
+        wrong = len(self.problems)
+        if len(self.ranks) > 6:
+            return "all ✓" if not wrong else f"{wrong} of {len(self.ranks)} ✗"
+        return " ".join(f"{rank}{'✗' if rank in self.problems else '✓'}" for rank in self.ranks)
+
+    def demands_in_signs(self) -> str:
+        return "  ".join(f"{'✓' if d.met else '✗'} {d.label}" + (f": {d.detail}" if not d.met else "")
+                         for d in self.demands)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to one function. `hints`: (id, text); `earned` and `possible`: points per part."""
+
+    exercise: str
+    title: str
+    cases: tuple[CaseVerdict, ...]
+    hints: tuple[tuple[str, str], ...]
+    earned: dict[str, float]
+    possible: dict[str, float]
+    skipped: int = 0
+    problem: str = ""  # why there is no evidence at all
+
+    @property
+    def points(self) -> float:
+        return sum(self.earned.values())
+
+    @property
+    def max_points(self) -> float:
+        return sum(self.possible.values())
+
+    @property
+    def passed(self) -> bool:
+        """Full points."""
+        return self.points == self.max_points and self.max_points > 0
+
+    @property
+    def hint_ids(self) -> tuple[str, ...]:
+        return tuple(id for id, _ in self.hints)
+
+    @classmethod
+    def without_evidence(cls, exercise, problem: str) -> Verdict:
+        """Nothing was seen, so nothing is earned; `problem` says why."""
+        return cls(exercise.id, exercise.title, (), (), dict.fromkeys(exercise.points, 0.0), dict(exercise.points),
+                   problem=problem)
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self) | {"points": self.points, "max_points": self.max_points}
+
+    # ── text ──
+
+    def __str__(self) -> str:
+        lines = [self._headline()]
+        if self.problem:
+            lines.append(f"  {self.problem}")
+        width = max((len(case.name) for case in self.cases), default=0)
+        for case in self.cases:
+            lines.append(f"  {'✓' if case.right else '✗'} {case.name:<{width}}  {case.ranks_in_signs():<16}  "
+                         f"{case.demands_in_signs()}".rstrip())
+        lines += [f"  {line}" for line in self._explanation()]
+        lines += [f"  Hint: {text}" for _, text in self.hints]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _headline(self) -> str:
+        parts = ", ".join(f"{part} {_points(self.earned[part])}/{_points(most)}" for part, most in self.possible.items())
+        return f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})"
+
+    def _explanation(self) -> list[str]:
+        """The first failed case, in detail."""
+        failed = next((case for case in self.cases if not case.right), None)
+        if failed is None:
+            return []
+        lines = [f"rank {rank}: {text}" for rank, text in list(failed.problems.items())[:DIFFERENCES_SHOWN]]
+        if failed.ending != RETURNED:
+            lines = failed.error.splitlines()[:ERROR_LINES_SHOWN]
+        if self.skipped:
+            lines.append(f"({self.skipped} more cases were not run)")
+        return [f"In the case {failed.name!r}:", *(f"  {line}" for line in lines)]
+
+    # ── HTML ──
+
+    def _repr_html_(self) -> str:
+        colour = _GOOD if self.passed else _BAD
+        body = [f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px;font-size:13px;line-height:1.5">',
+                f'<b style="color:{colour}">{"✓" if self.passed else "✗"} {html.escape(self._headline())}</b>']
+        if self.problem:
+            body.append(f"<div>{html.escape(self.problem)}</div>")
+        if self.cases:
+            body += ['<table style="font-size:12px;margin:4px 0">', *map(_row_html, self.cases), "</table>"]
+        if explanation := self._explanation():
+            body.append('<pre style="font-size:12px;margin:4px 0;white-space:pre-wrap;background:transparent;color:inherit">'
+                        f"{html.escape(chr(10).join(explanation))}</pre>")
+        body += [f"<div>💡 {html.escape(text)}</div>" for _, text in self.hints]
+        return "\n".join([*body, "</div>"])
+
+
+def _row_html(case: CaseVerdict) -> str:
+    colour = _GOOD if case.right else _BAD
+    demands = "<br>".join(
+        f'<span style="color:{_GOOD if d.met else _BAD}">{"✓" if d.met else "✗"}</span> {html.escape(d.label)}'
+        + (f": {html.escape(d.detail)}" if not d.met else "") for d in case.demands)
+    cells = [f'<span style="color:{colour}">{"✓" if case.right else "✗"}</span> {html.escape(case.name)}',
+             html.escape(case.ranks_in_signs()), demands]
+    return "<tr>" + "".join(f'<td style="text-align:left;vertical-align:top">{cell}</td>' for cell in cells) + "</tr>"
+
+
+def _points(value: float) -> str:
+    return f"{value:g}"

@@ -1,0 +1,54 @@
+"""Every reference earns full points, every skeleton none, every mutant its own hint."""
+
+from __future__ import annotations
+
+import importlib
+
+import cloudpickle
+import pytest
+
+from grader.check import verdict_on
+from grader.exercises import EXERCISES, UNITS
+from tests.mutants import mutants_of
+from tests.notebooks import functions_of
+
+PAIRS = [(unit, name) for unit in UNITS for name in importlib.import_module(f"grader.exercises.{unit}").ORDER]
+MUTANTS = [pytest.param(name, fn, id=f"{name}-{fn.__name__}") for unit, name in PAIRS for fn in mutants_of(unit, name)]
+GRADING_SEED = 20_261
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_reference_earns_everything(name):
+    verdict = verdict_on(EXERCISES[name], functions_of("solutions", EXERCISES[name].unit)[name])
+    assert verdict.passed, str(verdict)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [GRADING_SEED, GRADING_SEED + 1])
+@pytest.mark.parametrize("name", EXERCISES)
+def test_reference_earns_everything_in_grading(name, seed):
+    fn = functions_of("solutions", EXERCISES[name].unit)[name]
+    verdict = verdict_on(EXERCISES[name], fn, seed=seed, grading=True)
+    assert verdict.passed, str(verdict)
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_skeleton_earns_nothing(name):
+    verdict = verdict_on(EXERCISES[name], functions_of("notebooks", EXERCISES[name].unit)[name])
+    assert verdict.points == 0 and not verdict.passed
+    assert "not written yet" in str(verdict)
+
+
+@pytest.mark.parametrize("name, fn", MUTANTS)
+def test_mutant_gets_its_hint(name, fn):
+    cloudpickle.register_pickle_by_value(importlib.import_module(fn.__module__))
+    verdict = verdict_on(EXERCISES[name], fn)
+    assert not verdict.passed and verdict.points < verdict.max_points
+    assert verdict.hint_ids[:1] == (fn.hint,), str(verdict)
+    assert len(str(verdict).splitlines()) <= 40, "more than one screen"
+
+
+@pytest.mark.parametrize("unit, name", PAIRS)
+def test_mutants_are_several_and_their_hints_differ(unit, name):
+    hints = [fn.hint for fn in mutants_of(unit, name)]
+    assert len(hints) >= 3 and len(set(hints)) == len(hints)
