@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
@@ -19,7 +20,7 @@ class RankTask:
     def __init__(self, function_blob: bytes, adapter: str, groups: tuple[tuple[int, ...], ...] | None):
         self.function_blob, self.adapter, self.groups = function_blob, adapter, groups
 
-    def __call__(self, input_blob: bytes) -> bytes:
+    def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
         fn, inputs = cloudpickle.loads(self.function_blob), unpack(input_blob)
         groups = None if self.groups is None else [dist.new_group(list(members)) for members in self.groups]
         group = dist.group.WORLD
@@ -29,7 +30,9 @@ class RankTask:
                 return pack(None)
             group = mine[0]
         mark(BEGIN)
-        return pack(ADAPTERS[self.adapter](fn, inputs, group))
+        result = ADAPTERS[self.adapter](fn, inputs, group)
+        done()
+        return pack(result)
 
 
 def call_with_group(fn, inputs: dict[str, Any], group) -> Any:

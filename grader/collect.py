@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle
 
 from grader.adapters import BEGIN, RankTask
-from grader.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, TIMED_OUT, Evidence, pack, unpack
+from grader.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
 from grader.exercise import Case
 from utils.errors import Deadlock, DeadlineExceeded, RankFailed, RanksError
 from utils.launcher import Job, Outcome, launch
@@ -24,8 +24,6 @@ from utils.memory import RankMemory
 from utils.ranks import Run, explain, to_run
 from utils.source import Line
 from utils.trace import Call, Span, Trace
-
-SKELETON_ERROR = "NotImplementedError"
 
 
 def collect(function_blob: bytes, adapter: str, cases: Sequence[Case], timeout_s: float) -> list[Evidence]:

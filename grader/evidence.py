@@ -18,6 +18,8 @@ from utils.trace import Trace
 MAX_BYTES = 256 << 20
 RETURNED, RAISED, DEADLOCKED, TIMED_OUT = "returned", "raised", "deadlocked", "timed out"
 
+SKELETON_ERROR = "NotImplementedError"  # what an untouched skeleton raises
+
 
 class Missing:
     """What stands for the output of a rank that returned nothing."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from grader.evidence import MISSING, RETURNED, Evidence
+from grader.evidence import MISSING, RETURNED, SKELETON_ERROR, Evidence
 from grader.exercise import TECHNIQUE, VALUES, Case, Exercise, Look
 from grader.verdict import CaseVerdict, DemandVerdict, Verdict
 
@@ -21,6 +21,9 @@ def judge(exercise: Exercise, cases: Sequence[Case], evidences: Sequence[Evidenc
     Values earn their points only when every case is right on every rank, and every gating demand is met; the technique
     earns its points only on top of right values: doing nothing moves few bytes too.
     """
+    if evidences and evidences[0].error_kind == SKELETON_ERROR:
+        return Verdict.without_evidence(exercise, f"{exercise.id} is not written yet: replace its raise "
+                                                  f"{SKELETON_ERROR} line.")
     looks = [Look(case, evidence, exercise.oracle(case)) for case, evidence in zip(cases, evidences, strict=False)]
     rows = [_judge_case(exercise, look) for look in looks]
     complete = len(rows) == len(cases)

@@ -49,9 +49,10 @@ class CaseVerdict:
             return "all ✓" if not wrong else f"{wrong} of {len(self.ranks)} ✗"
         return " ".join(f"{rank}{'✗' if rank in self.problems else '✓'}" for rank in self.ranks)
 
-    def demands_in_signs(self) -> str:
-        return "  ".join(f"{'✓' if d.met else '✗'} {d.label}" + (f": {d.detail}" if not d.met else "")
-                         for d in self.demands)
+    @property
+    def problems_shown(self) -> list[str]:
+        """The first differences of a case that ended, rank by rank."""
+        return [f"rank {rank}: {text}" for rank, text in self.problems.items()] if self.ending == RETURNED else []
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,16 @@ class Verdict:
         """Plain JSON data."""
         return asdict(self) | {"points": self.points, "max_points": self.max_points}
 
+    def technique(self) -> list[tuple[bool, str]]:
+        """Each demand once: whether every case met it, and what it says, with the first case that did not."""
+        labels = {d.id: d.label for case in self.cases for d in case.demands}
+        lines = []
+        for id, label in labels.items():
+            unmet = [(case, d) for case in self.cases for d in case.demands if d.id == id and not d.met]
+            where = f": {unmet[0][1].detail} ({unmet[0][0].name})" if unmet else ""
+            lines.append((not unmet, label + where))
+        return lines
+
     # ── text ──
 
     def __str__(self) -> str:
@@ -102,9 +113,10 @@ class Verdict:
             lines.append(f"  {self.problem}")
         width = max((len(case.name) for case in self.cases), default=0)
         for case in self.cases:
-            lines.append(f"  {'✓' if case.right else '✗'} {case.name:<{width}}  {case.ranks_in_signs():<16}  "
-                         f"{case.demands_in_signs()}".rstrip())
+            lines.append(f"  {_sign(case.right)} {case.name:<{width}}  {case.ranks_in_signs()}".rstrip())
         lines += [f"  {line}" for line in self._explanation()]
+        if technique := self.technique():
+            lines += ["  Technique:", *(f"    {_sign(met)} {text}" for met, text in technique)]
         lines += [f"  Hint: {text}" for _, text in self.hints]
         return "\n".join(lines)
 
@@ -115,42 +127,49 @@ class Verdict:
         return f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})"
 
     def _explanation(self) -> list[str]:
-        """The first failed case, in detail."""
-        failed = next((case for case in self.cases if not case.right), None)
-        if failed is None:
+        """The first failed case, in detail; of several, one that ended and can show numbers comes first."""
+        failed = sorted((case for case in self.cases if not case.right), key=lambda case: not case.problems_shown)
+        if not failed:
             return []
-        lines = [f"rank {rank}: {text}" for rank, text in list(failed.problems.items())[:DIFFERENCES_SHOWN]]
-        if failed.ending != RETURNED:
-            lines = failed.error.splitlines()[:ERROR_LINES_SHOWN]
+        first = failed[0]
+        lines = first.problems_shown[:DIFFERENCES_SHOWN] or first.error.splitlines()[:ERROR_LINES_SHOWN]
         if self.skipped:
-            lines.append(f"({self.skipped} more cases were not run)")
-        return [f"In the case {failed.name!r}:", *(f"  {line}" for line in lines)]
+            lines = [*lines, f"({self.skipped} more cases were not run)"]
+        return [f"In the case “{first.name}”:", *(f"  {line}" for line in lines)]
 
     # ── HTML ──
 
     def _repr_html_(self) -> str:
         colour = _GOOD if self.passed else _BAD
         body = [f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px;font-size:13px;line-height:1.5">',
-                f'<b style="color:{colour}">{"✓" if self.passed else "✗"} {html.escape(self._headline())}</b>']
+                f'<b style="color:{colour}">{_sign(self.passed)} {html.escape(self._headline())}</b>']
         if self.problem:
             body.append(f"<div>{html.escape(self.problem)}</div>")
         if self.cases:
-            body += ['<table style="font-size:12px;margin:4px 0">', *map(_row_html, self.cases), "</table>"]
+            rows = [(case.right, case.name, case.ranks_in_signs()) for case in self.cases]
+            demands = "".join(f"<div>{_coloured_sign(met)} {html.escape(text)}</div>" for met, text in self.technique())
+            body.append(f'<div style="display:flex;gap:32px;flex-wrap:wrap;font-size:12px;margin:4px 0">'
+                        f"<table>{''.join(map(_row_html, rows))}</table><div>{demands}</div></div>")
         if explanation := self._explanation():
-            body.append('<pre style="font-size:12px;margin:4px 0;white-space:pre-wrap;background:transparent;color:inherit">'
-                        f"{html.escape(chr(10).join(explanation))}</pre>")
+            body.append('<pre style="font-size:12px;margin:4px 0;white-space:pre-wrap;background:transparent;'
+                        f'color:inherit">{html.escape(chr(10).join(explanation))}</pre>')
         body += [f"<div>💡 {html.escape(text)}</div>" for _, text in self.hints]
         return "\n".join([*body, "</div>"])
 
 
-def _row_html(case: CaseVerdict) -> str:
-    colour = _GOOD if case.right else _BAD
-    demands = "<br>".join(
-        f'<span style="color:{_GOOD if d.met else _BAD}">{"✓" if d.met else "✗"}</span> {html.escape(d.label)}'
-        + (f": {html.escape(d.detail)}" if not d.met else "") for d in case.demands)
-    cells = [f'<span style="color:{colour}">{"✓" if case.right else "✗"}</span> {html.escape(case.name)}',
-             html.escape(case.ranks_in_signs()), demands]
-    return "<tr>" + "".join(f'<td style="text-align:left;vertical-align:top">{cell}</td>' for cell in cells) + "</tr>"
+def _row_html(row: tuple[bool, str, str]) -> str:
+    right, name, ranks = row
+    style = "text-align:left;padding:0 12px 0 0"
+    return (f'<tr><td style="{style}">{_coloured_sign(right)} {html.escape(name)}</td>'
+            f'<td style="{style}">{html.escape(ranks)}</td></tr>')
+
+
+def _coloured_sign(good: bool) -> str:
+    return f'<span style="color:{_GOOD if good else _BAD}">{_sign(good)}</span>'
+
+
+def _sign(good: bool) -> str:
+    return "✓" if good else "✗"
 
 
 def _points(value: float) -> str:

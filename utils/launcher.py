@@ -32,7 +32,7 @@ LEAVE_S = 2.0
 
 @dataclass(frozen=True)
 class Job:
-    """What to run: `task` is a pickled callable bytes → bytes; `inputs` one blob of bytes a rank."""
+    """What to run: `task` is a pickled callable (see worker.perform); `inputs` one blob of bytes a rank."""
 
     task: bytes
     inputs: list[bytes]

@@ -55,6 +55,7 @@ class MemoryMeter(TorchDispatchMode):
         self._total = self._peak_total = 0
         self._peak: list[tuple[_Held, int]] = []
         self._peak_taken = True
+        self._end: list[tuple[_Held, int]] | None = None
         self._lock = threading.RLock()
         self._handles: list = []
 
@@ -77,11 +78,21 @@ class MemoryMeter(TorchDispatchMode):
                 self._see(leaf)
         return result
 
-    def result(self) -> RankMemory:
-        """What is held now, and what was held at the peak."""
+    def note_end(self) -> None:
+        """The function has returned: what is held now is what RankMemory.now tells."""
         with self._lock:
             self._photograph()
-            return RankMemory(_by_category([(h, h.nbytes) for h in self._held.values()]), _by_category(self._peak))
+            self._end = self._held_now()
+
+    def result(self) -> RankMemory:
+        """What was held at the end and at the peak."""
+        with self._lock:
+            self._photograph()
+            return RankMemory(_by_category(self._held_now() if self._end is None else self._end),
+                              _by_category(self._peak))
+
+    def _held_now(self) -> list[tuple[_Held, int]]:
+        return [(held, held.nbytes) for held in self._held.values()]
 
     def see(self, value, category: str = "activations") -> None:
         """Count the tensors inside `value`, which existed before."""
@@ -124,7 +135,7 @@ class MemoryMeter(TorchDispatchMode):
 
     def _photograph(self) -> None:
         if not self._peak_taken:
-            self._peak = [(held, held.nbytes) for held in self._held.values()]
+            self._peak = self._held_now()
             self._peak_taken = True
 
     # ── categories ──

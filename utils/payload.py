@@ -29,13 +29,15 @@ class NotebookTask:
         """Raises: TypeError naming the variable that cannot be copied to another process."""
         return pack(self, f"the function {_name(self.fn)}", self.fn)
 
-    def __call__(self, input_blob: bytes) -> bytes:
+    def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
         import torch.distributed as dist
 
         rank, world_size = dist.get_rank(), dist.get_world_size()
         filled = {_RANK: rank, _WORLD_SIZE: world_size}
         arguments = [filled[slot] if slot in filled else cloudpickle.loads(input_blob) for slot in self.slots]
-        return pack(_to_cpu(self.fn(*arguments)), f"what rank {rank} returned")
+        result = self.fn(*arguments)
+        done()
+        return pack(_to_cpu(result), f"what rank {rank} returned")
 
 
 def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:

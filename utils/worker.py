@@ -72,7 +72,11 @@ def join_group(settings: Settings) -> None:
 
 
 def perform(report, recorder: Recorder, trace: bool, memory: bool, task_blob: bytes, input_blob: bytes) -> None:
-    """Call the task with its input and report "returned" with its bytes, or "raised"; the group exists already."""
+    """Call the task with its input and report "returned" with its bytes, or "raised"; the group exists already.
+
+    task(input bytes, done) -> result bytes; it calls done() when the student's function has returned, while its result
+    is still alive.
+    """
     meter = MemoryMeter()
     try:
         if trace:
@@ -80,9 +84,9 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, task_blob: by
         task = cloudpickle.loads(task_blob)
         if memory:
             with meter:
-                result = task(input_blob)
+                result = task(input_blob, meter.note_end)
         else:
-            result = task(input_blob)
+            result = task(input_blob, lambda: None)
     except BaseException as error:
         ending = ("raised", b"", describe_error(error))
         del error

@@ -1,0 +1,64 @@
+"""run.memory against what must be held, and against torch's own tracker."""
+
+import torch
+
+from utils import run_ranks
+
+KIB = 1024
+
+
+def test_a_training_step_by_category():
+    def step():
+        model = torch.nn.Linear(64, 64, bias=False)  # 16 KiB
+        optimizer = torch.optim.AdamW(model.parameters())
+        x = torch.ones(16, 64)  # 4 KiB
+        model(x).sum().backward()
+        optimizer.step()
+        return model, optimizer  # alive until the end
+
+    memory = run_ranks(lambda: (step(), None)[1], 1).memory[0]
+    assert memory.peak["parameters"] == memory.peak["gradients"] == 16 * KIB
+    assert 32 * KIB <= memory.peak["optimizer state"] <= 32 * KIB + 64
+    assert memory.peak_bytes >= 64 * KIB
+
+
+def test_freed_tensors_leave_now_but_stay_in_the_peak():
+    def frees():
+        kept = torch.ones(256)
+        big = torch.ones(1 << 16)
+        del big
+        return kept
+
+    memory = run_ranks(frees, 1).memory[0]
+    assert memory.now_bytes == 1 * KIB and memory.peak_bytes == 257 * KIB
+
+
+def test_a_storage_resized_in_place_is_followed():
+    def resizes():
+        x = torch.ones(1024)
+        x.untyped_storage().resize_(0)
+        y = torch.ones(512)
+        return (y + 0).shape
+
+    memory = run_ranks(resizes, 1).memory[0]
+    assert memory.peak_bytes <= 4 * KIB + 4 * KIB
+
+
+def test_against_torchs_own_tracker():
+    """torch.distributed._tools.MemTracker on the same step: the same peak, to the odd scalar."""
+
+    def both():
+        from torch.distributed._tools.mem_tracker import MemTracker
+
+        model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64))
+        optimizer = torch.optim.AdamW(model.parameters())
+        tracker = MemTracker()
+        tracker.track_external(model, optimizer)
+        with tracker:
+            model(torch.ones(32, 64)).sum().backward()
+            optimizer.step()
+        snapshot = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]
+        return sum(size for name, size in snapshot.items() if str(name).lower().endswith("total"))
+
+    run = run_ranks(both, 1)
+    assert abs(run.memory[0].peak_bytes / run.results[0] - 1) < 0.1

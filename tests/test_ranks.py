@@ -1,0 +1,227 @@
+"""run_ranks: results, arguments, errors, output, ways to start; and what is refused before anything starts."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from utils import DeadlineExceeded, RankFailed, run_ranks
+from utils.elsewhere import read_results, write_job
+from utils.output import MAX_LINES_SHOWN
+
+
+def sum_of_ranks(rank):
+    x = torch.tensor([float(rank)])
+    dist.all_reduce(x)
+    return x.item()
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 7, 16])
+def test_every_rank_returns(world_size):
+    assert run_ranks(sum_of_ranks, world_size).results == [world_size * (world_size - 1) / 2] * world_size
+
+
+@pytest.mark.long
+def test_the_largest_world():
+    assert run_ranks(sum_of_ranks, 64).results == [2016.0] * 64
+
+
+def test_what_functions_may_take():
+    assert run_ranks(lambda: dist.get_rank(), 2).results == [0, 1]
+    assert run_ranks(lambda r: r, 2).results == [0, 1]
+    assert run_ranks(lambda r, n: (r, n), 2).results == [(0, 2), (1, 2)]
+    assert run_ranks(lambda world_size, rank: (rank, world_size), 2).results == [(0, 2), (1, 2)]
+    assert run_ranks(lambda x: x * 2, inputs=[3, 4]).results == [6, 8]
+    assert run_ranks(lambda x, rank: x + rank, 2, inputs=[3, 4]).results == [3, 5]
+    assert run_ranks(lambda x=0: x, inputs=[torch.ones(2), None]).results[1] is None
+
+
+def test_closures_classes_and_helpers_travel():
+    scale = torch.tensor(3.0)
+
+    class Scaler:
+        def __call__(self, x):
+            return helper(x) * scale
+
+    def helper(x):
+        return x + 1
+
+    assert run_ranks(lambda rank: Scaler()(rank).item(), 2).results == [3.0, 6.0]
+
+
+def test_spawn_works_as_forkserver_does():
+    assert run_ranks(sum_of_ranks, 2, start_method="spawn").results == [1.0, 1.0]
+
+
+# ── errors ──
+
+
+def test_all_errors_are_collected_and_equal_ones_told_once():
+    def fails(rank):
+        raise ValueError("odd" if rank % 2 else "even")
+
+    with pytest.raises(RankFailed) as caught:
+        run_ranks(fails, 4)
+    assert {(f.rank, f.message) for f in caught.value.failures} == {(0, "even"), (1, "odd"), (2, "even"), (3, "odd")}
+    assert str(caught.value).count("even") == 1 + str(caught.value).count('"even"')
+    assert "test_ranks.py, line" in str(caught.value)
+
+
+def test_a_rank_that_dies_is_the_cause():
+    def dies(rank):
+        if rank == 1:
+            os._exit(7)
+        dist.barrier()
+
+    with pytest.raises(RankFailed, match="exit code 7") as caught:
+        run_ranks(dies, 3)
+    assert caught.value.failures[0].rank == 1 and caught.value.failures[0].kind == "died"
+
+
+def test_a_killed_rank_is_named():
+    def killed(rank):
+        if rank == 0:
+            os.kill(os.getpid(), 9)
+
+    with pytest.raises(RankFailed, match="SIGKILL"):
+        run_ranks(killed, 2)
+
+
+def test_sys_exit_is_an_error_not_an_end():
+    with pytest.raises(RankFailed, match="SystemExit"):
+        run_ranks(lambda: sys.exit(0), 2)
+
+
+def test_an_endless_loop_meets_the_deadline_with_a_stack():
+    def loops(rank):
+        while rank == 1:
+            pass
+
+    start = time.monotonic()
+    with pytest.raises(DeadlineExceeded) as caught:
+        run_ranks(loops, 2, timeout_s=2)
+    assert time.monotonic() - start < 20
+    assert "while rank == 1" in str(caught.value) or "pass" in str(caught.value)
+    assert list(caught.value.stacks) == [1]
+
+
+def test_a_long_call_into_compiled_code_is_named_as_such():
+    with pytest.raises(DeadlineExceeded, match="no answer"):
+        run_ranks(lambda: sum(range(10**12)), 1, timeout_s=1)
+
+
+def test_what_is_known_of_a_failed_run_is_kept():
+    def half(rank):
+        dist.barrier()
+        if rank == 1:
+            raise KeyError("gone")
+        return "done"
+
+    with pytest.raises(RankFailed) as caught:
+        run_ranks(half, 2)
+    assert caught.value.run.results == ["done", None]
+    assert len(caught.value.run.trace.of(op="barrier")) == 2
+
+
+# ── output ──
+
+
+def test_output_comes_in_whole_marked_lines_from_both_descriptors(capsys):
+    def prints(rank):
+        print("python", rank, end="\n")
+        os.write(1, b"raw ")
+        os.write(1, b"bytes\n")
+        sys.stderr.write("warning\n")
+        subprocess.run(["echo", "child"], check=True)
+        print("no newline at the end", end="")
+
+    run = run_ranks(prints, 2)
+    captured = capsys.readouterr()
+    for rank in range(2):
+        for text in (f"python {rank}", "raw bytes", "child", "no newline at the end"):
+            assert f"[rank {rank}] {text}\n" in captured.out
+        assert f"[rank {rank}] warning\n" in captured.err
+        assert "raw bytes" in run.output[rank]
+
+
+def test_a_flood_is_cut(capsys):
+    def floods():
+        for number in range(30_000):
+            print("line", number, "x" * 100)
+        print("y" * 3_000_000)
+
+    run = run_ranks(floods, 2)
+    captured = capsys.readouterr().out
+    assert captured.count("[rank 0]") == MAX_LINES_SHOWN + 1 and "the rest is not shown" in captured
+    assert run.output[1][-1].startswith("y") and len(captured) < 2_000_000
+
+
+# ── what is refused ──
+
+
+@pytest.mark.parametrize("world_size, words", [
+    (0, "from 1 to 64; got 0"), (-3, "got -3"), (65, "got 65"), ("four", "whole number.*'four'"), (2.5, "got 2.5"),
+    (None, "whole number"), (True, "whole number")])
+def test_world_sizes_that_cannot_be(world_size, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        run_ranks(sum_of_ranks, world_size)
+
+
+@pytest.mark.parametrize("arguments, error, words", [
+    (dict(fn=3, world_size=2), TypeError, "needs a function.*got int"),
+    (dict(fn=lambda a, b, c: 0, world_size=2), TypeError, r"without inputs.*\(a, b, c\)"),
+    (dict(fn=lambda: 0, inputs=[1, 2]), TypeError, "with inputs"),
+    (dict(fn=lambda a, b: 0, inputs=[1, 2]), TypeError, "with inputs"),
+    (dict(fn=lambda x: 0, world_size=3, inputs=[1, 2]), ValueError, "3 ranks, but 2 inputs"),
+    (dict(fn=lambda x: 0, inputs=5), TypeError, "list with one value a rank"),
+    (dict(fn=lambda x: 0, inputs=[1, threading.Lock()]), TypeError, r"inputs\[1\].*lock"),
+    (dict(fn=lambda: 0, world_size=2, backend="mpi"), ValueError, "'nccl', 'gloo'"),
+    (dict(fn=lambda: 0, world_size=2, timeout_s=0), ValueError, "positive"),
+    (dict(fn=lambda: 0, world_size=2, start_method="fork"), ValueError, "never"),
+])
+def test_arguments_that_cannot_work(arguments, error, words):
+    with pytest.raises(error, match=words):
+        run_ranks(**arguments)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="there are GPUs")
+def test_nccl_without_gpus_is_refused():
+    with pytest.raises(ValueError, match="needs a GPU for each of the 2 ranks"):
+        run_ranks(sum_of_ranks, 2, backend="nccl")
+
+
+def test_the_variable_that_cannot_travel_is_named(tmp_path):
+    log = open(tmp_path / "log", "w")  # noqa: SIM115
+
+    def writes():
+        log.write("x")
+
+    with pytest.raises(TypeError, match="variable 'log', a TextIOWrapper"):
+        run_ranks(writes, 2)
+    log.close()
+
+
+def test_the_result_that_cannot_travel_is_named():
+    with pytest.raises(RankFailed, match=r"what rank 0 returned.*\['model'\]\[1\] is a lock"):
+        run_ranks(lambda: {"loss": 1.0, "model": [2, threading.Lock()]}, 1)
+
+
+# ── elsewhere ──
+
+
+def test_the_same_function_under_torchrun(tmp_path):
+    job = write_job(lambda x, rank: sum_of_ranks(rank) + x, tmp_path / "job.pkl", inputs=[10, 20])
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m",
+               "utils.elsewhere", str(job), str(tmp_path / "results")]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=120)
+    run = read_results(tmp_path / "results")
+    assert run.results == [11.0, 21.0]
+    assert len(run.trace.of(op="all_reduce")) == 2
+    (tmp_path / "results" / "rank1.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"ranks \[1\] of 2"):
+        read_results(tmp_path / "results")

@@ -1,0 +1,90 @@
+"""The %%ranks cell magic: run a cell's body on several ranks."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import linecache
+import shlex
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from IPython.core.magic import Magics, cell_magic, magics_class
+
+from utils.ranks import Run, run_ranks
+
+_READY = {"torch": torch, "dist": dist}
+
+
+@magics_class
+class RanksMagic(Magics):
+    """%%ranks N"""
+
+    @cell_magic
+    def ranks(self, line: str, cell: str) -> Run:
+        """%%ranks N [--timeout S]: run this cell on N ranks.
+
+        `rank`, `world_size`, `torch` and `dist` are ready to use, and so is everything that earlier cells defined. Each
+        rank's last expression is its result; the cell's value is the Run, also kept as `run`.
+        """
+        world_size, timeout_s = _parse(line)
+        source = "\n" + cell  # the magic's own line counts, so that line numbers are those of the cell
+        filename = _calling_cell(sys._getframe()) or "<%%ranks>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        body = CellBody(source, filename, self.shell.user_ns)
+        run = run_ranks(body, world_size, timeout_s=timeout_s)
+        self.shell.user_ns["run"] = run
+        return run
+
+
+class CellBody:
+    """A cell's code as a function of (rank, world_size), with the notebook's variables that it uses."""
+
+    def __init__(self, source: str, filename: str, variables: dict[str, Any]):
+        tree = ast.parse(source, filename)  # a SyntaxError is shown as for any cell
+        self.source, self.filename = source, filename
+        self.variables = _used(compile(tree, filename, "exec"), variables)
+
+    def __call__(self, rank: int, world_size: int) -> Any:
+        tree = ast.parse(self.source, self.filename)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        namespace = {"__name__": "__main__", **_READY, **self.variables, "rank": rank, "world_size": world_size}
+        exec(compile(tree, self.filename, "exec"), namespace)
+        return eval(compile(ast.Expression(last.value), self.filename, "eval"), namespace) if last else None
+
+
+def _parse(line: str) -> tuple[Any, float]:
+    parser = argparse.ArgumentParser(prog="%%ranks", add_help=False, exit_on_error=False)
+    parser.add_argument("world_size", type=int)
+    parser.add_argument("--timeout", type=float, default=120.0)
+    try:
+        known = parser.parse_args(shlex.split(line))
+    except (argparse.ArgumentError, SystemExit, ValueError):
+        raise ValueError(f"write %%ranks N, the number of ranks, as in %%ranks 4; got %%ranks {line}") from None
+    return known.world_size, known.timeout
+
+
+def _used(code, variables: dict[str, Any]) -> dict[str, Any]:
+    """The notebook's variables whose names appear in the code, also in functions that it defines."""
+    names = set(code.co_names)
+    stack = list(code.co_consts)
+    while stack:
+        constant = stack.pop()
+        if hasattr(constant, "co_names"):
+            names |= set(constant.co_names)
+            stack += constant.co_consts
+    return {name: variables[name] for name in names if name in variables and not hasattr(builtins, name)}
+
+
+def _calling_cell(frame) -> str | None:
+    """The file name under which the running cell was compiled."""
+    from utils.source import place_name
+
+    while frame is not None:
+        if place_name(frame.f_code.co_filename).startswith("Cell "):
+            return frame.f_code.co_filename
+        frame = frame.f_back
+    return None
