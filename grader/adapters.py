@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
+import torch
 import torch.distributed as dist
 
 from grader.evidence import pack, unpack
 from utils.spans import mark
 
 BEGIN = "the function begins"
+INPUT_CHANGED = "input changed"
 
 
 class RankTask:
@@ -70,4 +72,32 @@ def call_with_compute(fn, inputs: dict[str, Any], group) -> Any:
     return fn(inputs["x"], compute, group)
 
 
-ADAPTERS = {f.__name__: f for f in (call_with_group, call_plain, call_with_say, call_with_compute)}
+def call_watching_inputs(fn, inputs: dict[str, Any], group) -> Any:
+    """fn(*inputs, group); leaves a mark in the trace for each input tensor that it changed."""
+    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+    result = fn(*inputs.values(), group)
+    for name, value in before.items():
+        if not torch.equal(value, inputs[name]):
+            mark(INPUT_CHANGED, parameter=name)
+    return result
+
+
+def call_with_clock(fn, inputs: dict[str, Any], group) -> Any:
+    """fn(run_once, repeats, clock, group): only run_once moves this clock, and most of all its first call."""
+    now_s, calls = 0.0, 0
+
+    def run_once():
+        nonlocal now_s, calls
+        mark("run_once")
+        now_s += inputs["first_s"] if calls == 0 else inputs["later_s"]
+        calls += 1
+
+    def clock():
+        mark("clock")
+        return now_s
+
+    return fn(run_once, inputs["repeats"], clock, group)
+
+
+ADAPTERS = {f.__name__: f for f in (call_with_group, call_plain, call_with_say, call_with_compute,
+                                    call_watching_inputs, call_with_clock)}

@@ -39,7 +39,7 @@ def collect(function_blob: bytes, adapter: str, cases: Sequence[Case], timeout_s
 def collect_one(function_blob: bytes, adapter: str, case: Case, timeout_s: float) -> Evidence:
     """Run one case on fresh ranks."""
     task = cloudpickle.dumps(RankTask(function_blob, adapter, case.groups))
-    outcome = launch(Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s))
+    outcome = launch(Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s, show_output=False))
     outputs = [_output(outcome, rank) for rank in range(case.world_size)]
     run = to_run(outcome, outputs)
     error = explain(outcome, timeout_s)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from grader.adapters import INPUT_CHANGED
 from grader.exercise import Demand, Look
 from utils.calls import POINT_TO_POINT
+from utils.trace import Call, Trace
 
 # TCP and gloo headers: a few dozen bytes a message. The system's counters are compared only where data outweighs them.
 WIRE_OVERHEAD_PER_MESSAGE = 200
@@ -81,6 +83,47 @@ def messages_at_most(limit: Callable[[Look, int], int], label: str, hint: str, i
         return True, ""
 
     return Demand(id, label, hint, judge)
+
+
+def rounds_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id: str = "too many rounds") -> Demand:
+    """The messages fit in limit(look, rank) rounds, in each of which a rank sends or receives one message at most."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank, needed in last_rounds(look.evidence.trace).items():
+            if rank in look.active_ranks and needed > limit(look, rank):
+                return False, f"rank {rank} is done in round {needed}, allowed {limit(look, rank)}"
+        return True, ""
+
+    return Demand(id, label, hint, judge)
+
+
+def last_rounds(trace: Trace) -> dict[int, int]:
+    """The round of each rank's last message, when a rank takes part in one message a round, in its program's order."""
+    waiting = {rank: sorted((c for c in trace.of(rank) if c.op in POINT_TO_POINT), key=lambda c: c.number)
+               for rank in range(trace.world_size)}
+    clock = dict.fromkeys(waiting, 0)
+    while sends := [c for calls in waiting.values() for c in calls if c.op == "send"]:
+        send, receive = min(((s, _partner(s, waiting)) for s in sends), key=lambda pair: (
+            sum(waiting[c.rank].index(c) for c in pair if c), pair[0].start_s))
+        for call in (send, receive):
+            if call:
+                waiting[call.rank].remove(call)
+        clock[send.rank] = clock[send.peer] = max(clock[send.rank], clock[send.peer]) + 1
+    return clock
+
+
+def _partner(send: Call, waiting: dict[int, list[Call]]) -> Call | None:
+    return next((c for c in waiting[send.peer] if c.op == "recv" and c.peer in (send.rank, None)), None)
+
+
+def inputs_kept(hint: str, id: str = "input changed") -> Demand:
+    """The function left its inputs as they were. Needs the adapter call_watching_inputs."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        changed = [span for span in look.evidence.trace.spans if span.name == INPUT_CHANGED]
+        return not changed, f"rank {changed[0].rank}: {changed[0].facts['parameter']} was changed" if changed else ""
+
+    return Demand(id, "inputs left as they were", hint, judge)
 
 
 def all_waited() -> Demand:

@@ -12,7 +12,6 @@ from grader.evidence import MISSING, RETURNED, SKELETON_ERROR, Evidence
 from grader.exercise import TECHNIQUE, VALUES, Case, Exercise, Look
 from grader.verdict import CaseVerdict, DemandVerdict, Verdict
 
-SYMPTOMS_SHOWN = 2
 
 
 def judge(exercise: Exercise, cases: Sequence[Case], evidences: Sequence[Evidence]) -> Verdict:
@@ -56,22 +55,20 @@ def _judge_demand(demand, look: Look) -> DemandVerdict:
 
 
 def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tuple[tuple[str, str], ...]:
-    """(id, text) of what the failed cases show: unmet gates first, then symptoms, then other unmet demands."""
+    """(id, text) of the one thing to mend first: an unmet gate, else a symptom of a failed case, else another demand."""
     unmet = {d.id for row in rows for d in row.demands if not d.met}
-    hints = [(d.id, d.hint) for d in exercise.demands if d.gate and d.id in unmet]
     failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
+    gates = [(d.id, d.hint) for d in exercise.demands if d.gate and d.id in unmet]
     symptoms = [(s.id, s.hint) for s in exercise.symptoms if any(_matches(s, look) for look in failed)]
-    hints += symptoms[:1] if failed else []
-    if not failed:
-        hints += [(d.id, d.hint) for d in exercise.demands if not d.gate and d.id in unmet]
-    return tuple(hints[:SYMPTOMS_SHOWN])
+    others = [(d.id, d.hint) for d in exercise.demands if d.id in unmet] if not failed else []
+    return tuple((gates or symptoms or others)[:1])
 
 
 def _matches(symptom, look: Look) -> bool:
     """A symptom written for whole results need not expect every odd one."""
     try:
         return bool(symptom.matches(look))
-    except (TypeError, ValueError, IndexError, AttributeError, RuntimeError, KeyError):
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError):
         return False
 
 
@@ -83,7 +80,8 @@ def first_difference(found: Any, expected: Any, tolerance: float, path: str = ""
         return _tensor_difference(found, expected, tolerance, path)
     if isinstance(expected, (list, tuple)):
         if not isinstance(found, (list, tuple)) or len(found) != len(expected):
-            return f"{path or 'result'}: expected {len(expected)} parts, found {_brief(found)}"
+            wanted = _brief(list(expected)) if len(repr(expected)) <= 60 else f"{len(expected)} parts"
+            return f"{path or 'result'}: expected {wanted}, found {_brief(found)}"
         parts = (first_difference(f, e, tolerance, f"{path}[{i}]")
                  for i, (f, e) in enumerate(zip(found, expected, strict=True)))
         return next((part for part in parts if part), "")
@@ -117,5 +115,5 @@ def _number(value: torch.Tensor) -> str:
 def _brief(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"a tensor {list(value.shape)}"
-    text = repr(value)
+    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from grader.evidence import DEADLOCKED, RAISED, RETURNED
+from grader.demands import all_waited
+from grader.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT, TIMED_OUT
 from grader.exercise import Look, Symptom
 from grader.judge import first_difference
 
@@ -59,9 +60,53 @@ def neighbours_result(shift: int, hint: str, id: str) -> Symptom:
 
 def deadlocked(kind: str, hint: str, id: str | None = None) -> Symptom:
     """The run stood still in a known pattern (Deadlock.kind); an empty kind matches any."""
-    return Symptom(id or kind, hint, lambda look: look.evidence.ending == DEADLOCKED and kind in look.evidence.error_kind)
+    return Symptom(id or kind, hint,
+                   lambda look: look.evidence.ending == DEADLOCKED and kind in look.evidence.error_kind)
 
 
 def raised(text: str, hint: str, id: str) -> Symptom:
     """The run failed with an error that holds `text` (an empty one matches any)."""
     return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and text in look.evidence.error)
+
+
+_ASK_THE_GROUP = ("With a group that is not the whole world the ranks miss each other: ask dist.get_rank(group) and "
+                  "dist.get_world_size(group), and address peers with group_dst= and group_src=.")
+
+
+def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:
+    """In a case with groups: a call on another group, or a peer outside the group or the rank itself."""
+    strays = ("not part of group", "or from itself", "out of bounds", "out of range")
+
+    def matches(look: Look) -> bool:
+        elsewhere = any(c.members != look.case.members(c.rank) for c in look.evidence.trace.calls)
+        lost = look.evidence.ending == RAISED and any(text in look.evidence.error for text in strays)
+        return look.case.groups is not None and (elsewhere or lost)
+
+    return Symptom("group ignored", hint, matches)
+
+
+def unwaited() -> Symptom:
+    """A wrong result, or none in time, and an asynchronous call that nobody waited for: the demand all_waited's lesson.
+
+    A send or receive whose work object is dropped may never happen, and then its partner waits for ever.
+    """
+
+    def matches(look: Look) -> bool:
+        return look.evidence.ending in (RETURNED, TIMED_OUT) and any(not c.waited for c in look.evidence.trace.calls)
+
+    return Symptom("missing wait", all_waited().hint, matches)
+
+
+def forgotten_send() -> Symptom:
+    """Out of time, and a send that nobody waited for: its message was dropped together with its Work."""
+
+    def matches(look: Look) -> bool:
+        return look.evidence.ending == TIMED_OUT and any(not c.waited for c in look.evidence.trace.of(op="send"))
+
+    return Symptom("wait forgotten", "An isend was never waited for, so its message may never leave. Keep what isend "
+                   "returns, work = dist.isend(...), and call work.wait() after the receive.", matches)
+
+
+def no_such_rank(hint: str) -> Symptom:
+    """A message to or from a rank that the group does not have."""
+    return raised("there is no rank", hint, "no such rank")

@@ -97,7 +97,9 @@ class Verdict:
 
     def technique(self) -> list[tuple[bool, str]]:
         """Each demand once: whether every case met it, and what it says, with the first case that did not."""
-        labels = {d.id: d.label for case in self.cases for d in case.demands}
+        if any(case.ending != RETURNED for case in self.cases):
+            return []
+        labels = {d.id: d.label + " (required)" * d.gate for case in self.cases for d in case.demands}
         lines = []
         for id, label in labels.items():
             unmet = [(case, d) for case in self.cases for d in case.demands if d.id == id and not d.met]
@@ -147,13 +149,13 @@ class Verdict:
             body.append(f"<div>{html.escape(self.problem)}</div>")
         if self.cases:
             rows = [(case.right, case.name, case.ranks_in_signs()) for case in self.cases]
-            demands = "".join(f"<div>{_coloured_sign(met)} {html.escape(text)}</div>" for met, text in self.technique())
-            body.append(f'<div style="display:flex;gap:32px;flex-wrap:wrap;font-size:12px;margin:4px 0">'
-                        f"<table>{''.join(map(_row_html, rows))}</table><div>{demands}</div></div>")
+            body.append(f'<table style="font-size:12px;margin:4px 0">{"".join(map(_row_html, rows))}</table>')
+            body += [f'<div style="font-size:12px">{_coloured_sign(met)} {html.escape(text)}</div>'
+                     for met, text in self.technique()]
         if explanation := self._explanation():
             body.append('<pre style="font-size:12px;margin:4px 0;white-space:pre-wrap;background:transparent;'
                         f'color:inherit">{html.escape(chr(10).join(explanation))}</pre>')
-        body += [f"<div>💡 {html.escape(text)}</div>" for _, text in self.hints]
+        body += [f'<div style="margin-top:4px"><b>Hint</b> {html.escape(text)}</div>' for _, text in self.hints]
         return "\n".join([*body, "</div>"])
 
 

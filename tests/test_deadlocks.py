@@ -121,6 +121,15 @@ def async_never_joined(rank):
         work.wait()
 
 
+def drops_the_work(rank):
+    if rank == 0:
+        dist.isend(torch.ones(3), dst=1)
+        dist.recv(torch.ones(3), src=1)
+    elif rank == 1:
+        dist.recv(torch.ones(3), src=0)
+        dist.send(torch.ones(3), dst=0)
+
+
 def ddp_left_out(rank):
     if rank:
         torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
@@ -129,7 +138,7 @@ def ddp_left_out(rank):
 CASES = [  # function, exception, kind of verdict, ranks and words that the message must hold
     (never_calls, Deadlock, "rank never calls", ["ranks 0 and 1 wait", "rank 2 has returned", "dist.all_reduce(torch"]),
     (returns_early, Deadlock, "rank returned early", ["rank 1 has returned after all_reduce"]),
-    (different_collectives, Mismatch, "operation differs", ["all_reduce()", "broadcast(root=1)", "same order"]),
+    (different_collectives, Mismatch, "operation differs", ["called all_reduce of", "broadcast(root=1)", "same order"]),
     (opposite_order, Deadlock, "opposite order", ["same order"]),
     (sizes_differ, Mismatch, "size differs", ["float32[3]", "float32[4]"]),
     (gathered_sizes_differ, Mismatch, "size differs", ["all_gather"]),
@@ -147,6 +156,7 @@ CASES = [  # function, exception, kind of verdict, ranks and words that the mess
     (member_does_not_join, Deadlock, "member does not join", ["group of ranks 0 and 2", "rank 0 waits for rank 2"]),
     (new_group_of_others, Mismatch, "ranks differs", ["new_group([0, 1])", "new_group([0, 2])"]),
     (async_never_joined, Deadlock, "rank never calls", ["rank 0 waits", "work.wait()"]),
+    (drops_the_work, Deadlock, "dropped message", ["dist.isend(torch.ones(3), dst=1)", "wait()"]),
     (ddp_left_out, Deadlock, "rank never calls", ["rank 0 has returned", "DistributedDataParallel("]),
 ]
 

@@ -72,6 +72,13 @@ def test_all_errors_are_collected_and_equal_ones_told_once():
     assert "test_ranks.py, line" in str(caught.value)
 
 
+def test_a_peer_that_cannot_be_is_named():
+    with pytest.raises(RankFailed, match=r"there is no rank 2 in a group of 2 \(0 to 1\)"):
+        run_ranks(lambda rank: dist.isend(torch.ones(1), group=dist.group.WORLD, group_dst=rank + 1).wait(), 2)
+    with pytest.raises(RankFailed, match="would recv from itself"):
+        run_ranks(lambda rank: dist.recv(torch.ones(1), src=rank), 2)
+
+
 def test_a_rank_that_dies_is_the_cause():
     def dies(rank):
         if rank == 1:

@@ -64,7 +64,7 @@ class RankFailed(RanksError):
             if names:
                 parts.append(f"{_ranks(names)} only waited for {_ranks(sorted({f.rank for f in causes or failures}))}:")
                 parts += [f"  {w}" for w in waiting]
-        super().__init__("\n  " + "\n  ".join(parts), run)
+        super().__init__("\n  ".join(parts), run)
 
 
 class Deadlock(RanksError):
@@ -86,7 +86,7 @@ class DeadlineExceeded(RanksError):
     def __init__(self, timeout_s: float, stacks: dict[int, list[Line]], waiting: list[Standstill],
                  run: Run | None = None):
         self.stacks = stacks
-        parts = [f"not finished after {timeout_s:g} s (run_ranks(..., timeout_s=...) allows more). Each rank's stack:"]
+        parts = [f"not finished after {timeout_s:g} s (timeout_s). Each unfinished rank's stack:"]
         for rank, lines in sorted(stacks.items()):
             shown = [f"      {line}" for line in lines] or ["      (no answer: it is inside one long call)"]
             parts += [f"  rank {rank}:", *shown]
@@ -109,6 +109,8 @@ def _merge_equal(failures: list[Failure]) -> list[_Merged]:
     merged: dict[tuple, _Merged] = {}
     for f in failures:
         merged.setdefault((f.kind, f.message, f.lines), _Merged(f)).ranks.append(f.rank)
+    for one in merged.values():
+        one.ranks.sort()
     return list(merged.values())
 
 

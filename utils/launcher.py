@@ -6,15 +6,13 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import socket
 import sys
+import tempfile
 import time
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-
-import torch.distributed as dist
 
 from utils.channel import Channel, Message
 from utils.output import RankOutput
@@ -24,6 +22,7 @@ from utils.worker import Settings, rank_main
 
 PRELOAD = ["torch", "torch.distributed", "torch._dynamo", "utils.worker"]
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
+START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
 GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
 STACK_ANSWER_S = 1.0
@@ -41,6 +40,7 @@ class Job:
     trace: bool = True
     memory: bool = True
     start_method: str = "forkserver"
+    show_output: bool = True
 
     @property
     def world_size(self) -> int:
@@ -95,9 +95,12 @@ class _Fleet:
         self._senders: dict[int, Channel] = {}
         self._outputs: dict[Connection, RankOutput] = {}
         self._readings: dict[int, dict] = {}
+        self._meeting_place: tempfile.TemporaryDirectory | None = None
         self._still_since: float | None = None
         self._started = time.monotonic()
         self._first_error_at: float | None = None
+        self._ready: set[int] = set()
+        self._ready_at: float | None = None
 
     # ── starting ──
 
@@ -105,9 +108,7 @@ class _Fleet:
         context = multiprocessing.get_context(self.job.start_method)
         if self.job.start_method == "forkserver":
             context.set_forkserver_preload(PRELOAD)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._store = dist.TCPStore("127.0.0.1", self._listener.getsockname()[1], None, True, wait_for_workers=False,
-                                    master_listen_fd=self._listener.detach())
+        self._meeting_place = tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True)
         with _plain_main():
             for rank in range(self.job.world_size):
                 self._start_rank(context, rank)
@@ -119,13 +120,14 @@ class _Fleet:
         ours, theirs = context.Pipe()
         out_read, out_write = context.Pipe(duplex=False)
         err_read, err_write = context.Pipe(duplex=False)
-        settings = Settings(rank, self.job.world_size, self.job.backend, self._store.port, self.job.trace,
+        settings = Settings(rank, self.job.world_size, self.job.backend,
+                            os.path.join(self._meeting_place.name, "store"), self.job.trace,
                             self.job.memory)
         process = context.Process(target=rank_main, args=(theirs, out_write, err_write, settings), daemon=True)
         self._channels[ours] = rank
         self._senders[rank] = Channel(ours)
-        self._outputs[out_read] = RankOutput(rank, out_read, is_error=False)
-        self._outputs[err_read] = RankOutput(rank, err_read, is_error=True)
+        for pipe, is_error in ((out_read, False), (err_read, True)):
+            self._outputs[pipe] = RankOutput(rank, pipe, is_error, muted=not self.job.show_output)
         process.start()
         self._processes.append(process)
         for end in (theirs, out_write, err_write):
@@ -135,20 +137,26 @@ class _Fleet:
 
     def follow(self) -> None:
         """Listen until every rank has ended, none can move, ranks disagree, or time is up."""
-        deadline = self._started + self.job.timeout_s
         while not self._over():
-            now = time.monotonic()
+            now, deadline = time.monotonic(), self._deadline()
             if now > deadline:
                 self._ask_for_stacks()
                 return
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 return
-            self._listen(min(0.1, deadline - now))
+            self._listen(min(0.1, max(0.0, deadline - now)))
             self._look_for_standstill()
         if self.outcome.state.disagreement:
+            for output in self._outputs.values():
+                output.muted = output.is_error  # what gloo shouts when the calls do not fit adds nothing
             self._listen_for(GATHER_S)
         if all(rank in self.outcome.blobs for rank in range(self.job.world_size)):
             self._read_wires()
+
+    def _deadline(self) -> float:
+        """The clock starts when all ranks have met; on a loaded machine that alone can take seconds."""
+        started = self._started + START_UP_S if self._ready_at is None else self._ready_at
+        return started + self.job.timeout_s
 
     def _over(self) -> bool:
         state = self.outcome.state
@@ -190,6 +198,10 @@ class _Fleet:
             self.outcome.stacks[rank] = fields["frames"]
         elif kind == "wire":
             self._readings[rank] = fields
+        elif kind == "ready":
+            self._ready.add(rank)
+            if len(self._ready) == self.job.world_size:
+                self._ready_at = time.monotonic()
         else:
             self.outcome.state.ingest(rank, kind, fields)
             self.outcome.events.append((rank, kind, fields))
@@ -267,6 +279,8 @@ class _Fleet:
             self._close_output(output)
         for channel in self._senders.values():
             channel.connection.close()
+        if self._meeting_place:
+            self._meeting_place.cleanup()
         now = time.monotonic()
         self.outcome.elapsed_s = now - self._started
         self.outcome.verdict_s = now - max((f["time"] for _, _, f in self.outcome.events if "time" in f), default=now)

@@ -16,8 +16,8 @@ CHUNK_BYTES = 1 << 16
 class RankOutput:
     """One rank's standard output or error, read from a pipe."""
 
-    def __init__(self, rank: int, pipe: Connection, is_error: bool):
-        self.rank, self.pipe, self.is_error = rank, pipe, is_error
+    def __init__(self, rank: int, pipe: Connection, is_error: bool, muted: bool = False):
+        self.rank, self.pipe, self.is_error, self.muted = rank, pipe, is_error, muted
         self.kept: deque[str] = deque(maxlen=LINES_KEPT)
         self._partial = b""
         self._shown = 0
@@ -29,12 +29,9 @@ class RankOutput:
         except OSError:
             data = b""
         *lines, self._partial = (self._partial + data).split(b"\n")
-        if len(self._partial) > MAX_LINE_LENGTH:
-            lines.append(self._partial)
-            self._partial = b""
         if not data and self._partial:
-            lines.append(self._partial)
-            self._partial = b""
+            lines, self._partial = [self._partial], b""
+        self._partial = self._partial[:MAX_LINE_LENGTH]  # of an endless line, only the beginning is kept
         for line in lines:
             self._show(line)
         return bool(data)
@@ -61,4 +58,6 @@ class RankOutput:
             self._write(f"… more than {MAX_LINES_SHOWN} lines: the rest is not shown (the last ones are in run.output)")
 
     def _write(self, text: str) -> None:
+        if self.muted:
+            return
         print(f"[rank {self.rank}] {text}", file=sys.stderr if self.is_error else sys.stdout, flush=True)

@@ -112,6 +112,7 @@ class Recorder:
 
     def _report_call(self, name: str, arguments: dict[str, Any]) -> int:
         group = c10d.ProcessGroup.unbox(arguments["process_group"])
+        _check_peer(arguments.get("dst", arguments.get("src")), group, OPERATIONS[name].name)
         facts = describe(name, arguments, group.rank(), group.size())
         members = dist.get_process_group_ranks(group)
         is_async = arguments.get("async_op", facts["op"] in POINT_TO_POINT)
@@ -122,9 +123,6 @@ class Recorder:
             number = self._count
             self._count += 1
         self._report("call", number=number, time=time.monotonic(), source=user_line(sys._getframe()), **facts)
-        if facts["op"] in POINT_TO_POINT and facts["peer"] is not None and facts["members"][facts["peer"]] == dist.get_rank():
-            raise ValueError(f"rank {dist.get_rank()} would {facts['op']} {facts['shape']} to or from itself: skip the "
-                             "exchange where the peer is the rank itself (as in a group of one)")
         return number
 
     def _remember(self, number: int, boxed_work: Any, arguments: dict) -> None:
@@ -133,6 +131,8 @@ class Recorder:
         self._latest = work
         with self._lock:
             self._outstanding.add(number)
+        if "async_op" not in arguments:  # gloo gives up a send or receive whose Work is thrown away
+            weakref.finalize(work, self._on_dropped, number)
         if arguments.get("async_op", False):
             work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=time.monotonic()))
 
@@ -154,6 +154,10 @@ class Recorder:
             with self._lock:
                 self._outstanding.discard(number)
             self._report("woke", number=number, time=time.monotonic())
+
+    def _on_dropped(self, number: int) -> None:
+        if number in self._outstanding:
+            self._report("dropped", number=number, time=time.monotonic())
 
     def _watch_waits(self) -> None:
         original_wait, original_sync = c10d.Work.wait, c10d.Work.synchronize
@@ -202,3 +206,15 @@ class Recorder:
 
         dist.new_group = new_group
         torch.distributed.distributed_c10d.new_group = new_group
+
+
+def _check_peer(peer: int | None, group, op: str) -> None:
+    """Raises: ValueError for a peer that is not there, or is this rank itself; gloo would say it less plainly."""
+    if peer is None:
+        return
+    if not 0 <= peer < group.size():
+        raise ValueError(f"there is no rank {peer} in a group of {group.size()} (0 to {group.size() - 1}): did you forget "
+                         "the modulo?")
+    if peer == group.rank():
+        raise ValueError(f"rank {peer} of the group would {op} {'to' if op == 'send' else 'from'} itself: skip the "
+                         "exchange where the peer is the rank itself (as in a group of one)")

@@ -24,6 +24,7 @@ class RankState:
     wait_source: list | None = None
     implicit: bool = False
     calls: dict[int, dict] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)  # sends and receives given up: their Work was thrown away
     ending: str = ""  # "returned", "raised", "died"
 
 
@@ -74,6 +75,8 @@ class WaitState:
             if fields["alone"]:
                 state.state, state.waits_for = BLOCKED, fields["number"]
                 state.wait_source, state.implicit = fields["source"], fields.get("implicit", False)
+        elif kind == "dropped":
+            state.dropped.add(fields["number"])
         elif kind == "woke":
             state.state, state.waits_for = RUNNING, None
         elif kind in ("returned", "raised", "died"):
@@ -107,11 +110,20 @@ class WaitState:
         if call["op"] == "recv" and call["peer"] is None:  # any source: one unmatched message is enough
             return [] if self.messages_for(rank) else [m for m in call["members"] if m != rank]
         peer = call["members"][call["peer"]]
-        if peer in self._slots[key]:
-            return []
+        partner = self._slots[key].get(peer)
+        if partner is not None:
+            return [peer] if partner["number"] in self.ranks[peer].dropped else []
         taken_by_any = call["op"] == "send" and any(
             c["op"] == "recv" and c["peer"] is None for c in self.ranks[peer].calls.values())
         return [] if taken_by_any else [peer]
+
+    def dropped_partner(self, rank: int) -> dict | None:
+        """The matching call of what `rank` waits for, if it was made and then given up."""
+        key = self._slot_of[rank, self.ranks[rank].waits_for]
+        for other, call in self._slots[key].items():
+            if other != rank and call["number"] in self.ranks[other].dropped:
+                return call
+        return None
 
     def messages_for(self, rank: int) -> list[dict]:
         """Sends to `rank` that no receive of its own names."""

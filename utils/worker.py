@@ -34,7 +34,7 @@ class Settings:
     rank: int
     world_size: int
     backend: str
-    store_port: int
+    store_path: str
     trace: bool
     memory: bool
 
@@ -59,14 +59,14 @@ def rank_main(connection: Connection, stdout: Connection, stderr: Connection, se
 
 
 def join_group(settings: Settings) -> None:
-    """Meet the other ranks through the parent's store and make the default process group."""
+    """Meet the other ranks through a file (no port to choose, or to be found by others) and make the default group."""
     torch.set_num_threads(1)
     if settings.backend == "nccl":
         torch.cuda.set_device(settings.rank)
         torch.set_default_device(f"cuda:{settings.rank}")
         os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"  # a wait that only queues work would hide who waits for whom
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
-    store = dist.TCPStore("127.0.0.1", settings.store_port, None, False)
+    store = dist.FileStore(settings.store_path, settings.world_size)
     backend = "cpu:gloo,cuda:nccl" if settings.backend == "nccl" else "gloo"
     dist.init_process_group(backend, store=store, rank=settings.rank, world_size=settings.world_size, timeout=NEVER)
 

@@ -1,3 +1,9 @@
 """Unit 01: collectives."""
 
-ORDER = ("ring_all_reduce",)
+ORDER = (
+    "broadcast_naive", "broadcast_tree", "scatter", "gather", "reduce",
+    "ring_reduce_scatter", "ring_all_gather", "ring_all_reduce", "all_to_all",
+    "grid_sums", "overlapped_all_reduce",
+    "ring_time", "fit_alpha_beta", "bandwidths", "time_collective",
+    "halving_doubling_all_reduce",
+)

@@ -1,4 +1,4 @@
-"""Cases that the exercises of this unit share: world sizes, uneven sizes, subgroups, and one size that the wire counts."""
+"""Cases that the exercises of this unit share: world sizes, subgroups, and one size that the wire counts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import torch
 from grader.exercise import Case, Draw
 
 BIG_ELEMENTS_PER_RANK = 1 << 15  # 128 KiB of float32: enough that headers do not matter
+TWO_GROUPS = ((1, 3, 4), (0, 2))  # both at work at once, neither of them the world, their ranks not in one piece
+
+Shape = Callable[[int, int], tuple[int, ...]]  # (ranks n, elements k) -> shape of one rank's x
 
 
-def one_tensor_cases(draw: Draw, grading: bool, shape: Callable[[int, int], tuple[int, ...]],
-                     big: bool = True) -> Sequence[Case]:
+def one_tensor_cases(draw: Draw, grading: bool, shape: Shape) -> Sequence[Case]:
     """x on every rank: 1, 2, 3 and 4 ranks, a subgroup, and a size whose bytes on the wire can be compared.
 
     shape(n, k): the shape of x for n ranks and k elements a rank.
@@ -20,11 +22,30 @@ def one_tensor_cases(draw: Draw, grading: bool, shape: Callable[[int, int], tupl
     sizes = [(1, 3), (2, draw.integer(1, 4)), (3, draw.integer(2, 5)), (4, draw.integer(1, 4))]
     if grading:
         sizes += [(5, draw.integer(1, 3)), (2, 1)]
-    cases = [same_shape(f"{n} rank{'s' * (n > 1)}, {k} elements each", draw, n, shape(n, k)) for n, k in sizes]
+    cases = [same_shape(f"{ranks(n)}, {k} elements each", draw, n, shape(n, k)) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: shape(n, 2)))
-    if big:
-        cases.append(same_shape("4 ranks, 128 KiB each", draw, 4, shape(4, BIG_ELEMENTS_PER_RANK)))
+    cases.append(same_shape("4 ranks, 128 KiB each", draw, 4, shape(4, BIG_ELEMENTS_PER_RANK)))
     return cases
+
+
+def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENTS_PER_RANK) -> Sequence[Case]:
+    """x and root on every rank, of every size; the root is seldom rank 0. big: elements k of the large case."""
+    sizes = [(1, 0, 3), (2, 1, draw.integer(1, 4)), (3, draw.integer(1, 2), draw.integer(2, 5)),
+             (4, 0, draw.integer(1, 4)), (4, 3, draw.integer(1, 4))]
+    if grading:
+        sizes += [(4, draw.integer(1, 2), 2), (5, draw.integer(1, 4), draw.integer(1, 3))]
+    cases = [_with_roots(same_shape(f"{ranks(n)}, root {root}", draw, n, shape(n, k)), (root,) * n)
+             for n, root, k in sizes]
+    group_case = subgroup_case(draw, lambda n: shape(n, 2))
+    cases.append(_with_roots(group_case, tuple(2 if r in TWO_GROUPS[0] else 1 for r in range(5))))
+    size = f"{shape(1, big)[-1] * 4 >> 10} KiB"
+    cases.append(_with_roots(same_shape(f"4 ranks, root 2, {size}", draw, 4, shape(4, big)), (2,) * 4))
+    return cases
+
+
+def _with_roots(case: Case, roots: Sequence[int]) -> Case:
+    inputs = tuple({**one, "root": root} for one, root in zip(case.inputs, roots, strict=True))
+    return Case(case.name, inputs, case.groups)
 
 
 def same_shape(name: str, draw: Draw, world_size: int, shape: tuple[int, ...]) -> Case:
@@ -32,13 +53,29 @@ def same_shape(name: str, draw: Draw, world_size: int, shape: tuple[int, ...]) -
     return Case(name, tuple({"x": x} for x in draw.tensors(world_size, *shape)))
 
 
-def subgroup_case(draw: Draw, shape: Callable[[int], tuple[int, ...]]) -> Case:
-    """Two groups at work at once, neither of them the world, their ranks not in one piece."""
-    groups = ((1, 3, 4), (0, 2))
+def subgroup_case(draw: Draw, shape: Callable[[int], tuple[int, ...]],
+                  groups: tuple[tuple[int, ...], ...] = TWO_GROUPS) -> Case:
+    """Several groups at work at once; shape(n) is the shape of x in a group of n."""
     owner = {rank: len(group) for group in groups for rank in group}
-    return Case("groups (1,3,4) and (0,2)", tuple({"x": draw.tensor(*shape(owner[r]))} for r in range(5)), groups)
+    inputs = tuple({"x": draw.tensor(*shape(owner[r]))} for r in range(len(owner)))
+    return Case("groups " + " and ".join(f"({','.join(map(str, group))})" for group in groups), inputs, groups)
+
+
+def ranks(n: int) -> str:
+    """"1 rank", "2 ranks"."""
+    return f"{n} rank{'s' * (n > 1)}"
+
+
+def xs_of(case: Case, rank: int) -> list[torch.Tensor]:
+    """x of each member of `rank`'s group, in group order."""
+    return case.peers_inputs(rank, "x")
 
 
 def total(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Sum over ranks, by one process."""
     return torch.stack(list(tensors)).sum(0)
+
+
+def each_rank(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:
+    """An oracle of whole cases from one of single ranks; every rank of these cases takes part."""
+    return lambda case: [oracle(case, rank) for rank in range(case.world_size)]

@@ -1,32 +1,79 @@
-"""Ring all-reduce: reduce-scatter, then all-gather; 2(n−1)/n·M bytes a rank."""
+"""Ring all-reduce: reduce-scatter, then all-gather; 2(n−1)·⌈M/n⌉ elements a rank, of any number M."""
 
 from __future__ import annotations
 
-from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, ring_neighbours, tensor_bytes
-from grader.exercise import Exercise
-from grader.exercises.u01_collectives.inputs import one_tensor_cases, total
-from grader.symptoms import scaled, unchanged
-from utils.costs import bytes_sent_per_rank
+import math
+from collections.abc import Sequence
+
+from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, ring_neighbours
+from grader.evidence import DEADLOCKED, RAISED
+from grader.exercise import Case, Draw, Exercise, Look, Symptom
+from grader.exercises.u01_collectives.hints import mean_for_sum, one_step_too_many, ring_stands
+from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, ranks, same_shape, total, xs_of
+from grader.symptoms import group_ignored, same, unchanged, unwaited, wrong_ranks
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    """Even lengths, then some that n does not divide, one of them shorter than n."""
+    uneven = [(2, 5), (3, 7), (4, 3)] + [(4, 4 * draw.integer(1, 5) + draw.integer(1, 3)), (5, 1)] * grading
+    return [*one_tensor_cases(draw, grading, lambda n, k: (n * k,)),
+            *(same_shape(f"{ranks(n)}, {m} elements in all", draw, n, (m,)) for n, m in uneven)]
+
+
+def _chunk_bytes(look: Look, rank: int) -> int:
+    x = look.case.inputs[rank]["x"]
+    return math.ceil(len(x) / group_size(look, rank)) * x.itemsize
+
+
+def _only_a_chunk_is_right(look: Look, rank: int, found, expected) -> bool:
+    """A piece of the length of a chunk holds the sum, the rest does not."""
+    size = len(expected) // group_size(look, rank)
+    chunks = zip(found.split(size), expected.split(size), strict=True)
+    return size > 0 and sum(same(f, e) for f, e in chunks) == 1 and group_size(look, rank) > 1
+
+
+def _tail_left(look: Look, rank: int, found, expected) -> bool:
+    body = len(expected) - len(expected) % group_size(look, rank)
+    return len(found) <= len(expected) and body < len(expected) and same(found[:body], expected[:body])
+
+
+def _uneven_stops(look: Look) -> bool:
+    uneven = any(len(look.case.inputs[r]["x"]) % group_size(look, r) for r in look.active_ranks)
+    return uneven and look.evidence.ending in (RAISED, DEADLOCKED)
+
 
 EXERCISE = Exercise(
     id="ring_all_reduce",
     unit="01_collectives",
     title="Ring all-reduce",
     parameters=("x", "group"),
-    make_cases=lambda draw, grading: one_tensor_cases(draw, grading, lambda n, k: (n * k,)),
-    oracle=lambda case: [case.members(r) and total(case.peers_inputs(r, "x")) for r in range(case.world_size)],
+    make_cases=_cases,
+    oracle=each_rank(lambda case, r: total(xs_of(case, r))),
     demands=(
         only_point_to_point(),
-        bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", tensor_bytes(look, r), group_size(look, r)),
-                   "at most 2(n−1)/n·M bytes",
-                   "The sum is right, but whole tensors travel: a ring passes one chunk of M/n a step, n−1 steps to "
-                   "reduce-scatter and n−1 to all-gather."),
+        bytes_sent(lambda look, r: 2 * (group_size(look, r) - 1) * _chunk_bytes(look, r),
+                   "at most 2(n−1)·⌈M/n⌉ elements",
+                   "The sum is right, but whole tensors travel: a ring passes one chunk of ⌈M/n⌉ elements a step, "
+                   "n−1 steps to reduce-scatter and n−1 to all-gather.", id="whole tensors"),
         ring_neighbours(),
         all_waited(),
     ),
     symptoms=(
-        scaled("mean for sum", lambda look, r: 1 / group_size(look, r),
-               "Every value is exactly n times too small: all-reduce sums, and you divided by the number of ranks."),
+        one_step_too_many(phases=2),
+        ring_stands(),
+        group_ignored(),
+        unwaited(),
+        mean_for_sum(),
         unchanged("Each rank still holds its own input: nothing that was received was added."),
+        Symptom("no all-gather", "One chunk of each rank holds the sum, the rest does not: after the reduce-scatter, "
+                                 "n−1 more steps must carry the finished chunks round.",
+                wrong_ranks(_only_a_chunk_is_right)),
+        Symptom("tail left out", "Where n does not divide the length, the last elements are not summed: round the "
+                                 "chunk size up and pad x with zeros.", wrong_ranks(_tail_left)),
+        Symptom("padding returned", "Where n does not divide the length, the result has the padding at its end: cut "
+                                    "it back to the length of x.",
+                wrong_ranks(lambda look, r, found, expected: same(found[:len(expected)], expected))),
+        Symptom("uneven length", "It stops where n does not divide the length of x, or exceeds it: chunks must be "
+                                 "equally long everywhere, so pad x with zeros to a multiple of n.", _uneven_stops),
     ),
 )

@@ -1,0 +1,99 @@
+"""Algorithm and bus bandwidth, against measurements that were published with both."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import utils
+from grader.exercise import Case, Draw, Exercise, Symptom
+from grader.exercises.u01_collectives.costs import formula, single
+from grader.symptoms import same, wrong_ranks
+from utils.costs import bus_factor
+
+NAMES = ("op", "total_bytes", "n_ranks", "time_s")
+TABLE = Path(utils.__file__).parent / "data" / "allreduce_a100_n2_n4.csv"  # all-reduce on A100s, NCCL: vTrain
+PUBLISHED = 1e-3  # its bus bandwidths have two digits after the point
+
+
+def _rows() -> list[dict[str, str]]:
+    with TABLE.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    published = [_published(row) for row in (draw.numbers.sample(_rows(), 6) if grading else _rows()[5::6])]
+    others = [("reduce_scatter", 2**26, 4, 0.021), ("all_gather", 2**24, 3, 0.008), ("all_reduce", 10**9, 8, 0.0125)]
+    return published + [single(f"{op}, {size:,} B, {n} ranks", **dict(zip(NAMES, (op, size, n, s), strict=True)))
+                        for op, size, n, s in others]
+
+
+def _published(row: dict[str, str]) -> Case:
+    size, n = int(row["bytes"]), int(row["ranks"])
+    return single(f"{n} A100s, {size >> 20} MiB", op="all_reduce", total_bytes=size, n_ranks=n,
+                  time_s=int(row["time_ns_out_of_place"]) * 1e-9)
+
+
+def _algorithm(i: dict) -> float:
+    return i["total_bytes"] / i["time_s"] / 1e9
+
+
+def _right(i: dict) -> tuple[float, float]:
+    return _algorithm(i), _algorithm(i) * bus_factor(i["op"], i["n_ranks"])
+
+
+def _oracle(case: Case) -> list[tuple[float, float]]:
+    """The published bus bandwidth where there is one, else nccl-tests' formula."""
+    i = case.inputs[0]
+    wanted = (str(i["n_ranks"]), str(i["total_bytes"]))
+    published = [float(row["busbw_GBps"]) for row in _rows() if (row["ranks"], row["bytes"]) == wanted
+                 and "A100" in case.name]
+    return [(_algorithm(i), published[0] if published else _right(i)[1])]
+
+
+def _times(factor: float):
+    return lambda i: tuple(value * factor for value in _right(i))
+
+
+def _bus_by(factor):
+    return lambda i: (_algorithm(i), _algorithm(i) * factor(i["n_ranks"]))
+
+
+EXERCISE = Exercise(
+    id="bandwidths",
+    unit="01_collectives",
+    title="Algorithm bandwidth and bus bandwidth",
+    parameters=NAMES,
+    make_cases=_cases,
+    oracle=_oracle,
+    points={"values": 2},
+    adapter="call_plain",
+    tolerance=PUBLISHED,
+    symptoms=(
+        formula("bits for bytes", _times(8), "Both are 8 times too large: GB/s counts bytes, Gb/s bits.", PUBLISHED),
+        formula("GiB for GB", _times(1e9 / 2**30),
+                "Both are about 7% too small: you divided by 2³⁰, but a GB is 10⁹ bytes (2³⁰ is a GiB).", PUBLISHED),
+        formula("bus factor forgotten",
+                lambda i: i["op"] == "all_reduce" and (_algorithm(i), _algorithm(i)),
+                "The bus bandwidth equals the algorithm bandwidth: multiply it by what each rank sends for every "
+                "byte of the array, 2(n−1)/n in an all-reduce.", PUBLISHED),
+        Symptom("swapped", "The two have changed places: return (algorithm bandwidth, bus bandwidth).",
+                wrong_ranks(lambda look, r, found, expected: same(found, expected[::-1], PUBLISHED))),
+        formula("upside down", lambda i: (_algorithm(i), _algorithm(i) / bus_factor(i["op"], i["n_ranks"])),
+                "You divided by the factor: the bus carries factor × M bytes in the same time, so multiply.",
+                PUBLISHED),
+        Symptom("factor of another collective",
+                "The bus bandwidth has another collective's factor: 2(n−1)/n is for the "
+                "all-reduce, (n−1)/n for reduce-scatter and for all-gather, which are half of it.",
+                wrong_ranks(lambda look, r, found, _: any(
+                    same(found, _bus_by(factor)(look.case.inputs[r]), PUBLISHED)
+                    for factor in (lambda n: 2 * (n - 1) / n, lambda n: (n - 1) / n)))),
+        formula("n for n−1", lambda i: (_algorithm(i), _algorithm(i) * (2 if i["op"] == "all_reduce" else 1)),
+                "The bus bandwidth lacks (n−1)/n: a rank sends n−1 of the n chunks in each phase.", PUBLISHED),
+        Symptom("bytes of one rank", "The algorithm bandwidth is n times off: total_bytes is the whole array already.",
+                wrong_ranks(lambda look, r, found, expected: any(
+                    same(found[0], expected[0] * f, PUBLISHED) for f in (look.case.inputs[r]["n_ranks"],
+                                                                         1 / look.case.inputs[r]["n_ranks"])))),
+    ),
+)

@@ -1,0 +1,79 @@
+"""Ring reduce-scatter: n−1 steps, one chunk a step; (n−1)/n·M bytes a rank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grader.demands import (
+    all_waited,
+    bytes_sent,
+    group_size,
+    inputs_kept,
+    only_point_to_point,
+    ring_neighbours,
+    tensor_bytes,
+)
+from grader.exercise import Exercise, Look, Symptom
+from grader.exercises.u01_collectives.hints import mean_for_sum, neighbour_x, one_step_too_many, ring_stands
+from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, total, xs_of
+from grader.symptoms import group_ignored, neighbours_result, same, unwaited, wrong_ranks
+from utils.costs import bytes_sent_per_rank
+
+
+def _own_row(look: Look, rank: int, shift: int = 0):
+    return neighbour_x(look, rank, shift)[look.case.group_rank(rank)]
+
+
+def _row_of(shift: int, hint: str, id: str) -> Symptom:
+    """The complete row of a neighbour; of two ranks each is the other's on both sides."""
+    symptom = neighbours_result(shift, hint, id)
+    return replace(symptom, matches=lambda look: max(group_size(look, r) for r in look.active_ranks) > 2
+                   and symptom.matches(look))
+
+
+EXERCISE = Exercise(
+    id="ring_reduce_scatter",
+    unit="01_collectives",
+    title="Ring reduce-scatter",
+    parameters=("x_NC", "group"),
+    make_cases=lambda draw, grading: one_tensor_cases(draw, grading, lambda n, k: (n, k)),
+    oracle=each_rank(lambda case, r: total(xs_of(case, r))[case.group_rank(r)]),
+    adapter="call_watching_inputs",
+    demands=(
+        only_point_to_point(),
+        bytes_sent(lambda look, r: bytes_sent_per_rank("reduce_scatter", tensor_bytes(look, r), group_size(look, r)),
+                   "at most (n−1)/n·M bytes",
+                   "The sum is right, but whole tensors travel: a ring passes one row of C elements a step, n−1 "
+                   "steps long.",
+                   id="whole tensors"),
+        ring_neighbours(),
+        all_waited(),
+        inputs_kept("The sum is right, but x_NC was overwritten: add into a clone of it, or into what you received."),
+    ),
+    symptoms=(
+        one_step_too_many(),
+        ring_stands(),
+        group_ignored(),
+        unwaited(),
+        mean_for_sum(),
+        Symptom("whole sum returned", "Ranks returned all n rows: reduce-scatter leaves each rank only its own row, "
+                                      "C elements.",
+                wrong_ranks(lambda look, r, found, _: same(found, total(xs_of(look.case, r))))),
+        Symptom("own row", "Ranks returned row r of their own x_NC, to which nothing was ever added: sending chunk "
+                           "r−s in step s completes row r+1, not row r; start one chunk earlier, with r−1.",
+                wrong_ranks(lambda look, r, found, _: same(found, _own_row(look, r)))),
+        _row_of(1, "The sums are complete, but each rank holds the row of the next one: in step s send "
+                             "chunk r−s−1, not r−s, and the last chunk to arrive is row r.",
+                          id="row of the next rank"),
+        _row_of(-1, "The sums are complete, but each rank holds the row of the rank before it: count the "
+                              "chunks so that the last one to arrive is row r.", id="row of the rank before"),
+        Symptom("partial sums not passed on",
+                "Row r holds only two ranks' parts, yours and the left neighbour's: pass on the sum "
+                "of what came and your own chunk, not your own chunk alone.",
+                wrong_ranks(lambda look, r, found, _: same(found, _own_row(look, r) + _own_row(look, r, -1)))),
+        Symptom("nothing added", "Row r is some single rank's: what arrives must be added to your own chunk, not "
+                                 "replace it.",
+                wrong_ranks(lambda look, r, found, _: any(same(found, x[look.case.group_rank(r)])
+                                                          for x in xs_of(look.case, r)))),
+    ),
+)

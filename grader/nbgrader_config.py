@@ -1,0 +1,31 @@
+"""nbgrader's configuration for this course: nbgrader finds it through nbgrader_config.py in the root folder."""
+
+from pathlib import Path
+
+from nbgrader.preprocessors import (
+    AssignLatePenalties,
+    CheckCellMetadata,
+    ClearOutput,
+    DeduplicateIds,
+    LimitOutput,
+    OverwriteCells,
+    OverwriteKernelspec,
+)
+
+from grader.autograde import MarkExercises, SaveMarks, SpliceSolutions
+
+c = get_config()  # noqa: F821
+
+c.CourseDirectory.root = str(Path(__file__).resolve().parent.parent)
+c.CourseDirectory.course_id = "many-ranks-one-loss"
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "notebooks"
+
+c.ClearSolutions.code_stub = {"python": '# Your code here.\nraise NotImplementedError("yours to write")'}
+
+# Marks come only from the judge: our own steps stand where nbgrader would overwrite, execute and score.
+c.Autograde.sanitize_preprocessors = [
+    ClearOutput, SpliceSolutions, DeduplicateIds, OverwriteKernelspec, OverwriteCells, CheckCellMetadata]
+c.Autograde.autograde_preprocessors = [MarkExercises, LimitOutput, SaveMarks, AssignLatePenalties, CheckCellMetadata]
+
+c.Execute.timeout = 300  # the validate button runs whole notebooks, benchmarks too

@@ -1,0 +1,86 @@
+"""The student's solutions in the instructor's notebook: what is graded is never what the student says is graded."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterator
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+
+def splice(template: NotebookNode, submitted: NotebookNode) -> tuple[NotebookNode, list[str]]:
+    """The template with the student's solution cells and extra cells, and remarks on what was not used.
+
+    Solution cells are found by grade_id, then by cell id. Of several, the first that was written in counts. Extra cells
+    keep their source only, without metadata and tags, and stay behind the cell that they followed.
+    """
+    remarks: list[str] = []
+    by_name = _by_name(submitted)
+    extras = _extras(template, submitted)
+    cells = list(extras.pop(None, []))
+    for cell in template.cells:
+        name = name_of(cell)
+        spliced = copy.deepcopy(cell)
+        if is_solution(cell):
+            spliced.source = _solution(cell, by_name.get(name, []), remarks)
+        elif any(other.source != cell.source for other in by_name.get(name, [])):
+            remarks.append(f"changes to the cell {name!r}, which is not a solution cell, were not used")
+        cells += [spliced, *extras.pop(name, [])]
+    result = copy.deepcopy(template)
+    result.cells = cells
+    return result, remarks
+
+
+def is_solution(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("solution", False))
+
+
+def is_check(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("grade", False))
+
+
+def name_of(cell: NotebookNode) -> str:
+    """The grade_id, or the cell id where there is none."""
+    nbgrader = cell.metadata.get("nbgrader", {})
+    return str((nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None) or cell.get("id", ""))
+
+
+def _by_name(submitted: NotebookNode) -> dict[str, list[NotebookNode]]:
+    found: dict[str, list[NotebookNode]] = defaultdict(list)
+    for cell in submitted.cells:
+        for name in {name_of(cell), str(cell.get("id", ""))}:
+            found[name].append(cell)
+    return found
+
+
+def _solution(cell: NotebookNode, candidates: list[NotebookNode], remarks: list[str]) -> str:
+    name = name_of(cell)
+    written = [c for c in candidates if c.source.strip() != cell.source.strip()]
+    if not candidates:
+        remarks.append(f"the solution cell {name!r} is missing")
+    if len(written) > 1:
+        remarks.append(f"there are {len(written)} solution cells {name!r}: the first one counts")
+    return written[0].source if written else cell.source
+
+
+def _extras(template: NotebookNode, submitted: NotebookNode) -> dict[str | None, list[NotebookNode]]:
+    """The student's own cells, by the name of the template's cell that they follow (None: they come first)."""
+    names = {name for cell in template.cells for name in (name_of(cell), str(cell.get("id", "")))}
+    canonical = {str(cell.get("id", "")): name_of(cell) for cell in template.cells}
+    found: dict[str | None, list[NotebookNode]] = defaultdict(list)
+    anchor = None
+    for cell in submitted.cells:
+        if name_of(cell) in names:
+            anchor = canonical.get(name_of(cell), name_of(cell))
+        else:
+            found[anchor] += _plain(cell)
+    return found
+
+
+def _plain(cell: NotebookNode) -> Iterator[NotebookNode]:
+    if cell.cell_type == "code":
+        yield new_code_cell(cell.source)
+    elif cell.cell_type == "markdown":
+        yield new_markdown_cell(cell.source)

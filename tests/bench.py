@@ -1,0 +1,171 @@
+"""`make bench`: ratios, each of two things measured in one run; medians. Numbers of seconds are of this machine only."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+from tests.notebooks import functions_of
+from utils import run_ranks
+
+MIB = 1 << 20
+WORLD_SIZE = 4
+
+
+def nothing(rank: int = 0) -> None:
+    """A function for ranks that only come and go."""
+    dist.all_reduce(torch.ones(1))
+
+
+def line(name: str, ratio: float, wanted: str, met: bool, detail: str = "") -> None:
+    print(f"{'ok ' if met else 'NOT'}  {name:<62} {ratio:7.2f}   wanted {wanted:<8} {detail}", flush=True)
+
+
+# ── starting ranks ──
+
+
+def bench_start() -> None:
+    """Cell to result, against torch.multiprocessing.spawn and accelerate's notebook_launcher."""
+    run_ranks(nothing, WORLD_SIZE)  # the first call starts the server that ranks are forked from
+    ours = [seconds(lambda: run_ranks(nothing, WORLD_SIZE)) for _ in range(7)]
+    launcher = subprocess.run([sys.executable, "-m", "tests.bench_launcher"], capture_output=True, check=True, timeout=120)
+    launched = json.loads(launcher.stdout.splitlines()[-1])
+    ours += [seconds(lambda: run_ranks(nothing, WORLD_SIZE)) for _ in range(7)]
+    spawned = [seconds(_spawn) for _ in range(3)]
+    a, b, c = median(ours), median(spawned), median(launched)
+    line("mp.spawn / run_ranks, 4 ranks", b / a, ">= 25", b / a >= 25, f"{b:.2f} s against {a:.3f} s")
+    line("notebook_launcher / run_ranks, 4 ranks", c / a, ">= 1", c >= a, f"{c:.3f} s against {a:.3f} s")
+
+
+def bench_world_sizes() -> None:
+    """Cost of 1 to 64 ranks; from 4 up it should grow no faster than the number of ranks."""
+    cost = {n: median(run_ranks(nothing, n).elapsed_s for _ in range(5)) for n in (1, 2, 4, 8, 16, 32, 64)}
+    print("     seconds by number of ranks: " + ", ".join(f"{n}: {s:.3f}" for n, s in cost.items()))
+    growth = cost[64] / cost[4]
+    line("64 ranks / 4 ranks", growth, "<= 16", growth <= 16)
+
+
+def _spawn() -> None:
+    torch.multiprocessing.spawn(_spawned, args=(WORLD_SIZE, _free_port()), nprocs=WORLD_SIZE)
+
+
+def _spawned(rank: int, world_size: int, port: int) -> None:
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world_size)
+    nothing()
+    dist.destroy_process_group()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+# ── tracing ──
+
+
+def bench_tracing() -> None:
+    """An all-reduce of 4 MiB with the trace and without."""
+    plain, traced = [], []
+    for _ in range(7):
+        plain += run_ranks(_timed_all_reduces, WORLD_SIZE, trace=False, memory=False).results[:1]
+        traced += run_ranks(_timed_all_reduces, WORLD_SIZE, memory=False).results[:1]
+    ratio = median(traced) / median(plain)
+    line("all-reduce of 4 MiB, traced / untraced", ratio, "< 1.10", ratio < 1.10)
+
+
+def _timed_all_reduces() -> float:
+    return in_rank(dist.all_reduce, torch.ones(4 * MIB // 4), repeats=9)
+
+
+# ── rings against the library ──
+
+
+def bench_rings() -> None:
+    """The reference rings against gloo's own collectives, and what they put on the wire."""
+    rings = functions_of("solutions", "01_collectives")
+    own_scatter, own_all = rings["ring_reduce_scatter"], rings["ring_all_reduce"]
+    for size in (1, 16):
+        elements = size * MIB // 4
+
+        def race(own_scatter=own_scatter, own_all=own_all, elements=elements):
+            x, group = torch.ones(elements), dist.group.WORLD
+            rows, row = x.view(WORLD_SIZE, -1), torch.empty(elements // WORLD_SIZE)
+            return in_turn(lambda: dist.reduce_scatter_tensor(row, x), lambda: own_scatter(rows, group),
+                           lambda: dist.all_reduce(x), lambda: own_all(x, group))
+
+        library_rs, own_rs, library_ar, own_ar = run_ranks(race, WORLD_SIZE, trace=False, memory=False).results[0]
+        if size == 16:
+            line(f"reduce-scatter of {size} MiB, own ring's speed / library's", library_rs / own_rs, ">= 1.3",
+                 library_rs / own_rs >= 1.3)
+            line(f"all-reduce of {size} MiB, own ring's speed / library's", library_ar / own_ar, ">= 0.85",
+                 library_ar / own_ar >= 0.85)
+        else:
+            print(f"     at {size} MiB: reduce-scatter {library_rs / own_rs:.2f}, all-reduce {library_ar / own_ar:.2f}")
+    bench_wire(own_scatter)
+
+
+def bench_wire(own_scatter: Callable) -> None:
+    """Bytes on the wire against the ring formula, 16 MiB, 4 ranks."""
+    x = torch.ones(WORLD_SIZE, 16 * MIB // 4 // WORLD_SIZE)
+    formula = 16 * MIB * (WORLD_SIZE - 1)
+
+    def own(x=x):
+        own_scatter(x, dist.group.WORLD)
+
+    def library(x=x):
+        dist.reduce_scatter_tensor(torch.empty(x.shape[1]), x)
+
+    for name, fn, wanted in (("own ring's", own, 1.02), ("library's", library, None)):
+        wire = run_ranks(fn, WORLD_SIZE).trace.wire_bytes
+        if wire is None:
+            print("     this system does not count bytes on the wire")
+            return
+        ratio = sum(map(sum, wire)) / formula
+        line(f"reduce-scatter of 16 MiB, {name} bytes on the wire / formula", ratio,
+             f"<= {wanted}" if wanted else "(about 2)", wanted is None or ratio <= wanted)
+
+
+# ── timing ──
+
+
+def seconds(fn: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    fn()
+    return time.perf_counter() - start
+
+
+def in_rank(fn: Callable, *arguments, repeats: int) -> float:
+    """Inside a rank: median seconds of a call, all ranks starting together."""
+    times = []
+    for _ in range(repeats + 1):
+        dist.barrier()
+        times.append(seconds(lambda: fn(*arguments)))
+    return median(times[1:])
+
+
+def in_turn(*functions: Callable[[], object], rounds: int = 11) -> list[float]:
+    """Inside a rank: median seconds of each function, the rounds interleaved, so that noise meets all alike."""
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(rounds + 1):
+        for fn, own in zip(functions, times, strict=True):
+            dist.barrier()
+            own.append(seconds(fn))
+    return [median(own[1:]) for own in times]
+
+
+def main() -> None:
+    for bench in (bench_start, bench_world_sizes, bench_tracing, bench_rings):
+        print(f"── {bench.__doc__.splitlines()[0]}")
+        bench()
+
+
+if __name__ == "__main__":
+    main()

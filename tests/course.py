@@ -1,0 +1,91 @@
+"""A small course in a folder of its own, with submissions in it, for nbgrader to work on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+
+from grader.splice import is_check, is_solution, name_of
+
+ROOT = Path(__file__).resolve().parent.parent
+Change = Callable[[NotebookNode], None]
+
+
+class Course:
+    """One unit's course folder: release it, hand in, run nbgrader, read the gradebook."""
+
+    def __init__(self, root: Path, unit: str, exercises: Iterable[str] | None = None):
+        self.root, self.unit = root, unit
+        self.solution = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+        if exercises is not None:
+            self.solution.cells = [c for c in self.solution.cells if _belongs(c, set(exercises))]
+        self._write(root / "solutions" / unit, self.solution)
+        shutil.copy(ROOT / "nbgrader_config.py", root)
+        (root / "grader").mkdir()
+        shutil.copy(ROOT / "grader" / "nbgrader_config.py", root / "grader")
+        self.nbgrader("generate_assignment", unit, "--create", "--force")
+        self.skeleton = nbformat.read(root / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
+
+    def nbgrader(self, *arguments: str) -> str:
+        """Run the stock command line; its log.  Raises: CalledProcessError."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run([sys.executable, "-m", "nbgrader", *arguments], cwd=self.root, capture_output=True,
+                              text=True, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)})
+        if done.returncode:
+            raise subprocess.CalledProcessError(done.returncode, arguments, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def submit(self, student: str, change: Change, filled_in: bool = True) -> None:
+        """Hand in the student version, with every solution filled in (or blank), after `change`."""
+        notebook = nbformat.from_dict(self.skeleton)
+        if filled_in:
+            solutions = {name_of(c): c.source for c in self.solution.cells}
+            for cell in notebook.cells:
+                if is_solution(cell):
+                    cell.source = solutions[name_of(cell)]
+        change(notebook)
+        self._write(self.root / "submitted" / student / self.unit, notebook)
+
+    def marks(self) -> dict[str, dict[str, float]]:
+        """student -> exercise -> points, from the gradebook."""
+        with Gradebook(f"sqlite:///{self.root / 'gradebook.db'}") as gradebook:
+            return {s.student.id: {g.name.removesuffix("_check"): g.score for n in s.notebooks for g in n.grades}
+                    for s in gradebook.assignment_submissions(self.unit)}
+
+    def autograded(self, student: str) -> NotebookNode:
+        return nbformat.read(self.root / "autograded" / student / self.unit / f"{self.unit}.ipynb", as_version=4)
+
+    def feedback(self, student: str) -> str:
+        return (self.root / "feedback" / student / self.unit / f"{self.unit}.html").read_text()
+
+    def _write(self, folder: Path, notebook: NotebookNode) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, folder / f"{self.unit}.ipynb")
+
+
+def solution_cell(notebook: NotebookNode, exercise: str) -> NotebookNode:
+    return next(c for c in notebook.cells if is_solution(c) and name_of(c) == exercise)
+
+
+def check_cell(notebook: NotebookNode, exercise: str) -> NotebookNode:
+    return next(c for c in notebook.cells if is_check(c) and name_of(c) == f"{exercise}_check")
+
+
+def verdict_text(notebook: NotebookNode, exercise: str) -> str:
+    """What the marked notebook says about one exercise."""
+    return "".join(o.data["text/plain"] for o in check_cell(notebook, exercise).outputs)
+
+
+def _belongs(cell: NotebookNode, exercises: set[str]) -> bool:
+    """Cells of the chosen exercises, and set-up cells (which no exercise owns)."""
+    if is_solution(cell) or is_check(cell):
+        return name_of(cell).removesuffix("_check") in exercises
+    return cell.cell_type == "code" and "watch" not in cell.metadata.get("tags", [])

@@ -1,0 +1,72 @@
+"""Sample submissions of unit 01, one a student, as changes to a filled-in (or blank) notebook."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from textwrap import dedent
+
+from nbformat import NotebookNode
+
+from tests.course import Change, Course, solution_cell
+from tests.mutants.u01_collectives import ring_all_reduce as mutants
+
+UNIT = "01_collectives"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a student hands in."""
+
+    change: Change
+    filled_in: bool = True
+
+
+def _nothing(notebook: NotebookNode) -> None:
+    """Hand it in as it is."""
+
+
+def _replace(exercise: str, source: str) -> Change:
+    def change(notebook: NotebookNode) -> None:
+        solution_cell(notebook, exercise).source = dedent(source)
+
+    return change
+
+
+def _partial(notebook: NotebookNode) -> None:
+    """Whole tensors around the ring, and one exercise left alone."""
+    mutant = next(fn for name, fn in vars(mutants).items() if getattr(fn, "hint", "") == "whole tensors")
+    lines = inspect.getsource(mutant).splitlines()
+    body = "\n".join(line for line in lines if not line.startswith("@"))
+    solution_cell(notebook, "ring_all_reduce").source = body.replace(f"def {mutant.__name__}", "def ring_all_reduce")
+    solution_cell(notebook, "ring_all_gather").source = "def ring_all_gather(x_C, group):\n    raise NotImplementedError"
+
+
+SAMPLES = {
+    "full": Sample(_nothing),
+    "partial": Sample(_partial),
+    "blank": Sample(_nothing, filled_in=False),
+    "raising": Sample(_replace("ring_reduce_scatter", """
+        def ring_reduce_scatter(x_NC, group):
+            return x_NC[dist.get_rank(group) + 1]
+        """), filled_in=False),
+    "deadlocking": Sample(_replace("ring_reduce_scatter", """
+        def ring_reduce_scatter(x_NC, group):
+            n, r = dist.get_world_size(group), dist.get_rank(group)
+            received = torch.empty_like(x_NC[0])
+            if n > 1:
+                dist.recv(received, group=group, group_src=(r - 1) % n)
+                dist.send(x_NC[r], group=group, group_dst=(r + 1) % n)
+            return x_NC[r] + received
+        """), filled_in=False),
+    "looping": Sample(_replace("ring_reduce_scatter", """
+        def ring_reduce_scatter(x_NC, group):
+            while True:
+                pass
+        """), filled_in=False),
+}
+
+
+def hand_in_all(course: Course) -> None:
+    for student, sample in SAMPLES.items():
+        course.submit(student, sample.change, sample.filled_in)

@@ -1,0 +1,77 @@
+"""In a real browser: the notebooks run, a wrong answer is answered, the formgrader shows the marks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.course import Course, solution_cell
+from tests.lab import CHROMIUM, ROOT, TOKEN, errors_of, lab, open_notebook, page, run_all
+
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+              pytest.mark.xdist_group("browser"), pytest.mark.timeout(600)]
+SHOTS = os.environ.get("SCREENSHOTS")  # a folder to leave screenshots in
+
+
+def shoot(page, name: str) -> None:
+    if SHOTS:
+        Path(SHOTS).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=f"{SHOTS}/{name}.png")
+
+
+@pytest.mark.parametrize("unit", ["00_start_here", "01_collectives"])
+def test_solution_notebook_runs_in_jupyterlab(unit, tmp_path):
+    shutil.copy(ROOT / "solutions" / unit / f"{unit}.ipynb", tmp_path)
+    with lab(tmp_path) as address, page() as tab:
+        open_notebook(tab, address, f"{unit}.ipynb")
+        shoot(tab, f"{unit}-opened")
+        notebook = run_all(tab, tmp_path / f"{unit}.ipynb")
+        shoot(tab, f"{unit}-done")
+    assert errors_of(notebook) == []
+    pictures = [o for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs
+                if "image/png" in o.get("data", {}) or "<img" in "".join(o.get("data", {}).get("text/html", ""))]
+    assert len(pictures) >= 3
+
+
+def test_a_wrong_answer_shows_its_table_and_hint(tmp_path):
+    course = Course(tmp_path, "01_collectives", ["ring_all_reduce"])
+    course.submit("ann", _whole_tensors)
+    file = tmp_path / "submitted" / "ann" / "01_collectives" / "01_collectives.ipynb"
+    with lab(tmp_path) as address, page() as tab:
+        open_notebook(tab, address, str(file.relative_to(tmp_path)))
+        notebook = run_all(tab, file)
+        tab.wait_for_selector("text=whole tensors travel")
+        shoot(tab, "wrong-answer")
+    assert [e.split(":")[1].strip() for e in errors_of(notebook)] == ["CheckFailed"]
+
+
+def test_the_formgrader_shows_the_marks(tmp_path):
+    course = Course(tmp_path, "01_collectives", ["ring_all_gather", "ring_all_reduce"])
+    course.submit("ann", _whole_tensors)
+    course.nbgrader("autograde", "01_collectives", "--student", "ann")
+    with lab(tmp_path) as address, page() as tab:
+        tab.goto(f"{address}/formgrader/gradebook/01_collectives/?token={TOKEN}")
+        tab.wait_for_selector("text=01_collectives", timeout=60_000)
+        shoot(tab, "formgrader-gradebook")
+        tab.goto(f"{address}/formgrader/gradebook/01_collectives/01_collectives/?token={TOKEN}")
+        tab.wait_for_selector("text=Submission #1", timeout=60_000)
+        shoot(tab, "formgrader-submissions")
+        text = tab.inner_text("table")
+    assert "6 / 8" in " ".join(text.split())
+
+
+def _whole_tensors(notebook) -> None:
+    source = solution_cell(notebook, "ring_all_reduce")
+    source.source = '''def ring_all_reduce(x, group):
+    n, r = dist.get_world_size(group), dist.get_rank(group)
+    total, passing = x.clone(), x
+    for _ in range(n - 1):
+        received = torch.empty_like(x)
+        sending = dist.isend(passing, group=group, group_dst=(r + 1) % n)
+        dist.recv(received, group=group, group_src=(r - 1) % n)
+        sending.wait()
+        total, passing = total + received, received
+    return total'''

@@ -1,0 +1,448 @@
+"""The figures: their data is right, they render without warnings, and no two texts overlap."""
+
+import io
+import random
+import warnings
+from html.parser import HTMLParser
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.text import Text
+from PIL import Image
+
+from utils import figures, run_ranks
+from utils.costs import bytes_sent_per_rank, ring_time_s
+from utils.figures import Column, Picture, Table, collective_picture, human_bytes
+from utils.figures.collectives import COLLECTIVES
+from utils.figures.hardware import link_speeds
+from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, union
+from utils.figures.ring import PHASES, ring_start, ring_steps
+from utils.figures.tree import tree_rounds
+from utils.memory import CATEGORIES
+from utils.tables import read_table, table_names
+from utils.trace import Call, Span, Trace
+from utils.widgets import collective_browser, cost_calculator, ring_stepper
+
+KIB, MIB = 2**10, 2**20
+SIZES = range(2, 9)
+
+# ── pictures to look at ──
+
+
+def call(rank, number, op="all_reduce", start=0.0, wait=None, blocked=0.0, waiting=0.0, end=None, peer=None,
+         is_async=False, size=MIB, n_ranks=4):
+    formula = size if op == "send" else 0 if op == "recv" else bytes_sent_per_rank(op, size, n_ranks)
+    return Call(rank, number, op, "world", tuple(range(n_ranks)), peer, None, None, "float32", (size // 4,), size,
+                size, formula, is_async, start, end, wait, blocked, waiting, None)
+
+
+def training(n_ranks=4, n_steps=2) -> Trace:
+    """Forward, backward with two asynchronous calls in flight, a step; rank r is a little slower than rank r − 1."""
+    calls, spans = [], []
+    for rank in range(n_ranks):
+        for step in range(n_steps):
+            begin, late = step * 0.1, 0.01 * rank / n_ranks
+            spans += [Span(rank, "forward", begin, begin + 0.03 + late),
+                      Span(rank, "backward", begin + 0.03 + late, begin + 0.06 + late),
+                      Span(rank, "gradients ready", begin + 0.06 + late, begin + 0.06 + late),
+                      Span(rank, f"step {step}", begin + 0.09, begin + 0.098)]
+            for i in range(2):
+                start, wait = begin + 0.04 + 0.01 * i, begin + 0.06 + late + 0.015 * i
+                calls.append(call(rank, 2 * step + i, start=start, wait=wait, blocked=0.012, waiting=0.005,
+                                  end=wait + 0.012, is_async=True, n_ranks=n_ranks))
+    return Trace(n_ranks, tuple(calls), tuple(spans), duration_s=0.1 * n_steps)
+
+
+def pipeline() -> Trace:
+    """Two ranks: sends, receives, and a wire that was counted."""
+    calls = [call(0, i, "send", 0.02 * i, 0.02 * i + 0.001, 0.008, 0.004, 0.02 * i + 0.009, 1, True) for i in range(3)]
+    calls += [call(1, i, "recv", 0.02 * i, 0.02 * i + 0.001, 0.012, 0.007, 0.02 * i + 0.013, 0, True) for i in range(3)]
+    return Trace(2, tuple(calls), wire_bytes=[[0, 3 * MIB + 800], [576, 0]], duration_s=0.07)
+
+
+def stuck() -> Trace:
+    """Rank 0 waits for ever; rank 1 has returned."""
+    return Trace(2, (call(0, 0, start=0.01, wait=0.012), call(1, 0, "send", 0.0, 0.0, 0.005, 0.0, 0.005, 0)),
+                 duration_s=0.02)
+
+
+def busy(n_ranks=4, n_calls=800) -> Trace:
+    calls = [call(rank, i, start=i * 1e-3, wait=i * 1e-3, blocked=6e-4, waiting=rank * 1e-4, end=i * 1e-3 + 6e-4)
+             for rank in range(n_ranks) for i in range(n_calls)]
+    return Trace(n_ranks, tuple(calls), duration_s=n_calls * 1e-3)
+
+
+def random_matrix(n_ranks):
+    source = random.Random(n_ranks)
+    return [[0 if i == j else source.choice([0, 576, 40 * KIB, 3 * MIB, 990 * MIB]) for j in range(n_ranks)]
+            for i in range(n_ranks)]
+
+
+def bandwidths():
+    return [{"series": f"{op} on 4 ranks", "bytes": 2**k, "algbw_GBps": speed * k / 20, "busbw_GBps": 1.5 * speed * k / 20}
+            for op, speed in [("all_reduce", 1.0), ("reduce_scatter", 1.3), ("ring", 0.6)] for k in range(12, 27)]
+
+
+def model_times(n_points=8):
+    sizes = [2**k for k in range(12, 12 + 2 * n_points, 2)]
+    return sizes, [ring_time_s("all_reduce", size, 4, 40e-6, 1e-9) for size in sizes]
+
+
+MEMORY = [(f"ZeRO-{stage}", dict(zip(CATEGORIES, (15e9, 15e9, 9e10, 8e9 / (stage + 1)), strict=True)))
+          for stage in range(4)]
+
+PICTURES = {
+    "timeline": lambda: figures.timeline_figure(training()),
+    "timeline of 1 rank": lambda: figures.timeline_figure(training(1)),
+    "timeline of 16 ranks": lambda: figures.timeline_figure(training(16, 4)),
+    "timeline of 64 ranks": lambda: figures.timeline_figure(training(64)),
+    "timeline of a pipeline": lambda: figures.timeline_figure(pipeline()),
+    "timeline of a deadlock": lambda: figures.timeline_figure(stuck()),
+    "timeline of 3200 calls": lambda: figures.timeline_figure(busy()),
+    "timeline of nothing": lambda: figures.timeline_figure(Trace(3)),
+    "traffic": lambda: figures.traffic_figure(pipeline()),
+    "traffic without sends": lambda: figures.traffic_figure(training()),
+    **{f"matrix of {n}": (lambda n=n: figures.matrix_figure(random_matrix(n), "bytes")) for n in (1, 2, 4, 8, 16, 40)},
+    **{f"{op} on {n}": (lambda op=op, n=n: collective_picture(op, n)) for op in COLLECTIVES for n in (2, 4, 8)},
+    "before and after": lambda: figures.before_after("shift", [["a"], ["b"]], [["b"], ["a"]]),
+    **{f"ring of {n}": (lambda n=n: figures.ring_figure(n, n - 2, "reduce_scatter")) for n in SIZES},
+    "ring all-gather": lambda: figures.ring_figure(4, 0, "all_gather"),
+    **{f"filmstrip of {n}": (lambda n=n: figures.ring_filmstrip(n, "reduce_scatter")) for n in SIZES},
+    "filmstrip all-gather": lambda: figures.ring_filmstrip(4, "all_gather"),
+    **{f"tree of {n}": (lambda n=n: figures.tree_figure(n)) for n in (2, 3, 8, 16, 32)},
+    "broadcast rounds": figures.broadcast_rounds_figure,
+    "ladder": figures.ladder_figure,
+    "node": figures.node_figure,
+    "torus": figures.torus_figure,
+    "alpha-beta": lambda: figures.alpha_beta_figure(*model_times(), 40e-6, 1e-9, 4, held_out=(2**28, 0.4)),
+    "alpha-beta without held-out": lambda: figures.alpha_beta_figure(*model_times(3), 40e-6, 1e-9, 4),
+    "bandwidth": lambda: figures.bandwidth_figure(bandwidths(), "this machine"),
+    "published all-reduce": figures.published_all_reduce_figure,
+    "ring or tree": lambda: figures.ring_or_tree_figure(MIB, 64, 5e-6, 1e-10),
+    "memory": lambda: figures.memory_bars(MEMORY, limit_bytes=80e9, title="7.5B parameters", base=1000),
+    "memory of nothing": lambda: figures.memory_bars([("rank 0", {"parameters": 0})]),
+}
+
+
+class Attributes(HTMLParser):
+    """The attributes of each tag of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+
+def drawn_texts(picture: Picture, monkeypatch) -> list[tuple[str, object]]:
+    """(text, bounding box in pixels) of everything written when the picture is drawn."""
+    drawn, draw = [], Text.draw
+
+    def recording(self, renderer, *args, **kwargs):
+        if self.get_visible() and self.get_text().strip():
+            drawn.append((self.get_text(), Text.get_window_extent(self, renderer)))
+        return draw(self, renderer, *args, **kwargs)
+
+    monkeypatch.setattr(Text, "draw", recording)
+    picture.figure.savefig(io.BytesIO(), format="png", dpi=100)
+    monkeypatch.undo()
+    return drawn
+
+
+def overlap(one, other, slack=1.0) -> bool:
+    return (min(one.x1, other.x1) - max(one.x0, other.x0) > slack
+            and min(one.y1, other.y1) - max(one.y0, other.y0) > slack)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_renders_without_warnings_and_its_texts_stand_apart(name, monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        picture = PICTURES[name]()
+        image = Image.open(io.BytesIO(picture.png))
+    width, height = image.size
+    assert width <= 1800 and 100 < height < 5000 and len(picture.png) < 300_000
+    assert len(picture.words) > 20
+    texts = drawn_texts(picture, monkeypatch)
+    frame = picture.figure.bbox
+    outside = [text for text, b in texts if b.x0 < 0 or b.y0 < 0 or b.x1 > frame.x1 + 1 or b.y1 > frame.y1 + 1]
+    assert not outside, f"cut off: {outside}"
+    clashes = [(a, b) for i, (a, box) in enumerate(texts) for b, other in texts[i + 1:] if overlap(box, other)]
+    assert not clashes, f"overlap: {clashes[:5]}"
+
+
+# ── Picture ──
+
+
+def test_a_picture_shows_itself_without_pyplot():
+    picture = collective_picture("broadcast")
+    png, facts = picture._repr_png_()
+    assert png.startswith(b"\x89PNG") and facts["width"] == 900
+    (_, image), = Attributes(picture._repr_html_()).tags
+    assert image["alt"] == picture.words == repr(picture)
+    assert "background:white" in image["style"]
+    assert [tag for tag, _ in Attributes(figures.figure_html(picture)).tags] == ["div", "img"]
+
+
+def test_a_dark_style_of_the_notebook_does_not_leak_in():
+    plain = collective_picture("all_gather").png
+    with matplotlib.rc_context({"figure.facecolor": "black", "text.color": "white", "font.size": 30}):
+        assert collective_picture("all_gather").png == plain
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_picture_saves_itself(tmp_path, suffix):
+    path = collective_picture("reduce").save(tmp_path / f"reduce.{suffix}")
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("size", "base", "text"), [
+    (0, 1024, "0 B"), (1023, 1024, "1023 B"), (1024, 1024, "1 KiB"), (1536, 1024, "1.5 KiB"), (MIB, 1024, "1 MiB"),
+    (150 * MIB, 1024, "150 MiB"), (80e9, 1000, "80 GB"), (80e9, 1024, "74.5 GiB"), (None, 1024, "–")])
+def test_human_bytes(size, base, text):
+    assert human_bytes(size, base) == text
+
+
+# ── lanes of the timeline ──
+
+
+def test_blocked_time_is_split_into_waiting_and_communicating():
+    bars = blocked_bars(call(0, 0, wait=1.0, blocked=0.5, waiting=0.2, end=1.5), right_s=2.0)
+    assert [(b.kind, b.start_s, b.end_s) for b in bars] == [("waiting", 1.0, 1.2), ("communicating", 1.2, 1.5)]
+    assert [b.labels for b in bars] == [(), ("all_reduce",)]
+
+
+def test_an_unfinished_call_is_stuck_to_the_right_edge():
+    assert [(b.kind, b.end_s) for b in blocked_bars(call(0, 0, wait=1.0), right_s=2.0)] == [("stuck", 2.0)]
+    assert not blocked_bars(call(0, 0), right_s=2.0)
+
+
+def test_a_blocking_send_is_not_in_flight_but_an_overlapped_one_is():
+    at_once = call(0, 0, "send", 0.0, 0.0002, 0.01, 0.0, 0.01, 1, is_async=True)
+    after_a_span = call(0, 1, "send", 0.02, 0.03, 0.001, 0.0, 0.031, 1, is_async=True)
+    trace = Trace(2, (at_once, after_a_span), (Span(0, "work", 0.021, 0.029),), duration_s=0.04)
+    assert [bar.start_s for _, bar in lanes_of(trace, 0, 0.04).flights] == [0.02]
+
+
+def test_calls_in_flight_together_lie_in_different_sublanes():
+    flights = lanes_of(training(1, 1), 0, 0.1).flights
+    assert [lane for lane, _ in flights] == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shares_and_free_parts_account_for_all_time(seed):
+    source = np.random.default_rng(seed)
+    intervals = [tuple(sorted(pair)) for pair in source.uniform(0, 1, (source.integers(1, 9), 2)).tolist()]
+    covered = sum(end - start for start, end in union(intervals))
+    edges = np.linspace(0, 1, 37)
+    assert shares(intervals, edges).sum() / 36 == pytest.approx(covered)
+    assert sum(end - start for start, end in free_parts((0.0, 1.0), intervals)) == pytest.approx(1 - covered)
+
+
+# ── ring, tree, collectives: against a simulation ──
+
+
+@pytest.mark.parametrize("n_ranks", range(2, 12))
+def test_ring_reduce_scatter_sums_chunk_r_on_rank_r(n_ranks):
+    data = np.random.default_rng(n_ranks).integers(0, 100, (n_ranks, n_ranks))  # [rank][chunk]
+    held = data.copy()
+    for step in ring_steps(n_ranks, "reduce_scatter"):
+        sent = [held[source, chunk] for source, _, chunk in step.sends]
+        for value, (_, target, chunk) in zip(sent, step.sends, strict=True):
+            held[target, chunk] += value
+        for rank, chunks in enumerate(step.after):
+            for chunk, ranks in enumerate(chunks):
+                assert held[rank, chunk] == data[sorted(ranks), chunk].sum()
+    assert (held.diagonal() == data.sum(axis=0)).all()
+
+
+@pytest.mark.parametrize("n_ranks", range(2, 12))
+def test_ring_all_gather_sends_only_what_is_held_and_ends_complete(n_ranks):
+    for step in ring_steps(n_ranks, "all_gather"):
+        assert all(step.before[source][chunk] for source, _, chunk in step.sends)
+    assert all(len(ranks) == n_ranks for chunks in step.after for ranks in chunks)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("n_ranks", range(2, 12))
+def test_every_step_each_rank_sends_one_chunk_to_the_next(n_ranks, phase):
+    steps = ring_steps(n_ranks, phase)
+    assert len(steps) == n_ranks - 1
+    assert steps[0].before == ring_start(n_ranks, phase)
+    for number, step in enumerate(steps):
+        assert [source for source, _, _ in step.sends] == list(range(n_ranks))
+        assert all(target == (source + 1) % n_ranks for source, target, _ in step.sends)
+        shift = number + (phase == "reduce_scatter")
+        assert [chunk for _, _, chunk in step.sends] == [(r - shift) % n_ranks for r in range(n_ranks)]
+
+
+def test_all_gather_begins_where_reduce_scatter_ends():
+    last = ring_steps(5, "reduce_scatter")[-1]
+    owned = {(rank, chunk) for rank in range(5) for chunk in range(5) if (rank, chunk) not in last.spent}
+    start = ring_start(5, "all_gather")
+    assert owned == {(rank, chunk) for rank in range(5) for chunk in range(5) if start[rank][chunk]}
+
+
+@pytest.mark.parametrize("n_ranks", range(1, 40))
+def test_the_tree_reaches_every_rank_once_in_log2_rounds(n_ranks):
+    rounds, informed = tree_rounds(n_ranks), {0}
+    for sends in rounds:
+        assert {source for source, _ in sends} <= informed
+        assert len({source for source, _ in sends}) == len(sends)
+        informed |= {target for _, target in sends}
+    assert informed == set(range(n_ranks)) and sum(map(len, rounds)) == n_ranks - 1
+    assert len(rounds) == int(np.ceil(np.log2(n_ranks)))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_collectives_follow_from_each_other(n):
+    def after(op):
+        return COLLECTIVES[op].after(n)
+
+    assert after("all_reduce") == [sum((after("reduce_scatter")), [])] * n
+    assert np.array_equal(np.array(after("all_to_all")), np.array(COLLECTIVES["all_to_all"].before(n)).T)
+    assert after("all_gather") == [after("gather")[0]] * n
+    assert after("reduce")[0] == ["+".join(label for [label] in COLLECTIVES["reduce"].before(n))]
+    assert sum(after("scatter"), []) == COLLECTIVES["scatter"].before(n)[0]
+
+
+# ── tables ──
+
+
+def columns_of(table: Table) -> list[list[str]]:
+    lines = str(table).splitlines()
+    stops = [i for i, c in enumerate(lines[1] + " ") if c == " " and (lines[1] + " ")[max(i - 1, 0)] != " "]
+    starts = [0] + [stop + 2 for stop in stops[:-1]]
+    return [[line.ljust(len(lines[1]))[a:b] for line in [lines[0], *lines[2:]]]
+            for a, b in zip(starts, stops, strict=True)]
+
+
+def test_a_table_is_aligned_and_escaped():
+    table = Table([{"name": "a<b", "size": 3}, {"name": "long one", "size": 12345}], [Column("name"), Column("size")])
+    names, sizes = columns_of(table)
+    assert all(text == text.strip().ljust(len(text)) for text in names)
+    assert all(text == text.strip().rjust(len(text)) for text in sizes)
+    assert "a&lt;b" in table._repr_html_()
+
+
+def test_a_table_takes_lists_and_refuses_short_ones():
+    assert Table([[1, 2.5], [None, 3.0]], ["a", "b"]).cells == [["1", "2.5"], ["–", "3"]]
+    with pytest.raises(ValueError, match="needs 2 values"):
+        Table([[1]], ["a", "b"])
+
+
+def test_bytes_table_counts_the_wire_only_where_it_was_counted():
+    with_wire, without = figures.bytes_table(pipeline()), figures.bytes_table(training())
+    assert "on the wire" in str(with_wire) and "wire" not in str(without)
+    assert with_wire.rows[0]["ratio"] == pytest.approx(1 + 800 / (3 * MIB))
+    assert with_wire.rows[1]["ratio"] is None  # rank 1 sends nothing by the formula
+    assert with_wire.rows[1]["waiting"] == pytest.approx(21)
+
+
+def test_published_tables_are_read_with_numbers():
+    assert {"links", "superpod", "allreduce_a100_n2_n4"} <= set(table_names())
+    for name in table_names():
+        rows = read_table(name)
+        assert rows and all(any(isinstance(value, int | float) for value in row.values()) for row in rows)
+    with pytest.raises(ValueError, match="links"):
+        read_table("lynx")
+
+
+def test_published_all_reduce_is_consistent_with_the_bus_factor():
+    for row in read_table("allreduce_a100_n2_n4"):
+        algbw_GBps = row["bytes"] / row["time_ns_out_of_place"]
+        assert algbw_GBps * 2 * (row["ranks"] - 1) / row["ranks"] == pytest.approx(row["busbw_GBps"], rel=2e-3)
+
+
+def test_superpods_are_compared_in_one_number_format():
+    rows = figures.superpod_table().rows
+    assert [row["bf16"] for row in rows] == pytest.approx([2.5, 7.9, 80, 252.8])
+    assert rows[1]["times"] == pytest.approx(3.16)  # published numbers would say 6.4
+
+
+def test_links_are_looked_up_by_name():
+    assert link_speeds("PCIe x16") == {"gen 4": 32, "gen 5": 64}
+    with pytest.raises(ValueError, match="NVLink"):
+        link_speeds("telegraph")
+
+
+# ── errors ──
+
+
+@pytest.mark.parametrize(("draw", "message"), [
+    (lambda: collective_picture("all_shuffle"), "all_to_all"),
+    (lambda: collective_picture("gather", 9), "2 to 8"),
+    (lambda: figures.ring_figure(4, 3, "all_gather"), "0 to 2"),
+    (lambda: figures.ring_figure(9, 0, "all_gather"), "up to 8"),
+    (lambda: ring_steps(1, "all_gather"), "2 ranks"),
+    (lambda: ring_steps(4, "gather"), "reduce_scatter"),
+    (lambda: figures.tree_figure(33), "2 to 32"),
+    (lambda: figures.memory_bars([]), "one or more"),
+    (lambda: figures.matrix_figure([[1, 2]], "t"), "as many columns"),
+    (lambda: figures.before_after("x", [["a"]], [["a"], ["b"]]), "different|ranks"),
+    (lambda: ring_stepper(1), "from 2"),
+])
+def test_errors_name_what_would_work(draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw()
+
+
+# ── widgets ──
+
+
+@pytest.mark.parametrize(("make", "n_stills"), [(ring_stepper, 2), (collective_browser, 8), (cost_calculator, 1)])
+def test_a_widget_carries_a_still_picture(make, n_stills):
+    data, _ = make()._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    images = [attributes for tag, attributes in Attributes(data["text/html"]).tags if tag == "img"]
+    assert len(images) == n_stills and all(image["alt"] for image in images)
+    assert len(data["text/plain"].splitlines()) == n_stills
+
+
+def test_the_ring_stepper_walks_through_both_phases_and_follows_the_ranks():
+    widget = ring_stepper(3)
+    step, ranks = widget.controls
+    seen = []
+    for number in range(1, step.max + 1):
+        step.value = number
+        seen.append(Attributes(widget.view.value).tags[1][1]["alt"].split(":")[0])
+    assert seen == [f"Ring {phase} of 3 ranks, step {i} of 2" for phase in PHASES for i in (1, 2)]
+    ranks.value = 2
+    assert (step.value, step.max) == (1, 2) and "of 2 ranks" in widget.view.value
+    ranks.value = 5
+    assert (step.value, step.max) == (1, 8) and "of 5 ranks" in widget.view.value
+
+
+def test_the_cost_calculator_prefers_rings_for_large_arrays_and_trees_for_small_ones():
+    widget = cost_calculator()
+    _, size, _, _ = widget.controls
+    alts = []
+    for size.value in (256, 2**34):
+        alts.append(next(a["alt"] for tag, a in Attributes(widget.view.value).tags if tag == "img"))
+    times = [[float(part.split(" ms")[0]) for part in alt.replace("ring ", "tree ").split("tree ")[1:]] for alt in alts]
+    assert times[0][0] > times[0][1] and times[1][0] < times[1][1]
+
+
+# ── a real run ──
+
+
+def test_a_real_trace_shows_itself():
+    def work(rank, world_size):
+        import torch
+        import torch.distributed as dist
+
+        x = torch.ones(1000)
+        if rank == 0:
+            dist.send(x, 1)
+        else:
+            dist.recv(x, 0)
+        dist.all_reduce(x, async_op=True).wait()
+
+    trace = run_ranks(work, 2).trace
+    page = trace._repr_html_()
+    assert [tag for tag, _ in Attributes(page).tags].count("img") == 2 and "<table>" in page
+    assert "Rank 1: computing" in trace.timeline().words
+    assert str(trace).splitlines()[2].split()[:2] == ["0", "2"]

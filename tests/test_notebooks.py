@@ -1,0 +1,87 @@
+"""The notebooks: generated from the solutions, in the course's form, and running from top to bottom."""
+
+from __future__ import annotations
+
+import re
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from grader.exercises import EXERCISES
+from tests.course import Course
+from tests.notebooks import ROOT
+
+UNITS = sorted({exercise.unit for exercise in EXERCISES.values()})
+LONGEST_MARKDOWN_WORDS = 110  # "about 80"
+LONGEST_CODE_LINES = 20
+
+
+def read(folder: str, unit: str):
+    return nbformat.read(ROOT / folder / unit / f"{unit}.ipynb", as_version=4)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_students_version_is_what_nbgrader_generates(unit, tmp_path):
+    Course(tmp_path, unit)
+    generated = (tmp_path / "notebooks" / unit / f"{unit}.ipynb").read_text()
+    assert generated == (ROOT / "notebooks" / unit / f"{unit}.ipynb").read_text(), "run `make notebooks`"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_nothing_of_a_solution_is_left_for_students(unit):
+    student, source = read("notebooks", unit), read("solutions", unit)
+    text = "\n".join(cell.source for cell in student.cells)
+    for cell in source.cells:
+        for region in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", cell.source, re.S):
+            assert region.strip() not in text
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_is_four_cells(name):
+    exercise = EXERCISES[name]
+    cells = read("solutions", exercise.unit).cells
+    start = next(i for i, cell in enumerate(cells) if cell.id == f"{name}-contract")
+    contract, skeleton, watch, check = cells[start:start + 4]
+    assert [c.id for c in (skeleton, watch, check)] == [name, f"{name}-watch", f"{name}-check"]
+    assert contract.cell_type == "markdown" and contract.source.startswith("###")
+    for word in ("line", "min", "●"):
+        assert word in contract.source, f"the contract does not say {word!r}"
+    assert ("(c)" in contract.source) == exercise.optional
+    assert skeleton.metadata.nbgrader.grade_id == name and skeleton.metadata.nbgrader.solution
+    assert "watch" in watch.metadata.tags and "redict" in watch.source
+    assert check.metadata.nbgrader.grade_id == f"{name}_check" and check.metadata.nbgrader.locked
+    assert check.metadata.nbgrader.points == exercise.max_points
+    assert check.source == f"check.{name}({name})"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_exercises_come_in_the_order_of_the_course(unit):
+    ids = [cell.id for cell in read("solutions", unit).cells]
+    positions = [ids.index(name) for name, exercise in EXERCISES.items() if exercise.unit == unit]
+    assert positions == sorted(positions)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_cells_are_short_and_clean(unit):
+    for cell in read("solutions", unit).cells:
+        if cell.cell_type == "markdown":
+            assert len(cell.source.split()) <= LONGEST_MARKDOWN_WORDS, cell.id
+        else:
+            assert len(cell.source.splitlines()) <= LONGEST_CODE_LINES + 4 * ("SOLUTION" in cell.source), cell.id
+            assert not cell.outputs and cell.execution_count is None, cell.id
+        assert not re.search(r"(?<![\w.])/(home|root|tmp|work|Users)/", cell.source), cell.id
+        assert re.fullmatch(r"[a-z0-9_-]+", cell.id), cell.id
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_solution_notebook_runs_from_top_to_bottom(unit):
+    notebook = read("solutions", unit)
+    NotebookClient(notebook, timeout=180, kernel_name="python3",
+                   resources={"metadata": {"path": str(ROOT / "solutions" / unit)}}).execute()
+    pictures = [o for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs
+                if "image/png" in o.get("data", {}) or "<img" in "".join(o.get("data", {}).get("text/html", ""))]
+    assert len(pictures) >= 3
+    for name in (n for n, e in EXERCISES.items() if e.unit == unit):
+        check = next(cell for cell in notebook.cells if cell.id == f"{name}-check")
+        assert "✓" in "".join(o.get("data", {}).get("text/plain", "") for o in check.outputs)

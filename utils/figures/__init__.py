@@ -1,0 +1,25 @@
+"""Figures and tables of the course: plain functions from plain data to a Picture or a Table that shows itself."""
+
+from utils.figures.collectives import before_after, collective_picture
+from utils.figures.costs_figures import (
+    alpha_beta_figure,
+    bandwidth_figure,
+    published_all_reduce_figure,
+    ring_or_tree_figure,
+)
+from utils.figures.hardware import ladder_figure, superpod_table
+from utils.figures.machines import node_figure, torus_figure
+from utils.figures.memory_bars import memory_bars
+from utils.figures.ring import ring_figure, ring_filmstrip, ring_steps
+from utils.figures.style import Picture, figure_html, human_bytes
+from utils.figures.tables import Column, Table, bytes_table
+from utils.figures.timeline import timeline_figure
+from utils.figures.traffic import matrix_figure, traffic_figure
+from utils.figures.tree import broadcast_rounds_figure, tree_figure, tree_rounds
+
+__all__ = [
+    "Column", "Picture", "Table", "alpha_beta_figure", "bandwidth_figure", "before_after", "broadcast_rounds_figure",
+    "bytes_table", "collective_picture", "figure_html", "human_bytes", "ladder_figure", "matrix_figure", "memory_bars",
+    "node_figure", "published_all_reduce_figure", "ring_figure", "ring_filmstrip", "ring_or_tree_figure", "ring_steps",
+    "superpod_table", "timeline_figure", "torus_figure", "traffic_figure", "tree_figure", "tree_rounds",
+]

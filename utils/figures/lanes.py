@@ -1,0 +1,156 @@
+"""What a timeline draws, as plain data: a rank's bars, its calls in flight, shares of time where bars would not fit."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from utils.trace import Call, Span, Trace
+
+Interval = tuple[float, float]
+CLEARLY_LATER_S = 10e-3  # more than it takes torch to begin to wait on a busy machine
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: what kind of time, from when to when (seconds), and what may be written in it, longest first."""
+
+    kind: str
+    start_s: float
+    end_s: float
+    labels: tuple[str, ...] = ()
+
+    @property
+    def interval(self) -> Interval:
+        return self.start_s, self.end_s
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """One rank's row. The rank computes from 0 to end_s wherever it is not blocked.
+
+    blocked: bars of kind "waiting", "communicating" or "stuck"; spans: named stretches, outer before inner;
+    marks: named instants; flights: asynchronous calls, each with the number of its sublane.
+    """
+
+    rank: int
+    end_s: float
+    blocked: list[Bar]
+    spans: list[Bar]
+    marks: list[Bar]
+    flights: list[tuple[int, Bar]]
+
+
+def lanes_of(trace: Trace, rank: int, right_s: float) -> Lanes:
+    """The row of `rank`; calls that never finished reach to right_s."""
+    calls = trace.of(rank)
+    own = [s for s in trace.spans if s.rank == rank]
+    blocked = [bar for call in calls for bar in blocked_bars(call, right_s)]
+    begins = sorted([c.start_s for c in calls] + [s.start_s for s in own])
+    flights = [_flight(call, right_s) for call in calls if _is_overlapped(call, begins)]
+    ends = [bar.end_s for bar in blocked] + [s.end_s for s in own] + [c.start_s for c in calls]
+    return Lanes(rank, max(ends, default=0.0), blocked, _stretches(own), _instants(own), list(_sublanes(flights)))
+
+
+def blocked_bars(call: Call, right_s: float) -> list[Bar]:
+    """How long the rank stood still for `call`: first waiting for a partner, then communicating; or stuck."""
+    if call.wait_start_s is None:
+        return []
+    start, labels = call.wait_start_s, call_labels(call)
+    if call.end_s is None and not call.blocked_s:
+        return [Bar("stuck", start, right_s, labels)]
+    met, end = start + call.waiting_s, start + call.blocked_s
+    bars = [Bar("waiting", start, met, labels), Bar("communicating", met, end, labels)]
+    widest = max(bars, key=lambda bar: bar.end_s - bar.start_s)
+    return [bar if bar is widest else Bar(bar.kind, *bar.interval) for bar in bars if bar.end_s > bar.start_s]
+
+
+def call_labels(call: Call) -> tuple[str, ...]:
+    """What may be written in the bar of a call, longest first."""
+    if call.op in ("send", "recv") and call.peer is not None:
+        arrow = "→" if call.op == "send" else "←"
+        return f"{call.op} {arrow} {call.peer}", f"{arrow}{call.peer}"
+    return (call.op,)
+
+
+def free_parts(interval: Interval, taken: Iterable[Interval]) -> list[Interval]:
+    """What is left of `interval` after the `taken` ones are cut out."""
+    start, end = interval
+    parts = []
+    for left, right in sorted(taken):
+        if left > start:
+            parts.append((start, min(left, end)))
+        start = max(start, right)
+        if start >= end:
+            break
+    return [part for part in [*parts, (start, end)] if part[1] > part[0]]
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same time as `intervals`, without overlaps."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def shares(intervals: Iterable[Interval], edges_s: Sequence[float]) -> np.ndarray:
+    """The share (0 to 1) of each column between `edges_s` that the intervals cover.
+
+    Shapes: E edges → (E−1,).
+    """
+    merged = union(intervals)
+    if not merged:
+        return np.zeros(len(edges_s) - 1)
+    ends = np.array(merged)
+    so_far = np.concatenate([[0.0], np.cumsum(ends[:, 1] - ends[:, 0])])
+    covered = np.interp(edges_s, ends.ravel(), np.repeat(so_far, 2)[1:-1])
+    return np.diff(covered) / np.diff(edges_s)
+
+
+def _is_overlapped(call: Call, begins_s: list[float]) -> bool:
+    """Whether the rank did something else while the call was under way.
+
+    Sends and receives are asynchronous to torch even when the program waits at once, so theirs are shown only if
+    another call or span began before the wait (begins_s, sorted), or if the wait came clearly later.
+    """
+    if not call.is_async:
+        return False
+    if call.op not in ("send", "recv") or call.wait_start_s is None:
+        return True
+    between = bisect_right(begins_s, call.wait_start_s) - bisect_right(begins_s, call.start_s)
+    return between > 0 or call.wait_start_s - call.start_s > CLEARLY_LATER_S
+
+
+def _flight(call: Call, right_s: float) -> Bar:
+    return Bar("in flight", call.start_s, right_s if call.end_s is None else call.end_s, call_labels(call))
+
+
+def _sublanes(bars: list[Bar], most: int = 4) -> Iterable[tuple[int, Bar]]:
+    """Each bar with the first sublane that is free at its start; the last one takes the rest."""
+    free_from: list[float] = []
+    for bar in sorted(bars, key=lambda bar: bar.start_s):
+        lane = next((i for i, end in enumerate(free_from) if end <= bar.start_s), len(free_from))
+        if lane == len(free_from) and lane < most:
+            free_from.append(0.0)
+        lane = min(lane, most - 1)
+        free_from[lane] = max(free_from[lane], bar.end_s)
+        yield lane, bar
+
+
+def _stretches(spans: list[Span]) -> list[Bar]:
+    ordered = sorted(spans, key=lambda s: (s.start_s, -s.end_s))
+    return [Bar("span", s.start_s, s.end_s, (s.name,)) for s in ordered if s.end_s > s.start_s]
+
+
+def _instants(spans: list[Span]) -> list[Bar]:
+    ordered = sorted(spans, key=lambda s: s.start_s)
+    return [Bar("mark", s.start_s, s.start_s, (s.name,)) for s in ordered if s.end_s == s.start_s]

@@ -1,0 +1,117 @@
+"""Stacked bars of memory: bytes by category, one bar a rank, a stage or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from utils.figures.style import (
+    BLUE,
+    CYCLE,
+    FAINT,
+    GREEN,
+    ORANGE,
+    SKY,
+    VERMILLION,
+    WIDTH_IN,
+    Picture,
+    first_that_fits,
+    human_bytes,
+    ink_on,
+    new_figure,
+    styled,
+    text_width_in,
+)
+
+COLOURS = {"parameters": BLUE, "gradients": ORANGE, "optimizer state": GREEN, "activations": SKY}
+BAR_IN, LEGEND_IN, BOTTOM_IN, RIGHT_IN = 0.36, 0.42, 0.5, 0.85
+Bars = Sequence[tuple[str, Mapping[str, float]]]
+Show = Callable[[float], str]
+
+
+@styled
+def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", base: int = 1024) -> Picture:
+    """One horizontal bar for each (label, {category: bytes}), with its total at the end.
+
+    bars: such as [("rank 0", run.memory[0].peak)]; limit_bytes: a line, such as what a GPU has;
+    base: 1024 counts in KiB, MiB, GiB; 1000 in kB, MB, GB, as many papers do.
+    Raises: ValueError without bars or with negative bytes.
+    """
+    if not bars or any(size < 0 for _, parts in bars for size in parts.values()):
+        raise ValueError("memory_bars needs one or more (label, {category: bytes}), none of them negative")
+    colours = _colours(bars)
+    top_in, left_in = LEGEND_IN + 0.3 * bool(title), max(text_width_in(label, 9) for label, _ in bars) + 0.3
+    height_in = len(bars) * BAR_IN + top_in + BOTTOM_IN
+    figure = new_figure(height_in)
+    width_in = WIDTH_IN - left_in - RIGHT_IN
+    axes = figure.add_axes((left_in / WIDTH_IN, BOTTOM_IN / height_in, width_in / WIDTH_IN,
+                            (height_in - top_in - BOTTOM_IN) / height_in))
+    most = max([sum(parts.values()) for _, parts in bars] + [limit_bytes or 0]) or 1
+    show = partial(human_bytes, base=base)
+    _draw_bars(axes, bars, colours, width_in / most, show)
+    _label(axes, bars, most, base)
+    keys: list[Artist] = [Patch(facecolor=colour, label=category) for category, colour in colours.items()]
+    if limit_bytes is not None:
+        keys.append(axes.axvline(limit_bytes, color=VERMILLION, linewidth=1.5, linestyle=(0, (4, 2)),
+                                 label=f"limit {show(limit_bytes)}"))
+    figure.legend(handles=keys, ncols=len(keys), loc="upper left", borderaxespad=0, handlelength=1.3,
+                  bbox_to_anchor=(left_in / WIDTH_IN, 1 - (0.1 + 0.3 * bool(title)) / height_in))
+    if title:
+        figure.text(left_in / WIDTH_IN, 1 - 0.2 / height_in, title, fontsize=10.5, fontweight="bold", va="center")
+    return Picture(figure, _in_words(bars, limit_bytes, title, show))
+
+
+def _colours(bars: Bars) -> dict[str, str]:
+    """A colour for every category that occurs: the usual four first, then the rest in order of appearance."""
+    present = dict.fromkeys(category for _, parts in bars for category, size in parts.items() if size)
+    spare = [colour for colour in CYCLE if colour not in COLOURS.values()]
+    others = [category for category in present if category not in COLOURS]
+    usual = {category: colour for category, colour in COLOURS.items() if category in present}
+    return usual | {category: spare[i % len(spare)] for i, category in enumerate(others)}
+
+
+def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte: float,
+               show: Show) -> None:
+    for row, (_, parts) in enumerate(bars):
+        left = 0.0
+        for category, colour in colours.items():
+            size = parts.get(category, 0)
+            axes.barh(row, size, left=left, height=0.68, color=colour, edgecolor="white", linewidth=0.5)
+            text = first_that_fits([show(size)], size * inches_per_byte - 0.1, 8)
+            axes.text(left + size / 2, row, text, ha="center", va="center_baseline", fontsize=8, color=ink_on(colour))
+            left += size
+        axes.annotate(show(left), (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",
+                      fontsize=8.5, fontweight="bold", annotation_clip=False,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+
+
+def _label(axes: Axes, bars: Bars, most: float, base: int) -> None:
+    axes.set(xlim=(0, most), ylim=(len(bars) - 0.5, -0.5), yticks=range(len(bars)))
+    axes.set_yticklabels([label for label, _ in bars])
+    step = _round_step(most, base)
+    axes.set_xticks([i * step for i in range(int(most / step) + 1)])
+    axes.xaxis.set_major_formatter(lambda size, _: human_bytes(size, base))
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelcolor=FAINT)
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="x")
+
+
+def _round_step(most: float, base: int) -> float:
+    """A step for ticks, in 1, 2 or 5 times a power of ten of the unit that suits `most`; 3 to 7 steps make `most`."""
+    unit = 1
+    while most / unit >= base:
+        unit *= base
+    candidates = [unit * base * 10.0**power for power in range(-3, 4) for base in (1, 2, 5)]
+    return next((step for step in candidates if most / step <= 7), most)
+
+
+def _in_words(bars: Bars, limit_bytes: float | None, title: str, show: Show) -> str:
+    rows = [f"{label}: {show(sum(parts.values()))} (" + ", ".join(
+        f"{category} {show(size)}" for category, size in parts.items() if size) + ")" for label, parts in bars]
+    limit = f" Limit: {show(limit_bytes)}." if limit_bytes is not None else ""
+    return f"{title or 'Memory'}. {'; '.join(rows)}.{limit}"

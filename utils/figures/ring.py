@@ -1,0 +1,223 @@
+"""The ring, step by step: who sends which chunk to whom, and what every rank holds after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, cos, pi, sin
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from utils.figures.shapes import Point, arrow, rank_colour, slots
+from utils.figures.style import BLACK, FAINT, Picture, canvas, styled
+
+PHASES = ("reduce_scatter", "all_gather")
+MOST_RANKS = 8
+Holdings = tuple[tuple[frozenset[int], ...], ...]  # [rank][chunk]: the ranks whose data the chunk contains
+
+
+class Send(NamedTuple):
+    """Rank `source` sends chunk number `chunk` to rank `target`."""
+
+    source: int
+    target: int
+    chunk: int
+
+
+@dataclass(frozen=True)
+class RingStep:
+    """One step of the ring, numbered from 0.
+
+    before, after: [rank][chunk] → the ranks whose data that chunk contains, empty if the rank has no such chunk;
+    spent: (rank, chunk) of partial sums that were passed on by then and are not needed any more.
+    """
+
+    phase: str
+    number: int
+    sends: tuple[Send, ...]
+    before: Holdings
+    after: Holdings
+    spent: frozenset[tuple[int, int]]
+
+
+def ring_steps(n_ranks: int, phase: str) -> list[RingStep]:
+    """The n_ranks − 1 steps of a ring reduce-scatter, after which rank r owns chunk r, or all-gather, which begins so.
+
+    In step s (from 0) rank r sends to rank r+1: in the reduce-scatter chunk r − s − 1, in the all-gather chunk r − s,
+    both modulo n_ranks.
+    Raises: ValueError for fewer than 2 ranks or an unknown phase.
+    """
+    if n_ranks < 2 or phase not in PHASES:
+        raise ValueError(f"a ring needs 2 ranks or more and one of the phases {PHASES}; got {n_ranks}, {phase!r}")
+    reducing = phase == "reduce_scatter"
+    held = ring_start(n_ranks, phase)
+    steps, spent = [], set()
+    for number in range(n_ranks - 1):
+        sends = tuple(Send(r, (r + 1) % n_ranks, (r - number - reducing) % n_ranks) for r in range(n_ranks))
+        after = [list(chunks) for chunks in held]
+        for source, target, chunk in sends:
+            after[target][chunk] = held[target][chunk] | held[source][chunk]
+        spent |= {(source, chunk) for source, _, chunk in sends if reducing}
+        frozen = tuple(map(tuple, after))
+        steps.append(RingStep(phase, number, sends, held, frozen, frozenset(spent)))
+        held = frozen
+    return steps
+
+
+def ring_start(n_ranks: int, phase: str) -> Holdings:
+    """What the ranks hold before the first step: all their own chunks, or only the finished sum of chunk r."""
+    everybody, nothing = frozenset(range(n_ranks)), frozenset()
+    return tuple(tuple(frozenset({rank}) if phase == "reduce_scatter" else everybody if rank == chunk else nothing
+                       for chunk in range(n_ranks)) for rank in range(n_ranks))
+
+
+# ── one step as a ring ──
+
+ROW_IN, BLOCK_IN = 0.145, 1.15
+RADIUS_X_IN = {2: 2.0}  # 3.2 for more
+RADIUS_Y_IN = {2: 0.0, 3: 0.85, 4: 1.0, 5: 1.4, 6: 1.8, 7: 2.0, 8: 2.25}
+
+
+@styled
+def ring_figure(n_ranks: int, step: int, phase: str) -> Picture:
+    """The ring at one step (from 0): an arrow a send, with the number of its chunk, and what every rank holds after it.
+
+    Each chunk is a row of slots, one for each contributing rank; framed ones have just arrived, faded ones are spent.
+    Raises: ValueError for more than 8 ranks or a step that the phase does not have.
+    """
+    _check_readable(n_ranks)
+    steps = ring_steps(n_ranks, phase)
+    if not 0 <= step < len(steps):
+        raise ValueError(f"a ring {phase} of {n_ranks} ranks has steps 0 to {n_ranks - 2}; got {step}")
+    now, block_height = steps[step], n_ranks * ROW_IN + 0.22
+    places = _places(n_ranks)
+    ys = [y for _, y in places]
+    figure, axes = canvas(max(ys) - min(ys) + block_height + 1.25 + (0.45 if n_ranks == 2 else 0.0))
+    centre_y = 0.62 + block_height / 2 - min(ys) + (0.2 if n_ranks == 2 else 0.0)
+    _title(axes, f"ring {phase}, step {step + 1} of {n_ranks - 1}: each arrow carries one chunk, by number")
+    blocks = [_draw_block(axes, rank, (axes.get_xlim()[1] / 2 + x, centre_y + y), now)
+              for rank, (x, y) in enumerate(places)]
+    for send in now.sends:
+        _draw_send(axes, blocks, send)
+    _key(axes, n_ranks, phase)
+    return Picture(figure, in_words(now))
+
+
+def in_words(step: RingStep) -> str:
+    """What a step does, in words."""
+    n_ranks = len(step.after)
+    sends = "; ".join(f"rank {source} sends chunk {chunk} to rank {target}" for source, target, chunk in step.sends)
+    complete = "; ".join(f"rank {rank}: {', '.join(map(str, whole)) or 'none'}" for rank, chunks in
+                         enumerate(step.after)
+                         for whole in [[c for c, ranks in enumerate(chunks) if len(ranks) == n_ranks]])
+    return (f"Ring {step.phase} of {n_ranks} ranks, step {step.number + 1} of {n_ranks - 1}: {sends}. "
+            f"Complete chunks after it: {complete}.")
+
+
+def _places(n_ranks: int) -> list[Point]:
+    """Where the ranks stand, clockwise from the upper left, in inches from the middle."""
+    angles = [pi / 2 + pi / n_ranks - 2 * pi * rank / n_ranks for rank in range(n_ranks)]
+    return [(RADIUS_X_IN.get(n_ranks, 3.2) * cos(angle), RADIUS_Y_IN[n_ranks] * sin(angle)) for angle in angles]
+
+
+def _draw_block(axes: Axes, rank: int, centre: Point, step: RingStep) -> Rectangle:
+    """One rank with its chunks from 0 (top) down; returns its outline, where arrows begin and end."""
+    n_ranks = len(step.after)
+    height = n_ranks * ROW_IN + 0.22
+    left, top = centre[0] - BLOCK_IN / 2, centre[1] + height / 2
+    axes.text(centre[0] + 0.07, top - 0.09, f"rank {rank}", ha="center", va="center", fontsize=8.5, fontweight="bold")
+    arrived = {send.chunk for send in step.sends if send.target == rank}
+    for chunk, ranks in enumerate(step.after[rank]):
+        bottom = top - 0.22 - (chunk + 1) * ROW_IN
+        axes.text(left + 0.12, bottom + ROW_IN / 2, str(chunk), ha="right", va="center_baseline", fontsize=7.5)
+        frame, width = (BLACK, 1.8) if chunk in arrived else ("white", 1.0)
+        slots(axes, (left + 0.17, bottom + 0.01), (BLOCK_IN - 0.17, ROW_IN - 0.02), ranks, n_ranks,
+              (rank, chunk) in step.spent, frame, width)
+    outline = Rectangle((left - 0.05, top - height - 0.05), BLOCK_IN + 0.1, height + 0.08, facecolor="none",
+                        edgecolor="none")
+    return axes.add_artist(outline)
+
+
+def _draw_send(axes: Axes, blocks: list[Rectangle], send: Send) -> None:
+    source, target = blocks[send.source], blocks[send.target]
+    (x0, y0), (x1, y1) = source.get_center(), target.get_center()
+    bend = 0.32 if len(blocks) == 2 else 0.0
+    arrow(axes, (x0, y0), (x1, y1), width=1.6, bend=-bend, head=13, ends=(source, target))
+    middle = (x0 + x1) / 2 - bend * (y1 - y0) / 2, (y0 + y1) / 2 + bend * (x1 - x0) / 2
+    if abs(x1 - x0) < BLOCK_IN and abs(y1 - y0) - source.get_height() < 0.7:  # too short to carry its number: beside
+        middle = middle[0] + 0.22 * (1 if y1 < y0 else -1), middle[1]
+    axes.text(*middle, str(send.chunk), ha="center", va="center", fontsize=9, fontweight="bold", zorder=6,
+              bbox={"boxstyle": "circle,pad=0.25", "facecolor": "white", "edgecolor": BLACK})
+
+
+# ── all steps side by side ──
+
+PANEL_IN, PANELS_A_ROW = 2.14, 4
+
+
+@styled
+def ring_filmstrip(n_ranks: int, phase: str) -> Picture:
+    """Every step of the ring side by side, chunks as rows and ranks as columns; arrows are sends.
+
+    Each chunk is a row of slots, one for each contributing rank; framed ones have just arrived, faded ones are spent.
+    Raises: ValueError for more than 8 ranks.
+    """
+    _check_readable(n_ranks)
+    steps = ring_steps(n_ranks, phase)
+    size = min(0.44, (PANEL_IN - 0.4) / n_ranks), min(0.26, 1.7 / n_ranks)
+    n_lines, panel_height = ceil(n_ranks / PANELS_A_ROW), n_ranks * size[1] + 0.66
+    figure, axes = canvas(n_lines * panel_height + 0.78)
+    _title(axes, f"ring {phase} on {n_ranks} ranks: columns are ranks, rows are chunks")
+    top = axes.get_ylim()[1] - 0.45
+    for i in range(n_ranks):
+        corner = 0.22 + i % PANELS_A_ROW * PANEL_IN, top - i // PANELS_A_ROW * panel_height
+        if i == 0:
+            _draw_panel(axes, "start", steps[0].before, corner, size)
+        else:
+            _draw_panel(axes, f"step {i}", steps[i - 1].after, corner, size, steps[i - 1])
+    _key(axes, n_ranks, phase)
+    return Picture(figure, " ".join(map(in_words, steps)))
+
+
+def _draw_panel(axes: Axes, title: str, held: Holdings, corner: Point, size: Point,
+                step: RingStep | None = None) -> None:
+    """One grid, chunk × rank. corner: upper left."""
+    n_ranks, (width, height) = len(held), size
+    left, top = corner[0] + 0.24, corner[1] - 0.42
+    axes.text(left, corner[1] - 0.08, title, fontsize=9.5, va="center")
+    arrived = {(send.target, send.chunk) for send in (step.sends if step else ())}
+    for line in range(n_ranks):
+        axes.text(left + (line + 0.5) * width, top + 0.09, str(line), ha="center", va="center", fontsize=7.5)
+        axes.text(left - 0.15, top - (line + 0.5) * height, str(line), ha="right", va="center", fontsize=7.5)
+        for chunk, ranks in enumerate(held[line]):
+            frame = (BLACK, 1.6) if (line, chunk) in arrived else ("white", 1.2)
+            slots(axes, (left + line * width + 0.02, top - (chunk + 1) * height + 0.02), (width - 0.04, height - 0.04),
+                  ranks, n_ranks, step is not None and (line, chunk) in step.spent, *frame)
+    for source, target, chunk in step.sends if step else ():
+        y = top - (chunk + 0.5) * height
+        start = left + (source + 0.5) * width if target else left - 0.11
+        arrow(axes, (start, y), (left + (target + 0.3) * width, y), width=1.1, head=7, shrink=0)
+
+
+# ── shared ──
+
+
+def _title(axes: Axes, text: str) -> None:
+    axes.text(0.25, axes.get_ylim()[1] - 0.22, text, fontweight="bold", fontsize=10.5, va="center")
+
+
+def _key(axes: Axes, n_ranks: int, phase: str) -> None:
+    """Which colour is which rank's data, on one line below."""
+    axes.text(0.25, 0.2, "contains data of rank", va="center", fontsize=8.5)
+    for rank in range(n_ranks):
+        x = 1.75 + rank * 0.36
+        axes.add_artist(Rectangle((x, 0.14), 0.12, 0.12, facecolor=rank_colour(rank), linewidth=0))
+        axes.text(x + 0.16, 0.2, str(rank), va="center", fontsize=8.5)
+    meaning = "framed: just arrived" + "     faded: spent, not needed any more" * (phase == "reduce_scatter")
+    axes.text(8.8, 0.2, meaning, va="center", ha="right", fontsize=8.5, color=FAINT)
+
+
+def _check_readable(n_ranks: int) -> None:
+    if n_ranks > MOST_RANKS:
+        raise ValueError(f"a ring is readable with up to {MOST_RANKS} ranks; got {n_ranks}")

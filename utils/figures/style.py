@@ -1,0 +1,150 @@
+"""The one look of all figures: colours, fonts, and Picture, which shows itself wherever it is the value of a cell."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import html
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
+from PIL import Image
+
+# Okabe and Ito's palette: told apart by colour-blind eyes.
+ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+BLUE, VERMILLION, PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
+GREY, PALE, INK, FAINT = "#999999", "#E4E4E4", "#222222", "#777777"
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
+
+BYTE_UNITS = {1024: ("B", "KiB", "MiB", "GiB", "TiB"), 1000: ("B", "kB", "MB", "GB", "TB")}
+WIDTH_IN = 9.0  # 900 pixels in a notebook
+DPI = 200  # twice what the notebook shows, for sharp screens
+
+STYLE = {
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9.5,
+    "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.titlepad": 8,
+    "axes.labelsize": 9.5, "axes.edgecolor": FAINT, "axes.labelcolor": INK, "text.color": INK,
+    "xtick.color": INK, "ytick.color": INK, "xtick.labelsize": 9, "ytick.labelsize": 9,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
+    "grid.color": PALE, "grid.linewidth": 0.8, "legend.frameon": False, "legend.fontsize": 9,
+    "figure.facecolor": "white", "savefig.facecolor": "white", "hatch.linewidth": 0.6,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that shows itself in a notebook, and says in words what it shows.
+
+    figure: a matplotlib Figure that pyplot knows nothing of; words: the text for readers who do not see it.
+    """
+
+    figure: Figure
+    words: str
+
+    @functools.cached_property
+    def png(self) -> bytes:
+        """The picture as a PNG file: twice the size at which a notebook shows it, 256 colours."""
+        with in_style():
+            raw = io.BytesIO()
+            self.figure.savefig(raw, format="png", dpi=DPI)
+        small = io.BytesIO()
+        image = Image.open(raw).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        image.save(small, format="PNG", optimize=True, dpi=(DPI, DPI))
+        return small.getvalue()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture to `path`; its suffix (.png, .svg, .pdf) chooses the format. Returns the path."""
+        with in_style():
+            self.figure.savefig(path, dpi=DPI)
+        return Path(path)
+
+    def _repr_png_(self):
+        width, height = (round(inches * 100) for inches in self.figure.get_size_inches())
+        return self.png, {"width": width, "height": height, "alt": self.words}
+
+    def _repr_html_(self) -> str:
+        width = round(self.figure.get_size_inches()[0] * 100)
+        data = base64.b64encode(self.png).decode()
+        return (f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.words, quote=True)}" '
+                f'style="width:{width}px;max-width:100%;height:auto;background:white">')
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+def figure_html(picture: Picture) -> str:
+    """The HTML that shows `picture` as one block of a page."""
+    return f"<div>{picture._repr_html_()}</div>"
+
+
+def in_style():
+    """A context in which matplotlib draws in the course's style, whatever style the notebook has chosen."""
+    return matplotlib.style.context(["default", STYLE])
+
+
+def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
+    """Decorator: the function draws in the course's style."""
+
+    @functools.wraps(draw)
+    def drawing(*args, **kwargs):
+        with in_style():
+            return draw(*args, **kwargs)
+
+    return drawing
+
+
+def new_figure(height_in: float, width_in: float = WIDTH_IN, **settings) -> Figure:
+    """A white figure, inches high and wide, without pyplot. settings: for Figure, such as layout="constrained"."""
+    return Figure(figsize=(width_in, height_in), dpi=100, **settings)
+
+
+def plot(height_in: float) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes, labels and legend kept apart and away from the edges."""
+    figure = new_figure(height_in, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+    return figure, figure.add_subplot()
+
+
+def canvas(height_in: float, width_in: float = WIDTH_IN) -> tuple[Figure, Axes]:
+    """A figure for drawings: axes without frame in which one unit is one inch, the origin at the lower left."""
+    figure = new_figure(height_in, width_in)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, width_in), ylim=(0, height_in))
+    axes.axis("off")
+    return figure, axes
+
+
+@functools.lru_cache(maxsize=4096)
+def text_width_in(text: str, size: float) -> float:
+    """Inches that `text` takes on one line at `size` points."""
+    return TextPath((0, 0), text, size=size).get_extents().width / 72 if text.strip() else 0.0
+
+
+def first_that_fits(texts: Iterable[str], width_in: float, size: float) -> str:
+    """The first of `texts` no wider than `width_in` inches at `size` points, else the empty string."""
+    return next((text for text in texts if text_width_in(text, size) <= width_in), "")
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever reads better on `colour`."""
+    red, green, blue = to_rgb(colour)
+    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+
+
+def human_bytes(n_bytes: float | None, base: int = 1024) -> str:
+    """Bytes as people read them: 512 B, 1.5 KiB, 64 MiB, or with base 1000 1.6 kB, 67.1 MB; a dash for None."""
+    if n_bytes is None:
+        return "–"
+    units, power = BYTE_UNITS[base], 0
+    while abs(n_bytes) >= base and power < len(units) - 1:
+        n_bytes, power = n_bytes / base, power + 1
+    digits = 0 if power == 0 or n_bytes >= 100 or n_bytes == int(n_bytes) else 1
+    return f"{n_bytes:.{digits}f} {units[power]}"

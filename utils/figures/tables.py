@@ -1,0 +1,132 @@
+"""Tables that read well as plain text and as HTML, and the table of bytes per rank."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from utils.figures.style import human_bytes
+
+if TYPE_CHECKING:
+    from utils.trace import Trace
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column is shown.
+
+    key: the entry of each row; title, unit: its heading; align: "left" or "right" (numbers right when None);
+    show: value -> text (plain numbers when None).
+    """
+
+    key: str
+    title: str = ""
+    unit: str = ""
+    align: str | None = None
+    show: Callable[[Any], str] | None = None
+
+    @property
+    def heading(self) -> str:
+        return (self.title or self.key) + (f" ({self.unit})" if self.unit else "")
+
+
+class Table:
+    """Rows under headings; aligned text in a terminal, an HTML table in a notebook.
+
+    rows: dictionaries, or sequences in the order of the columns.
+    columns: Column objects or keys; the first row's keys when None.
+    caption: a line above the table.
+    Raises: ValueError if a row's length differs from the number of columns.
+    """
+
+    def __init__(self, rows: Sequence[dict | Sequence], columns: Sequence[Column | str] | None = None,
+                 caption: str = ""):
+        if columns is None:
+            columns = list(rows[0]) if rows and isinstance(rows[0], dict) else []
+        self.columns = [Column(c) if isinstance(c, str) else c for c in columns]
+        self.rows = [_as_dict(row, self.columns) for row in rows]
+        self.caption = caption
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The text of every cell, row by row."""
+        return [[_shown(row.get(c.key), c) for c in self.columns] for row in self.rows]
+
+    def aligns(self) -> list[str]:
+        """"left" or "right" for each column."""
+        return [c.align or ("right" if _is_numeric(row.get(c.key) for row in self.rows) else "left")
+                for c in self.columns]
+
+    def __str__(self) -> str:
+        grid = [[c.heading for c in self.columns], *self.cells]
+        widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+        pads = [str.rjust if align == "right" else str.ljust for align in self.aligns()]
+        lines = ["  ".join(pad(text, width) for text, width, pad in zip(row, widths, pads, strict=True)).rstrip()
+                 for row in grid]
+        lines.insert(1, "  ".join("─" * width for width in widths))
+        return "\n".join(([self.caption] if self.caption else []) + lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        aligns = self.aligns()
+        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
+        head = _html_row("th", [c.heading for c in self.columns], aligns)
+        body = "".join(_html_row("td", row, aligns) for row in self.cells)
+        return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def bytes_table(trace: Trace) -> Table:
+    """Per rank: calls, bytes by the formula, given to the transport and on the wire, and the time it stood still (ms).
+
+    The columns of the wire appear only where the system counted it (trace.wire_bytes is not None).
+    """
+    columns = [
+        Column("rank"), Column("calls"), Column("formula", "by formula", show=human_bytes),
+        Column("given", "given to send", show=human_bytes), Column("wire", "on the wire", show=human_bytes),
+        Column("ratio", "wire/formula", show=lambda ratio: f"{ratio:.3f}"),
+        Column("blocked", "blocked", "ms", show="{:.1f}".format),
+        Column("waiting", "waiting", "ms", show="{:.1f}".format),
+    ]
+    if trace.wire_bytes is None:
+        columns = [column for column in columns if column.key not in ("wire", "ratio")]
+    return Table([_bytes_row(trace, rank) for rank in range(trace.world_size)], columns)
+
+
+def _bytes_row(trace: Trace, rank: int) -> dict[str, Any]:
+    calls, formula, wire = trace.of(rank), trace.bytes_sent(rank), trace.wire_sent(rank)
+    return {
+        "rank": rank, "calls": len(calls), "formula": formula, "given": sum(c.bytes_given for c in calls),
+        "wire": wire, "ratio": wire / formula if wire is not None and formula else None,
+        "blocked": 1e3 * sum(c.blocked_s for c in calls), "waiting": 1e3 * sum(c.waiting_s for c in calls),
+    }
+
+
+def _as_dict(row: dict | Sequence, columns: list[Column]) -> dict:
+    if isinstance(row, dict):
+        return row
+    if len(row) != len(columns):
+        raise ValueError(f"a row needs {len(columns)} values, one a column; got {len(row)}: {row!r}")
+    return {column.key: value for column, value in zip(columns, row, strict=True)}
+
+
+def _shown(value: Any, column: Column) -> str:
+    if value is None:
+        return "–"
+    if column.show is not None:
+        return column.show(value)
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return str(value)
+
+
+def _is_numeric(values) -> bool:
+    return all(value is None or isinstance(value, int | float) for value in values)
+
+
+def _html_row(tag: str, texts: list[str], aligns: list[str]) -> str:
+    cells = (f'<{tag} style="text-align:{align}">{html.escape(text)}</{tag}>'
+             for text, align in zip(texts, aligns, strict=True))
+    return f"<tr>{''.join(cells)}</tr>"

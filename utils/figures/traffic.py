@@ -1,0 +1,121 @@
+"""Who sent how much to whom: matrices of bytes, one row a sender, one column a receiver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+from utils.figures.style import (
+    BLUE,
+    BYTE_UNITS,
+    FAINT,
+    WIDTH_IN,
+    Picture,
+    human_bytes,
+    ink_on,
+    new_figure,
+    styled,
+    text_width_in,
+)
+
+if TYPE_CHECKING:
+    from utils.trace import Trace
+
+COLOURS = LinearSegmentedColormap.from_list("bytes", ["#F4F9FD", "#56B4E9", BLUE, "#00304F"])
+LARGEST_WITH_NUMBERS = 16
+Matrix = Sequence[Sequence[float]]
+
+
+@styled
+def traffic_figure(trace: Trace) -> Picture:
+    """Bytes from each rank (row) to each other rank (column).
+
+    Left: what the program gave to send. Right, where the system counts it: what crossed the wire, collectives and all.
+    """
+    matrices = [("given to send, point to point", trace.traffic_matrix())]
+    if not trace.of(op="send"):
+        matrices = []
+    if trace.wire_bytes is not None:
+        matrices.append(("on the wire, collectives included", trace.wire_bytes))
+    return _matrices(matrices or [("given to send, point to point", trace.traffic_matrix())])
+
+
+@styled
+def matrix_figure(matrix: Matrix, title: str) -> Picture:
+    """One matrix of bytes.
+
+    Shapes: matrix (W, W), row = sender, column = receiver.
+    Raises: ValueError if it is not square.
+    """
+    if any(len(row) != len(matrix) for row in matrix):
+        raise ValueError(f"a traffic matrix has as many columns as rows: {len(matrix)} rows, "
+                         f"but rows of {sorted({len(row) for row in matrix})}")
+    return _matrices([(title, matrix)])
+
+
+def _matrices(matrices: list[tuple[str, Matrix]]) -> Picture:
+    n_ranks = len(matrices[0][1])
+    side_in = 3.0 if n_ranks <= 4 else 3.5 if n_ranks <= 8 or len(matrices) > 1 else 5.5
+    height_in, width_in = side_in + 1.05, WIDTH_IN if len(matrices) > 1 else max(side_in + 1.2, 4.8)
+    figure = new_figure(height_in, width_in)
+    for i, (title, matrix) in enumerate(matrices):
+        left_in = 0.85 + i * WIDTH_IN / 2
+        axes = figure.add_axes((left_in / width_in, 0.15 / height_in, side_in / width_in, side_in / height_in))
+        _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in)
+    return Picture(figure, " ".join(_in_words(title, matrix) for title, matrix in matrices))
+
+
+def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float) -> None:
+    n_ranks, most = len(matrix), matrix.max() or 1.0
+    shades = [[COLOURS(value / most) for value in row] for row in matrix]
+    for i in range(n_ranks):
+        shades[i][i] = (1, 1, 1, 1) if matrix[i, i] == 0 else shades[i][i]
+    axes.imshow(shades, aspect="equal")
+    every = range(0, n_ranks, -(-n_ranks // 16))
+    axes.set(xticks=every, yticks=every, xlabel="to rank", ylabel="from rank")
+    axes.xaxis.set_label_position("top")
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    axes.spines[:].set_visible(False)
+    for edge in np.arange(0.5, n_ranks - 1):
+        axes.axhline(edge, color="white", linewidth=1)
+        axes.axvline(edge, color="white", linewidth=1)
+    unit = _write_numbers(axes, matrix, side_in / n_ranks)
+    axes.set_title(title + (f" ({unit})" if unit else ""), pad=10)
+
+
+def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float) -> str:
+    """Bytes in each cell: with units if they fit, else in one unit, which is returned; nothing in a large matrix."""
+    if len(matrix) > LARGEST_WITH_NUMBERS:
+        return f"darkest: {human_bytes(matrix.max())}"
+    size = min(8.5, max(6.5, cell_in * 18))
+    texts, unit = [[human_bytes(value) for value in row] for row in matrix], ""
+    if max(text_width_in(text, size) for row in texts for text in row) > cell_in - 0.05:
+        unit, texts = _in_one_unit(matrix)
+    for (i, j), value in np.ndenumerate(matrix):
+        shade = to_hex(COLOURS(value / (matrix.max() or 1.0)))
+        text = texts[i][j] if value else "·" if i == j else "0"
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink_on(shade) if value else FAINT)
+    return unit
+
+
+def _in_one_unit(matrix: np.ndarray) -> tuple[str, list[list[str]]]:
+    """The unit of the largest entry, and every entry counted in it: 12, 3.8, <0.1."""
+    power = min(int(np.log2(max(matrix.max(), 1.0)) // 10), 4)
+    counts = matrix / 1024 ** power
+
+    def shown(count: float) -> str:
+        return "<0.1" if count < 0.1 else f"{count:.1f}" if count < 10 else f"{count:.0f}"
+
+    return BYTE_UNITS[1024][power], [[shown(count) for count in row] for row in counts]
+
+
+def _in_words(title: str, matrix: Matrix) -> str:
+    n_ranks, total = len(matrix), sum(map(sum, matrix))
+    pairs = [(matrix[i][j], i, j) for i in range(n_ranks) for j in range(n_ranks) if matrix[i][j]]
+    shown = [f"rank {i} to {j} {human_bytes(size)}" for size, i, j in sorted(pairs, reverse=True)[:8]]
+    more = f", and {len(pairs) - 8} smaller" if len(pairs) > 8 else ""
+    return f"Traffic between {n_ranks} ranks, {title}: {human_bytes(total)} in all. {', '.join(shown)}{more}."
