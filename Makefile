@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all grade notebooks bench clean
+.PHONY: help lab test test-all grade notebooks bench pictures clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -29,6 +29,9 @@ notebooks: $(STAMP) ## generate notebooks/ from solutions/
 
 bench: $(STAMP) ## measure the launcher against its alternatives
 	$(RUN) -m tests.bench $(ARGS)
+
+pictures: $(STAMP) ## draw the README's pictures anew
+	$(RUN) -m tests.pictures $(ARGS)
 
 clean: ## remove .venv and caches; your notebooks and grades stay
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache

@@ -1,3 +1,3 @@
 """For nbgrader commands run from this folder: the course's configuration is in grader/."""
 
-load_subconfig("grader/nbgrader_config.py")  # noqa: F821
+load_subconfig("grader/nbgrader_config.py")

@@ -18,7 +18,7 @@ import cloudpickle
 from grader.adapters import BEGIN, RankTask
 from grader.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
 from grader.exercise import Case
-from utils.errors import Deadlock, DeadlineExceeded, RankFailed, RanksError
+from utils.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
 from utils.launcher import Job, Outcome, launch
 from utils.memory import RankMemory
 from utils.ranks import Run, explain, to_run

@@ -58,7 +58,10 @@ def _wire_agrees(look: Look, limit: Callable[[Look, int], float]) -> tuple[bool,
     return True, ""
 
 
-def ring_neighbours(hint: str = "In a ring, a rank sends to the next rank only and receives from the one before.") -> Demand:
+_RING = "In a ring, a rank sends to the next rank only and receives from the one before."
+
+
+def ring_neighbours(hint: str = _RING) -> Demand:
     """Every send goes to the next rank of the group."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -131,7 +134,8 @@ def all_waited() -> Demand:
 
     def judge(look: Look) -> tuple[bool, str]:
         forgotten = [c for c in look.evidence.trace.calls if not c.waited]
-        return not forgotten, f"rank {forgotten[0].rank}: {forgotten[0].op} at {forgotten[0].source}" if forgotten else ""
+        first = f"rank {forgotten[0].rank}: {forgotten[0].op} at {forgotten[0].source}" if forgotten else ""
+        return not forgotten, first
 
     return Demand("missing wait", "every call waited for",
                   "An asynchronous call was never waited for: until work.wait() returns, its tensor may hold anything.",

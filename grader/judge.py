@@ -13,7 +13,6 @@ from grader.exercise import TECHNIQUE, VALUES, Case, Exercise, Look
 from grader.verdict import CaseVerdict, DemandVerdict, Verdict
 
 
-
 def judge(exercise: Exercise, cases: Sequence[Case], evidences: Sequence[Evidence]) -> Verdict:
     """The verdict on one function.
 

@@ -14,7 +14,7 @@ from nbgrader.preprocessors import (
 
 from grader.autograde import MarkExercises, SaveMarks, SpliceSolutions
 
-c = get_config()  # noqa: F821
+c = get_config()
 
 c.CourseDirectory.root = str(Path(__file__).resolve().parent.parent)
 c.CourseDirectory.course_id = "many-ranks-one-loss"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from grader.demands import all_waited
-from grader.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT, TIMED_OUT
+from grader.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.exercise import Look, Symptom
 from grader.judge import first_difference
 
@@ -75,7 +75,7 @@ _ASK_THE_GROUP = ("With a group that is not the whole world the ranks miss each 
 
 def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:
     """In a case with groups: a call on another group, or a peer outside the group or the rank itself."""
-    strays = ("not part of group", "or from itself", "out of bounds", "out of range")
+    strays = ("not part of group", "itself: skip the exchange", "there is no rank", "out of bounds", "out of range")
 
     def matches(look: Look) -> bool:
         elsewhere = any(c.members != look.case.members(c.rank) for c in look.evidence.trace.calls)

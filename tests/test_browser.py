@@ -11,6 +11,7 @@ import pytest
 from tests.course import Course, solution_cell
 from tests.lab import CHROMIUM, ROOT, TOKEN, errors_of, lab, open_notebook, page, run_all
 
+UNIT = "01_collectives"
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
               pytest.mark.xdist_group("browser"), pytest.mark.timeout(600)]
 SHOTS = os.environ.get("SCREENSHOTS")  # a folder to leave screenshots in
@@ -37,9 +38,9 @@ def test_solution_notebook_runs_in_jupyterlab(unit, tmp_path):
 
 
 def test_a_wrong_answer_shows_its_table_and_hint(tmp_path):
-    course = Course(tmp_path, "01_collectives", ["ring_all_reduce"])
-    course.submit("ann", _whole_tensors)
-    file = tmp_path / "submitted" / "ann" / "01_collectives" / "01_collectives.ipynb"
+    course = Course(tmp_path, UNIT, ["ring_all_reduce"])
+    course.submit("ann", whole_tensors)
+    file = tmp_path / "submitted" / "ann" / UNIT / f"{UNIT}.ipynb"
     with lab(tmp_path) as address, page() as tab:
         open_notebook(tab, address, str(file.relative_to(tmp_path)))
         notebook = run_all(tab, file)
@@ -48,22 +49,24 @@ def test_a_wrong_answer_shows_its_table_and_hint(tmp_path):
     assert [e.split(":")[1].strip() for e in errors_of(notebook)] == ["CheckFailed"]
 
 
-def test_the_formgrader_shows_the_marks(tmp_path):
-    course = Course(tmp_path, "01_collectives", ["ring_all_gather", "ring_all_reduce"])
-    course.submit("ann", _whole_tensors)
-    course.nbgrader("autograde", "01_collectives", "--student", "ann")
+def test_the_formgrader_marks_and_shows_the_marks(tmp_path):
+    """Its autograde button, its tables of scores, and the marked notebook."""
+    course = Course(tmp_path, UNIT, ["ring_all_gather", "ring_all_reduce"])
+    course.submit("ann", whole_tensors)
     with lab(tmp_path) as address, page() as tab:
-        tab.goto(f"{address}/formgrader/gradebook/01_collectives/?token={TOKEN}")
-        tab.wait_for_selector("text=01_collectives", timeout=60_000)
-        shoot(tab, "formgrader-gradebook")
-        tab.goto(f"{address}/formgrader/gradebook/01_collectives/01_collectives/?token={TOKEN}")
-        tab.wait_for_selector("text=Submission #1", timeout=60_000)
-        shoot(tab, "formgrader-submissions")
-        text = tab.inner_text("table")
-    assert "6 / 8" in " ".join(text.split())
+        tab.goto(f"{address}/lab?token={TOKEN}")  # signs in
+        tab.goto(f"{address}/formgrader/manage_submissions/{UNIT}")
+        tab.click("td.autograde a", timeout=60_000)
+        tab.wait_for_selector("text=Successfully autograded", timeout=180_000)
+        shoot(tab, "formgrader-autograded")
+        tab.goto(f"{address}/formgrader/gradebook/{UNIT}/{UNIT}")
+        tab.click("text=Submission #1", timeout=60_000)
+        tab.wait_for_selector("text=whole tensors travel", timeout=60_000)
+        shoot(tab, "formgrader-notebook")
+    assert course.marks()["ann"] == {"ring_all_gather": 4.0, "ring_all_reduce": 2.0}
 
 
-def _whole_tensors(notebook) -> None:
+def whole_tensors(notebook) -> None:
     source = solution_cell(notebook, "ring_all_reduce")
     source.source = '''def ring_all_reduce(x, group):
     n, r = dist.get_world_size(group), dist.get_rank(group)

@@ -235,8 +235,7 @@ class _Fleet:
         elif self._still_since is None:
             self._still_since = time.monotonic()
         elif time.monotonic() - self._still_since > SETTLE_S and not wait(list(self._channels), 0):
-            if not self.outcome.errors or self._nobody_moves(stuck):
-                self.outcome.stuck = stuck
+            self.outcome.stuck = stuck if not self.outcome.errors or self._nobody_moves(stuck) else frozenset()
 
     def _nobody_moves(self, stuck: frozenset[int]) -> bool:
         """After an error the others may finish, so that every rank's error is collected."""

@@ -58,7 +58,7 @@ def call_in_words(call: dict, detail: str = "") -> str:
         arguments.append(f"tag={call['tag']}")
     if call["root"] is not None:
         arguments.append(f"root={call['members'][call['root']]}")
-    if call["reduce_op"] and call["reduce_op"] != "SUM" or detail == "reduce_op":
+    if (call["reduce_op"] and call["reduce_op"] != "SUM") or detail == "reduce_op":
         arguments.append(f"op={call['reduce_op']}")
     text = f"{call['op']}({', '.join(arguments)})" if arguments else call["op"]
     if call["op"] == "new_group":
@@ -101,8 +101,8 @@ def _diagnose(state: WaitState, ranks: list[int]) -> tuple[str, str]:
             return _wrong_address(rank, calls[rank], strays[0])
     for rank in ranks:
         if dropped := state.dropped_partner(rank):
-            return "dropped message", (f"rank {dropped['rank']} started the matching {dropped['op']} ({to_line(dropped['source'])}) "
-                                       "but threw its Work away: keep what isend or irecv returns, and wait() for it.")
+            where = f"rank {dropped['rank']} started the matching {dropped['op']} ({to_line(dropped['source'])})"
+            return "dropped message", f"{where} but threw its Work away: keep what it returns, and wait() for it."
     kinds = {call["op"] for call in calls.values()}
     missing = {m for rank in ranks for m in _missing(state, rank)}
     if missing & set(ranks) and kinds <= {"recv"}:

@@ -130,9 +130,9 @@ class WaitState:
         found = []
         for sender, state in enumerate(self.ranks):
             for number, call in state.calls.items():
-                if call["op"] == "send" and call["members"][call["peer"]] == rank:
-                    if rank not in self._slots[self._slot_of[sender, number]]:
-                        found.append(call)
+                to_me = call["op"] == "send" and call["members"][call["peer"]] == rank
+                if to_me and rank not in self._slots[self._slot_of[sender, number]]:
+                    found.append(call)
         return found
 
     def stuck(self) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import datetime
 import os
@@ -150,10 +151,8 @@ def _redirect(pipe: Connection, descriptor: int) -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(OSError, ValueError):  # closed by the task
             stream.flush()
-        except (OSError, ValueError):
-            pass  # closed by the task
 
 
 def _listen(channel: Channel, sampler: _Sampler, settle: threading.Event, leave: threading.Event) -> None:

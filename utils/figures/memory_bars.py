@@ -107,7 +107,7 @@ def _round_step(most: float, base: int) -> float:
     while most / unit >= base:
         unit *= base
     candidates = [unit * base * 10.0**power for power in range(-3, 4) for base in (1, 2, 5)]
-    return next((step for step in candidates if most / step <= 7), most)
+    return max(1, next((step for step in candidates if most / step <= 7), most))
 
 
 def _in_words(bars: Bars, limit_bytes: float | None, title: str, show: Show) -> str:

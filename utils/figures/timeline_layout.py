@@ -66,10 +66,10 @@ def rows_of(lanes: list[Lanes], right_s: float) -> Rows:
     """Rows that stay readable with few ranks and whole with many."""
     n_sublanes = max((lane + 1 for one in lanes for lane, _ in one.flights), default=0)
     marks = any(one.marks for one in lanes)
-    bar, sublane, gap = next(sizes for most, sizes in [(6, (0.32, 0.12, 0.16)), (16, (0.19, 0.075, 0.09)),
+    bar, sublane, gap = next(sizes for most, sizes in [(6, (0.32, 0.14, 0.16)), (16, (0.19, 0.075, 0.09)),
                                                        (1000, (0.11, 0.03, 0.04))] if len(lanes) <= most)
     if n_sublanes > 2:
-        sublane *= 0.65
+        sublane *= 0.6
     scale = (WIDTH_IN - LEFT_IN - RIGHT_IN) / right_s
     return Rows(bar, sublane, n_sublanes, gap + (0.08 if marks else 0.0), len(lanes), scale)
 
@@ -139,7 +139,7 @@ def _fitting(keys: list[Patch], width_in: float) -> list[Patch]:
     """As many keys as stand on one line; a last one says that there are more."""
     used, shown = 0.6, []
     for key in keys:
-        used += text_width_in(key.getlabel_axes(), 9) + 0.55
+        used += text_width_in(key.get_label(), 9) + 0.55
         if used > width_in:
             return [*shown, Patch(alpha=0, label="…")]
         shown.append(key)

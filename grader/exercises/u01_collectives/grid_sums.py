@@ -35,14 +35,18 @@ def _square(case: Case) -> bool:
     return case.inputs[0]["n_rows"] == case.inputs[0]["n_cols"]
 
 
-def _one_sum_is_of_all(look: Look, rank: int, found, expected) -> bool:
-    return min(len(_line(look.case, rank, column)) for column in (False, True)) > 1 and any(
-        same(found[i], expected[i]) and same(found[1 - i], _sum(look.case, range(look.case.world_size))) for i in (0, 1))
+def _of_all(look: Look, rank: int, found) -> list[bool]:
+    """For each of the two sums, whether it is the sum over all ranks of a grid with several rows and columns."""
+    everyone = _sum(look.case, range(look.case.world_size))
+    several = all(len(_line(look.case, rank, column)) > 1 for column in (False, True))
+    return [several and same(one, everyone) for one in found]
 
 
-def _both_sums_are_of_all(look: Look, rank: int, found, expected) -> bool:
-    return min(len(_line(look.case, rank, column)) for column in (False, True)) > 1 and same(
-        found[0], found[1]) and same(found[0], _sum(look.case, range(look.case.world_size)))
+def _takes_no_part(look: Look) -> bool:
+    """Members wait for one that never comes, or a rank got its own x back."""
+    stands = look.evidence.ending == DEADLOCKED and "in all_reduce" in look.evidence.error
+    return stands or wrong_ranks(lambda look, r, found, _: any(
+        same(one, look.case.inputs[r]["x"]) for one in found))(look)
 
 
 def _in_lines(look: Look) -> tuple[bool, str]:
@@ -79,20 +83,20 @@ EXERCISE = Exercise(
                 "Ranks call new_group with different lists, or not equally often: every rank "
                 "must call it for all rows and all columns, in the same order, also for those that it is not in.",
                 lambda look: look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.error),
-        Symptom("not in the group", "A rank called a collective of a group that it is not in: make all groups, then "
-                                    "use only the one of this rank's own row and the one of its own column.",
-                lambda look: look.evidence.ending in (DEADLOCKED, RAISED) and (
-                    "not part of group" in look.evidence.error or "GroupMember" in look.evidence.error)),
         Symptom("rows and columns swapped",
                 "The two sums are each other's: ranks of a row share rank // n_cols, ranks of a column share rank % "
                 "n_cols, and the row sum comes first.",
                 wrong_ranks(lambda look, *pair: not _square(look.case) and swapped(look, *pair))),
-        Symptom("second sum of the first", "One sum is right, the other is that of all ranks: it was made from a tensor "
-                                           "that already held a sum, since all_reduce overwrites its argument; start "
-                                           "both from x.clone().", wrong_ranks(_one_sum_is_of_all)),
-        Symptom("same tensor twice", "Both results hold the sum of all ranks: they are one tensor, which two all_reduces "
-                                     "have overwritten in turn; start each sum from its own x.clone().",
-                wrong_ranks(_both_sums_are_of_all)),
+        Symptom("another rank's group", "Some ranks take part in no sum: each rank uses the group of its own row and that "
+                                        "of its own column (with a group that it is not in, all_reduce returns at once "
+                                        "and does nothing).", _takes_no_part),
+        Symptom("second sum of the first",
+                "One sum is right, the other is that of all ranks: it was made from a tensor that already held a "
+                "sum, since all_reduce overwrites its argument; start both from x.clone().",
+                wrong_ranks(lambda look, r, found, _: sum(_of_all(look, r, found)) == 1)),
+        Symptom("same tensor twice", "Both results hold the sum of all ranks: they are one tensor, which two "
+                                     "all_reduces have overwritten in turn; start each sum from its own x.clone().",
+                wrong_ranks(lambda look, r, found, _: sum(_of_all(look, r, found)) == 2)),
         Symptom("wrong grid", "The grid is numbered along its rows: rank = row·n_cols + col, so row, col = "
                               "divmod(rank, n_cols). Dividing by n_rows gives another grid unless it is square.",
                 wrong_ranks(lambda look, r, found, _: any(

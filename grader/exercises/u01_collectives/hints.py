@@ -70,7 +70,7 @@ def mean_for_sum() -> Symptom:
 def message_to_itself(hint: str) -> Symptom:
     """A send or receive whose peer is the rank itself (in a case with groups it is a sign of mixed-up ranks)."""
     return Symptom("message to itself", hint,
-                   lambda look: look.case.groups is None and "or from itself" in look.evidence.error)
+                   lambda look: look.case.groups is None and "itself: skip the exchange" in look.evidence.error)
 
 
 def not_sent_to_all() -> Symptom:
@@ -89,11 +89,18 @@ def one_step_too_many(phases: int = 1) -> Symptom:
 
     def matches(look: Look) -> bool:
         if look.case.world_size == 1:
-            return "or from itself" in look.evidence.error
+            return "itself: skip the exchange" in look.evidence.error
         return look.evidence.ending == RETURNED and all(sent_too_many(look, rank) for rank in look.active_ranks)
 
-    return Symptom("one step too many", "The ring takes n−1 steps to go round, not n: after them everything has arrived, "
-                                        "and a rank on its own has no step to make.", matches)
+    return Symptom("one step too many", "The ring takes n−1 steps to go round, not n: after them everything has "
+                                        "arrived, and a rank on its own has no step to make.", matches)
+
+
+def ring_is_open() -> Symptom:
+    """A peer beyond the last rank, or before the first."""
+    return Symptom("open ring", "The ring is not closed: after the last rank comes rank 0, so the next is (r + 1) % "
+                                "n and the one before (r − 1) % n.",
+                   lambda look: look.case.groups is None and "there is no rank" in look.evidence.error)
 
 
 def ring_stands() -> Symptom:

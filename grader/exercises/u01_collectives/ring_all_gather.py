@@ -6,7 +6,7 @@ import torch
 
 from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, ring_neighbours, tensor_bytes
 from grader.exercise import Exercise, Look, Symptom
-from grader.exercises.u01_collectives.hints import neighbour_x, one_step_too_many, ring_stands
+from grader.exercises.u01_collectives.hints import neighbour_x, one_step_too_many, ring_is_open, ring_stands
 from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, total, xs_of
 from grader.symptoms import group_ignored, same, unwaited, wrong_ranks
 
@@ -44,6 +44,7 @@ EXERCISE = Exercise(
     ),
     symptoms=(
         one_step_too_many(),
+        ring_is_open(),
         ring_stands(),
         group_ignored(),
         unwaited(),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, ring_neighbours
 from grader.evidence import DEADLOCKED, RAISED
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
-from grader.exercises.u01_collectives.hints import mean_for_sum, one_step_too_many, ring_stands
+from grader.exercises.u01_collectives.hints import mean_for_sum, one_step_too_many, ring_is_open, ring_stands
 from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, ranks, same_shape, total, xs_of
 from grader.symptoms import group_ignored, same, unchanged, unwaited, wrong_ranks
 
@@ -34,7 +34,8 @@ def _only_a_chunk_is_right(look: Look, rank: int, found, expected) -> bool:
 
 def _tail_left(look: Look, rank: int, found, expected) -> bool:
     body = len(expected) - len(expected) % group_size(look, rank)
-    return len(found) <= len(expected) and body < len(expected) and same(found[:body], expected[:body])
+    return len(found) <= len(expected) and 0 < body < len(expected) and same(
+        found[:body], expected[:body])
 
 
 def _uneven_stops(look: Look) -> bool:
@@ -60,16 +61,17 @@ EXERCISE = Exercise(
     ),
     symptoms=(
         one_step_too_many(phases=2),
+        ring_is_open(),
         ring_stands(),
         group_ignored(),
         unwaited(),
         mean_for_sum(),
-        unchanged("Each rank still holds its own input: nothing that was received was added."),
+        Symptom("tail left out", "Where n does not divide the length, the last elements are not summed: round the "
+                                 "chunk size up and pad x with zeros.", wrong_ranks(_tail_left)),
         Symptom("no all-gather", "One chunk of each rank holds the sum, the rest does not: after the reduce-scatter, "
                                  "n−1 more steps must carry the finished chunks round.",
                 wrong_ranks(_only_a_chunk_is_right)),
-        Symptom("tail left out", "Where n does not divide the length, the last elements are not summed: round the "
-                                 "chunk size up and pad x with zeros.", wrong_ranks(_tail_left)),
+        unchanged("Each rank still holds its own input: nothing that was received was added."),
         Symptom("padding returned", "Where n does not divide the length, the result has the padding at its end: cut "
                                     "it back to the length of x.",
                 wrong_ranks(lambda look, r, found, expected: same(found[:len(expected)], expected))),

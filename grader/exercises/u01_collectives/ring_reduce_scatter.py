@@ -14,7 +14,7 @@ from grader.demands import (
     tensor_bytes,
 )
 from grader.exercise import Exercise, Look, Symptom
-from grader.exercises.u01_collectives.hints import mean_for_sum, neighbour_x, one_step_too_many, ring_stands
+from grader.exercises.u01_collectives.hints import mean_for_sum, neighbour_x, one_step_too_many, ring_is_open, ring_stands
 from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, total, xs_of
 from grader.symptoms import group_ignored, neighbours_result, same, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
@@ -52,6 +52,7 @@ EXERCISE = Exercise(
     ),
     symptoms=(
         one_step_too_many(),
+        ring_is_open(),
         ring_stands(),
         group_ignored(),
         unwaited(),

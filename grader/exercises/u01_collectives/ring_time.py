@@ -84,9 +84,9 @@ EXERCISE = Exercise(
         formula("always two phases", lambda i: _phases_as(i, 2),
                 "Reduce-scatter and all-gather take twice what they should: each is one half of an all-reduce, n−1 "
                 "steps."),
-        formula("latency once a phase", lambda i: _one_alpha(i, _phases(i)),
+        formula("latency once a phase", lambda i: i["op"] == "all_reduce" and _one_alpha(i, 2),
                 "You count α once a phase: every step is a message of its own and costs its own α."),
-        formula("latency once", lambda i: _one_alpha(i, 1),
+        formula("latency once", lambda i: i["op"] == "all_reduce" and _one_alpha(i, 1),
                 "You count α once: every step is a message of its own and costs its own α."),
         formula("alpha and beta swapped", _swapped,
                 "α and β have changed places: α is seconds a message, β seconds a byte."),

@@ -25,6 +25,12 @@ def makes_only_its_own_groups(x, n_rows, n_cols):
     return _summed(x, row_group), _summed(x, col_group)
 
 
+@mutant("another rank's group")
+def takes_the_first_groups(x, n_rows, n_cols):
+    rows, cols = _groups(n_rows, n_cols)
+    return _summed(x, rows[0]), _summed(x, cols[0])
+
+
 @mutant("rows and columns swapped")
 def takes_rows_for_columns(x, n_rows, n_cols):
     row, col = divmod(dist.get_rank(), n_cols)

@@ -93,6 +93,16 @@ def sends_to_everyone(x_C, group):
     return out_NC
 
 
+@mutant("open ring")
+def forgets_that_the_ring_closes(x_C, group):
+    n, r, out_NC = dist.get_world_size(group), dist.get_rank(group), _place_own(x_C, group)
+    for step in range(n - 1):
+        sending = dist.isend(out_NC[(r - step) % n], group=group, group_dst=r + 1)
+        dist.recv(out_NC[(r - step - 1) % n], group=group, group_src=(r - 1) % n)
+        sending.wait()
+    return out_NC
+
+
 @mutant("everyone waits")
 def everyone_sends_first(x_C, group):
     n, r, out_NC = dist.get_world_size(group), dist.get_rank(group), _place_own(x_C, group)

@@ -109,6 +109,17 @@ def uses_the_world(x, group):
     return x_NC.view(-1)[: len(x)]
 
 
+@mutant("one step too many")
+def takes_n_steps_a_phase(x, group):
+    n, r, x_NC = dist.get_world_size(group), dist.get_rank(group), _padded(x, group)
+    received_C = torch.empty_like(x_NC[0])
+    for step in range(n):
+        _pass_on(x_NC[(r - step - 1) % n], received_C, group)
+        x_NC[(r - step - 2) % n] += received_C
+    _all_gather(x_NC, group)
+    return x_NC.view(-1)[: len(x)]
+
+
 @mutant("not a ring")
 def sends_each_sum_to_everyone(x, group):
     n, r, x_NC = dist.get_world_size(group), dist.get_rank(group), _padded(x, group)
