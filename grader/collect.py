@@ -19,7 +19,8 @@ from grader.adapters import BEGIN, RankTask
 from grader.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
 from grader.exercise import Case
 from utils.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
-from utils.launcher import Job, Outcome, launch
+from utils.job import Job, Outcome
+from utils.launcher import launch
 from utils.memory import RankMemory
 from utils.ranks import Run, explain, to_run
 from utils.source import Line

@@ -98,13 +98,9 @@ def unwaited() -> Symptom:
 
 
 def forgotten_send() -> Symptom:
-    """Out of time, and a send that nobody waited for: its message was dropped together with its Work."""
-
-    def matches(look: Look) -> bool:
-        return look.evidence.ending == TIMED_OUT and any(not c.waited for c in look.evidence.trace.of(op="send"))
-
-    return Symptom("wait forgotten", "An isend was never waited for, so its message may never leave. Keep what isend "
-                   "returns, work = dist.isend(...), and call work.wait() after the receive.", matches)
+    """A message that was given up, because the Work of its isend was thrown away."""
+    return deadlocked("dropped message", "An isend was never waited for, so its message may never leave. Keep what isend "
+                      "returns, work = dist.isend(...), and call work.wait() after the receive.", "wait forgotten")
 
 
 def no_such_rank(hint: str) -> Symptom:

@@ -9,8 +9,8 @@ __all__ = ["DeadlineExceeded", "Deadlock", "Mismatch", "RankFailed", "RanksError
 
 def load_ipython_extension(shell) -> None:
     """Called by %load_ext utils: add the magic, and start the rank server while the reader reads on."""
-    from utils.launcher import warm_up
     from utils.magic import RanksMagic
+    from utils.processes import warm_up
 
     shell.register_magics(RanksMagic)
     warm_up()

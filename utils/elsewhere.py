@@ -20,12 +20,13 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
-from utils.launcher import Outcome
+from utils.job import Outcome
 from utils.payload import NotebookTask, pack
 from utils.ranks import Run, finish
 from utils.recorder import Recorder
+from utils.spans import RECORDER
 from utils.waits import WaitState
-from utils.worker import current_recorder, perform
+from utils.worker import perform
 
 NO_INPUT = pack(None, "no input")
 
@@ -75,7 +76,8 @@ def run_here(job: Path, folder: Path) -> None:
         torch.set_default_device("cuda")
     dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo")
     report = _Report(dist.get_rank(), dist.get_world_size(), folder)
-    recorder = current_recorder(Recorder(report))
+    recorder = Recorder(report)
+    RECORDER.set(recorder)
     inputs = content["inputs"]
     perform(report, recorder, True, True, content["task"], NO_INPUT if inputs is None else inputs[report.rank])
     report.write()

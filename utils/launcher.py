@@ -3,66 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import signal
-import sys
 import tempfile
 import time
-import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 
 from utils.channel import Channel, Message
+from utils.job import Job, Outcome
 from utils.output import RankOutput
+from utils.processes import context_for, exit_in_words, kill_session, plain_main
 from utils.waits import ENDED, WaitState
 from utils.wire import traffic_matrix
 from utils.worker import Settings, rank_main
 
-PRELOAD = ["torch", "torch.distributed", "torch._dynamo", "utils.worker"]
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
 START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
 GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
 STACK_ANSWER_S = 1.0
 LEAVE_S = 2.0
-
-
-@dataclass(frozen=True)
-class Job:
-    """What to run: `task` is a pickled callable (see worker.perform); `inputs` one blob of bytes a rank."""
-
-    task: bytes
-    inputs: list[bytes]
-    backend: str = "gloo"
-    timeout_s: float = 120.0
-    trace: bool = True
-    memory: bool = True
-    start_method: str = "forkserver"
-    show_output: bool = True
-
-    @property
-    def world_size(self) -> int:
-        return len(self.inputs)
-
-
-@dataclass
-class Outcome:
-    """Everything that is known of a run that is over. Nothing in it was unpickled."""
-
-    state: WaitState
-    blobs: dict[int, bytes] = field(default_factory=dict)
-    errors: list[tuple[int, dict]] = field(default_factory=list)  # (rank, facts), in order of time
-    stuck: frozenset[int] = frozenset()
-    timed_out: bool = False
-    stacks: dict[int, list] = field(default_factory=dict)
-    events: list[tuple[int, str, dict]] = field(default_factory=list)
-    memory: dict[int, dict] = field(default_factory=dict)
-    output: dict[int, list[str]] = field(default_factory=dict)
-    wire_bytes: list[list[int]] | None = None
-    elapsed_s: float = 0.0
-    verdict_s: float = 0.0  # from the last report of any rank to the end of the run
 
 
 def launch(job: Job) -> Outcome:
@@ -74,14 +34,6 @@ def launch(job: Job) -> Outcome:
     finally:
         fleet.end()
     return fleet.outcome
-
-
-def warm_up() -> None:
-    """Start the server that ranks are forked from, so that the first run need not wait for it to import torch."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    with _plain_main():
-        multiprocessing.forkserver.ensure_running()
 
 
 class _Fleet:
@@ -105,11 +57,9 @@ class _Fleet:
     # ── starting ──
 
     def start(self) -> None:
-        context = multiprocessing.get_context(self.job.start_method)
-        if self.job.start_method == "forkserver":
-            context.set_forkserver_preload(PRELOAD)
+        context = context_for(self.job.start_method)
         self._meeting_place = tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True)
-        with _plain_main():
+        with plain_main():
             for rank in range(self.job.world_size):
                 self._start_rank(context, rank)
         for rank, channel in self._senders.items():
@@ -225,7 +175,7 @@ class _Fleet:
         process = self._processes[rank]
         process.join(LEAVE_S)
         self.outcome.state.ingest(rank, "died", {})
-        self._note_error(rank, {"type": "died", "message": _exit_in_words(process.exitcode), "frames": [], "notes": []})
+        self._note_error(rank, {"type": "died", "message": exit_in_words(process.exitcode), "frames": [], "notes": []})
 
     def _look_for_standstill(self) -> None:
         """Believe a standstill once it has lasted, with nothing more to read."""
@@ -270,7 +220,7 @@ class _Fleet:
         patience = time.monotonic() + (LEAVE_S if finished else 0.0)
         for process in self._processes:
             process.join(max(0.0, patience - time.monotonic()))
-            _kill_session(process)
+            kill_session(process)
         for process in self._processes:
             process.join()
             process.close()
@@ -292,32 +242,3 @@ class _Fleet:
     def _tell(self, rank: int, kind: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             self._senders[rank].send(kind)
-
-
-@contextlib.contextmanager
-def _plain_main() -> Iterator[None]:
-    """Children must not import the caller's __main__ again: what they need of it travels in the task."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
-def _kill_session(process) -> None:
-    """End a rank and whatever it started; ranks lead sessions of their own."""
-    if process.pid is None or process.exitcode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
-        if os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-
-
-def _exit_in_words(code: int | None) -> str:
-    if code is not None and code < 0:
-        name = signal.Signals(-code).name
-        extra = {"SIGKILL": " (out of memory?)", "SIGSEGV": " (a crash in compiled code)"}.get(name, "")
-        return f"its process was ended by {name}{extra}"
-    return f"its process left with exit code {code} before the function returned"

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from utils.errors import DeadlineExceeded, Failure, RankFailed, RanksError
-from utils.launcher import Job, Outcome, launch
+from utils.job import Job, Outcome
+from utils.launcher import launch
 from utils.memory import RankMemory
 from utils.payload import NotebookTask, pack, unpack_result
 from utils.source import to_line

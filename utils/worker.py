@@ -21,6 +21,7 @@ import torch.distributed as dist
 from utils.channel import Channel
 from utils.memory import MemoryMeter
 from utils.recorder import Recorder, is_user_file
+from utils.spans import RECORDER
 from utils.wire import connection_counters
 
 PR_SET_PDEATHSIG = 1
@@ -107,13 +108,6 @@ def describe_error(error: BaseException) -> dict:
             "notes": [str(note)[:2000] for note in getattr(error, "__notes__", [])]}
 
 
-def current_recorder(recorder: Recorder | None = None, _holder: list = []) -> Recorder | None:  # noqa: B006
-    """The recorder of this rank (None outside a traced run)."""
-    if recorder is not None:
-        _holder[:] = [recorder]
-    return _holder[0] if _holder else None
-
-
 def _work(channel: Channel, recorder: Recorder, settings: Settings, task_blob: bytes, input_blob: bytes) -> dict:
     before: dict = {}
     try:
@@ -124,7 +118,7 @@ def _work(channel: Channel, recorder: Recorder, settings: Settings, task_blob: b
         channel.send("raised", time=time.monotonic(), **describe_error(error))
         return before
     if settings.trace:
-        current_recorder(recorder)
+        RECORDER.set(recorder)
     perform(lambda kind, blob=b"", **fields: channel.send(kind, blob, **fields), recorder,
             settings.trace, settings.memory, task_blob, input_blob)
     return before

@@ -52,7 +52,7 @@ EXERCISE = Exercise(
                    "without waiting (isend), receive, then wait for the send."),
         deadlocked("receive from the wrong rank", "Each tensor goes one way and is awaited from the other: send to the "
                    "rank after, receive from the rank before."),
-        raised("to or from itself", "With one rank there is no neighbour: the tensor comes back to its own rank "
+        raised("itself", "With one rank there is no neighbour: the tensor comes back to its own rank "
                "without a message.", "no neighbour"),
         neighbours_result(2, "The tensors travel the wrong way: receive from the rank before, send to the rank after.",
                           "passed left"),

@@ -144,3 +144,15 @@ def returns_what_recv_returns(x, group):
     received = dist.recv(torch.empty_like(x), group=group, group_src=left)
     work.wait()
     return received
+
+
+@mutant("no such rank")
+def forgets_the_modulo(x, group):
+    r, n = dist.get_rank(group), dist.get_world_size(group)
+    if n == 1:
+        return x
+    received = torch.empty_like(x)
+    work = dist.isend(x, group=group, group_dst=r + 1)
+    dist.recv(received, group=group, group_src=r - 1)
+    work.wait()
+    return received
