@@ -8,11 +8,11 @@ import struct
 import sys
 
 _TCP_INFO_LENGTH = 256
-_BYTES_ACKED_OFFSET = 120  # struct tcp_info, linux/tcp.h: __u64 tcpi_bytes_acked
+_BYTES_SENT_OFFSET = 200  # struct tcp_info, linux/tcp.h: __u64 tcpi_bytes_sent, __u64 tcpi_bytes_retrans
 
 
 def connection_counters() -> dict[str, int]:
-    """Bytes sent and acknowledged so far on each TCP connection of this process.
+    """Bytes sent so far on each TCP connection of this process, without repetitions.
 
     Returns {"local port-peer port": bytes}; empty where the system has no such counters (not Linux).
     """
@@ -34,8 +34,10 @@ def _read_one(descriptor: int) -> dict[str, int]:
             return {}
         peer = connection.getpeername()[1]
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_LENGTH)
-        sent = struct.unpack_from("<Q", info, _BYTES_ACKED_OFFSET)[0]
-        return {f"{connection.getsockname()[1]}-{peer}": sent}
+        if len(info) < _BYTES_SENT_OFFSET + 16:
+            return {}  # a kernel older than 4.19
+        sent, repeated = struct.unpack_from("<QQ", info, _BYTES_SENT_OFFSET)
+        return {f"{connection.getsockname()[1]}-{peer}": sent - repeated}
 
 
 def traffic_matrix(before: list[dict[str, int]], after: list[dict[str, int]]) -> list[list[int]] | None:
