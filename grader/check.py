@@ -14,21 +14,23 @@ from grader.exercise import Exercise
 from grader.exercises import EXERCISES
 from grader.judge import judge
 from grader.verdict import Verdict
+from utils.errors import BadType, ShowsItself
 from utils.payload import pack
 
 PUBLIC_SEED = 0
 PAYLOAD_FOLDER = "GRADER_PAYLOAD_FOLDER"  # set by the autograder: functions are handed over, not checked here
 
 
-class CheckFailed(AssertionError):
+class NoSuchExercise(ShowsItself, AttributeError):
+    """check.<name> for a name that no exercise has."""
+
+
+class CheckFailed(ShowsItself, AssertionError):
     """A check that was not passed in full. `verdict` holds the details."""
 
     def __init__(self, verdict: Verdict, shown: bool):
         super().__init__(_one_line(verdict) if shown else str(verdict))
         self.verdict = verdict
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"CheckFailed: {self}"]
 
 
 class Check:
@@ -40,7 +42,7 @@ class Check:
         if name not in EXERCISES:
             close = difflib.get_close_matches(name, EXERCISES, 1)
             hint = f"; did you mean check.{close[0]}?" if close else f"; there are: {', '.join(EXERCISES)}"
-            raise AttributeError(f"there is no exercise called {name!r}{hint}")
+            raise NoSuchExercise(f"there is no exercise called {name!r}{hint}")
         return lambda *args: _check(EXERCISES[name], *args)
 
     def __dir__(self) -> list[str]:
@@ -61,10 +63,10 @@ def pack_function(exercise: Exercise, fn: Any) -> bytes:
     """The function as bytes.  Raises: TypeError in the student's words."""
     call = f"check.{exercise.id}({exercise.id})"
     if not callable(fn):
-        raise TypeError(f"{call} takes your function itself; got {type(fn).__name__}: {fn!r:.80}")
+        raise BadType(f"{call} takes your function itself; got {type(fn).__name__}: {fn!r:.80}")
     name = getattr(fn, "__name__", "")
     if name != exercise.id and name in EXERCISES:
-        raise TypeError(f"{call} is the check of {exercise.id!r}, but it was given the function {name!r}")
+        raise BadType(f"{call} is the check of {exercise.id!r}, but it was given the function {name!r}")
     _expect_parameters(exercise, fn)
     return pack(fn, f"the function {name}", fn)
 
@@ -73,7 +75,7 @@ def _expect_parameters(exercise: Exercise, fn: Callable) -> None:
     try:
         inspect.signature(fn).bind(*exercise.parameters)
     except TypeError:
-        raise TypeError(f"{exercise.id} must take ({', '.join(exercise.parameters)}), as in the skeleton; "
+        raise BadType(f"{exercise.id} must take ({', '.join(exercise.parameters)}), as in the skeleton; "
                         f"yours takes {inspect.signature(fn)}") from None
     except ValueError:
         return  # a builtin without a signature
@@ -81,7 +83,7 @@ def _expect_parameters(exercise: Exercise, fn: Callable) -> None:
 
 def _check(exercise: Exercise, *args: Any) -> Verdict | None:
     if len(args) != 1:
-        raise TypeError(f"check.{exercise.id} takes one thing, your function: check.{exercise.id}({exercise.id}); "
+        raise BadType(f"check.{exercise.id} takes one thing, your function: check.{exercise.id}({exercise.id}); "
                         f"got {len(args)} arguments")
     if folder := os.environ.get(PAYLOAD_FOLDER):
         return hand_over(exercise, args[0], Path(folder))

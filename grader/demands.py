@@ -82,7 +82,7 @@ def messages_at_most(limit: Callable[[Look, int], int], label: str, hint: str, i
         for rank in look.active_ranks:
             count, allowed = len(look.evidence.trace.of(rank, "send")), limit(look, rank)
             if count > allowed:
-                return False, f"rank {rank} sent {count} messages, allowed {allowed}"
+                return False, f"rank {rank} sent {count} message{'s' * (count != 1)}, allowed {allowed}"
         return True, ""
 
     return Demand(id, label, hint, judge)

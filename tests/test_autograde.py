@@ -104,6 +104,7 @@ def test_a_blank_submission_earns_nothing_however_it_dresses(course, change):
         assert "not written yet" in text or "Nothing to judge: " in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [skip_the_checks, silence_the_checks, delete_the_checks, duplicate_the_checks])
 def test_a_right_submission_keeps_its_marks_whatever_happened_to_the_checks(course, change):
     assert grade(course, f"right_{change.__name__}", change)[0] == FULL

@@ -13,7 +13,7 @@ from tests.lab import CHROMIUM, ROOT, TOKEN, errors_of, lab, open_notebook, page
 
 UNIT = "01_collectives"
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
-              pytest.mark.xdist_group("browser"), pytest.mark.timeout(600)]
+              pytest.mark.xdist_group("browser"), pytest.mark.timeout(600), pytest.mark.long]
 SHOTS = os.environ.get("SCREENSHOTS")  # a folder to leave screenshots in
 
 

@@ -40,16 +40,27 @@ class Standstill:
         return f"rank {self.rank} {self.what}" + (f"\n      {self.line}" if self.line else "")
 
 
-class RanksError(RuntimeError):
+class ShowsItself:
+    """An exception whose words are enough: IPython shows them without our own frames, which say nothing to the reader."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class BadType(ShowsItself, TypeError):
+    """An argument of a kind that cannot work; nothing was started."""
+
+
+class BadValue(ShowsItself, ValueError):
+    """An argument with a value that cannot work; nothing was started."""
+
+
+class RanksError(ShowsItself, RuntimeError):
     """A run that did not end well. `run` holds what is known of it: its trace, its output, results so far."""
 
     def __init__(self, message: str, run: Run | None = None):
         super().__init__(message)
         self.run = run
-
-    def _render_traceback_(self) -> list[str]:
-        """IPython shows this instead of our own frames, which say nothing to the reader."""
-        return [f"{type(self).__name__}: {self}"]
 
 
 class RankFailed(RanksError):

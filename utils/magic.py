@@ -11,6 +11,7 @@ from typing import Any
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from utils.cell_body import CellBody
+from utils.errors import BadValue
 from utils.ranks import Run, run_ranks
 
 
@@ -42,7 +43,7 @@ def _parse(line: str) -> tuple[Any, float]:
     try:
         known = parser.parse_args(shlex.split(line))
     except (argparse.ArgumentError, SystemExit, ValueError):
-        raise ValueError(f"write %%ranks N, the number of ranks, as in %%ranks 4; got %%ranks {line}") from None
+        raise BadValue(f"write %%ranks N, the number of ranks, as in %%ranks 4; got %%ranks {line}") from None
     return known.world_size, known.timeout
 
 

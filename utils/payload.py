@@ -8,6 +8,8 @@ from typing import Any
 
 import cloudpickle
 
+from utils.errors import BadType
+
 _RANK, _WORLD_SIZE, _INPUT = "rank", "world_size", "input"
 
 
@@ -21,7 +23,7 @@ class NotebookTask:
     def of(cls, fn: Callable, has_inputs: bool) -> NotebookTask:
         """Raises: TypeError if `fn` is not a function that run_ranks can call."""
         if not callable(fn):
-            raise TypeError(f"run_ranks needs a function to run on every rank; got {type(fn).__name__}: {fn!r:.80}"
+            raise BadType(f"run_ranks needs a function to run on every rank; got {type(fn).__name__}: {fn!r:.80}"
                             " (pass the function itself, without calling it)")
         return cls(fn, _slots(fn, has_inputs))
 
@@ -47,7 +49,7 @@ def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:
     except Exception as error:
         culprit = _culprit_variable(fn) if fn is not None else _culprit_part(value, "")
         place = f" ({culprit})" if culprit else ""
-        raise TypeError(
+        raise BadType(
             f"{what} cannot be copied to another process{place}: {error}. Tensors, numbers, strings and collections "
             "of them travel; open files, locks, sockets and generators do not: make them inside the function.") from None
 
@@ -79,7 +81,7 @@ def _slots(fn: Callable, has_inputs: bool) -> list[str]:
             return names
         if len(names) == len(unnamed) <= 2:
             return [_RANK, _WORLD_SIZE][:len(names)]
-    raise TypeError(_signature_complaint(fn, names + keyword_only, has_inputs))
+    raise BadType(_signature_complaint(fn, names + keyword_only, has_inputs))
 
 
 def _signature_complaint(fn: Callable, names: list[str], has_inputs: bool) -> str:

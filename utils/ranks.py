@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from utils.errors import DeadlineExceeded, Failure, RankFailed, RanksError
+from utils.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError
 from utils.job import Job, Outcome
 from utils.launcher import launch
 from utils.memory import RankMemory
@@ -66,7 +66,7 @@ def run_ranks(
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
     blobs = [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs or [None] * world_size)]
     if not (isinstance(timeout_s, numbers.Real) and timeout_s > 0):
-        raise ValueError(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
+        raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
     job = Job(task.packed(), blobs, _checked_backend(backend, world_size), float(timeout_s), trace, memory,
               _checked_start_method(start_method))
     outcome = launch(job)
@@ -120,15 +120,15 @@ def _checked_world_size(world_size: Any, inputs: Any) -> int:
         try:
             length = len(inputs)
         except TypeError:
-            raise TypeError(f"inputs must be a list with one value a rank; got {type(inputs).__name__}") from None
+            raise BadType(f"inputs must be a list with one value a rank; got {type(inputs).__name__}") from None
         if world_size is None:
             world_size = length
         elif isinstance(world_size, int) and length != world_size:
-            raise ValueError(f"inputs must hold one value a rank: {world_size} ranks, but {length} inputs")
+            raise BadValue(f"inputs must hold one value a rank: {world_size} ranks, but {length} inputs")
     if isinstance(world_size, bool) or not isinstance(world_size, numbers.Integral):
-        raise TypeError(f"world_size must be a whole number of ranks, such as 4; got {world_size!r}")
+        raise BadType(f"world_size must be a whole number of ranks, such as 4; got {world_size!r}")
     if not 1 <= world_size <= MAX_WORLD_SIZE:
-        raise ValueError(f"world_size must be from 1 to {MAX_WORLD_SIZE}; got {world_size}")
+        raise BadValue(f"world_size must be from 1 to {MAX_WORLD_SIZE}; got {world_size}")
     return int(world_size)
 
 
@@ -137,9 +137,9 @@ def _checked_backend(backend: str | None, world_size: int) -> str:
     if backend is None:
         return "nccl" if gpus >= world_size else "gloo"
     if backend not in ("nccl", "gloo"):
-        raise ValueError(f"backend must be 'nccl', 'gloo' or None (choose by what is there); got {backend!r}")
+        raise BadValue(f"backend must be 'nccl', 'gloo' or None (choose by what is there); got {backend!r}")
     if backend == "nccl" and gpus < world_size:
-        raise ValueError(f"backend='nccl' needs a GPU for each of the {world_size} ranks, but this machine has {gpus}; "
+        raise BadValue(f"backend='nccl' needs a GPU for each of the {world_size} ranks, but this machine has {gpus}; "
                          "leave backend out to run on the CPU")
     return backend
 
@@ -149,7 +149,7 @@ def _checked_start_method(start_method: str | None) -> str:
     if start_method is None:
         return known[0]
     if start_method not in known:
-        raise ValueError(f"start_method must be one of {known}; got {start_method!r} (the notebook's own process is "
+        raise BadValue(f"start_method must be one of {known}; got {start_method!r} (the notebook's own process is "
                          "never forked)")
     return start_method
 

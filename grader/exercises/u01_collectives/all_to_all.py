@@ -54,8 +54,6 @@ EXERCISE = Exercise(
                                         "own, to all (that is an all-gather). Rank s must get row s of your x_NC.",
                 wrong_ranks(lambda look, r, found, _: same(found, torch.stack(
                     [x[i] for i, x in enumerate(xs_of(look.case, r))])))),
-        Symptom("summed", "What arrived was added up: all-to-all only moves rows; no row is added to another.",
-                wrong_ranks(lambda look, r, found, _: same(found, _received(look.case, r).sum(0)))),
         Symptom("own row missing", "The rows from other ranks are right, the own one is not: nobody sends it, so "
                                    "copy row r of x_NC into row r of the result.",
                 wrong_ranks(lambda look, r, *pair: _wrong_rows(*pair) == [look.case.group_rank(r)])),

@@ -58,7 +58,7 @@ def _with_steps(i: dict, steps: float) -> tuple[float, float]:
 def _nearly(look: Look, rank: int, found: tuple, expected: tuple) -> bool:
     """Off by a little, or with an α that is nothing but rounding."""
     off = [abs(f - e) / abs(e) for f, e in zip(found, expected, strict=True)]
-    return max(off) < 1e-3 or 0 < abs(found[0]) < 1e-12
+    return 1e-5 < max(off) < 1e-3 or 0 < abs(found[0]) < 1e-12
 
 
 EXERCISE = Exercise(
@@ -77,6 +77,8 @@ EXERCISE = Exercise(
         formula("line not turned into steps",
                 _line, "You returned intercept and slope of the line: an all-reduce takes 2(n−1) "
                 "steps of M/n bytes, so the intercept is 2(n−1)·α and the slope 2(n−1)/n·β.", 1e-5),
+        Symptom("tensors", "The results are tensors: return plain numbers, tensor.item().",
+                wrong_ranks(lambda look, r, found, _: any(isinstance(one, torch.Tensor) for one in found))),
         Symptom("single precision", "α is lost, or some digits are: sizes reach 10⁷, beside which float32 cannot "
                                     "hold a column of ones; compute in float64 (torch.tensor(..., "
                                     "dtype=torch.float64)).", wrong_ranks(_nearly)),

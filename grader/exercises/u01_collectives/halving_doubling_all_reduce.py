@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from grader.demands import all_waited, bytes_sent, group_size, messages_at_most, only_point_to_point, tensor_bytes
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import mean_for_sum, message_to_itself, neighbour_x, ring_stands
-from grader.exercises.u01_collectives.inputs import each_rank, ranks, same_shape, subgroup_case, total, xs_of
+from grader.exercises.u01_collectives.inputs import each_rank, elements, ranks, same_shape, subgroup_case, total, xs_of
 from grader.symptoms import group_ignored, same, unchanged, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
 
@@ -17,7 +17,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """Numbers of ranks that are powers of two, lengths that they divide."""
     sizes = [(1, 3), (2, draw.integer(1, 4)), (4, draw.integer(1, 4)), (8, draw.integer(1, 3))]
     sizes += [(4, 1), (8, 5)] * grading
-    cases = [same_shape(f"{ranks(n)}, {n * k} elements", draw, n, (n * k,)) for n, k in sizes]
+    cases = [same_shape(f"{ranks(n)}, {elements(n * k)}", draw, n, (n * k,)) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: (2 * n,), ((0, 2, 5, 7), (1, 3, 4, 6))))
     return [*cases, same_shape("4 ranks, 512 KiB", draw, 4, (1 << 17,))]
 
@@ -42,6 +42,13 @@ def _pairs_only(look: Look, rank: int, found, expected) -> bool:
     n = group_size(look, rank)
     own = neighbour_x(look, rank, 0)
     return n > 2 and any(same(found, own + neighbour_x(look, rank, shift)) for shift in range(1, n))
+
+
+def _other_half_added(look: Look, rank: int, found, expected) -> bool:
+    """Of two ranks: one half of the result is the sum of different halves of x."""
+    (own_low, own_high), (low, high) = (neighbour_x(look, rank, shift).chunk(2) for shift in (0, 1))
+    return group_size(look, rank) == 2 and any(same(half, wrong) for half in found.chunk(2)
+                                               for wrong in (own_low + high, own_high + low))
 
 
 def _pieces_in_other_order(look: Look, rank: int, found, expected) -> bool:
@@ -85,8 +92,8 @@ EXERCISE = Exercise(
                 wrong_ranks(_pieces_in_other_order)),
         Symptom("one exchange only", "Each value is the sum of two ranks' only: go on exchanging, with ranks at all "
                                      "distances n/2, n/4, …, 1.", wrong_ranks(_pairs_only)),
-        Symptom("wrong half", "Sums are wrong in whole pieces: both partners must agree who keeps which half. The "
-                              "rank whose bit is 0 (r < partner) keeps the lower half, the other the upper.",
-                wrong_ranks(lambda look, r, found, right: group_size(look, r) > 1 and found.shape == right.shape)),
+        Symptom("wrong half", "A rank's lower half was added to its partner's upper half: one of the two keeps the lower "
+                              "half and is sent that, the other the upper; the rank whose bit is 0 (r < partner) keeps "
+                              "the lower.", wrong_ranks(_other_half_added)),
     ),
 )

@@ -22,7 +22,7 @@ def one_tensor_cases(draw: Draw, grading: bool, shape: Shape) -> Sequence[Case]:
     sizes = [(1, 3), (2, draw.integer(1, 4)), (3, draw.integer(2, 5)), (4, draw.integer(1, 4))]
     if grading:
         sizes += [(5, draw.integer(1, 3)), (2, 1)]
-    cases = [same_shape(f"{ranks(n)}, {k} elements each", draw, n, shape(n, k)) for n, k in sizes]
+    cases = [same_shape(f"{ranks(n)}, {elements(k)} each", draw, n, shape(n, k)) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: shape(n, 2)))
     cases.append(same_shape("4 ranks, 128 KiB each", draw, 4, shape(4, BIG_ELEMENTS_PER_RANK)))
     return cases
@@ -64,6 +64,11 @@ def subgroup_case(draw: Draw, shape: Callable[[int], tuple[int, ...]],
 def ranks(n: int) -> str:
     """"1 rank", "2 ranks"."""
     return f"{n} rank{'s' * (n > 1)}"
+
+
+def elements(k: int) -> str:
+    """"1 element", "2 elements"."""
+    return f"{k} element{'s' * (k > 1)}"
 
 
 def xs_of(case: Case, rank: int) -> list[torch.Tensor]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from grader.demands import all_waited, group_size, only_calls
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import swapped
-from grader.exercises.u01_collectives.inputs import each_rank, ranks, subgroup_case, total, xs_of
+from grader.exercises.u01_collectives.inputs import each_rank, elements, ranks, subgroup_case, total, xs_of
 from grader.symptoms import group_ignored, same, unwaited, wrong_ranks
 
 STEPS = 20_000  # some milliseconds of compute()
@@ -15,7 +15,7 @@ STEPS = 20_000  # some milliseconds of compute()
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [(1, 3), (2, 2), (3, draw.integer(1, 4)), (4, 1 << 15)] + [(5, 2)] * grading
-    cases = [Case(f"{ranks(n)}, {k} elements", tuple({"x": x} for x in draw.tensors(n, k))) for n, k in sizes]
+    cases = [Case(f"{ranks(n)}, {elements(k)}", tuple({"x": x} for x in draw.tensors(n, k))) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: (2,)))
     return [Case(case.name, tuple({**one, "y": draw.tensor(3), "steps": STEPS} for one in case.inputs), case.groups)
             for case in cases]
@@ -28,7 +28,9 @@ def _each(test: Callable, message: str) -> Callable[[Look], tuple[bool, str]]:
         for rank in look.active_ranks:
             calls = look.evidence.trace.of(rank, "all_reduce")
             spans = [s for s in look.evidence.trace.spans if s.rank == rank and s.name == "compute"]
-            if not (calls and spans and test(calls[0], spans[0])):
+            if not calls or not spans:
+                return False, f"rank {rank} never called {'compute' if calls else 'all_reduce'}"
+            if not test(calls[0], spans[0]):
                 return False, f"rank {rank} {message}"
         return True, ""
 

@@ -7,7 +7,7 @@ import torch
 from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, ring_neighbours, tensor_bytes
 from grader.exercise import Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import neighbour_x, one_step_too_many, ring_is_open, ring_stands
-from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, total, xs_of
+from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, xs_of
 from grader.symptoms import group_ignored, same, unwaited, wrong_ranks
 
 
@@ -58,8 +58,6 @@ EXERCISE = Exercise(
         Symptom("rows shifted by one", "All rows are there, but each stands one place off: what arrives in step s "
                                        "left rank r−s−1, so it is row (r−s−1) mod n.",
                 lambda look: _rows(lambda s, r: s - r + 1)(look) or _rows(lambda s, r: s - r - 1)(look)),
-        Symptom("summed", "The rows were added up: an all-gather keeps every row, (N, C).",
-                wrong_ranks(lambda look, r, found, _: same(found, total(xs_of(look.case, r))))),
         Symptom("a row missing", "One row never arrived: n−1 steps are needed, one for each other rank.",
                 wrong_ranks(lambda look, r, found, expected: found.shape == expected.shape
                             and (found != expected).any(1).sum() == 1)),

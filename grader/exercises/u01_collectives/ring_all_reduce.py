@@ -9,7 +9,7 @@ from grader.demands import all_waited, bytes_sent, group_size, only_point_to_poi
 from grader.evidence import DEADLOCKED, RAISED
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import mean_for_sum, one_step_too_many, ring_is_open, ring_stands
-from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, ranks, same_shape, total, xs_of
+from grader.exercises.u01_collectives.inputs import each_rank, elements, one_tensor_cases, ranks, same_shape, total, xs_of
 from grader.symptoms import group_ignored, same, unchanged, unwaited, wrong_ranks
 
 
@@ -17,7 +17,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """Even lengths, then some that n does not divide, one of them shorter than n."""
     uneven = [(2, 5), (3, 7), (4, 3)] + [(4, 4 * draw.integer(1, 5) + draw.integer(1, 3)), (5, 1)] * grading
     return [*one_tensor_cases(draw, grading, lambda n, k: (n * k,)),
-            *(same_shape(f"{ranks(n)}, {m} elements in all", draw, n, (m,)) for n, m in uneven)]
+            *(same_shape(f"{ranks(n)}, {elements(m)} in all", draw, n, (m,)) for n, m in uneven)]
 
 
 def _chunk_bytes(look: Look, rank: int) -> int:

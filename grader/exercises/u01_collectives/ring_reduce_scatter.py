@@ -44,7 +44,7 @@ EXERCISE = Exercise(
         bytes_sent(lambda look, r: bytes_sent_per_rank("reduce_scatter", tensor_bytes(look, r), group_size(look, r)),
                    "at most (n−1)/n·M bytes",
                    "The sum is right, but whole tensors travel: a ring passes one row of C elements a step, n−1 "
-                   "steps long.",
+                   "steps in all.",
                    id="whole tensors"),
         ring_neighbours(),
         all_waited(),

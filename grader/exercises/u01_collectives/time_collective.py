@@ -69,7 +69,7 @@ EXERCISE = Exercise(
                "for late ones: after the warm-up, meet at dist.barrier(group), then read the clock.", _start_together),
     ),
     symptoms=(
-        group_ignored(),
+        group_ignored("The time is that of ranks outside the group: give barrier and all_reduce the group."),
         Symptom("warm-up timed", "The first call is in the measurement, and it alone takes far longer (connections, "
                                  "buffers): call run_once() once before the first clock().",
                 wrong_ranks(lambda look, r, found, _: any(

@@ -1,0 +1,69 @@
+"""check: what it is given, and what it says."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from grader import CheckFailed, check
+from grader.exercises import EXERCISES
+from tests.notebooks import functions_of
+
+
+def whole_tensors(x, group):
+    n, r = dist.get_world_size(group), dist.get_rank(group)
+    total, passing = x.clone(), x
+    for _ in range(n - 1):
+        received = torch.empty_like(x)
+        sending = dist.isend(passing, group=group, group_dst=(r + 1) % n)
+        dist.recv(received, group=group, group_src=(r - 1) % n)
+        sending.wait()
+        total, passing = total + received, received
+    return total
+
+
+@pytest.mark.parametrize("given, words", [
+    (3, "takes your function itself; got int"),
+    (torch.ones(2), "takes your function itself; got Tensor"),
+    (lambda x: x, r"must take \(x, group\)"),
+    (lambda a, b, c: a, r"must take \(x, group\)"),
+])
+def test_the_wrong_thing_is_named(given, words):
+    with pytest.raises(TypeError, match=words):
+        check.ring_all_reduce(given)
+
+
+def test_the_function_of_another_exercise_is_named():
+    other = functions_of("solutions", "01_collectives")["ring_all_gather"]
+    with pytest.raises(TypeError, match="was given the function 'ring_all_gather'"):
+        check.ring_all_reduce(other)
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2)])
+def test_the_wrong_number_of_things(arguments):
+    with pytest.raises(TypeError, match="takes one thing, your function"):
+        check.ring_all_reduce(*arguments)
+
+
+def test_an_exercise_that_does_not_exist():
+    with pytest.raises(AttributeError, match=r"did you mean check\.ring_all_reduce"):
+        check.ring_al_reduce  # noqa: B018
+    assert "ring_all_reduce" in dir(check) and set(dir(check)) == set(EXERCISES)
+
+
+def test_right_numbers_by_the_wrong_technique():
+    with pytest.raises(CheckFailed) as caught:
+        check.ring_all_reduce(whole_tensors)
+    verdict, text = caught.value.verdict, str(caught.value)
+    assert verdict.earned == {"values": 2, "technique": 0}
+    assert "whole tensors travel" in text and "✗ at most" in text and "allowed" in text
+    assert "2 of 4 points" in verdict._repr_html_()
+
+
+def test_the_first_wrong_element_is_shown():
+    def one_off(x, group):
+        dist.all_reduce(x, group=group)
+        x[-1:] += 1
+        return x
+
+    with pytest.raises(CheckFailed, match=r"rank 0: \[2\]: expected -?\d+, found -?\d+"):
+        check.ring_all_reduce(one_off)
