@@ -11,6 +11,7 @@ import torch.distributed as dist
 from tests.course import Course
 from tests.lab import ROOT, lab, open_notebook, page, run_all
 from tests.notebooks import functions_of
+from tests.submissions import pass_whole_tensors
 from utils import run_ranks
 
 FOLDER = ROOT / "pictures"
@@ -26,11 +27,9 @@ def ring_timeline(path: Path) -> None:
 
 def answer_in_jupyterlab(path: Path) -> None:
     """What a student sees who passes whole tensors around the ring."""
-    from tests.test_browser import whole_tensors
-
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder), UNIT, ["ring_all_reduce"])
-        course.submit("student", whole_tensors)
+        course.submit("student", pass_whole_tensors)
         file = course.root / "submitted" / "student" / UNIT / f"{UNIT}.ipynb"
         with lab(course.root) as address, page() as tab:
             tab.set_viewport_size({"width": 1100, "height": 1000})

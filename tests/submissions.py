@@ -6,10 +6,11 @@ import inspect
 from dataclasses import dataclass
 from textwrap import dedent
 
+import torch
+import torch.distributed as dist
 from nbformat import NotebookNode
 
 from tests.course import Change, Course, solution_cell
-from tests.mutants.u01_collectives import ring_all_reduce as mutants
 
 UNIT = "01_collectives"
 
@@ -20,6 +21,19 @@ class Sample:
 
     change: Change
     filled_in: bool = True
+
+
+def whole_tensors(x, group):
+    """Right sums, but every step passes all of x: a plausible wrong ring all-reduce."""
+    n, r = dist.get_world_size(group), dist.get_rank(group)
+    total, passing = x.clone(), x
+    for _ in range(n - 1):
+        received = torch.empty_like(x)
+        sending = dist.isend(passing, group=group, group_dst=(r + 1) % n)
+        dist.recv(received, group=group, group_src=(r - 1) % n)
+        sending.wait()
+        total, passing = total + received, received
+    return total
 
 
 def _nothing(notebook: NotebookNode) -> None:
@@ -33,12 +47,15 @@ def _replace(exercise: str, source: str) -> Change:
     return change
 
 
+def pass_whole_tensors(notebook: NotebookNode) -> None:
+    """The ring all-reduce of `whole_tensors`."""
+    source = inspect.getsource(whole_tensors).replace("def whole_tensors", "def ring_all_reduce")
+    solution_cell(notebook, "ring_all_reduce").source = source
+
+
 def _partial(notebook: NotebookNode) -> None:
     """Whole tensors around the ring, and one exercise left alone."""
-    mutant = next(fn for name, fn in vars(mutants).items() if getattr(fn, "hint", "") == "whole tensors")
-    lines = inspect.getsource(mutant).splitlines()
-    body = "\n".join(line for line in lines if not line.startswith("@"))
-    solution_cell(notebook, "ring_all_reduce").source = body.replace(f"def {mutant.__name__}", "def ring_all_reduce")
+    pass_whole_tensors(notebook)
     solution_cell(notebook, "ring_all_gather").source = "def ring_all_gather(x_C, group):\n    raise NotImplementedError"
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.course import Course, solution_cell
+from tests.course import Course
 from tests.lab import CHROMIUM, ROOT, TOKEN, errors_of, lab, open_notebook, page, run_all
+from tests.submissions import pass_whole_tensors
 
 UNIT = "01_collectives"
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
@@ -39,7 +40,7 @@ def test_solution_notebook_runs_in_jupyterlab(unit, tmp_path):
 
 def test_a_wrong_answer_shows_its_table_and_hint(tmp_path):
     course = Course(tmp_path, UNIT, ["ring_all_reduce"])
-    course.submit("ann", whole_tensors)
+    course.submit("ann", pass_whole_tensors)
     file = tmp_path / "submitted" / "ann" / UNIT / f"{UNIT}.ipynb"
     with lab(tmp_path) as address, page() as tab:
         open_notebook(tab, address, str(file.relative_to(tmp_path)))
@@ -52,7 +53,7 @@ def test_a_wrong_answer_shows_its_table_and_hint(tmp_path):
 def test_the_formgrader_marks_and_shows_the_marks(tmp_path):
     """Its autograde button, its tables of scores, and the marked notebook."""
     course = Course(tmp_path, UNIT, ["ring_all_gather", "ring_all_reduce"])
-    course.submit("ann", whole_tensors)
+    course.submit("ann", pass_whole_tensors)
     with lab(tmp_path) as address, page() as tab:
         tab.goto(f"{address}/lab?token={TOKEN}")  # signs in
         tab.goto(f"{address}/formgrader/manage_submissions/{UNIT}")
@@ -64,17 +65,3 @@ def test_the_formgrader_marks_and_shows_the_marks(tmp_path):
         tab.wait_for_selector("text=whole tensors travel", timeout=60_000)
         shoot(tab, "formgrader-notebook")
     assert course.marks()["ann"] == {"ring_all_gather": 4.0, "ring_all_reduce": 2.0}
-
-
-def whole_tensors(notebook) -> None:
-    source = solution_cell(notebook, "ring_all_reduce")
-    source.source = '''def ring_all_reduce(x, group):
-    n, r = dist.get_world_size(group), dist.get_rank(group)
-    total, passing = x.clone(), x
-    for _ in range(n - 1):
-        received = torch.empty_like(x)
-        sending = dist.isend(passing, group=group, group_dst=(r + 1) % n)
-        dist.recv(received, group=group, group_src=(r - 1) % n)
-        sending.wait()
-        total, passing = total + received, received
-    return total'''

@@ -7,18 +7,7 @@ import torch.distributed as dist
 from grader import CheckFailed, check
 from grader.exercises import EXERCISES
 from tests.notebooks import functions_of
-
-
-def whole_tensors(x, group):
-    n, r = dist.get_world_size(group), dist.get_rank(group)
-    total, passing = x.clone(), x
-    for _ in range(n - 1):
-        received = torch.empty_like(x)
-        sending = dist.isend(passing, group=group, group_dst=(r + 1) % n)
-        dist.recv(received, group=group, group_src=(r - 1) % n)
-        sending.wait()
-        total, passing = total + received, received
-    return total
+from tests.submissions import whole_tensors
 
 
 @pytest.mark.parametrize("given, words", [

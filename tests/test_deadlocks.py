@@ -126,6 +126,7 @@ def drops_the_work(rank):
         dist.isend(torch.ones(3), dst=1)
         dist.recv(torch.ones(3), src=1)
     elif rank == 1:
+        time.sleep(0.5)  # or the message might have arrived before it was given up
         dist.recv(torch.ones(3), src=0)
         dist.send(torch.ones(3), dst=0)
 
