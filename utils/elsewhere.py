@@ -95,7 +95,10 @@ class _Report:
         self.blob = b""
 
     def __call__(self, kind: str, blob: bytes = b"", **fields) -> None:
-        if kind == "memory":
+        if kind == "batch":
+            for one, facts in fields["items"]:
+                self(one, **facts)
+        elif kind == "memory":
             self.memory = fields
         elif kind == "returned":
             self.blob = blob

@@ -18,6 +18,7 @@ from utils.wire import traffic_matrix
 from utils.worker import Settings, rank_main
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
+BATCH_S = 0.001
 START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
 GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
@@ -115,6 +116,7 @@ class _Fleet:
     def _listen(self, timeout_s: float) -> None:
         sentinels = {p.sentinel: rank for rank, p in enumerate(self._processes)
                      if self.outcome.state.ranks[rank].state != ENDED}
+        time.sleep(BATCH_S)  # let reports gather: waking up for each would take the ranks' time on a small machine
         for source in wait([*self._channels, *self._outputs, *sentinels], max(0.0, timeout_s)):
             if source in self._channels:
                 self._take_messages(source)
@@ -140,6 +142,10 @@ class _Fleet:
             del self._channels[connection]
 
     def _on_message(self, rank: int, message: Message) -> None:
+        if message.kind == "batch":
+            for kind, fields in message.fields["items"]:
+                self._on_message(rank, Message(kind, fields))
+            return
         kind, fields = message.kind, message.fields
         self._still_since = None
         if kind == "memory":

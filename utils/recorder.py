@@ -6,6 +6,7 @@ DTensor and pipelining all pass through, on any thread, at no cost to other torc
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 import threading
@@ -32,6 +33,7 @@ _LIBRARY_FOLDERS = tuple({
 })
 
 
+@functools.cache
 def is_user_file(filename: str) -> bool:
     """True for code that the caller wrote: not torch, not the standard library, not the course's own machinery."""
     return not filename.startswith(_LIBRARY_FOLDERS)
@@ -50,11 +52,14 @@ class Recorder:
     """Reports calls, waits and completions of one rank.
 
     Every report is sent before the call it speaks of is handed on, so whoever reads the reports of all ranks knows of a
-    call before any rank can see its effect.
+    call before any rank can see its effect. Only the end of a wait may travel later, with the next report: a rank is
+    never thought stuck in a call that all its partners have made.
     """
 
     def __init__(self, report: Report):
-        self._report = report
+        self._send = report
+        self._later: list[tuple[str, dict]] = []
+        self._waits_announced: int | None = None
         self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work -> call number
         self._latest: Any = None  # keeps the newest Work alive until its caller holds it
         self._count = 0
@@ -92,6 +97,25 @@ class Recorder:
         with self._lock:
             return min(self._outstanding) if self._outstanding and not self._waiting_depth else None
 
+    def flush(self) -> None:
+        """Send what was left for later."""
+        if self._later:
+            self._report()
+
+    def _report(self, kind: str | None = None, **fields: Any) -> None:
+        with self._lock:
+            items, self._later = self._later, []
+            if kind is not None:
+                items.append((kind, fields))
+        if len(items) == 1:
+            self._send(items[0][0], **items[0][1])
+        else:
+            self._send("batch", items=items)
+
+    def _is_alone(self) -> bool:
+        """No thread but the main one can make this rank's calls."""
+        return threading.active_count() <= self._threads_at_start
+
     # ── calls ──
 
     def _kernel(self, name: str, operator):
@@ -116,7 +140,11 @@ class Recorder:
         facts = describe(name, arguments, group.rank(), group.size())
         members = dist.get_process_group_ranks(group)
         is_async = arguments.get("async_op", facts["op"] in POINT_TO_POINT)
-        return self._announce(group=group.group_name, members=members, is_async=is_async, **facts)
+        waits = not is_async and threading.get_ident() == self._main_thread  # the wait follows at once: say so now
+        number = self._announce(group=group.group_name, members=members, is_async=is_async, waits=waits,
+                                alone=self._is_alone(), **facts)
+        self._waits_announced = number if waits else None
+        return number
 
     def _announce(self, **facts: Any) -> int:
         with self._lock:
@@ -144,16 +172,17 @@ class Recorder:
         if number is None or threading.get_ident() != self._main_thread:
             yield
             return
-        alone = threading.active_count() <= self._threads_at_start
         self._waiting_depth += 1
-        self._report("wait", number=number, alone=alone, time=time.monotonic(), source=user_line(sys._getframe()))
+        if number != self._waits_announced:
+            self._report("wait", number=number, alone=self._is_alone(), time=time.monotonic(),
+                         source=user_line(sys._getframe()))
         try:
             yield
         finally:
             self._waiting_depth -= 1
             with self._lock:
                 self._outstanding.discard(number)
-            self._report("woke", number=number, time=time.monotonic())
+                self._later.append(("woke", {"number": number, "time": time.monotonic()}))
 
     def _on_dropped(self, number: int) -> None:
         if number in self._outstanding:

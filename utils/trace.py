@@ -171,6 +171,8 @@ def build_trace(world_size: int, events: Iterable[tuple[int, str, dict]], readin
         times += [fields[key] for key in ("time", "start", "end") if key in fields]
         if kind == "call":
             calls[rank, fields["number"]] = dict(fields, rank=rank)
+            if fields.get("waits"):
+                _note_wait(calls[rank, fields["number"]], "wait", fields["time"])
         elif kind in ("wait", "woke", "done"):
             _note_wait(calls[rank, fields["number"]], kind, fields["time"])
         elif kind == "span":

@@ -84,11 +84,12 @@ class WaitState:
 
     def _on_call(self, rank: int, call: dict) -> None:
         state = self.ranks[rank]
-        if state.implicit and state.state == BLOCKED:
-            state.state, state.waits_for = RUNNING, None
+        state.state, state.waits_for, state.implicit = RUNNING, None, False
         state.calls[call["number"]] = call
         key = self._matcher.key(rank, call)
         self._slot_of[rank, call["number"]] = key
+        if call.get("waits") and call["alone"]:
+            state.state, state.waits_for, state.wait_source = BLOCKED, call["number"], call["source"]
         partners = self._slots[key]
         self._slots[key][rank] = call
         for other in list(partners.values()):

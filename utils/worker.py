@@ -26,6 +26,7 @@ from utils.wire import connection_counters
 
 PR_SET_PDEATHSIG = 1
 NEVER = datetime.timedelta(days=1)  # the parent recognises a deadlock; torch's own time-out must not come first
+LAZY_FROM = 16
 SAMPLE_EVERY_S = 0.2
 
 
@@ -68,6 +69,8 @@ def join_group(settings: Settings) -> None:
         torch.set_default_device(f"cuda:{settings.rank}")
         os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"  # a wait that only queues work would hide who waits for whom
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+    if settings.world_size > LAZY_FROM:
+        os.environ["TORCH_GLOO_LAZY_INIT"] = "1"  # connect two ranks when they first speak, not all with all
     store = dist.FileStore(settings.store_path, settings.world_size)
     backend = "cpu:gloo,cuda:nccl" if settings.backend == "nccl" else "gloo"
     dist.init_process_group(backend, store=store, rank=settings.rank, world_size=settings.world_size, timeout=NEVER)
@@ -97,6 +100,7 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, task_blob: by
     if memory:
         report("memory", **asdict(meter.result()))
     _flush()
+    recorder.flush()
     report(ending[0], ending[1], time=time.monotonic(), **ending[2])
 
 
@@ -184,6 +188,7 @@ class _Sampler:
         return [f for f in frames if is_user_file(f[0])] or frames[-4:]
 
     def tick(self) -> None:
+        self._recorder.flush()
         number = self._recorder.oldest_outstanding()
         frame = sys._current_frames().get(self._main.ident)
         if number is None or frame is None or is_user_file(frame.f_code.co_filename):
