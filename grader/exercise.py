@@ -108,7 +108,7 @@ class Exercise:
     symptoms: tuple[Symptom, ...] = ()
     adapter: str = "call_with_group"
     tolerance: float = 0.0
-    timeout_s: float = 20.0
+    timeout_s: float = 30.0
     optional: bool = False
 
     def cases(self, seed: int, grading: bool) -> tuple[Case, ...]:

@@ -92,7 +92,9 @@ class _Fleet:
             now, deadline = time.monotonic(), self._deadline()
             if now > deadline:
                 self._ask_for_stacks()
-                return
+                if self.outcome.timed_out:
+                    return
+                continue
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 return
             self._listen(min(0.1, max(0.0, deadline - now)))
@@ -198,13 +200,13 @@ class _Fleet:
         return all(r in stuck or one.state == ENDED for r, one in enumerate(self.outcome.state.ranks))
 
     def _ask_for_stacks(self) -> None:
-        self.outcome.timed_out = True
         unfinished = [r for r, one in enumerate(self.outcome.state.ranks) if one.state != ENDED]
         for rank in unfinished:
             self._tell(rank, "stack")
         self._listen_for(STACK_ANSWER_S, lambda: len(self.outcome.stacks) == len(unfinished))
-        for rank in unfinished:
-            self.outcome.stacks.setdefault(rank, [])
+        unfinished = [rank for rank in unfinished if self.outcome.state.ranks[rank].state != ENDED]
+        self.outcome.timed_out = bool(unfinished)  # on a slow machine the last report may come while we ask
+        self.outcome.stacks = {rank: self.outcome.stacks.get(rank, []) for rank in unfinished}
 
     def _read_wires(self) -> None:
         if not self.job.trace:

@@ -35,7 +35,6 @@ EXERCISE = Exercise(
     parameters=("x", "group"),
     make_cases=_cases,
     oracle=lambda case: [_from_the_left(case, rank) for rank in range(case.world_size)],
-    timeout_s=10.0,
     demands=(
         only_calls(*sorted(POINT_TO_POINT, reverse=True), hint="A collective involves every rank; here each rank "
                    "needs one message. Use only send, recv, isend, irecv or batch_isend_irecv."),
