@@ -20,6 +20,7 @@ c.CourseDirectory.root = str(Path(__file__).resolve().parent.parent)
 c.CourseDirectory.course_id = "many-ranks-one-loss"
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".pytest_cache", "*.marks.json"]  # not handed on
 
 c.ClearSolutions.code_stub = {"python": '# Your code here.\nraise NotImplementedError("yours to write")'}
 
