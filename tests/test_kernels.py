@@ -47,7 +47,7 @@ def test_magic_errors_show_the_right_line(shared):
 
 @pytest.mark.parametrize("line", ["", "four", "0"])
 def test_magic_says_what_it_expects(shared, line):
-    assert "ValueError" in shared.run(f"%%ranks {line}\nprint(rank)")
+    assert "BadValue: " in shared.run(f"%%ranks {line}\nprint(rank)")
 
 
 def test_interrupt_ends_every_rank_and_leaves_the_kernel_usable():

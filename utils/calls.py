@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,9 +88,12 @@ def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_si
 
 def _reduce_op_name(reduce_op: Any) -> str | None:
     """'SUM' for the script object that carries ReduceOp.SUM."""
-    if reduce_op is None:
-        return None
-    return torch.distributed.ReduceOp.RedOpType(int(reduce_op.op())).name
+    return None if reduce_op is None else _name_of_reduce_op(int(reduce_op.op()))
+
+
+@functools.cache
+def _name_of_reduce_op(number: int) -> str:
+    return torch.distributed.ReduceOp.RedOpType(number).name
 
 
 def _unit_elements(op: str, sent: list, received: list) -> int:

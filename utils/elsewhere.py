@@ -5,7 +5,8 @@
     run = read_results("results/")
 
 torchrun brings its own launcher and rendezvous; here is only what a rank does between them. Deadlocks are not recognised
-there: nobody sees all ranks. torch's own time-out ends them.
+there: nobody sees all ranks. torch's own time-out ends them. A machine that cannot resolve its own name needs torchrun's
+--local-addr and, for gloo, the name of its network interface in GLOO_SOCKET_IFNAME.
 """
 
 from __future__ import annotations

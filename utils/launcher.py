@@ -7,18 +7,20 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
+from functools import partial
 
 from utils.channel import Channel, Message
 from utils.job import Job, Outcome
 from utils.output import RankOutput
 from utils.processes import context_for, exit_in_words, kill_session, plain_main
+from utils.readiness import Readiness
 from utils.waits import ENDED, WaitState
 from utils.wire import traffic_matrix
 from utils.worker import Settings, rank_main
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
-BATCH_S = 0.001
+BATCH_S = 0.003
+ROUNDS = 50
 START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
 GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
@@ -44,9 +46,9 @@ class _Fleet:
         self.job = job
         self.outcome = Outcome(WaitState(job.world_size))
         self._processes: list = []
-        self._channels: dict[Connection, int] = {}
-        self._senders: dict[int, Channel] = {}
-        self._outputs: dict[Connection, RankOutput] = {}
+        self._channels: dict[int, Channel] = {}
+        self._outputs: list[RankOutput] = []
+        self._readiness = Readiness()
         self._readings: dict[int, dict] = {}
         self._meeting_place: tempfile.TemporaryDirectory | None = None
         self._still_since: float | None = None
@@ -63,7 +65,7 @@ class _Fleet:
         with plain_main():
             for rank in range(self.job.world_size):
                 self._start_rank(context, rank)
-        for rank, channel in self._senders.items():
+        for rank, channel in self._channels.items():
             channel.send("task", self.job.task)
             channel.send("input", self.job.inputs[rank])
 
@@ -75,12 +77,15 @@ class _Fleet:
                             os.path.join(self._meeting_place.name, "store"), self.job.trace,
                             self.job.memory)
         process = context.Process(target=rank_main, args=(theirs, out_write, err_write, settings), daemon=True)
-        self._channels[ours] = rank
-        self._senders[rank] = Channel(ours)
+        self._channels[rank] = Channel(ours)
+        self._readiness.watch(ours, partial(self._take_message, rank))
         for pipe, is_error in ((out_read, False), (err_read, True)):
-            self._outputs[pipe] = RankOutput(rank, pipe, is_error, muted=not self.job.show_output)
+            output = RankOutput(rank, pipe, is_error, muted=not self.job.show_output)
+            self._outputs.append(output)
+            self._readiness.watch(pipe, partial(self._read_output, output))
         process.start()
         self._processes.append(process)
+        self._readiness.watch(process.sentinel, partial(self._on_exit, rank))
         for end in (theirs, out_write, err_write):
             end.close()
 
@@ -100,7 +105,7 @@ class _Fleet:
             self._listen(min(0.1, max(0.0, deadline - now)))
             self._look_for_standstill()
         if self.outcome.state.disagreement:
-            for output in self._outputs.values():
+            for output in self._outputs:
                 output.muted = output.is_error  # what gloo shouts when the calls do not fit adds nothing
             self._listen_for(GATHER_S)
         if all(rank in self.outcome.blobs for rank in range(self.job.world_size)):
@@ -116,32 +121,29 @@ class _Fleet:
         return bool(self.outcome.stuck or state.disagreement or all(r.state == ENDED for r in state.ranks))
 
     def _listen(self, timeout_s: float) -> None:
-        sentinels = {p.sentinel: rank for rank, p in enumerate(self._processes)
-                     if self.outcome.state.ranks[rank].state != ENDED}
         time.sleep(BATCH_S)  # let reports gather: waking up for each would take the ranks' time on a small machine
-        for source in wait([*self._channels, *self._outputs, *sentinels], max(0.0, timeout_s)):
-            if source in self._channels:
-                self._take_messages(source)
-            elif source in self._outputs:
-                if not self._outputs[source].read():
-                    self._close_output(source)
-            else:
-                self._on_exit(sentinels[source])
+        if self._readiness.handle(timeout_s):
+            for _ in range(ROUNDS):  # not for ever: a flood must not hide the deadline
+                if not self._readiness.handle(0.0):
+                    return
 
     def _listen_for(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
         patience = time.monotonic() + seconds
         while not done() and (left := patience - time.monotonic()) > 0:
             self._listen(left)
 
-    def _take_messages(self, connection: Connection) -> None:
-        rank = self._channels[connection]
+    def _take_message(self, rank: int) -> bool:
+        """False at the end of the rank's messages."""
         try:
-            while True:
-                self._on_message(rank, self._senders[rank].receive())
-                if not connection.poll(0):
-                    return
+            self._on_message(rank, self._channels[rank].receive())
+            return True
         except (EOFError, OSError):
-            del self._channels[connection]
+            self._readiness.forget(self._channels[rank].connection)
+            return False
+
+    def _read_output(self, output: RankOutput) -> None:
+        if not output.read():
+            self._close_output(output)
 
     def _on_message(self, rank: int, message: Message) -> None:
         if message.kind == "batch":
@@ -173,14 +175,12 @@ class _Fleet:
         self._first_error_at = self._first_error_at or time.monotonic()
 
     def _on_exit(self, rank: int) -> None:
-        for connection, owner in list(self._channels.items()):
-            if owner == rank:
-                while connection in self._channels and connection.poll(0):
-                    self._take_messages(connection)
-                self._channels.pop(connection, None)
+        process, connection = self._processes[rank], self._channels[rank].connection
+        self._readiness.forget(process.sentinel)
+        while connection.poll(0) and self._take_message(rank):
+            pass
         if self.outcome.state.ranks[rank].state == ENDED:
             return
-        process = self._processes[rank]
         process.join(LEAVE_S)
         self.outcome.state.ingest(rank, "died", {})
         self._note_error(rank, {"type": "died", "message": exit_in_words(process.exitcode), "frames": [], "notes": []})
@@ -192,8 +192,10 @@ class _Fleet:
             self._still_since = None
         elif self._still_since is None:
             self._still_since = time.monotonic()
-        elif time.monotonic() - self._still_since > SETTLE_S and not wait(list(self._channels), 0):
-            self.outcome.stuck = stuck if not self.outcome.errors or self._nobody_moves(stuck) else frozenset()
+        elif time.monotonic() - self._still_since > SETTLE_S:
+            self._readiness.handle(0.0)
+            if self._still_since and (not self.outcome.errors or self._nobody_moves(stuck)):
+                self.outcome.stuck = stuck
 
     def _nobody_moves(self, stuck: frozenset[int]) -> bool:
         """After an error the others may finish, so that every rank's error is collected."""
@@ -211,7 +213,7 @@ class _Fleet:
     def _read_wires(self) -> None:
         if not self.job.trace:
             return
-        for rank in self._senders:
+        for rank in self._channels:
             self._tell(rank, "settle")
         self._listen_for(LEAVE_S, lambda: len(self._readings) == self.job.world_size)
         if len(self._readings) == self.job.world_size:
@@ -223,7 +225,7 @@ class _Fleet:
     def end(self) -> None:
         """Let finished ranks leave, end the others by force, read what is left of their output."""
         finished = len(self.outcome.blobs) == self.job.world_size
-        for rank in self._senders:
+        for rank in self._channels:
             self._tell(rank, "leave")
         patience = time.monotonic() + (LEAVE_S if finished else 0.0)
         for process in self._processes:
@@ -234,19 +236,21 @@ class _Fleet:
             process.close()
         for output in list(self._outputs):
             self._close_output(output)
-        for channel in self._senders.values():
+        for channel in self._channels.values():
             channel.connection.close()
+        self._readiness.close()
         if self._meeting_place:
             self._meeting_place.cleanup()
         now = time.monotonic()
         self.outcome.elapsed_s = now - self._started
         self.outcome.verdict_s = now - max((f["time"] for _, _, f in self.outcome.events if "time" in f), default=now)
 
-    def _close_output(self, pipe: Connection) -> None:
-        output = self._outputs.pop(pipe)
+    def _close_output(self, output: RankOutput) -> None:
+        self._outputs.remove(output)
+        self._readiness.forget(output.pipe)
         output.finish()
         self.outcome.output.setdefault(output.rank, []).extend(output.kept)
 
     def _tell(self, rank: int, kind: str) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self._senders[rank].send(kind)
+            self._channels[rank].send(kind)

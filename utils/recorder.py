@@ -12,6 +12,7 @@ import sysconfig
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,12 +59,13 @@ class Recorder:
 
     def __init__(self, report: Report):
         self._send = report
-        self._later: list[tuple[str, dict]] = []
+        self._later: deque[tuple[str, dict]] = deque()
         self._waits_announced: int | None = None
         self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work -> call number
         self._latest: Any = None  # keeps the newest Work alive until its caller holds it
         self._count = 0
         self._lock = threading.Lock()
+        self._order = threading.Lock()  # held from taking what was left for later until it is sent
         self._outstanding: set[int] = set()
         self._waiting_depth = 0
         self._main_thread = threading.get_ident()
@@ -98,19 +100,18 @@ class Recorder:
             return min(self._outstanding) if self._outstanding and not self._waiting_depth else None
 
     def flush(self) -> None:
-        """Send what was left for later."""
-        if self._later:
-            self._report()
+        """Send what was left for later; on return no other thread is still sending it."""
+        self._report()
 
     def _report(self, kind: str | None = None, **fields: Any) -> None:
-        with self._lock:
-            items, self._later = self._later, []
+        with self._order:
+            items = [self._later.popleft() for _ in range(len(self._later))]
             if kind is not None:
                 items.append((kind, fields))
-        if len(items) == 1:
-            self._send(items[0][0], **items[0][1])
-        else:
-            self._send("batch", items=items)
+            if len(items) == 1:
+                self._send(items[0][0], **items[0][1])
+            elif items:
+                self._send("batch", items=items)
 
     def _is_alone(self) -> bool:
         """No thread but the main one can make this rank's calls."""
@@ -182,11 +183,12 @@ class Recorder:
             self._waiting_depth -= 1
             with self._lock:
                 self._outstanding.discard(number)
-                self._later.append(("woke", {"number": number, "time": time.monotonic()}))
+            self._later.append(("woke", {"number": number, "time": time.monotonic()}))
 
     def _on_dropped(self, number: int) -> None:
+        """Runs wherever the Work is collected, perhaps within a report: so it takes no lock."""
         if number in self._outstanding:
-            self._report("dropped", number=number, time=time.monotonic())
+            self._later.append(("dropped", {"number": number, "time": time.monotonic()}))
 
     def _watch_waits(self) -> None:
         original_wait, original_sync = c10d.Work.wait, c10d.Work.synchronize

@@ -80,7 +80,9 @@ class WaitState:
         elif kind == "woke":
             state.state, state.waits_for = RUNNING, None
         elif kind in ("returned", "raised", "died"):
-            state.state, state.waits_for, state.ending = ENDED, None, kind
+            state.ending = kind
+        if state.ending:  # for good, whatever its other threads still do
+            state.state, state.waits_for = ENDED, None
 
     def _on_call(self, rank: int, call: dict) -> None:
         state = self.ranks[rank]
