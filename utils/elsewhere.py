@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -122,6 +123,9 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="a folder that all machines share, or one a machine to gather later")
     arguments = parser.parse_args()
     run_here(arguments.job, arguments.results)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # everything is written; a thread of the transport can abort a process that ends the long way
 
 
 if __name__ == "__main__":
