@@ -14,6 +14,7 @@ from typing import Any
 
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbclient.util import run_sync
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
@@ -97,6 +98,7 @@ def run_cells(notebook: NotebookNode, handed_over: Path, work: Path) -> list[str
                 remarks.append(f"the cell {name_of(cell)!r} was not done after {CELL_TIMEOUT_S} s")
                 if timeouts == TIMEOUTS_ALLOWED:
                     return [*remarks, "the cells after it were not run"]
+                run_sync(client.km.interrupt_kernel)()
             except DeadKernelError:
                 return [*remarks, f"the kernel died in the cell {name_of(cell)!r}; the cells after it were not run"]
     return remarks
