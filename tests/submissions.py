@@ -70,7 +70,7 @@ SAMPLES = {
     "deadlocking": Sample(_replace("ring_reduce_scatter", """
         def ring_reduce_scatter(x_NC, group):
             n, r = dist.get_world_size(group), dist.get_rank(group)
-            received = torch.empty_like(x_NC[0])
+            received = torch.zeros_like(x_NC[0])
             if n > 1:
                 dist.recv(received, group=group, group_src=(r - 1) % n)
                 dist.send(x_NC[r], group=group, group_dst=(r + 1) % n)

@@ -1,5 +1,6 @@
 """One list of dependencies, a Makefile that lists its targets, and a repository fit to commit."""
 
+import os
 import re
 import subprocess
 import sys
@@ -63,7 +64,8 @@ def test_the_pinned_version_is_installed(entry):
 
 def test_utils_and_grader_import_from_any_folder(tmp_path):
     where = "import grader, utils; print(*grader.__path__, *utils.__path__, sep='\\n')"
-    run = subprocess.run([sys.executable, "-c", where], cwd=tmp_path, capture_output=True, text=True)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    run = subprocess.run([sys.executable, "-c", where], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert run.stdout.splitlines() == [str(ROOT / "grader"), str(ROOT / "utils")], run.stderr
 
 
