@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from utils.source import Line
 
 if TYPE_CHECKING:
     from utils.ranks import Run
+
+WIDTH = 88  # JupyterLab breaks longer lines in the middle of a word
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Deadlock(RanksError):
 
     def __init__(self, kind: str, headline: str, standstills: list[Standstill], mend: str, run: Run | None = None):
         self.kind, self.headline, self.standstills, self.mend = kind, headline, standstills, mend
-        lines = [headline, *(f"  {s}" for s in standstills), f"Likely mend: {mend}"]
+        lines = [headline, *(f"  {s}" for s in standstills), *wrap(f"Likely mend: {mend}", WIDTH)]
         super().__init__("\n  ".join(lines), run)
 
 
