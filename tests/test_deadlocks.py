@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from utils import Deadlock, Mismatch, RankFailed, run_ranks
+from utils.waits import ENDED, WaitState
 
 WITHIN_S = 1.0
 
@@ -292,3 +293,11 @@ def test_no_false_alarm_with_32_ranks_on_few_cores():
         return rank
 
     assert run_ranks(rounds, 32).results == list(range(32))
+
+
+@pytest.mark.parametrize("late", ["woke", "wait"])
+def test_a_rank_that_ended_stays_so_whatever_its_other_threads_report(late):
+    state = WaitState(1)
+    state.ingest(0, "returned", {})
+    state.ingest(0, late, {"number": 0, "alone": True, "source": None})
+    assert state.ranks[0].state == ENDED and not state.stuck()
