@@ -40,7 +40,9 @@ class Kernel:
     def run(self, code: str, timeout_s: float = 60.0) -> str:
         """Run a cell; everything that it shows, as text."""
         shown: list[str] = []
-        self.client.execute_interactive(code, timeout=timeout_s, output_hook=lambda m: shown.append(_text(m)))
+        reply = {"content": {"status": "aborted"}}
+        while reply["content"]["status"] == "aborted":  # after an error ipykernel drops what comes while it clears its queue
+            reply = self.client.execute_interactive(code, timeout=timeout_s, output_hook=lambda m: shown.append(_text(m)))
         return "".join(shown)
 
     def start(self, code: str, until: str, timeout_s: float = 60.0) -> None:
