@@ -56,7 +56,11 @@ EXERCISE = Exercise(
                     [x[i] for i, x in enumerate(xs_of(look.case, r))])))),
         Symptom("own row missing", "The rows from other ranks are right, the own one is not: nobody sends it, so "
                                    "copy row r of x_NC into row r of the result.",
-                wrong_ranks(lambda look, r, *pair: _wrong_rows(*pair) == [look.case.group_rank(r)])),
+                wrong_ranks(lambda look, r, *pair: group_size(look, r) > 1
+                            and _wrong_rows(*pair) == [look.case.group_rank(r)])),
+        Symptom("transposed here", "A rank cannot make the result from its own x_NC: row s of the result is row r of "
+                                   "rank s's x_NC. Send row s to rank s and receive row s from it.",
+                wrong_ranks(lambda look, r, found, _: same(found, look.case.inputs[r]["x"].T))),
         Symptom("order of arrival", "All rows are there, but in the order of arrival: what rank s sent belongs in "
                                     "row s of the result.",
                 wrong_ranks(lambda look, r, found, expected: sorted(found.tolist()) == sorted(expected.tolist()))),

@@ -35,9 +35,13 @@ def _line(i: dict) -> tuple[float, float]:
     return float(times.mean()) - slope * float(sizes.mean()), slope
 
 
-def _right(i: dict) -> tuple[float, float]:
-    (intercept, slope), steps = _line(i), 2 * (i["n_ranks"] - 1)
+def _from_line(i: dict, intercept: float, slope: float) -> tuple[float, float]:
+    steps = 2 * (i["n_ranks"] - 1)
     return intercept / steps, slope * i["n_ranks"] / steps
+
+
+def _right(i: dict) -> tuple[float, float]:
+    return _from_line(i, *_line(i))
 
 
 def _through_origin(i: dict) -> float:
@@ -77,6 +81,9 @@ EXERCISE = Exercise(
         formula("line not turned into steps",
                 _line, "You returned intercept and slope of the line: an all-reduce takes 2(n−1) "
                 "steps of M/n bytes, so the intercept is 2(n−1)·α and the slope 2(n−1)/n·β.", 1e-5),
+        formula("slope and intercept swapped", lambda i: _from_line(i, *_line(i)[::-1]),
+                "You took the slope for α and the intercept for β: α comes from the time at size 0, the intercept, and "
+                "β from what each further byte costs, the slope.", 1e-5),
         Symptom("tensors", "The results are tensors: return plain numbers, tensor.item().",
                 wrong_ranks(lambda look, r, found, _: any(isinstance(one, torch.Tensor) for one in found))),
         Symptom("single precision", "α is lost, or some digits are: sizes reach 10⁷, beside which float32 cannot "

@@ -53,6 +53,11 @@ def _swapped(i: dict) -> float:
     return ring_time_s(*(turned[name] for name in NAMES))
 
 
+def _divided(i: dict) -> float:
+    turned = i | {"beta_s_per_byte": 1 / i["beta_s_per_byte"]}
+    return ring_time_s(*(turned[name] for name in NAMES))
+
+
 def _phases_as(i: dict, phases: int) -> float:
     return _time(i, phases * (i["n_ranks"] - 1), i["total_bytes"] / i["n_ranks"])
 
@@ -90,6 +95,8 @@ EXERCISE = Exercise(
                 "You count α once: every step is a message of its own and costs its own α."),
         formula("alpha and beta swapped", _swapped,
                 "α and β have changed places: α is seconds a message, β seconds a byte."),
+        formula("divided by beta", _divided, "You divide the bytes by β, as if it were a bandwidth: β is seconds a "
+                                             "byte, so multiply."),
         formula("steps of a tree", _tree, "You count log2 n messages, as in a tree: a ring takes n−1 steps a phase."),
     ),
 )

@@ -85,3 +85,8 @@ def uses_the_world_rank(x_NC, group):
     for shift in range(1, n):
         _exchange(x_NC[(r + shift) % n], (r + shift) % n, out_NC[(r - shift) % n], (r - shift) % n, group)
     return out_NC
+
+
+@mutant("transposed here")
+def transposes_its_own(x_NC, group):
+    return x_NC.T.contiguous()

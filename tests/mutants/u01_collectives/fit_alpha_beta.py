@@ -14,6 +14,13 @@ def returns_the_slope_first(sizes_bytes, times_s, n_ranks):
     return slope * n_ranks / steps, intercept / steps
 
 
+@mutant("slope and intercept swapped")
+def takes_the_slope_for_alpha(sizes_bytes, times_s, n_ranks):
+    first, second = statistics.linear_regression(sizes_bytes, times_s)
+    steps = 2 * (n_ranks - 1)
+    return first / steps, second * n_ranks / steps
+
+
 @mutant("line not turned into steps")
 def returns_the_line_itself(sizes_bytes, times_s, n_ranks):
     slope, intercept = statistics.linear_regression(sizes_bytes, times_s)

@@ -48,3 +48,8 @@ def swaps_alpha_and_beta(op, total_bytes, n_ranks, alpha_s, beta_s_per_byte):
 def counts_tree_rounds(op, total_bytes, n_ranks, alpha_s, beta_s_per_byte):
     bytes_sent = (n_ranks - 1) / n_ranks * total_bytes
     return _phases(op) * (math.ceil(math.log2(n_ranks)) * alpha_s + bytes_sent * beta_s_per_byte)
+
+
+@mutant("divided by beta")
+def divides_by_beta(op, total_bytes, n_ranks, alpha_s, beta_s_per_byte):
+    return _phases(op) * (n_ranks - 1) * (alpha_s + total_bytes / n_ranks / beta_s_per_byte)
