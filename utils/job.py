@@ -9,7 +9,10 @@ from utils.waits import WaitState
 
 @dataclass(frozen=True)
 class Job:
-    """What to run: `task` is a pickled callable (see worker.perform); `inputs` one blob of bytes a rank."""
+    """What to run: `task` is a pickled callable (see worker.perform); `inputs` one blob of bytes a rank.
+
+    isolated: each rank in namespaces of its own (utils.isolation), and the loopback's traffic counted from outside them.
+    """
 
     task: bytes
     inputs: list[bytes]
@@ -19,6 +22,7 @@ class Job:
     memory: bool = True
     start_method: str = "forkserver"
     show_output: bool = True
+    isolated: bool = False
 
     @property
     def world_size(self) -> int:
@@ -39,5 +43,6 @@ class Outcome:
     memory: dict[int, dict] = field(default_factory=dict)
     output: dict[int, list[str]] = field(default_factory=dict)
     wire_bytes: list[list[int]] | None = None
+    loopback_bytes: int | None = None  # of an isolated run: all that crossed the loopback from "ready" to "settled"
     elapsed_s: float = 0.0
     verdict_s: float = 0.0  # from the last report of any rank to the end of the run

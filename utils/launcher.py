@@ -15,7 +15,7 @@ from utils.output import RankOutput
 from utils.processes import context_for, exit_in_words, kill_session, plain_main
 from utils.readiness import Readiness
 from utils.waits import ENDED, WaitState
-from utils.wire import traffic_matrix
+from utils.wire import loopback_bytes, traffic_matrix
 from utils.worker import Settings, rank_main
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
@@ -50,32 +50,39 @@ class _Fleet:
         self._outputs: list[RankOutput] = []
         self._readiness = Readiness()
         self._readings: dict[int, dict] = {}
-        self._meeting_place: tempfile.TemporaryDirectory | None = None
+        self._folder: tempfile.TemporaryDirectory | None = None
+        self._store = None
         self._still_since: float | None = None
         self._started = time.monotonic()
         self._first_error_at: float | None = None
         self._ready: set[int] = set()
         self._ready_at: float | None = None
+        self._loopback_before = 0
 
     # ── starting ──
 
     def start(self) -> None:
         context = context_for(self.job.start_method)
-        self._meeting_place = tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True)
         with plain_main():
+            place = self._make_meeting_place()
             for rank in range(self.job.world_size):
-                self._start_rank(context, rank)
-        for rank, channel in self._channels.items():
-            channel.send("task", self.job.task)
-            channel.send("input", self.job.inputs[rank])
+                self._start_rank(context, rank, place)
 
-    def _start_rank(self, context, rank: int) -> None:
+    def _make_meeting_place(self) -> str | int:
+        if self.job.isolated:
+            import torch.distributed as dist
+
+            self._store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+            return self._store.port
+        self._folder = tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True)
+        return os.path.join(self._folder.name, "store")
+
+    def _start_rank(self, context, rank: int, meeting_place: str | int) -> None:
         ours, theirs = context.Pipe()
         out_read, out_write = context.Pipe(duplex=False)
         err_read, err_write = context.Pipe(duplex=False)
-        settings = Settings(rank, self.job.world_size, self.job.backend,
-                            os.path.join(self._meeting_place.name, "store"), self.job.trace,
-                            self.job.memory)
+        settings = Settings(rank, self.job.world_size, self.job.backend, meeting_place, self.job.trace, self.job.memory,
+                            self.job.isolated)
         process = context.Process(target=rank_main, args=(theirs, out_write, err_write, settings), daemon=True)
         self._channels[rank] = Channel(ours)
         self._readiness.watch(ours, partial(self._take_message, rank))
@@ -161,7 +168,7 @@ class _Fleet:
         elif kind == "ready":
             self._ready.add(rank)
             if len(self._ready) == self.job.world_size:
-                self._ready_at = time.monotonic()
+                self._hand_out()
         else:
             self.outcome.state.ingest(rank, kind, fields)
             self.outcome.events.append((rank, kind, fields))
@@ -169,6 +176,14 @@ class _Fleet:
             self.outcome.blobs[rank] = message.blob
         elif kind == "raised":
             self._note_error(rank, fields)
+
+    def _hand_out(self) -> None:
+        """All have met: count the wire from here, and give each rank the task and its own input."""
+        self._ready_at = time.monotonic()
+        self._loopback_before = loopback_bytes() if self.job.isolated else 0
+        for rank in self._channels:
+            self._tell(rank, "task", self.job.task)
+            self._tell(rank, "input", self.job.inputs[rank])
 
     def _note_error(self, rank: int, facts: dict) -> None:
         self.outcome.errors.append((rank, facts))
@@ -216,6 +231,8 @@ class _Fleet:
         for rank in self._channels:
             self._tell(rank, "settle")
         self._listen_for(LEAVE_S, lambda: len(self._readings) == self.job.world_size)
+        if self.job.isolated:
+            self.outcome.loopback_bytes = loopback_bytes() - self._loopback_before
         if len(self._readings) == self.job.world_size:
             readings = [self._readings[rank] for rank in range(self.job.world_size)]
             self.outcome.wire_bytes = traffic_matrix([r["before"] for r in readings], [r["after"] for r in readings])
@@ -230,6 +247,9 @@ class _Fleet:
         patience = time.monotonic() + (LEAVE_S if finished else 0.0)
         for process in self._processes:
             process.join(max(0.0, patience - time.monotonic()))
+            if self.job.isolated and process.exitcode is None:
+                process.terminate()  # which ends the process that it waits for
+                process.join(LEAVE_S)
             kill_session(process)
         for process in self._processes:
             process.join()
@@ -239,8 +259,8 @@ class _Fleet:
         for channel in self._channels.values():
             channel.connection.close()
         self._readiness.close()
-        if self._meeting_place:
-            self._meeting_place.cleanup()
+        if self._folder:
+            self._folder.cleanup()
         now = time.monotonic()
         self.outcome.elapsed_s = now - self._started
         self.outcome.verdict_s = now - max((f["time"] for _, _, f in self.outcome.events if "time" in f), default=now)
@@ -251,6 +271,6 @@ class _Fleet:
         output.finish()
         self.outcome.output.setdefault(output.rank, []).extend(output.kept)
 
-    def _tell(self, rank: int, kind: str) -> None:
+    def _tell(self, rank: int, kind: str, blob: bytes = b"") -> None:
         with contextlib.suppress(OSError, ValueError):
-            self._channels[rank].send(kind)
+            self._channels[rank].send(kind, blob)

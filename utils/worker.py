@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import datetime
 import os
+import queue
 import signal
 import sys
 import threading
@@ -37,23 +38,28 @@ class Settings:
     rank: int
     world_size: int
     backend: str
-    store_path: str
+    meeting_place: str | int  # a file, or a port of this machine's loopback
     trace: bool
     memory: bool
+    isolated: bool
 
 
 def rank_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
     """Entry point of a rank's process. Does not return: the process ends when the parent says so or is gone."""
     _leave_terminal()
+    if settings.isolated:
+        from utils.isolation import isolate  # Linux only
+
+        isolate()
     _redirect(stdout, 1)
     _redirect(stderr, 2)
     channel = Channel(connection)
     recorder = Recorder(channel.send)
-    task_message, input_message = channel.receive(), channel.receive()
+    work: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     settle, leave = threading.Event(), threading.Event()
     sampler = _Sampler(recorder, channel)
-    threading.Thread(target=_listen, args=(channel, sampler, settle, leave), daemon=True).start()
-    before = _work(channel, recorder, settings, task_message.blob, input_message.blob)
+    threading.Thread(target=_listen, args=(channel, sampler, work, settle, leave), daemon=True).start()
+    before = _work(channel, recorder, settings, work)
     _flush()
     settle.wait()
     channel.send("wire", before=before, after=connection_counters() if settings.trace else {})
@@ -62,7 +68,10 @@ def rank_main(connection: Connection, stdout: Connection, stderr: Connection, se
 
 
 def join_group(settings: Settings) -> None:
-    """Meet the other ranks through a file (no port to choose, or to be found by others) and make the default group."""
+    """Meet the other ranks and make the default group.
+
+    They meet through a file (no port to choose, or to be found by others), or at a port where they share no files.
+    """
     torch.set_num_threads(1)
     if settings.backend == "nccl":
         torch.cuda.set_device(settings.rank)
@@ -71,7 +80,10 @@ def join_group(settings: Settings) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     if settings.world_size > LAZY_FROM:
         os.environ["TORCH_GLOO_LAZY_INIT"] = "1"  # connect two ranks when they first speak, not all with all
-    store = dist.FileStore(settings.store_path, settings.world_size)
+    if isinstance(settings.meeting_place, int):
+        store = dist.TCPStore("127.0.0.1", settings.meeting_place)
+    else:
+        store = dist.FileStore(settings.meeting_place, settings.world_size)
     backend = "cpu:gloo,cuda:nccl" if settings.backend == "nccl" else "gloo"
     dist.init_process_group(backend, store=store, rank=settings.rank, world_size=settings.world_size, timeout=NEVER)
 
@@ -112,7 +124,7 @@ def describe_error(error: BaseException) -> dict:
             "notes": [str(note)[:2000] for note in getattr(error, "__notes__", [])]}
 
 
-def _work(channel: Channel, recorder: Recorder, settings: Settings, task_blob: bytes, input_blob: bytes) -> dict:
+def _work(channel: Channel, recorder: Recorder, settings: Settings, work: queue.SimpleQueue) -> dict:
     before: dict = {}
     try:
         join_group(settings)
@@ -124,7 +136,7 @@ def _work(channel: Channel, recorder: Recorder, settings: Settings, task_blob: b
     if settings.trace:
         RECORDER.set(recorder)
     perform(lambda kind, blob=b"", **fields: channel.send(kind, blob, **fields), recorder,
-            settings.trace, settings.memory, task_blob, input_blob)
+            settings.trace, settings.memory, work.get(), work.get())
     return before
 
 
@@ -153,15 +165,19 @@ def _flush() -> None:
             stream.flush()
 
 
-def _listen(channel: Channel, sampler: _Sampler, settle: threading.Event, leave: threading.Event) -> None:
+def _listen(channel: Channel, sampler: _Sampler, work: queue.SimpleQueue, settle: threading.Event,
+            leave: threading.Event) -> None:
     """Answer the parent while the main thread works; end this process when the parent is gone."""
     try:
         while True:
             if not channel.connection.poll(SAMPLE_EVERY_S):
                 sampler.tick()
                 continue
-            kind = channel.receive().kind
-            if kind == "stack":
+            message = channel.receive()
+            kind = message.kind
+            if kind in ("task", "input"):
+                work.put(message.blob)
+            elif kind == "stack":
                 channel.send("stack", frames=sampler.main_stack())
             elif kind == "settle":
                 settle.set()

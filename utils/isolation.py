@@ -1,0 +1,111 @@
+"""A rank in namespaces of its own (Linux): it sees no process, file or shared memory of another rank, only the network.
+
+Needs CAP_SYS_ADMIN over the caller's user namespace, as inside a sandbox; gives every capability up for good.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import struct
+
+SCRATCH_BYTES = 1 << 30
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
+_MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x4000, 0x40000
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
+_SECCOMP_MODE_FILTER, _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 2, 0x20080522, 63
+
+# machine: (audit number, socket, [other calls that are refused: keyctl, add_key, request_key]); linux/audit.h, unistd.h
+_CALLS = {"x86_64": (0xC000003E, 41, [250, 248, 249]), "aarch64": (0xC00000B7, 198, [219, 217, 218])}
+_SOCKET_FAMILIES = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK (gloo asks it for interfaces); no unix sockets
+_EPERM = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def isolate() -> None:
+    """Go on in a new process with its own pids, mounts and IPC; this one waits for it and ends as it ends.
+
+    The new process has empty folders at /tmp (where it stands) and /dev/shm, no capabilities, and sockets of the internet
+    families only, so that everything it tells another rank crosses the network that is counted. It is the first process
+    of its namespace: whatever it starts ends with it. SIGTERM to the waiting process ends it.
+
+    Raises: OSError where the system does not allow it.
+    """
+    _call("unshare", _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID)
+    child = os.fork()
+    if child:
+        _end_like(child)
+    _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    os.setsid()
+    _mount(None, b"/", None, _MS_REC | _MS_PRIVATE)
+    _mount(b"tmpfs", b"/tmp", b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={SCRATCH_BYTES}".encode())
+    _mount(b"tmpfs", b"/dev/shm", b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={SCRATCH_BYTES}".encode())
+    _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV)
+    os.chdir("/tmp")
+    _give_up_capabilities()
+    _refuse_side_channels()
+
+
+def _end_like(child: int) -> None:
+    """Wait for `child` and end with its exit status; end it when asked to end. Does not return."""
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
+    os.closerange(0, 1 << 16)  # pipes must close when the child closes them
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -code)
+    os._exit(max(code, 0))
+
+
+def _give_up_capabilities() -> None:
+    for capability in range(_LAST_CAPABILITY + 1):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails beyond the last that this kernel knows
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    _call("capset", header, (ctypes.c_uint32 * 6)())
+    _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def _refuse_side_channels() -> None:
+    """A seccomp filter: no sockets but internet ones, no kernel keyrings."""
+    machine = platform.machine()
+    if machine not in _CALLS:
+        raise OSError(f"no list of system calls for {machine}: known are {', '.join(_CALLS)}")
+    program = _filter(*_CALLS[machine])
+    _call("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER,
+          ctypes.byref(_Program(len(program) // 8, program)), 0, 0)
+
+
+def _filter(audit_number: int, socket_call: int, refused: list[int]) -> bytes:
+    """Berkeley packet filter code over struct seccomp_data (call number at 0, machine at 4, first argument at 16)."""
+    load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
+    allow, refuse, kill = 0x7FFF0000, 0x00050000 | _EPERM, 0x80000000
+    steps: list[tuple[int, int, str | int, str | int]] = [  # (code, value, label where true, label where false)
+        (load, 4, 0, 0), (equal, audit_number, "next", "kill"),
+        (load, 0, 0, 0), (at_least, 0x40000000, "kill", "next"),  # x32 numbers would slip past
+        *((equal, number, "refuse", "next") for number in refused),
+        (equal, socket_call, "next", "allow"),
+        (load, 16, 0, 0), *((equal, family, "allow", "next") for family in _SOCKET_FAMILIES)]
+    ends = {"refuse": len(steps), "allow": len(steps) + 1, "kill": len(steps) + 2}
+    code = b""
+    for place, (operation, value, yes, no) in enumerate(steps):
+        jumps = [0 if to in (0, "next") else ends[to] - place - 1 for to in (yes, no)]
+        code += struct.pack("=HBBI", operation, *jumps, value)
+    return code + b"".join(struct.pack("=HBBI", answer, 0, 0, value) for value in (refuse, allow, kill))
+
+
+def _mount(source: bytes | None, target: bytes, kind: bytes | None, flags: int, options: bytes | None = None) -> None:
+    _call("mount", source, target, kind, ctypes.c_ulong(flags), options)
+
+
+def _call(name: str, *arguments) -> None:
+    if getattr(_libc, name)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
