@@ -9,6 +9,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
+from traitlets import Bool
 
 from grader.mark import exercise_of, mark_notebook
 from grader.splice import splice
@@ -32,9 +33,11 @@ class SpliceSolutions(NbGraderPreprocessor):
 class MarkExercises(NbGraderPreprocessor):
     """Run, judge, and write the verdicts into the notebook and into a record beside it."""
 
+    unsafe = Bool(False, help="Run submissions without a sandbox: their code can then do whatever you can.").tag(config=True)
+
     def preprocess(self, nb: NotebookNode, resources):
         remarks = nb.metadata.pop(REMARKS, [])
-        marks = mark_notebook(nb)
+        marks = mark_notebook(nb, unsafe=self.unsafe)
         marks.remarks[:0] = remarks
         resources["marks"] = marks
         facts = resources["nbgrader"]

@@ -1,24 +1,20 @@
-"""check.<exercise>(fn): run the public cases on real ranks and show the verdict, or hand the function to the grader."""
+"""check.<exercise>(fn): run the public cases on real ranks and show the verdict."""
 
 from __future__ import annotations
 
 import difflib
-import inspect
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from grader.collect import collect
 from grader.exercise import Exercise
 from grader.exercises import EXERCISES
+from grader.inside.collect import collect
+from grader.inside.hand_over import only_argument, pack_function
 from grader.judge import judge
 from grader.verdict import Verdict
-from utils.errors import BadType, ShowsItself
-from utils.payload import pack
+from utils.errors import ShowsItself
 
 PUBLIC_SEED = 0
-PAYLOAD_FOLDER = "GRADER_PAYLOAD_FOLDER"  # set by the autograder: functions are handed over, not checked here
 
 
 class NoSuchExercise(ShowsItself, AttributeError):
@@ -36,7 +32,7 @@ class CheckFailed(ShowsItself, AssertionError):
 class Check:
     """One method an exercise. Returns the Verdict of a passed check.  Raises: CheckFailed for any other."""
 
-    def __getattr__(self, name: str) -> Callable[[Callable], Verdict | None]:
+    def __getattr__(self, name: str) -> Callable[[Callable], Verdict]:
         if name.startswith("_"):
             raise AttributeError(name)
         if name not in EXERCISES:
@@ -55,50 +51,15 @@ class Check:
 def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False) -> Verdict:
     """Collect evidence of `fn` and judge it.  Raises: TypeError if `fn` cannot be the exercise's function."""
     cases = exercise.cases(seed, grading)
-    evidences = collect(pack_function(exercise, fn), exercise.adapter, cases, exercise.timeout_s)
-    return judge(exercise, cases, evidences)
+    blob = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
+    return judge(exercise, cases, list(collect(blob, exercise.adapter, cases, exercise.timeout_s)))
 
 
-def pack_function(exercise: Exercise, fn: Any) -> bytes:
-    """The function as bytes.  Raises: TypeError in the student's words."""
-    call = f"check.{exercise.id}({exercise.id})"
-    if not callable(fn):
-        raise BadType(f"{call} takes your function itself; got {type(fn).__name__}: {fn!r:.80}")
-    name = getattr(fn, "__name__", "")
-    if name != exercise.id and name in EXERCISES:
-        raise BadType(f"{call} is the check of {exercise.id!r}, but it was given the function {name!r}")
-    _expect_parameters(exercise, fn)
-    return pack(fn, f"the function {name}", fn)
-
-
-def _expect_parameters(exercise: Exercise, fn: Callable) -> None:
-    try:
-        inspect.signature(fn).bind(*exercise.parameters)
-    except TypeError:
-        raise BadType(f"{exercise.id} must take ({', '.join(exercise.parameters)}), as in the skeleton; "
-                        f"yours takes {inspect.signature(fn)}") from None
-    except ValueError:
-        return  # a builtin without a signature
-
-
-def _check(exercise: Exercise, *args: Any) -> Verdict | None:
-    if len(args) != 1:
-        raise BadType(f"check.{exercise.id} takes one thing, your function: check.{exercise.id}({exercise.id}); "
-                        f"got {len(args)} arguments")
-    if folder := os.environ.get(PAYLOAD_FOLDER):
-        return hand_over(exercise, args[0], Path(folder))
-    verdict = verdict_on(exercise, args[0])
+def _check(exercise: Exercise, *args: Any) -> Verdict:
+    verdict = verdict_on(exercise, only_argument(exercise.id, args))
     if verdict.passed:
         return verdict
     raise CheckFailed(verdict, shown=_display(verdict))
-
-
-def hand_over(exercise: Exercise, fn: Any, folder: Path) -> None:
-    """Leave the function, or the reason why it cannot be taken, for the grader."""
-    try:
-        (folder / f"{exercise.id}.pkl").write_bytes(pack_function(exercise, fn))
-    except TypeError as error:
-        (folder / f"{exercise.id}.txt").write_text(str(error))
 
 
 def _display(verdict: Verdict) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grader.adapters import INPUT_CHANGED
 from grader.exercise import Demand, Look
+from grader.inside.adapters import INPUT_CHANGED
 from utils.calls import POINT_TO_POINT
 from utils.trace import Call, Trace
 
@@ -13,6 +13,8 @@ from utils.trace import Call, Trace
 WIRE_OVERHEAD_PER_MESSAGE = 200
 WIRE_COMPARED_FROM_BYTES = 1 << 18
 WIRE_TOLERANCE = 1.02
+
+CONTRADICTED = "network contradicts"
 
 
 def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
@@ -150,3 +152,28 @@ def tensor_bytes(look: Look, rank: int, parameter: str = "x") -> int:
 def group_size(look: Look, rank: int) -> int:
     """How many ranks work together with `rank`."""
     return len(look.case.members(rank))
+
+
+# ── the network against the calls ──
+
+# gloo moves more than the formula says for these (its reduce-scatter is an all-reduce), and never less.
+WIRE_FACTOR = {"reduce_scatter": 2.0, "reduce": 2.0}
+NETWORK_TOLERANCE = 1.1
+NETWORK_START_BYTES = 8 << 10  # a group's meeting, for each pair of ranks
+NETWORK_CALL_BYTES = 1 << 10  # headers and acknowledgements
+
+
+def network_agrees(gate: bool) -> Demand:
+    """What crossed the network, counted outside the ranks, is what their calls account for."""
+    return Demand(CONTRADICTED, "the network saw what the calls say", (
+        "What crossed the network, counted by the system, is not what the calls that your ranks reported account for: "
+        "data travels by dist calls only, in the open. A person should look at this."), _network_judge, gate)
+
+
+def _network_judge(look: Look) -> tuple[bool, str]:
+    trace, n = look.evidence.trace, look.case.world_size
+    seen = look.evidence.loopback_bytes
+    least = sum(call.bytes_formula for call in trace.calls)
+    most = NETWORK_TOLERANCE * sum(call.bytes_formula * WIRE_FACTOR.get(call.op, 1.0) for call in trace.calls)
+    most += NETWORK_START_BYTES * n * n + NETWORK_CALL_BYTES * len(trace.calls)
+    return least <= seen <= most, f"{seen:,} B crossed, the calls account for {least:,.0f} B"

@@ -4,43 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from grader.inside.case import Case
+from grader.inside.evidence import Evidence
+
+LATE_S = 0.1
 VALUES, TECHNIQUE = "values", "technique"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One run of the student's function: what each rank receives.
-
-    inputs: one dictionary a rank, parameter name -> tensor, number, string, None, or lists, tuples, dicts of these.
-    groups: disjoint lists of ranks; each becomes a process group, and the function is called with its rank's group
-        (ranks in none are bystanders). None: all ranks, with the default group.
-    """
-
-    name: str
-    inputs: tuple[dict[str, Any], ...]
-    groups: tuple[tuple[int, ...], ...] | None = None
-
-    @property
-    def world_size(self) -> int:
-        return len(self.inputs)
-
-    def members(self, rank: int) -> tuple[int, ...]:
-        """The ranks of the group that `rank` works in; empty for a bystander."""
-        if self.groups is None:
-            return tuple(range(self.world_size))
-        return next((group for group in self.groups if rank in group), ())
-
-    def peers_inputs(self, rank: int, parameter: str) -> list[Any]:
-        """What each member of `rank`'s group received for one parameter, in group order."""
-        return [self.inputs[member][parameter] for member in self.members(rank)]
-
-    def group_rank(self, rank: int) -> int:
-        return self.members(rank).index(rank)
 
 
 @dataclass(frozen=True)
@@ -48,7 +21,7 @@ class Look:
     """What a symptom or a demand looks at: one case, what came of it, and what should have."""
 
     case: Case
-    evidence: Any  # grader.evidence.Evidence
+    evidence: Evidence
     expected: list[Any]
 
     @property
@@ -112,8 +85,14 @@ class Exercise:
     optional: bool = False
 
     def cases(self, seed: int, grading: bool) -> tuple[Case, ...]:
-        """The cases drawn from `seed`."""
-        return tuple(self.make_cases(Draw(seed), grading))
+        """The cases drawn from `seed`; for grading also one of them again, with each end of the line late in turn."""
+        drawn = tuple(self.make_cases(Draw(seed), grading))
+        widest = max((case for case in drawn if case.groups is None), key=lambda case: case.world_size, default=None)
+        if not grading or widest is None or widest.world_size == 1:
+            return drawn
+        late = [[LATE_S if rank == one else 0.0 for rank in range(widest.world_size)] for one in (0, widest.world_size - 1)]
+        return drawn + tuple(replace(widest, name=f"{widest.name}, rank {seconds.index(LATE_S)} late",
+                                     late_s=tuple(seconds)) for seconds in late)
 
     @property
     def max_points(self) -> float:

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from grader.evidence import MISSING, RETURNED, SKELETON_ERROR, Evidence
-from grader.exercise import TECHNIQUE, VALUES, Case, Exercise, Look
+from grader.demands import network_agrees
+from grader.exercise import TECHNIQUE, VALUES, Case, Demand, Exercise, Look
+from grader.inside.evidence import MISSING, RETURNED, SKELETON_ERROR, Evidence
 from grader.verdict import CaseVerdict, DemandVerdict, Verdict
 
 
@@ -43,9 +44,16 @@ def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
         if difference:
             problems[rank] = difference
     ended = look.evidence.ending == RETURNED
-    demands = tuple(_judge_demand(demand, look) for demand in exercise.demands) if ended else ()
+    demands = tuple(_judge_demand(demand, look) for demand in asked_of(exercise, look)) if ended else ()
     return CaseVerdict(look.case.name, look.case.world_size, tuple(look.active_ranks), problems, look.evidence.ending,
                        look.evidence.error, demands)
+
+
+def asked_of(exercise: Exercise, look: Look) -> tuple[Demand, ...]:
+    """The exercise's demands and, where the network was counted, that it agrees with the calls they are judged by."""
+    if look.evidence.loopback_bytes is None or not exercise.demands:
+        return exercise.demands
+    return (*exercise.demands, network_agrees(gate=any(demand.gate for demand in exercise.demands)))
 
 
 def _judge_demand(demand, look: Look) -> DemandVerdict:
@@ -57,9 +65,10 @@ def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tu
     """(id, text) of the one thing to mend first: an unmet gate, else a symptom of a failed case, else another demand."""
     unmet = {d.id for row in rows for d in row.demands if not d.met}
     failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
-    gates = [(d.id, d.hint) for d in exercise.demands if d.gate and d.id in unmet]
+    demands = list(dict.fromkeys(demand for look in looks for demand in asked_of(exercise, look)))
+    gates = [(d.id, d.hint) for d in demands if d.gate and d.id in unmet]
     symptoms = [(s.id, s.hint) for s in exercise.symptoms if any(_matches(s, look) for look in failed)]
-    others = [(d.id, d.hint) for d in exercise.demands if d.id in unmet] if not failed else []
+    others = [(d.id, d.hint) for d in demands if d.id in unmet] if not failed else []
     return tuple((gates or symptoms or others)[:1])
 
 

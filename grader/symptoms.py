@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from grader.demands import all_waited
-from grader.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.exercise import Look, Symptom
+from grader.inside.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judge import first_difference
 
 

@@ -6,7 +6,7 @@ import html
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from grader.evidence import RETURNED
+from grader.inside.evidence import RETURNED
 
 ERROR_LINES_SHOWN = 14
 DIFFERENCES_SHOWN = 2

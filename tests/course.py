@@ -26,7 +26,7 @@ class Course:
         self.root, self.unit = root, unit
         self.solution = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
         if exercises is not None:
-            self.solution.cells = [c for c in self.solution.cells if _belongs(c, set(exercises))]
+            self.solution.cells = [c for c in self.solution.cells if belongs(c, set(exercises))]
         self._write(root / "solutions" / unit, self.solution)
         shutil.copy(ROOT / "nbgrader_config.py", root)
         (root / "grader").mkdir()
@@ -84,7 +84,7 @@ def verdict_text(notebook: NotebookNode, exercise: str) -> str:
     return "".join(o.data["text/plain"] for o in check_cell(notebook, exercise).outputs)
 
 
-def _belongs(cell: NotebookNode, exercises: set[str]) -> bool:
+def belongs(cell: NotebookNode, exercises: set[str]) -> bool:
     """Cells of the chosen exercises, and set-up cells (which no exercise owns)."""
     if is_solution(cell) or is_check(cell):
         return name_of(cell).removesuffix("_check") in exercises

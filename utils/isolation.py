@@ -1,6 +1,6 @@
 """A rank in namespaces of its own (Linux): it sees no process, file or shared memory of another rank, only the network.
 
-Needs CAP_SYS_ADMIN over the caller's user namespace, as inside a sandbox; gives every capability up for good.
+Needs CAP_SYS_ADMIN and CAP_SETPCAP in the caller's user namespace, as inside a sandbox; gives every capability up for good.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from grader.evidence import RETURNED
 from grader.exercise import VALUES, Exercise, Look, Symptom
 from grader.exercises.u00_start_here.inputs import sweep
+from grader.inside.evidence import RETURNED
 from grader.symptoms import every_rank, raised
 
 

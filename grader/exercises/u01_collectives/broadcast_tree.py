@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from grader.demands import all_waited, messages_at_most, only_point_to_point, rounds_at_most
-from grader.evidence import DEADLOCKED, RAISED
 from grader.exercise import Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import (
     is_root,
@@ -14,6 +13,7 @@ from grader.exercises.u01_collectives.hints import (
     tree_rounds,
 )
 from grader.exercises.u01_collectives.inputs import each_rank, rooted_cases, xs_of
+from grader.inside.evidence import DEADLOCKED, RAISED
 from grader.symptoms import group_ignored, same, unchanged, unwaited
 
 _OWN_X = unchanged("Ranks still hold their own x: receive into x itself, or return the tensor that you received into.",

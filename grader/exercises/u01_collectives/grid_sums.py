@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grader.demands import only_calls
-from grader.evidence import DEADLOCKED, RAISED
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import swapped
 from grader.exercises.u01_collectives.inputs import total
+from grader.inside.evidence import DEADLOCKED, RAISED
 from grader.symptoms import same, wrong_ranks
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from grader.demands import bytes_sent, group_size, tensor_bytes
-from grader.evidence import DEADLOCKED, RETURNED
 from grader.exercise import Demand, Look, Symptom
 from grader.exercises.u01_collectives.inputs import xs_of
+from grader.inside.evidence import DEADLOCKED, RETURNED
 from grader.symptoms import deadlocked, same, wrong_ranks
 
 # ── questions ──

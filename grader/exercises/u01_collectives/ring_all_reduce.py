@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, ring_neighbours
-from grader.evidence import DEADLOCKED, RAISED
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import mean_for_sum, one_step_too_many, ring_is_open, ring_stands
 from grader.exercises.u01_collectives.inputs import each_rank, elements, one_tensor_cases, ranks, same_shape, total, xs_of
+from grader.inside.evidence import DEADLOCKED, RAISED
 from grader.symptoms import group_ignored, same, unchanged, unwaited, wrong_ranks
 
 

@@ -34,7 +34,8 @@ MISSING = Missing()
 @dataclass(frozen=True)
 class Evidence:
     """outputs: one value a rank (MISSING where a rank did not return); error: in words, for endings but "returned";
-    error_kind: the class of the exception, or the kind of the deadlock; lines: what ranks printed, in order."""
+    error_kind: the class of the exception, or the kind of the deadlock; prints: what ranks printed, in order;
+    loopback_bytes: all that crossed the network, headers included, counted outside the ranks (isolated runs only)."""
 
     outputs: list[Any]
     ending: str
@@ -44,6 +45,7 @@ class Evidence:
     memory: list[RankMemory | None] = field(default_factory=list)
     prints: dict[int, list[str]] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    loopback_bytes: int | None = None
 
 
 def pack(value: Any) -> bytes:

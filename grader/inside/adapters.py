@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
-from grader.evidence import pack, unpack
+from grader.inside.evidence import pack, unpack
 from utils.spans import mark
 
 BEGIN = "the function begins"
@@ -19,8 +20,9 @@ INPUT_CHANGED = "input changed"
 class RankTask:
     """Calls a pickled student function on one rank's inputs: packed inputs in, packed result out."""
 
-    def __init__(self, function_blob: bytes, adapter: str, groups: tuple[tuple[int, ...], ...] | None):
-        self.function_blob, self.adapter, self.groups = function_blob, adapter, groups
+    def __init__(self, function_blob: bytes, adapter: str, groups: tuple[tuple[int, ...], ...] | None,
+                 late_s: tuple[float, ...] = ()):
+        self.function_blob, self.adapter, self.groups, self.late_s = function_blob, adapter, groups, late_s
 
     def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
         fn, inputs = cloudpickle.loads(self.function_blob), unpack(input_blob)
@@ -31,6 +33,8 @@ class RankTask:
             if not mine:
                 return pack(None)
             group = mine[0]
+        if self.late_s:
+            time.sleep(self.late_s[dist.get_rank()])
         mark(BEGIN)
         result = ADAPTERS[self.adapter](fn, inputs, group)
         done()

@@ -1,0 +1,4 @@
+"""What enters the sandbox beside utils: runs the cells, takes the functions over, runs them on ranks, writes evidence.
+
+Nothing here knows an exercise's cases, oracle or points.
+"""

@@ -1,0 +1,40 @@
+"""One run of the student's function: what each rank receives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """See the module's first line.
+
+    inputs: one dictionary a rank, parameter name -> tensor, number, string, None, or lists, tuples, dicts of these.
+    groups: disjoint lists of ranks; each becomes a process group, and the function is called with its rank's group
+        (ranks in none are bystanders). None: all ranks, with the default group.
+    late_s: how long each rank stands still before it calls the function; whoever relies on luck for a message to be there
+        in time then finds it missing.
+    """
+
+    name: str
+    inputs: tuple[dict[str, Any], ...]
+    groups: tuple[tuple[int, ...], ...] | None = None
+    late_s: tuple[float, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        return len(self.inputs)
+
+    def members(self, rank: int) -> tuple[int, ...]:
+        """The ranks of the group that `rank` works in; empty for a bystander."""
+        if self.groups is None:
+            return tuple(range(self.world_size))
+        return next((group for group in self.groups if rank in group), ())
+
+    def peers_inputs(self, rank: int, parameter: str) -> list[Any]:
+        """What each member of `rank`'s group received for one parameter, in group order."""
+        return [self.inputs[member][parameter] for member in self.members(rank)]
+
+    def group_rank(self, rank: int) -> int:
+        return self.members(rank).index(rank)

@@ -1,0 +1,121 @@
+"""Run a function through cases and write down what came of it. Untrusted code runs only in the ranks started here.
+
+As a program (parcel of jobs in, parcel of evidence out) it stands inside a sandbox: nothing but safetensors and JSON leaves
+it. Each rank is then isolated from the others and from this program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import cloudpickle
+
+from grader.inside import parcel
+from grader.inside.adapters import BEGIN, RankTask
+from grader.inside.case import Case
+from grader.inside.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
+from utils.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
+from utils.job import Job, Outcome
+from utils.launcher import launch
+from utils.ranks import Run, explain, to_run
+from utils.trace import Trace
+
+
+def collect(function_blob: bytes, adapter: str, cases: Sequence[Case], timeout_s: float,
+            isolated: bool = False) -> Iterator[Evidence]:
+    """Evidence of each case, in order. After a run out of time, or of an untouched skeleton, the rest is left out."""
+    for case in cases:
+        found = collect_one(function_blob, adapter, case, timeout_s, isolated)
+        yield found
+        if found.ending == TIMED_OUT or found.error_kind == SKELETON_ERROR:
+            return
+
+
+def collect_one(function_blob: bytes, adapter: str, case: Case, timeout_s: float, isolated: bool = False) -> Evidence:
+    """Run one case on fresh ranks."""
+    task = cloudpickle.dumps(RankTask(function_blob, adapter, case.groups, case.late_s))
+    outcome = launch(Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s, show_output=False,
+                         isolated=isolated))
+    outputs = [_output(outcome, rank) for rank in range(case.world_size)]
+    run = to_run(outcome, outputs)
+    error = explain(outcome, timeout_s)
+    ending, kind = _ending(error)
+    return Evidence(outputs, ending, after_begin(run), str(error or "").strip(), kind, run.memory, run.output,
+                    run.elapsed_s, outcome.loopback_bytes)
+
+
+def after_begin(run: Run) -> Trace:
+    """The trace without what the harness itself did before it called the function."""
+    begins = {span.rank: span.start_s for span in run.trace.spans if span.name == BEGIN}
+    kept = [c for c in run.trace.calls if c.start_s >= begins.get(c.rank, float("inf"))]
+    spans = [s for s in run.trace.spans if s.name != BEGIN]
+    return Trace(run.trace.world_size, tuple(kept), tuple(spans), run.trace.wire_bytes, run.trace.duration_s)
+
+
+def _output(outcome: Outcome, rank: int) -> Any:
+    return unpack(outcome.blobs[rank]) if rank in outcome.blobs else MISSING
+
+
+def _ending(error: RanksError | None) -> tuple[str, str]:
+    if error is None:
+        return RETURNED, ""
+    if isinstance(error, RankFailed):
+        return RAISED, error.failures[0].kind
+    if isinstance(error, Deadlock):
+        return DEADLOCKED, error.kind
+    assert isinstance(error, DeadlineExceeded)
+    return TIMED_OUT, "DeadlineExceeded"
+
+
+# ── as a program ──
+
+
+def job_files(name: str, function_blob: bytes, adapter: str, cases: Sequence[Case], timeout_s: float) -> dict[str, bytes]:
+    """The files of one exercise's job."""
+    facts = {"adapter": adapter, "timeout_s": timeout_s, "cases": [
+        {"groups": case.groups, "late_s": case.late_s, "world_size": case.world_size} for case in cases]}
+    inputs = {f"{name}/{number}-{rank}.safetensors": pack(inputs)
+              for number, case in enumerate(cases) for rank, inputs in enumerate(case.inputs)}
+    return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/function.pkl": function_blob, **inputs}
+
+
+def read_job(name: str, files: Mapping[str, bytes]) -> tuple[bytes, str, list[Case], float]:
+    """What `job_files` made; cases have no names here."""
+    facts = json.loads(files[f"{name}/job.json"])
+    cases = []
+    for number, one in enumerate(facts["cases"]):
+        inputs = tuple(unpack(files[f"{name}/{number}-{rank}.safetensors"]) for rank in range(one["world_size"]))
+        groups = one["groups"] and tuple(tuple(members) for members in one["groups"])
+        cases.append(Case("", inputs, groups, tuple(one["late_s"])))
+    return files[f"{name}/function.pkl"], facts["adapter"], cases, facts["timeout_s"]
+
+
+def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, bytes]:
+    """Evidence of case `number` as one safetensors and one JSON file."""
+    facts = asdict(evidence) | {"outputs": None, "trace": asdict(evidence.trace)}
+    facts["missing"] = [rank for rank, output in enumerate(evidence.outputs) if output is MISSING]
+    outputs = [None if output is MISSING else output for output in evidence.outputs]
+    return {f"{name}/{number}.safetensors": pack(outputs), f"{name}/{number}.json": json.dumps(facts).encode()}
+
+
+def main() -> None:
+    """Work through every job of the parcel on standard input; evidence goes to standard output as it comes."""
+    files = parcel.from_bytes(sys.stdin.buffer.read())
+    stream = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints, prints to the log
+    writer = parcel.Writer(stream)
+    for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
+        *job, timeout_s = read_job(name, files)
+        for number, evidence in enumerate(collect(*job, timeout_s, isolated="--isolated" in sys.argv)):
+            for file, content in evidence_files(name, number, evidence).items():
+                writer.add(file, content)
+    writer.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Marking in the sandbox: cheats in the ranks and in the cells earn nothing and are named; evidence must be well formed."""
+
+import json
+from textwrap import dedent
+
+import nbformat
+import pytest
+
+from grader import accept
+from grader.exercises import EXERCISES
+from grader.inside.case import Case
+from grader.inside.collect import evidence_files
+from grader.inside.evidence import RETURNED, Evidence
+from grader.mark import mark_notebook
+from tests.course import ROOT, belongs, solution_cell, verdict_text
+from utils.memory import RankMemory
+from utils.trace import Trace
+
+pytestmark = pytest.mark.xdist_group("autograde")
+NAME = "ring_all_reduce"
+
+
+def marked(source: str):
+    """(points, verdict, notebook, remarks) of ring_all_reduce, written as `source`."""
+    notebook = nbformat.read(ROOT / "solutions" / "01_collectives" / "01_collectives.ipynb", as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if belongs(cell, {NAME})]
+    if source:
+        solution_cell(notebook, NAME).source = dedent(source)
+    marks = mark_notebook(notebook)
+    return marks.points(NAME), str(marks.verdicts[NAME]), notebook, marks.remarks
+
+
+HIDES_ITS_CALLS = """
+    import gc, torch.distributed as dist
+
+    def ring_all_reduce(x, group):
+        for one in gc.get_objects():
+            if type(one).__name__ == "Recorder":
+                one._send = lambda *args, **kwargs: None
+        dist.all_reduce(x, group=group)
+        return x
+    """
+
+TALKS_THROUGH_SOCKETS = """
+    import socket, time, torch, torch.distributed as dist
+
+    def exchange(x, group):
+        n, r = dist.get_world_size(group), dist.get_rank(group)
+        data, rows = x.numpy().tobytes(), []
+        server = socket.create_server(("127.0.0.1", 20_000 + dist.get_rank()))
+        for one in dist.get_process_group_ranks(group):
+            for _ in range(200):
+                try:
+                    client = socket.create_connection(("127.0.0.1", 20_000 + one))
+                    break
+                except OSError:
+                    time.sleep(0.01)
+            client.sendall(data)
+            client.close()
+        for _ in range(n):
+            peer, received = server.accept()[0], b""
+            while chunk := peer.recv(1 << 16):
+                received += chunk
+            rows.append(torch.frombuffer(bytearray(received), dtype=x.dtype))
+        return torch.stack(rows).sum(0)
+
+    def ring_all_reduce(x, group):
+        return exchange(x, group)
+    """
+
+TALKS_THROUGH_FILES = """
+    import time, torch, torch.distributed as dist
+
+    def ring_all_reduce(x, group):
+        total, r = x.clone(), dist.get_rank()
+        torch.save(x, f"/dev/shm/{r}")
+        for one in dist.get_process_group_ranks(group):
+            if one != r:
+                for _ in range(50):
+                    try:
+                        total += torch.load(f"/dev/shm/{one}")
+                        break
+                    except OSError:
+                        time.sleep(0.01)
+        return total
+    """
+
+READS_OTHERS_MEMORY = """
+    import os, torch.distributed as dist
+
+    def ring_all_reduce(x, group):
+        others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()]
+        raise RuntimeError(f"sees {others}")
+    """
+
+WRITES_EVIDENCE = """
+    import os
+    from grader.inside import parcel
+
+    try:
+        writer = parcel.Writer(open(f"/proc/{os.getppid()}/fd/1", "wb"))
+        writer.add("ring_all_reduce/0.json", b"{}")
+    except OSError:
+        pass
+
+    def ring_all_reduce(x, group):
+        raise NotImplementedError
+    """
+
+
+@pytest.mark.parametrize("source, words", [
+    (HIDES_ITS_CALLS, "the calls account for 0 B"),
+    (TALKS_THROUGH_SOCKETS, "the calls account for 0 B"),
+    (TALKS_THROUGH_FILES, "expected"),
+    (READS_OTHERS_MEMORY, "sees []"),
+    (WRITES_EVIDENCE, "not written yet"),
+], ids=["hides its calls", "sockets", "files", "memory of others", "writes evidence"])
+def test_a_cheat_earns_nothing_and_is_named(source, words):
+    points, verdict, _, _ = marked(source)
+    assert points == 0 and words in verdict
+
+
+def test_the_reference_earns_everything_also_where_a_rank_is_late():
+    points, verdict, _, remarks = marked("")
+    assert points == 4 and remarks == []
+    assert "rank 0 late" in verdict and "rank 4 late" in verdict
+
+
+def test_a_receive_that_is_not_waited_for_is_caught():
+    points, verdict, _, _ = marked("""
+        import torch, torch.distributed as dist
+
+        def ring_all_reduce(x, group):
+            n, r, total = dist.get_world_size(group), dist.get_rank(group), x.clone()
+            boxes = [torch.zeros_like(x) for _ in range(n)]
+            works = [dist.irecv(boxes[i], group=group, group_src=i) for i in range(n) if i != r]
+            for i in range(n):
+                if i != r:
+                    dist.send(x, group=group, group_dst=i)
+            return total + sum(boxes)
+        """)
+    assert points == 0 and ("waited" in verdict or "wait" in verdict)
+
+
+def test_outputs_that_a_browser_would_run_are_dropped():
+    _, _, notebook, _ = marked("""
+        from IPython.display import HTML, display
+        display(HTML("<script>alert(1)</script>"))
+        print("plain")
+        def ring_all_reduce(x, group):
+            raise NotImplementedError
+        """)
+    outputs = solution_cell(notebook, NAME).outputs
+    assert "script" not in json.dumps([o.get("data", {}).get("text/html", "") for o in outputs])
+    assert any("plain" in o.get("text", "") for o in outputs)
+    assert "not written yet" in verdict_text(notebook, NAME)
+
+
+def test_a_flood_of_output_is_cut_and_costs_nothing():
+    source = solution_cell(nbformat.read(ROOT / "solutions" / "01_collectives" / "01_collectives.ipynb", as_version=4),
+                           NAME).source
+    points, _, notebook, remarks = marked("for _ in range(400):\n    print('x' * 10_000, flush=True)\n" + source)
+    assert points == 4 and any("wrote more than 1 MiB" in remark for remark in remarks)
+    assert len(json.dumps(solution_cell(notebook, NAME).outputs)) < 2 << 20
+
+
+# ── evidence ──
+
+GOOD = Evidence([1.5], RETURNED, Trace(1), memory=[RankMemory({"parameters": 1}, {"parameters": 2})], prints={0: ["hello"]})
+
+
+def files_with(**changes) -> dict[str, bytes]:
+    files = evidence_files("x", 0, GOOD)
+    return files | {"x/0.json": json.dumps(json.loads(files["x/0.json"]) | changes).encode()}
+
+
+def test_evidence_survives_the_way_out():
+    assert accept.evidences("x", files_with(), cases=1) == [GOOD]
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"ending": "won"}, "x/0.ending"),
+    ({"ending": 3}, "x/0.ending: expected str"),
+    ({"elapsed_s": "long"}, "x/0.elapsed_s: expected float"),
+    ({"elapsed_s": float("nan")}, "x/0.elapsed_s: expected float"),
+    ({"loopback_bytes": True}, "x/0.loopback_bytes"),
+    ({"prints": {"zero": []}}, "x/0.prints: expected int"),
+    ({"extra": 1}, "x/0: expected Evidence"),
+    ({"trace": {"calls": [{}]}}, "x/0.trace: expected Trace"),
+    ({"memory": [{"now": {"parameters": -0.5}, "peak": {}}]}, "x/0.memory"),
+    ({"missing": None}, "x/0.missing"),
+])
+def test_malformed_evidence_is_refused_by_name(changes, words):
+    with pytest.raises(accept.Malformed, match=words):
+        accept.evidences("x", files_with(**changes), cases=1)
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b"[" * 100_000, b"null", b"\xff\xfe"])
+def test_evidence_that_is_not_json_is_refused(content):
+    with pytest.raises(accept.Malformed):
+        accept.evidences("x", evidence_files("x", 0, GOOD) | {"x/0.json": content}, cases=1)
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 100, b"\xff" * 8 + b"{}"])
+def test_outputs_that_are_not_safetensors_are_refused(content):
+    with pytest.raises(accept.Malformed, match="not a packed result"):
+        accept.evidences("x", evidence_files("x", 0, GOOD) | {"x/0.safetensors": content}, cases=1)
+
+
+def test_late_cases_come_with_grading_only():
+    for exercise in EXERCISES.values():
+        public, graded = exercise.cases(0, False), exercise.cases(0, True)
+        assert not any(case.late_s for case in public)
+        wide = [case for case in graded if isinstance(case, Case) and case.world_size > 1 and case.groups is None]
+        assert bool(wide) == any(case.late_s for case in graded)

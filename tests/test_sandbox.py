@@ -1,0 +1,164 @@
+"""The sandbox: what a program sees, what it may use up, and that nothing of it stays behind."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import cloudpickle
+import psutil
+import pytest
+
+from grader import sandbox
+from grader.inside import parcel
+from grader.sandbox import Limits, NoSandbox
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux" or shutil.which("bwrap") is None, reason="needs bubblewrap")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(source: str, data: bytes = b"", **limits):
+    return sandbox.run(["-c", source], data, Limits(**limits))
+
+
+def test_a_program_sees_only_what_it_is_given(tmp_path, monkeypatch):
+    (tmp_path / "gradebook.db").write_text("marks")
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    paths = [ROOT / "solutions", ROOT / "grader" / "judge.py", ROOT / "grader" / "exercises", tmp_path / "gradebook.db",
+             Path.home() / ".bashrc", Path("/etc/passwd"), Path("/var"), Path("/sys"), Path("/course/grader/judge.py")]
+    done = run(f"""
+import json, os, socket
+def tries(what):
+    try:
+        what()
+        return "worked"
+    except OSError as error:
+        return type(error).__name__
+print(json.dumps({{
+    "seen": [path for path in {[str(p) for p in paths]} if os.path.exists(path)],
+    "secret": os.environ.get("SECRET_TOKEN"),
+    "processes": sorted(int(p) for p in os.listdir("/proc") if p.isdigit()),
+    "interfaces": [name for _, name in socket.if_nameindex()],
+    "network": tries(lambda: socket.create_connection(("192.0.2.1", 80), timeout=2)),
+    "writes": {{path: tries(lambda: open(path + "/x", "w")) for path in ("/usr", "/course/utils", {sys.prefix!r})}},
+    "own": tries(lambda: open("/tmp/mine", "w")),
+    "capabilities": [line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")],
+}}))""")
+    assert done.problem == "", done.log
+    found = json.loads(done.output)
+    assert found["seen"] == [] and found["secret"] is None
+    assert max(found["processes"]) < 10 and found["interfaces"] == ["lo"]
+    assert found["network"] == "OSError" and found["own"] == "worked"
+    assert set(found["writes"].values()) == {"OSError"}
+    assert int(found["capabilities"][0], 16) == 0
+
+
+@pytest.mark.parametrize("source, problem", [
+    ("while True: pass", "was not done after 3 s"),
+    ("import signal, time\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\n"
+     "time.sleep(100)", "was not done after 3 s"),
+    ("x = []\nwhile True: x.append(bytearray(b'x' * (1 << 20)))", "MemoryError"),
+    ("import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\nx = bytearray(b'x' * (60 << 20))\ntime.sleep(100)",
+     "used more than 0.195312 GiB of memory"),
+    ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "started more than 50 processes and threads"),
+    ("import os\nwhile True: os.write(1, b'x' * 100_000)", "wrote more than 10 MiB"),
+    ("import os\nwhile True: os.write(2, b'x' * 100_000)", "wrote more than"),
+    ("with open('/tmp/full', 'wb') as f:\n  while True: f.write(b'x' * (1 << 20))", "No space left"),
+    ("with open('/dev/shm/full', 'wb') as f:\n  while True: f.write(b'x' * (1 << 20))", "No space left"),
+    ("import os\nos._exit(3)", "exit code 3"),
+], ids=["endless loop", "ignored signals", "memory", "memory of many", "fork bomb", "output", "log", "disk", "shm", "exit"])
+def test_a_program_that_goes_too_far_is_ended_and_leaves_nothing(source, problem):
+    before = set(psutil.pids())
+    done = run(source, wall_s=3.0 if "3 s" in problem else 60.0, memory_bytes=200 << 20, tasks=50, disk_bytes=50 << 20,
+               output_bytes=10 << 20)
+    assert problem in done.problem + done.log
+    left = [p for p in psutil.process_iter(["cmdline", "ppid"]) if p.pid not in before and p.info["ppid"] == os.getpid()]
+    assert left == [] and len(done.output) <= 10 << 20
+
+
+def test_a_detached_process_ends_with_the_sandbox():
+    done = run("""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", "31415"])
+    os._exit(0)
+time.sleep(0.5)""")
+    assert done.problem == ""
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "31415"]]
+
+
+def test_what_was_written_before_the_end_stays():
+    done = run("""
+import os, sys
+from grader.inside import parcel
+writer = parcel.Writer(sys.stdout.buffer)
+writer.add("first", b"1" * 1000)
+writer.add("second", b"2" * 100_000)
+os._exit(1)""")
+    files = parcel.from_bytes(done.output[:-600])
+    assert list(files) == ["first"] and files["first"] == b"1" * 1000
+    assert len(parcel.from_bytes(done.output)["second"]) == 100_000
+
+
+def test_without_bubblewrap_it_refuses_and_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoSandbox, match=r"apt install bubblewrap.*--unsafe"):
+        sandbox.require()
+
+
+def test_isolated_ranks_share_nothing_but_the_network():
+    source = f"""
+import sys
+sys.path.insert(0, "/course")
+import cloudpickle, json
+from utils.job import Job
+from utils.launcher import launch
+outcome = launch(Job({cloudpickle.dumps(look_around)!r}, [b"1000", b"100000"], isolated=True, show_output=False))
+print(json.dumps([[json.loads(outcome.blobs[r]) if r in outcome.blobs else None for r in (0, 1)],
+                  [str(e) for e in outcome.errors], outcome.loopback_bytes]))
+"""
+    done = sandbox.run(["-c", source], b"", Limits(wall_s=100.0), may_isolate=True)
+    assert done.problem == "", done.log
+    looks, errors, loopback_bytes = json.loads(done.output)
+    assert errors == []
+    for rank, look in enumerate(looks):
+        assert look == {"files": [f"mine{rank}"], "shared": [f"mine{rank}"], "processes": ["1"], "unix": "PermissionError",
+                        "capabilities": 0, "parent": 0}
+    assert 400_000 < loopback_bytes < 460_000  # 100,000 float32 each way, and headers
+
+
+def look_around(blob, done):
+    """A rank's view of the machine, after each rank has left something where others might find it."""
+    import json
+    import os
+    import socket
+
+    import torch
+    import torch.distributed as dist
+
+    rank = dist.get_rank()
+    for folder in ("/tmp", "/dev/shm"):
+        with open(f"{folder}/mine{rank}", "w"):
+            pass
+    x = torch.ones(100_000)
+    if rank == 0:
+        dist.send(x, 1)
+    else:
+        dist.recv(x, 0)
+    dist.barrier()
+    try:
+        socket.socket(socket.AF_UNIX)
+        unix = "allowed"
+    except OSError as error:
+        unix = type(error).__name__
+    with open("/proc/self/status") as file:
+        capabilities = sum(int(line.split()[1], 16) for line in file if line.startswith("Cap"))
+    return json.dumps({"files": os.listdir("/tmp"), "shared": os.listdir("/dev/shm"), "unix": unix,
+                       "processes": [p for p in os.listdir("/proc") if p.isdigit()], "capabilities": capabilities,
+                       "parent": os.getppid()}).encode()
+
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
