@@ -12,11 +12,11 @@ from grader.inside.case import Case
 from grader.inside.collect import evidence_files
 from grader.inside.evidence import RETURNED, Evidence
 from grader.mark import mark_notebook
-from tests.course import ROOT, belongs, solution_cell, verdict_text
+from tests.course import ROOT, SANDBOX, belongs, solution_cell, verdict_text
 from utils.memory import RankMemory
 from utils.trace import Trace
 
-pytestmark = pytest.mark.xdist_group("autograde")
+pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")]
 NAME = "ring_all_reduce"
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -13,8 +12,9 @@ import pytest
 from grader import sandbox
 from grader.inside import parcel
 from grader.sandbox import Limits, NoSandbox
+from tests.course import SANDBOX
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux" or shutil.which("bwrap") is None, reason="needs bubblewrap")
+pytestmark = pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -75,6 +75,12 @@ def test_a_program_that_goes_too_far_is_ended_and_leaves_nothing(source, problem
     assert problem in done.problem + done.log
     left = [p for p in psutil.process_iter(["cmdline", "ppid"]) if p.pid not in before and p.info["ppid"] == os.getpid()]
     assert left == [] and len(done.output) <= 10 << 20
+
+
+def test_without_control_groups_a_fork_bomb_is_noticed(monkeypatch):
+    monkeypatch.setattr("grader.cgroup.MOUNT", Path("/nowhere"))
+    done = run("import os, time\nfor _ in range(1200):\n  if os.fork() == 0: time.sleep(100)\ntime.sleep(100)", tasks=50)
+    assert "started more than 50 processes and threads" in done.problem + done.log or "unavailable" in done.log
 
 
 def test_a_detached_process_ends_with_the_sandbox():
