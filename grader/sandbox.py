@@ -80,7 +80,7 @@ def run(arguments: Sequence[str], data: bytes, limits: Limits = Limits(), may_is
     try:
         with _command(limits, may_isolate, unsafe) as (prefix, environment, folder):
             process = subprocess.Popen(
-                [*group.command(), *prefix, *_own_limits(limits), sys.executable, *arguments],
+                [*group.command(), *prefix, sys.executable, *arguments],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=folder,
                 start_new_session=True)
             return _Watch(process, limits, group, not unsafe).follow(data)
@@ -88,11 +88,12 @@ def run(arguments: Sequence[str], data: bytes, limits: Limits = Limits(), may_is
         group.remove()
 
 
-def _own_limits(limits: Limits) -> list[str]:
-    """What the kernel holds each process to. --nproc counts the sandbox's own (but not where its user is root)."""
+def _own_limits(limits: Limits, alone: bool = True) -> list[str]:
+    """What the kernel holds each process to; alone: in a sandbox, whose tasks it counts apart (but not where root's)."""
     if shutil.which("prlimit") is None:
         return []
-    return ["prlimit", f"--cpu={limits.cpu_s}", f"--data={limits.memory_bytes}", "--core=0", f"--nproc={limits.tasks}", "--"]
+    tasks = [f"--nproc={limits.tasks}"] if alone else []
+    return ["prlimit", f"--cpu={limits.cpu_s}", f"--data={limits.memory_bytes}", "--core=0", *tasks, "--"]
 
 
 @contextlib.contextmanager
@@ -100,12 +101,13 @@ def _command(limits: Limits, may_isolate: bool, unsafe: bool) -> Iterator[tuple[
     """(what stands before the program, environment, folder)"""
     with tempfile.TemporaryDirectory(prefix="marking-", ignore_cleanup_errors=True) as folder:
         if not unsafe:
-            yield _bubblewrap(limits.disk_bytes, may_isolate), {"PATH": os.environ.get("PATH", os.defpath)}, folder
+            command = _bubblewrap(limits.disk_bytes, may_isolate) + _own_limits(limits)
+            yield command, {"PATH": os.environ.get("PATH", os.defpath)}, folder
             return
         for part in CODE:
             (Path(folder) / "course" / part).parent.mkdir(parents=True, exist_ok=True)
             (Path(folder) / "course" / part).symlink_to(ROOT / part)
-        yield [], {**os.environ, **_environment(f"{folder}/course", folder)}, folder
+        yield _own_limits(limits, alone=False), {**os.environ, **_environment(f"{folder}/course", folder)}, folder
 
 
 def _environment(course: str, home: str) -> dict[str, str]:
@@ -118,6 +120,9 @@ def _bubblewrap(disk_bytes: int, may_isolate: bool) -> list[str]:
                "--unshare-cgroup-try", "--uid", "0", "--gid", "0", "--hostname", "sandbox", "--cap-drop", "ALL",
                *(["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"] if may_isolate else []),
                "--die-with-parent", "--new-session", "--clearenv"]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    for folder in ("/dev/shm", "/tmp"):  # before what follows: this Python may itself be below /tmp
+        command += ["--size", str(disk_bytes), "--tmpfs", folder]
     for path in SYSTEM:
         if os.path.islink(path):
             command += ["--symlink", os.readlink(path), path]
@@ -128,9 +133,6 @@ def _bubblewrap(disk_bytes: int, may_isolate: bool) -> list[str]:
             command += ["--ro-bind", prefix, prefix]
     for part in CODE:
         command += ["--ro-bind", str(ROOT / part), f"/course/{part}"]
-    command += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in ("/dev/shm", "/tmp"):
-        command += ["--size", str(disk_bytes), "--tmpfs", folder]
     command += ["--dir", "/tmp/home", "--chdir", "/tmp/home"]
     for name, value in _environment("/course", "/tmp/home").items():
         command += ["--setenv", name, value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,10 +14,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 def splice(template: NotebookNode, submitted: NotebookNode) -> tuple[NotebookNode, list[str]]:
     """The template with the student's solution cells and extra cells, and remarks on what was not used.
 
-    Solution cells are found by grade_id, then by cell id. Of several, the first that was written in counts. Extra cells
-    keep their source only, without metadata and tags, and stay behind the cell that they followed.
+    Solution cells are found by grade_id, then by cell id; where that finds none that was written in, by the function that a
+    cell defines. Of several, the first that was written in counts. Extra cells keep their source only, without metadata and
+    tags, and stay behind the cell that they followed.
     """
     remarks: list[str] = []
+    submitted = copy.deepcopy(submitted)
+    for cell in submitted.cells:
+        cell.source = cell.source.replace("\r\n", "\n").replace("\r", "\n")
     by_name = _by_name(submitted)
     extras = _extras(template, submitted)
     cells = list(extras.pop(None, []))
@@ -24,7 +29,7 @@ def splice(template: NotebookNode, submitted: NotebookNode) -> tuple[NotebookNod
         name = name_of(cell)
         spliced = copy.deepcopy(cell)
         if is_solution(cell):
-            spliced.source = _solution(cell, by_name.get(name, []), remarks)
+            spliced.source = _solution(cell, by_name.get(name, []), submitted.cells, remarks)
         elif any(other.source != cell.source for other in by_name.get(name, [])):
             remarks.append(f"changes to the cell {name!r}, which is not a solution cell, were not used")
         cells += [spliced, *extras.pop(name, [])]
@@ -55,14 +60,37 @@ def _by_name(submitted: NotebookNode) -> dict[str, list[NotebookNode]]:
     return found
 
 
-def _solution(cell: NotebookNode, candidates: list[NotebookNode], remarks: list[str]) -> str:
+def _solution(cell: NotebookNode, candidates: list[NotebookNode], all_cells: list[NotebookNode],
+              remarks: list[str]) -> str:
     name = name_of(cell)
-    written = [c for c in candidates if c.source.strip() != cell.source.strip()]
-    if not candidates:
-        remarks.append(f"the solution cell {name!r} is missing")
+    written = [c for c in candidates if c.source.strip() not in ("", cell.source.strip())]
     if len(written) > 1:
         remarks.append(f"there are {len(written)} solution cells {name!r}: the first one counts")
-    return written[0].source if written else cell.source
+    if written:
+        if written[0].cell_type != "code":
+            remarks.append(f"the solution cell {name!r} is a {written[0].cell_type} cell: taken as code")
+        return written[0].source
+    defining = [c for c in all_cells if c.cell_type == "code" and c.source.strip() != cell.source.strip()
+                and name in _functions(c.source)]
+    if defining:
+        remarks.append(f"the solution cell {name!r} is {'not written in' if candidates else 'missing'}: another cell that "
+                       f"defines {name} was used")
+        return defining[0].source
+    if not candidates:
+        remarks.append(f"the solution cell {name!r} is missing")
+    return cell.source
+
+
+def _functions(source: str) -> set[str]:
+    """Names that a cell defines at its top level; none if it is not Python."""
+    try:
+        tree = ast.parse("\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assigned = {target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets
+                if isinstance(target, ast.Name)}
+    return defined | assigned
 
 
 def _extras(template: NotebookNode, submitted: NotebookNode) -> dict[str | None, list[NotebookNode]]:

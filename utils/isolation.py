@@ -13,7 +13,7 @@ import struct
 
 SCRATCH_BYTES = 1 << 30
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
-_MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x4000, 0x40000
+_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
 _SECCOMP_MODE_FILTER, _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 2, 0x20080522, 63
 
@@ -41,8 +41,8 @@ def isolate() -> None:
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.setsid()
     _mount(None, b"/", None, _MS_REC | _MS_PRIVATE)
-    _mount(b"tmpfs", b"/tmp", b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={SCRATCH_BYTES}".encode())
-    _mount(b"tmpfs", b"/dev/shm", b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={SCRATCH_BYTES}".encode())
+    for folder in ("/tmp", "/dev/shm"):
+        _empty(folder)
     _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV)
     os.chdir("/tmp")
     _give_up_capabilities()
@@ -59,6 +59,22 @@ def _end_like(child: int) -> None:
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)
     os._exit(max(code, 0))
+
+
+def _empty(folder: str) -> None:
+    """A new empty folder over `folder`; what is mounted below it (a Python that is installed there) stays."""
+    kept = [(path, os.open(path, os.O_PATH)) for path in _mounts_below(folder)]
+    _mount(b"tmpfs", folder.encode(), b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={SCRATCH_BYTES}".encode())
+    for path, descriptor in kept:
+        os.makedirs(path, exist_ok=True)
+        _mount(f"/proc/self/fd/{descriptor}".encode(), path.encode(), None, _MS_BIND)
+        os.close(descriptor)
+
+
+def _mounts_below(folder: str) -> list[str]:
+    with open("/proc/self/mountinfo") as file:
+        points = [line.split()[4].encode().decode("unicode_escape") for line in file]  # a space is written \\040
+    return [point for point in points if point.startswith(folder + "/")]
 
 
 def _give_up_capabilities() -> None:
