@@ -111,7 +111,7 @@ os._exit(1)""")
 
 def test_without_bubblewrap_it_refuses_and_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoSandbox, match=r"apt install bubblewrap.*--unsafe"):
+    with pytest.raises(NoSandbox, match=r"apt install bubblewrap.*MarkExercises.unsafe"):
         sandbox.require()
 
 
@@ -162,7 +162,7 @@ def look_around(blob, done):
         unix = type(error).__name__
     with open("/proc/self/status") as file:
         capabilities = sum(int(line.split()[1], 16) for line in file if line.startswith("Cap"))
-    return json.dumps({"files": os.listdir("/tmp"), "shared": os.listdir("/dev/shm"), "unix": unix,
+    return json.dumps({"files": [name for name in os.listdir("/tmp") if name.startswith("mine")], "shared": os.listdir("/dev/shm"), "unix": unix,
                        "processes": [p for p in os.listdir("/proc") if p.isdigit()], "capabilities": capabilities,
                        "parent": os.getppid()}).encode()
 
