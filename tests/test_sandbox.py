@@ -162,9 +162,9 @@ def look_around(blob, done):
         unix = type(error).__name__
     with open("/proc/self/status") as file:
         capabilities = sum(int(line.split()[1], 16) for line in file if line.startswith("Cap"))
-    return json.dumps({"files": [name for name in os.listdir("/tmp") if name.startswith("mine")], "shared": os.listdir("/dev/shm"), "unix": unix,
-                       "processes": [p for p in os.listdir("/proc") if p.isdigit()], "capabilities": capabilities,
-                       "parent": os.getppid()}).encode()
+    return json.dumps({"files": [name for name in os.listdir("/tmp") if name.startswith("mine")],
+                       "shared": os.listdir("/dev/shm"), "unix": unix, "capabilities": capabilities,
+                       "processes": [p for p in os.listdir("/proc") if p.isdigit()], "parent": os.getppid()}).encode()
 
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
