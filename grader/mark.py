@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,13 +18,14 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from grader import accept, sandbox
+from grader import accept, reading, sandbox
+from grader.demands import CONTRADICTED
 from grader.exercise import Exercise
 from grader.exercises import EXERCISES
 from grader.inside import parcel
 from grader.inside.collect import job_files
 from grader.judge import judge
-from grader.splice import is_check, name_of
+from grader.splice import is_check, name_of, splice
 from grader.verdict import Verdict
 
 CELLS_LIMITS = sandbox.Limits(wall_s=240.0)
@@ -33,12 +35,17 @@ PATIENCE = 2  # times an exercise's own time limit: marking must not depend on h
 
 @dataclass
 class Marks:
-    """The judge's record of one notebook. `remarks`: what else a reader of the feedback should know."""
+    """The judge's record of one notebook.
+
+    remarks: what else a reader of the feedback should know. alarms: what a person who marks should look at.
+    """
 
     seed: int
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
     peak_bytes: int = 0
+    seconds: float = 0.0
 
     def points(self, exercise: str) -> float:
         """Nothing that the judge did not see earns anything."""
@@ -46,8 +53,8 @@ class Marks:
 
     def record(self) -> dict[str, Any]:
         """Plain JSON data."""
-        return {"seed": self.seed, "remarks": self.remarks, "peak_bytes": self.peak_bytes,
-                "exercises": {name: verdict.record() for name, verdict in self.verdicts.items()}}
+        return {"seed": self.seed, "remarks": self.remarks, "alarms": self.alarms, "peak_bytes": self.peak_bytes,
+                "seconds": self.seconds, "exercises": {name: verdict.record() for name, verdict in self.verdicts.items()}}
 
 
 def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool = False) -> Marks:
@@ -59,6 +66,7 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
     """
     if not unsafe:
         sandbox.require()
+    began = time.monotonic()
     marks = Marks(secrets.randbits(32) if seed is None else seed)
     exercises = [EXERCISES[name] for cell in notebook.cells if is_check(cell) and (name := exercise_of(cell)) in EXERCISES]
     functions = _run_cells(notebook, exercises, marks, unsafe)
@@ -66,10 +74,25 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
     evidence, problem = _run_functions(jobs, functions, marks, unsafe) if jobs else ({}, "")
     for exercise in exercises:
         marks.verdicts[exercise.id] = _verdict(exercise, functions, evidence, problem, marks)
+        marks.alarms += _contradictions(marks.verdicts[exercise.id])
     for cell in notebook.cells:
         if is_check(cell) and exercise_of(cell) in marks.verdicts:
             show_in(cell, marks.verdicts[exercise_of(cell)])
+    marks.seconds = time.monotonic() - began
     return marks
+
+
+def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, unsafe: bool = False,
+                    ) -> tuple[bytes, dict[str, Any]]:
+    """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
+
+    A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
+    """
+    student, wrong_with_file = reading.read(submitted)
+    notebook, not_used = splice(nbformat.reads(released.decode(), as_version=4), student)
+    marks = mark_notebook(notebook, seed, unsafe)
+    marks.remarks[:0] = [*wrong_with_file, *not_used]
+    return nbformat.writes(notebook).encode(), marks.record()
 
 
 def exercise_of(cell: NotebookNode) -> str:
@@ -93,6 +116,7 @@ def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, 
     files = parcel.from_bytes(done.output)
     if done.problem:
         marks.remarks.append(f"while the cells ran: {done.problem}; the cells after it were not run")
+        marks.alarms.append(f"contained while the cells ran: {done.problem}")
     try:
         marks.remarks += accept.remarks(files.get("remarks.json", b"[]"))
         for index, cell in enumerate(notebook.cells):
@@ -100,6 +124,7 @@ def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, 
                 cell.outputs = accept.outputs(files.get(f"outputs/{index}.json", b"[]"))
     except accept.Malformed as error:
         marks.remarks.append(f"the cells' outputs were not used: {error}")
+        marks.alarms.append(f"malformed outputs of cells: {error}")
     return files
 
 
@@ -115,6 +140,7 @@ def _run_functions(exercises: list[Exercise], functions: Mapping[str, bytes], ma
     marks.peak_bytes = max(marks.peak_bytes, done.peak_bytes)
     if done.problem:
         marks.remarks.append(f"while the functions ran: {done.problem}")
+        marks.alarms.append(f"contained while the functions ran: {done.problem}")
     return parcel.from_bytes(done.output), done.problem and f"{done.problem}\n{done.log[-500:]}".strip()
 
 
@@ -129,12 +155,21 @@ def _verdict(exercise: Exercise, functions: Mapping[str, bytes], evidence: Mappi
     try:
         found = accept.evidences(exercise.id, evidence, len(cases))
     except accept.Malformed as error:
-        return Verdict.without_evidence(exercise, f"What the ranks left cannot be used: {error}")
+        marks.alarms.append(f"{exercise.id}: malformed evidence: {error}")
+        return Verdict.without_evidence(exercise, f"The ranks' evidence was not accepted: {error}.")
     if not found:
         return Verdict.without_evidence(exercise, f"Nothing to judge: {problem or 'the ranks left nothing'}.")
     try:
         return judge(exercise, cases, found)
     except Exception as error:  # evidence that is well formed and yet makes no sense; nothing earned, and a reason
         where = traceback.extract_tb(error.__traceback__)[-1]
+        marks.alarms.append(f"{exercise.id}: evidence makes no sense: {type(error).__name__}: {error}")
         return Verdict.without_evidence(exercise, "What the ranks left makes no sense to the judge "
                                                   f"({type(error).__name__} in {where.name}: {error}).")
+
+
+def _contradictions(verdict: Verdict) -> list[str]:
+    """What the network says against the calls, once an exercise."""
+    found = [demand.detail for case in verdict.cases for demand in case.demands
+             if demand.id == CONTRADICTED and not demand.met]
+    return [f"{verdict.exercise}: the network contradicts the calls: {found[0]}"] if found else []
