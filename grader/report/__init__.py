@@ -1,0 +1,1 @@
+"""Reports on a unit's marks: records in, tables, figure, CSV files and a page out."""
