@@ -3,14 +3,81 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from nbgrader.apps.baseapp import NbGrader
+from nbgrader.coursedir import CourseDirectory
+
+from grader.report.course import folders, load_course, released_notebook, units
+from grader.report.files import write_files, write_marks
+from grader.report.likeness import Pair, near_identical
+from grader.report.records import UNREADABLE, Submission, code_cells, one_line, read_sources, read_submission
+from grader.report.tally import Summary, summarise
+from grader.report.terminal import as_text, plain
+from grader.splice import name_of
+
+NARROWEST = 60
+FAILED, MISUSED = 1, 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("unit", help="the unit's folder name, such as 01_collectives")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (reports/UNIT)")
-    parser.add_argument("--student", action="append", metavar="NAME", help="only this student; may be given several times")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (reports/UNIT in the course folder)")
+    parser.add_argument("--student", action="append", metavar="NAME",
+                        help="only this student (may be given several times); writes files only with --out")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    raise NotImplementedError
+    """Print the report and write its files; the exit code."""
+    app = load_course()
+    course, unit, chosen = app.coursedir, arguments.unit, arguments.student
+    if unit not in units(course):
+        there_are = ", ".join(units(course)) or "none; run this in the course's folder"
+        return _complain(MISUSED, f"There is no unit {unit!r} in {course.root}. Units: {there_are}.")
+    marked = folders(course, course.autograded_directory, assignment_id=unit)
+    students = sorted({*marked, *folders(course, course.submitted_directory, assignment_id=unit)})
+    if unknown := set(chosen or ()) - set(students):
+        return _complain(MISUSED, f"Nobody called {', '.join(sorted(unknown))} handed in {unit}.")
+    submissions = [read_submission(student, marked.get(student), unit) for student in students]
+    if all(one.not_marked for one in submissions):
+        return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
+                         *(f"  {one.student}: {one.not_marked}" for one in submissions))
+    summary = summarise(unit, submissions, *alike(course, unit, marked, submissions), students=chosen)
+    print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
+    folder = arguments.out or (None if chosen else Path(course.root, "reports", unit))
+    if folder is not None:
+        _write(app, summary, folder, chosen)
+    return 0
+
+
+def alike(course: CourseDirectory, unit: str, marked: Mapping[str, Path],
+          submissions: Sequence[Submission]) -> tuple[list[Pair], dict[str, str]]:
+    """(near-identical pairs among all who are marked, who could not be compared and why)"""
+    students = [one.student for one in submissions if not one.not_marked]
+    try:
+        released = {name_of(cell): cell.source for cell in code_cells(released_notebook(course, unit))}
+    except UNREADABLE as error:
+        return [], dict.fromkeys(students, f"the released notebook cannot be read: {one_line(str(error))}")
+    written, unread = {}, {}
+    for student in students:
+        try:
+            written[student] = read_sources(marked[student] / f"{unit}.ipynb", released)
+        except UNREADABLE as error:
+            unread[student] = f"the marked notebook cannot be read: {one_line(str(error))}"
+    return near_identical(written, released.values()), unread
+
+
+def _write(app: NbGrader, summary: Summary, folder: Path, students: Sequence[str] | None) -> None:
+    names = write_files(summary, folder)
+    missing = write_marks(app, summary.unit, students, folder / "marks.csv")
+    print(f"\nFiles in {folder}: {', '.join(names if missing else [*names, 'marks.csv'])}")
+    if missing:
+        print(f"No marks.csv: {missing}.")
+
+
+def _complain(code: int, *lines: str) -> int:
+    print("\n".join(plain(line) for line in lines), file=sys.stderr)
+    return code

@@ -1,0 +1,89 @@
+"""A report's files: CSV tables, the marks as nbgrader exports them, the figure, the page."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nbgrader.api import Gradebook
+from nbgrader.apps.baseapp import NbGrader
+from nbgrader.plugins import CsvExportPlugin
+from sqlalchemy.exc import SQLAlchemyError
+
+from grader.report.figure import points_figure
+from grader.report.page import page
+from grader.report.tally import Summary
+
+MIB = 1 << 20
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_files(summary: Summary, folder: Path) -> list[str]:
+    """Write all but the marks; the names of the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = points_figure(summary.unit, summary.tallies)
+    write_csv(folder / "exercises.csv", exercise_rows(summary))
+    write_csv(folder / "submissions.csv", submission_rows(summary))
+    picture.save(folder / "points.png")
+    (folder / "report.html").write_text(page(summary, picture), encoding="utf-8", errors="replace")
+    return ["exercises.csv", "submissions.csv", "points.png", "report.html"]
+
+
+def write_marks(app: NbGrader, unit: str, students: Sequence[str] | None, file: Path) -> str:
+    """Write the unit's marks as `nbgrader export` does; why not, in words, if there are none."""
+    url = app.coursedir.db_url
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).is_file():
+        return "there is no gradebook yet"  # opening it would make one
+    try:
+        with Gradebook(url, app.coursedir.course_id) as gradebook:
+            if unit not in {assignment.name for assignment in gradebook.assignments}:
+                return f"the gradebook does not know {unit}"
+            CsvExportPlugin(parent=app, to=str(file), assignment=[unit], student=list(students or ())).export(gradebook)
+    except (SQLAlchemyError, ImportError) as error:  # ImportError: no driver for the gradebook's URL
+        return f"the gradebook cannot be read: {str(error).splitlines()[0]}"
+    return ""
+
+
+def exercise_rows(summary: Summary) -> list[dict[str, Any]]:
+    """A line an exercise."""
+    return [{
+        "exercise": t.exercise, "title": safe(t.title), "students": len(t.points), "mean": t.mean,
+        "max_points": t.max_points, "none": t.none, "part": t.part, "all": t.full,
+        "commonest": safe(t.symptoms[0].words) if t.symptoms else "",
+        "symptoms": safe("; ".join(f"{len(s.students)}× {s.name}" for s in t.symptoms)),
+    } for t in summary.tallies]
+
+
+def submission_rows(summary: Summary) -> list[dict[str, Any]]:
+    """A line a submission: its marks and cost, what to look at, and per exercise points and the reason for those lost."""
+    rows = []
+    for one in summary.submissions:
+        row = {
+            "student": one.student, "state": safe(one.not_marked) or "marked",
+            "points": "" if one.not_marked else one.points, "max_points": "" if one.not_marked else one.max_points,
+            "seconds": "" if one.seconds is None else round(one.seconds, 1),
+            "peak_MiB": "" if one.peak_bytes is None else round(one.peak_bytes / MIB),
+            "remarks": safe("; ".join(one.remarks)), "alarms": safe("; ".join(one.alarms)),
+            "needs_a_look": safe("; ".join(f"{look.kind}: {look.words}" for look in summary.looks_at(one.student))),
+        }
+        for t in summary.tallies:
+            outcome = one.outcomes.get(t.exercise)
+            row[f"{t.exercise} points"] = outcome.points if outcome else ""
+            row[f"{t.exercise} reason"] = safe(outcome.reason) if outcome else ""
+        rows.append(row)
+    return rows
+
+
+def write_csv(file: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows with the same keys."""
+    with open(file, "w", newline="", encoding="utf-8", errors="replace") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]) if rows else [])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def safe(text: str) -> str:
+    """Text that a spreadsheet does not take for a formula: parts of it may be a student's."""
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -1,0 +1,207 @@
+"""The judge's records as marking left them in the course folder, read as plain data, whatever they lack."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from grader.demands import CONTRADICTED
+from grader.inside.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
+from grader.report.likeness import Sources
+from grader.splice import is_solution, name_of
+
+LONGEST_TEXT, LARGEST_NUMBER = 600, 1e18
+NOT_WRITTEN, NOTHING_TO_JUDGE, NO_VERDICT = "not written yet", "nothing to judge", "no verdict"
+ENDINGS = {RAISED: "raised an error", DEADLOCKED: "deadlock", TIMED_OUT: "out of time"}
+OWN_CELLS = "own cells"
+UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one student earned for one exercise, and if that is not all: why.
+
+    symptom: a few words, the same for all with the same trouble; lesson: what it means; seen: what the judge saw here.
+    contradicted: what the network said against the calls.
+    """
+
+    exercise: str
+    title: str
+    points: float
+    max_points: float
+    symptom: str = ""
+    lesson: str = ""
+    seen: str = ""
+    contradicted: str = ""
+
+    @property
+    def full(self) -> bool:
+        return self.points >= self.max_points
+
+    @property
+    def reason(self) -> str:
+        """Why points were lost, in words; empty where none were."""
+        if self.full:
+            return ""
+        seen = f"Seen: {self.seen}" if self.seen else ""
+        return f"{self.symptom}: {' '.join(filter(None, [self.lesson, seen]))}".rstrip(": ")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One student's record. not_marked: why there is none, else empty."""
+
+    student: str
+    not_marked: str = ""
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    seconds: float | None = None
+    peak_bytes: float | None = None
+    remarks: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> float:
+        return sum(outcome.points for outcome in self.outcomes.values())
+
+    @property
+    def max_points(self) -> float:
+        return sum(outcome.max_points for outcome in self.outcomes.values())
+
+
+def read_submission(student: str, folder: Path | None, unit: str) -> Submission:
+    """What marking left in `folder`. Never raises: what cannot be read is not marked, and says why."""
+    if folder is None or not (folder / f"{unit}.marks.json").is_file():
+        return Submission(student, "handed in, but not marked")
+    try:
+        facts = json.loads((folder / f"{unit}.marks.json").read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        return Submission(student, f"the record {unit}.marks.json cannot be read: {one_line(str(error))}")
+    if not isinstance(facts, dict) or not isinstance(facts.get("exercises"), dict):
+        return Submission(student, f"the record {unit}.marks.json is not a record: it has no exercises")
+    outcomes = {name: read_outcome(name, one) for name, one in facts["exercises"].items()}
+    return Submission(student, "", outcomes, _number(facts.get("seconds")), _number(facts.get("peak_bytes")),
+                      _texts(facts.get("remarks")), _texts(facts.get("alarms")))
+
+
+def read_outcome(name: str, facts: Any) -> Outcome:
+    """One verdict's record."""
+    facts = facts if isinstance(facts, dict) else {}
+    points, most = (_number(facts.get(key), _total(facts.get(parts)))
+                    for key, parts in (("points", "earned"), ("max_points", "possible")))
+    symptom, lesson, seen = _why(facts)
+    unmet = [_text(d.get("detail")) for case in _dicts(facts.get("cases")) for d in _dicts(case.get("demands"))
+             if d.get("id") == CONTRADICTED and not d.get("met")]
+    return Outcome(name, one_line(_text(facts.get("title"))) or name, points or 0.0, most or 0.0, symptom, lesson, seen,
+                   one_line(unmet[0]) or "no numbers recorded" if unmet else "")
+
+
+def no_verdict(exercise: str, title: str, max_points: float) -> Outcome:
+    """For a record that lacks an exercise which others have."""
+    return Outcome(exercise, title, 0.0, max_points, NO_VERDICT, "The record has no verdict on this exercise.")
+
+
+def read_sources(notebook: Path, released: Mapping[str, str]) -> Sources:
+    """The solution cells that differ from the released ones, and the student's own cells as one more.
+
+    released: name -> source of the students' version.  Raises: UNREADABLE.
+    """
+    cells = code_cells(notebook)
+    written = {name_of(cell): cell.source for cell in cells
+               if is_solution(cell) and cell.source.strip() != released.get(name_of(cell), "").strip()}
+    own = "\n".join(cell.source for cell in cells if name_of(cell) not in released and not is_solution(cell))
+    return written | ({OWN_CELLS: own} if own.strip() else {})
+
+
+def code_cells(notebook: Path) -> list[NotebookNode]:
+    """A notebook's code cells, their sources whole; unchecked, which is fast.  Raises: UNREADABLE."""
+    cells = nbformat.from_dict(json.loads(notebook.read_bytes())).cells
+    for cell in cells:
+        cell.source = "".join(cell.get("source", ""))
+    return [cell for cell in cells if cell.cell_type == "code"]
+
+
+def one_line(text: str) -> str:
+    """Text on one line, of bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TEXT else line[:LONGEST_TEXT - 1] + "…"
+
+
+# ── why points were lost ──
+
+
+def _why(facts: dict) -> tuple[str, str, str]:
+    """(symptom, lesson, seen), never all empty."""
+    problem = one_line(_text(facts.get("problem")))
+    if NOT_WRITTEN in problem:
+        return NOT_WRITTEN, "The skeleton's raise NotImplementedError is still there.", ""
+    if problem:
+        return NOTHING_TO_JUDGE, problem.removeprefix("Nothing to judge: "), ""
+    symptom, seen = _first_failure(_dicts(facts.get("cases")))
+    hints = facts.get("hints")
+    first = hints[0] if isinstance(hints, list) and hints else None
+    if isinstance(first, list) and len(first) == 2:
+        return one_line(_text(first[0])) or symptom, one_line(_text(first[1])), seen
+    if not seen:
+        return symptom, "The record gives no reason: look at the marked notebook.", ""
+    return symptom, "No known symptom.", seen
+
+
+def _first_failure(cases: list[dict]) -> tuple[str, str]:
+    """(what kind of failure, what was seen) of the case that tells most: wrong numbers, an odd ending, an unmet demand."""
+    for case in cases:
+        problems = case.get("problems")
+        if case.get("ending") == RETURNED and isinstance(problems, dict) and problems:
+            rank, difference = next(iter(problems.items()))
+            return "wrong values", _in_case(f"rank {rank}: {_text(difference)}", case)
+    for case in cases:
+        if case.get("ending") not in (RETURNED, None):
+            error = _text(case.get("error")).strip().split("\n")[0]
+            return _ending(_text(case["ending"]), error), _in_case(error or _text(case["ending"]), case)
+    for case in cases:
+        for demand in _dicts(case.get("demands")):
+            if not demand.get("met"):
+                words = ": ".join(filter(None, [_text(demand.get("label")), _text(demand.get("detail"))]))
+                return one_line(_text(demand.get("id"))) or "technique", _in_case(words, case)
+    return "no reason recorded", ""
+
+
+def _ending(ending: str, error: str) -> str:
+    kind = re.match(r"rank \d+: ([A-Za-z_][\w.]*)(?::|$)", error)
+    return f"raised {kind[1]}" if ending == RAISED and kind else ENDINGS.get(ending, one_line(ending) or "did not end well")
+
+
+def _in_case(words: str, case: dict) -> str:
+    name = _text(case.get("name"))
+    return one_line(f"{words} (case “{name}”)" if name else words)
+
+
+# ── what may be missing or of another type ──
+
+
+def _number(value: Any, otherwise: float | None = None) -> float | None:
+    good = type(value) in (int, float) and abs(value) < LARGEST_NUMBER  # written so that NaN is none
+    return float(value) if good else otherwise
+
+
+def _total(parts: Any) -> float:
+    return sum(_number(part) or 0.0 for part in parts.values()) if isinstance(parts, dict) else 0.0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    found = value if isinstance(value, list) else []
+    return tuple(one_line(one if isinstance(one, str) else json.dumps(one)) for one in found)
+
+
+def _dicts(value: Any) -> list[dict]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

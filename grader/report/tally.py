@@ -1,0 +1,169 @@
+"""Counting: from submissions to what a class earned, its commonest symptoms, its times, and what needs a look."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from grader.report.likeness import Pair
+from grader.report.records import Outcome, Submission, no_verdict
+
+CONTRADICTED, CONTAINED, MALFORMED, ALARM, ALIKE, NOT_COMPARED, NOT_MARKED = KINDS = (
+    "contradicted traffic", "contained", "malformed evidence", "other alarms", "near-identical solutions",
+    "not compared with others", "not marked")
+_SIGNS = (("the network contradicts", CONTRADICTED), ("contained while", CONTAINED), ("malformed", MALFORMED),
+          ("makes no sense", MALFORMED))
+PARTNERS_NAMED = 3
+_REFUSED = "evidence was not accepted"
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """One way in which points were lost, and who lost them so."""
+
+    name: str
+    lesson: str
+    students: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} — {self.lesson}" if self.lesson else self.name
+
+
+@dataclass(frozen=True)
+class Tally:
+    """One exercise over the class. points: one number a marked student; symptoms: the commonest first."""
+
+    exercise: str
+    title: str
+    max_points: float
+    points: tuple[float, ...]
+    symptoms: tuple[Symptom, ...]
+
+    @property
+    def none(self) -> int:
+        return sum(p <= 0 < self.max_points for p in self.points)
+
+    @property
+    def full(self) -> int:
+        return sum(p >= self.max_points for p in self.points)
+
+    @property
+    def part(self) -> int:
+        return len(self.points) - self.none - self.full
+
+    @property
+    def mean(self) -> float | None:
+        return statistics.fmean(self.points) if self.points else None
+
+    def histogram(self) -> list[int]:
+        """Students with nothing, up to a third, up to two thirds, less than all, and all of the points."""
+        bins = [0] * 5
+        for p in self.points:
+            share = p / self.max_points if self.max_points else 1.0
+            bins[4 if share >= 1 else 0 if share <= 0 else min(3, 1 + int(3 * share - 1e-9))] += 1
+        return bins
+
+
+@dataclass(frozen=True)
+class Look:
+    """A reason for a person to look at a student's work."""
+
+    student: str
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that a report says."""
+
+    unit: str
+    submissions: tuple[Submission, ...]
+    tallies: tuple[Tally, ...]
+    looks: tuple[Look, ...]
+
+    @property
+    def marked(self) -> list[Submission]:
+        return [one for one in self.submissions if not one.not_marked]
+
+    def times(self) -> tuple[float, float, str] | None:
+        """Seconds to mark one submission: (median, longest, whose), None where no record has them."""
+        timed = [(one.seconds, one.student) for one in self.marked if one.seconds is not None]
+        return (statistics.median(seconds for seconds, _ in timed), *max(timed)) if timed else None
+
+    def looks_at(self, student: str) -> list[Look]:
+        return [look for look in self.looks if look.student == student]
+
+
+def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair] = (),
+              not_compared: Mapping[str, str] = MappingProxyType({}), students: Collection[str] | None = None) -> Summary:
+    """Count. pairs: near-identical ones of the whole class; not_compared: student -> why; students: only these (None: all)."""
+    whole = complete(submissions)
+    chosen = tuple(one for one in whole if students is None or one.student in students)
+    looks = [look for one in chosen for look in [*_own_looks(one), *_likenesses(one.student, pairs)]]
+    looks += [Look(one.student, NOT_COMPARED, not_compared[one.student]) for one in chosen if one.student in not_compared]
+    names = dict.fromkeys(name for one in whole for name in one.outcomes)
+    tallies = tuple(tally([one.outcomes[name] for one in chosen if name in one.outcomes],
+                          [one.student for one in chosen if name in one.outcomes]) for name in names)
+    return Summary(unit, chosen, tuple(t for t in tallies if t.exercise),
+                   tuple(sorted(looks, key=lambda look: (KINDS.index(look.kind), look.student))))
+
+
+def complete(submissions: Sequence[Submission]) -> list[Submission]:
+    """The same, where every record speaks of every exercise, in one order, with the same points to be had."""
+    known: dict[str, Outcome] = {}
+    for one in sorted(submissions, key=lambda one: -len(one.outcomes)):
+        for name, outcome in one.outcomes.items():
+            if name not in known or outcome.max_points > known[name].max_points:
+                known[name] = outcome
+    filled = {name: no_verdict(name, outcome.title, outcome.max_points) for name, outcome in known.items()}
+    return [one if one.not_marked else replace(one, outcomes={
+        name: _scaled(one.outcomes[name], blank) if name in one.outcomes else blank for name, blank in filled.items()})
+        for one in submissions]
+
+
+def tally(outcomes: Sequence[Outcome], students: Sequence[str]) -> Tally:
+    """One exercise's outcomes, one a student."""
+    lost: dict[str, list[tuple[Outcome, str]]] = defaultdict(list)
+    for outcome, student in zip(outcomes, students, strict=True):
+        if not outcome.full:
+            lost[outcome.symptom].append((outcome, student))
+    symptoms = [Symptom(name, Counter(o.lesson for o, _ in found).most_common(1)[0][0], tuple(s for _, s in found))
+                for name, found in lost.items()]
+    first = outcomes[0] if outcomes else Outcome("", "", 0.0, 0.0)
+    return Tally(first.exercise, first.title, first.max_points, tuple(o.points for o in outcomes),
+                 tuple(sorted(symptoms, key=lambda s: (-len(s.students), s.name))))
+
+
+def _scaled(outcome: Outcome, blank: Outcome) -> Outcome:
+    """A damaged verdict says nothing of the points to be had."""
+    return outcome if outcome.max_points == blank.max_points else replace(outcome, max_points=blank.max_points)
+
+
+def _own_looks(one: Submission) -> list[Look]:
+    """What a submission's own record asks a person to look at."""
+    if one.not_marked:
+        return [Look(one.student, NOT_MARKED, one.not_marked)]
+    words = {alarm: next((kind for sign, kind in _SIGNS if sign in alarm), ALARM) for alarm in one.alarms}
+    for outcome in one.outcomes.values():
+        told = {kind for alarm, kind in words.items() if alarm.startswith(f"{outcome.exercise}:")}
+        if outcome.contradicted and CONTRADICTED not in told:
+            words[f"{outcome.exercise}: the network contradicts the calls: {outcome.contradicted}"] = CONTRADICTED
+        if _REFUSED in outcome.lesson and MALFORMED not in told:
+            words[f"{outcome.exercise}: {outcome.lesson}"] = MALFORMED
+    return [Look(one.student, kind, text) for text, kind in words.items()]
+
+
+def _likenesses(student: str, pairs: Sequence[Pair]) -> list[Look]:
+    """One line that names all whose text is like this student's."""
+    own = [pair for pair in pairs if student in pair.students]
+    others = [pair.students[pair.students[0] == student] for pair in own]
+    more = len(others) - PARTNERS_NAMED
+    named = ", ".join(others[:PARTNERS_NAMED]) + (f" and {more} more" if more > 0 else "")
+    where = f", in {', '.join(own[0].exercises)}" if own and own[0].exercises else ""
+    return [Look(student, ALIKE, f"like {named}: {own[0].share:.0%} of what few others wrote is the same, variables' names "
+                                 f"aside{where}")] if own else []
