@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from grader import batch
 from grader.report import command as report
 
 COMMANDS = {
+    "autograde": batch,
     "report": report,
 }
 

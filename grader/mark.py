@@ -18,7 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from grader import accept, reading, sandbox
+from grader import accept, feedback, reading, sandbox
 from grader.demands import CONTRADICTED
 from grader.exercise import Exercise
 from grader.exercises import EXERCISES
@@ -101,8 +101,8 @@ def exercise_of(cell: NotebookNode) -> str:
 
 
 def show_in(cell: NotebookNode, verdict: Verdict) -> None:
-    """The verdict as the cell's only output."""
-    data = {"text/plain": str(verdict), "text/html": verdict._repr_html_()}
+    """The verdict as the cell's only output, as the student may see it; the record has all of it."""
+    data = {"text/plain": feedback.as_text(verdict), "text/html": feedback.as_html(verdict)}
     cell.outputs = [new_output("display_data", data)]
 
 

@@ -2,17 +2,9 @@
 
 from pathlib import Path
 
-from nbgrader.preprocessors import (
-    AssignLatePenalties,
-    CheckCellMetadata,
-    ClearOutput,
-    DeduplicateIds,
-    LimitOutput,
-    OverwriteCells,
-    OverwriteKernelspec,
-)
+from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, LimitOutput
 
-from grader.autograde import MarkExercises, SaveMarks, SpliceSolutions
+from grader.autograde import AnyNotebook, MarkExercises, SaveMarks
 
 c = get_config()
 
@@ -25,8 +17,8 @@ c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".pyte
 c.ClearSolutions.code_stub = {"python": '# Your code here.\nraise NotImplementedError("yours to write")'}
 
 # Marks come only from the judge: our own steps stand where nbgrader would overwrite, execute and score.
-c.Autograde.sanitize_preprocessors = [
-    ClearOutput, SpliceSolutions, DeduplicateIds, OverwriteKernelspec, OverwriteCells, CheckCellMetadata]
+c.Autograde.exporter_class = AnyNotebook
+c.Autograde.sanitize_preprocessors = []
 c.Autograde.autograde_preprocessors = [MarkExercises, LimitOutput, SaveMarks, AssignLatePenalties, CheckCellMetadata]
 
 c.Execute.timeout = 300  # the validate button runs whole notebooks, benchmarks too

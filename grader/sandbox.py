@@ -195,8 +195,8 @@ class _Watch:
                 return
             family = self._family()
             used_bytes = sum(map(_own_bytes, family))
-            if used_bytes > self._limits.memory_bytes:  # pages that a fork shares are counted more than once: look closer
-                used_bytes = sum(map(_share_of_bytes, family))
+            if used_bytes > min(self._limits.memory_bytes, 1.1 * self._peak_bytes):  # pages that a fork shares are
+                used_bytes = sum(map(_share_of_bytes, family))  # counted more than once: look closer
             self._peak_bytes = max(self._peak_bytes, used_bytes)
             if time.monotonic() > ends:
                 self._problem = f"it was not done after {self._limits.wall_s:g} s"

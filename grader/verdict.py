@@ -10,7 +10,7 @@ from grader.inside.evidence import RETURNED
 
 ERROR_LINES_SHOWN = 14
 DIFFERENCES_SHOWN = 2
-_GOOD, _BAD = "#0072B2", "#D55E00"  # Okabe–Ito: told apart by colour-blind eyes
+GOOD, BAD = "#0072B2", "#D55E00"  # Okabe–Ito: told apart by colour-blind eyes
 
 
 @dataclass(frozen=True)
@@ -110,21 +110,22 @@ class Verdict:
     # ── text ──
 
     def __str__(self) -> str:
-        lines = [self._headline()]
+        lines = [self.headline()]
         if self.problem:
             lines.append(f"  {self.problem}")
         width = max((len(case.name) for case in self.cases), default=0)
         for case in self.cases:
-            lines.append(f"  {_sign(case.right)} {case.name:<{width}}  {case.ranks_in_signs()}".rstrip())
+            lines.append(f"  {sign(case.right)} {case.name:<{width}}  {case.ranks_in_signs()}".rstrip())
         lines += [f"  {line}" for line in self._explanation()]
         if technique := self.technique():
-            lines += ["  Technique:", *(f"    {_sign(met)} {text}" for met, text in technique)]
+            lines += ["  Technique:", *(f"    {sign(met)} {text}" for met, text in technique)]
         lines += [f"  Hint: {text}" for _, text in self.hints]
         return "\n".join(lines)
 
     __repr__ = __str__
 
-    def _headline(self) -> str:
+    def headline(self) -> str:
+        """"Ring all-reduce: 2 of 4 points (values 2/2, technique 0/2)"."""
         parts = ", ".join(f"{part} {_points(self.earned[part])}/{_points(most)}" for part, most in self.possible.items())
         return f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})"
 
@@ -142,9 +143,9 @@ class Verdict:
     # ── HTML ──
 
     def _repr_html_(self) -> str:
-        colour = _GOOD if self.passed else _BAD
+        colour = GOOD if self.passed else BAD
         body = [f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px;font-size:13px;line-height:1.5">',
-                f'<b style="color:{colour}">{_sign(self.passed)} {html.escape(self._headline())}</b>']
+                f'<b style="color:{colour}">{sign(self.passed)} {html.escape(self.headline())}</b>']
         if self.problem:
             body.append(f"<div>{html.escape(self.problem)}</div>")
         if self.cases:
@@ -167,10 +168,11 @@ def _row_html(row: tuple[bool, str, str]) -> str:
 
 
 def _coloured_sign(good: bool) -> str:
-    return f'<span style="color:{_GOOD if good else _BAD}">{_sign(good)}</span>'
+    return f'<span style="color:{GOOD if good else BAD}">{sign(good)}</span>'
 
 
-def _sign(good: bool) -> str:
+def sign(good: bool) -> str:
+    """A tick or a cross."""
     return "✓" if good else "✗"
 
 

@@ -51,12 +51,24 @@ class Course:
 
     def nbgrader(self, *arguments: str) -> str:
         """Run the stock command line; its log.  Raises: CalledProcessError."""
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        done = subprocess.run([sys.executable, "-m", "nbgrader", *arguments], cwd=self.root, capture_output=True,
-                              text=True, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)})
+        return self._run("nbgrader", *arguments)
+
+    def grader(self, *arguments: str) -> str:
+        """Run `python -m grader`; what it prints.  Raises: CalledProcessError."""
+        unsafe = ["--unsafe"] if arguments[0] == "autograde" and not SANDBOX else []
+        return self._run("grader", *arguments, *unsafe)
+
+    def _run(self, module: str, *arguments: str) -> str:
+        done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=self.root, capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, env=self.environment())
         if done.returncode:
             raise subprocess.CalledProcessError(done.returncode, arguments, done.stdout, done.stderr)
         return done.stdout + done.stderr
+
+    def environment(self) -> dict[str, str]:
+        """What a program of the course needs to run in this folder."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
 
     def submit(self, student: str, change: Change, filled_in: bool = True) -> None:
         """Hand in the student version, with every solution filled in (or blank), after `change`."""
@@ -69,9 +81,9 @@ class Course:
         change(notebook)
         self._write(self.root / "submitted" / student / self.unit, notebook)
 
-    def marks(self) -> dict[str, dict[str, float]]:
+    def marks(self, db_url: str = "") -> dict[str, dict[str, float]]:
         """student -> exercise -> points, from the gradebook."""
-        with Gradebook(f"sqlite:///{self.root / 'gradebook.db'}") as gradebook:
+        with Gradebook(db_url or f"sqlite:///{self.root / 'gradebook.db'}") as gradebook:
             return {s.student.id: {g.name.removesuffix("_check"): g.score for n in s.notebooks for g in n.grades}
                     for s in gradebook.assignment_submissions(self.unit)}
 

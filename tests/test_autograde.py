@@ -34,7 +34,7 @@ def grade(course, student, change=lambda notebook: None, filled_in=True):
     ("blank", NOTHING, "not written yet"),
     ("raising", NOTHING, "IndexError"),
     ("deadlocking", NOTHING, "every rank receives first"),
-    ("looping", NOTHING, "not finished after"),
+    ("looping", NOTHING, "was not done in time"),
 ])
 def test_samples_earn_what_they_should(course, student, points, words):
     sample = SAMPLES[student]

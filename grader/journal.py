@@ -1,0 +1,124 @@
+"""What marking has done so far, on disk, so that it can be killed at any moment and go on: nothing lost, nothing twice.
+
+A folder a unit: `pending/` holds results that are not in the gradebook yet, `kept/` says what is in it. Every file is
+complete from the moment it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """One marked submission. digest: of what was marked; code: of the program that marked it."""
+
+    student: str
+    unit: str
+    digest: str
+    code: str
+    notebook: str
+    record: dict[str, Any]
+
+    @property
+    def points(self) -> dict[str, float]:
+        return {name: verdict["points"] for name, verdict in self.record["exercises"].items()}
+
+
+class Busy(RuntimeError):
+    """Another process is writing."""
+
+
+class Journal:
+    """See the module's first line."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """One writer at a time.  Raises: Busy."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with open(self._folder / ".lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise Busy(f"another autograde is at work in {self._folder}: wait for it, or end it") from None
+            for remains in (self._folder / "staging", *self._folder.glob("*/.*.part")):  # of one that was killed
+                shutil.rmtree(remains) if remains.is_dir() else remains.unlink(missing_ok=True)
+            yield
+
+    @contextlib.contextmanager
+    def staging(self) -> Iterator[Path]:
+        """A folder to prepare files in, on the same disk as the journal."""
+        (self._folder / "staging").mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._folder / "staging") as folder:
+            yield Path(folder)
+
+    def pending_file(self, student: str) -> Path:
+        return self._folder / "pending" / f"{student}.json"
+
+    def put(self, result: Result) -> None:
+        write_whole(self.pending_file(result.student), json.dumps(asdict(result)))
+
+    def pending(self, student: str, digest: str, code: str) -> Result | None:
+        """A result that still waits for the gradebook, if it is of just this submission, release and program."""
+        try:
+            result = Result(**json.loads(self.pending_file(student).read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+        return result if (result.digest, result.code) == (digest, code) else None
+
+    def drop(self, student: str) -> None:
+        self.pending_file(student).unlink(missing_ok=True)
+
+    def is_kept(self, student: str, digest: str, gradebook: str) -> bool:
+        """Whether the gradebook (its URL) holds the marks of just this submission and release."""
+        try:
+            return json.loads(self._kept_file(student).read_text()) == _kept(digest, gradebook)
+        except (OSError, ValueError):
+            return False
+
+    def note_kept(self, result: Result, gradebook: str) -> None:
+        write_whole(self._kept_file(result.student), json.dumps(_kept(result.digest, gradebook)))
+        self.drop(result.student)
+
+    def _kept_file(self, student: str) -> Path:
+        return self._folder / "kept" / f"{student}.json"
+
+
+def _kept(digest: str, gradebook: str) -> dict[str, str]:
+    return {"digest": digest, "gradebook": hashlib.sha256(gradebook.encode()).hexdigest()}  # a URL may hold a password
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write so that the file is there in full or not at all, whatever happens."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def digest_of(*parts: bytes) -> str:
+    """One short name for some contents."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "little") + part)
+    return whole.hexdigest()

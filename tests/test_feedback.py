@@ -1,0 +1,61 @@
+"""What a student gets back: points, reasons, hints; never a case that marking drew."""
+
+import importlib
+import re
+
+import cloudpickle
+import pytest
+
+from grader import feedback
+from grader.check import verdict_on
+from grader.exercises import EXERCISES
+from grader.verdict import Verdict
+from tests.mutants import mutants_of
+from tests.notebooks import functions_of
+
+RING = EXERCISES["ring_all_reduce"]
+SEED = 20_262
+
+
+def verdict_of(fn) -> Verdict:
+    cloudpickle.register_pickle_by_value(importlib.import_module(fn.__module__))
+    return verdict_on(RING, fn, seed=SEED, grading=True)
+
+
+def tells_its_input(x, group):
+    raise ValueError(f"the input was {x.tolist()}")
+
+
+WRONG = [*mutants_of("u01_collectives", "ring_all_reduce"), tells_its_input]
+
+
+@pytest.mark.parametrize("fn", WRONG, ids=lambda fn: fn.__name__)
+def test_no_case_is_shown(fn):
+    verdict = verdict_of(fn)
+    for page in (feedback.as_text(verdict), feedback.as_html(verdict)):
+        for case in verdict.cases:
+            assert case.name not in page
+            assert not any(problem in page for problem in case.problems.values())
+            assert not any(demand.detail in page for demand in case.demands if not demand.met)
+        assert "expected" not in page and "the input was [" not in page
+        told = re.sub("<[^>]*>", "", page)
+        assert f"{len(verdict.cases) + verdict.skipped} cases that marking drew" in told
+        assert f"{verdict.points:g} of 4 points" in told
+        assert all(hint.replace("'", "&#x27;") in page or hint in page for _, hint in verdict.hints)
+
+
+def test_full_marks_are_said_plainly():
+    text = feedback.as_text(verdict_of(functions_of("solutions", "01_collectives")["ring_all_reduce"]))
+    assert text.startswith("Ring all-reduce: 4 of 4 points") and "Right in all 15 cases" in text and "Hint" not in text
+
+
+def test_the_kind_of_an_error_is_told_without_its_message():
+    text = feedback.as_text(verdict_of(tells_its_input))
+    assert "raised an error" in text and "ValueError" in text and "was [" not in text
+
+
+def test_without_evidence_the_reason_stands():
+    verdict = Verdict.without_evidence(RING, "Nothing to judge: <the kernel died>.")
+    text = feedback.as_text(verdict)
+    assert text == "Ring all-reduce: 0 of 4 points (values 0/2, technique 0/2)\n  Nothing to judge: <the kernel died>."
+    assert "&lt;the kernel died&gt;" in feedback.as_html(verdict)
