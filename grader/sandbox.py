@@ -118,7 +118,8 @@ def _environment(course: str, home: str) -> dict[str, str]:
 def _bubblewrap(disk_bytes: int, may_isolate: bool) -> list[str]:
     command = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-uts",
                "--unshare-cgroup-try", "--uid", "0", "--gid", "0", "--hostname", "sandbox", "--cap-drop", "ALL",
-               *(["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"] if may_isolate else []),
+               *(["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP",  # to make namespaces and to give all this up
+                  "--cap-add", "CAP_NET_RAW", "--cap-add", "CAP_SYS_PTRACE"] if may_isolate else []),  # utils.sniffer
                "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--proc", "/proc", "--dev", "/dev"]
     for folder in ("/dev/shm", "/tmp"):  # before what follows: this Python may itself be below /tmp

@@ -13,14 +13,19 @@ import struct
 
 SCRATCH_BYTES = 1 << 30
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
-_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 0x1, 0x2, 0x4, 0x8, 0x20
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
 _SECCOMP_MODE_FILTER, _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 2, 0x20080522, 63
 
 # machine: (audit number, socket, [other calls that are refused: keyctl, add_key, request_key]); linux/audit.h, unistd.h
 _CALLS = {"x86_64": (0xC000003E, 41, [250, 248, 249]), "aarch64": (0xC00000B7, 198, [219, 217, 218])}
-_SOCKET_FAMILIES = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK (gloo asks it for interfaces); no unix sockets
+_SOCKET_FAMILIES, _NETLINK = (2, 10), 16  # AF_INET, AF_INET6; no unix sockets
+_NETLINK_ROUTE = 0  # gloo asks it for interfaces; others carry messages between processes
 _EPERM = 1
+_OWN_FOLDERS = ("/tmp", "/dev/shm")
+_KERNEL_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")  # root's to write, even here
+_FLAGS = {"nosuid": _MS_NOSUID, "nodev": _MS_NODEV, "noexec": _MS_NOEXEC}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -28,9 +33,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def isolate() -> None:
     """Go on in a new process with its own pids, mounts and IPC; this one waits for it and ends as it ends.
 
-    The new process has empty folders at /tmp (where it stands) and /dev/shm, no capabilities, and sockets of the internet
-    families only, so that everything it tells another rank crosses the network that is counted. It is the first process
-    of its namespace: whatever it starts ends with it. SIGTERM to the waiting process ends it.
+    The new process has empty folders at /tmp (where it stands) and /dev/shm, terminals of its own, nothing else that it can
+    write to, no capabilities, and sockets of the internet families only, so that everything it tells another rank crosses
+    the network that is counted. It is the first process of its namespace: whatever it starts ends with it. SIGTERM to the
+    waiting process ends it.
 
     Raises: OSError where the system does not allow it.
     """
@@ -41,9 +47,11 @@ def isolate() -> None:
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.setsid()
     _mount(None, b"/", None, _MS_REC | _MS_PRIVATE)
-    for folder in ("/tmp", "/dev/shm"):
+    for folder in _OWN_FOLDERS:
         _empty(folder)
-    _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV)
+    _mount(b"devpts", b"/dev/pts", b"devpts", _MS_NOSUID | _MS_NOEXEC, b"ptmxmode=0666")
+    _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    _protect_what_is_shared()
     os.chdir("/tmp")
     _give_up_capabilities()
     _refuse_side_channels()
@@ -71,10 +79,30 @@ def _empty(folder: str) -> None:
         os.close(descriptor)
 
 
+def _protect_what_is_shared() -> None:
+    """Read-only: every file system that other ranks see too, and the settings of the kernel."""
+    for path in _KERNEL_SETTINGS:
+        if os.path.exists(path):
+            _mount(path.encode(), path.encode(), None, _MS_BIND)
+            _make_read_only(path, _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    for path, options in _mounts():
+        if "rw" in options and path not in ("/dev/pts", *_OWN_FOLDERS) and not path.startswith("/proc"):
+            _make_read_only(path, sum(flag for name, flag in _FLAGS.items() if name in options))
+
+
+def _make_read_only(path: str, flags: int) -> None:
+    _mount(None, path.encode(), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | flags)
+
+
 def _mounts_below(folder: str) -> list[str]:
+    return [path for path, _ in _mounts() if path.startswith(folder + "/")]
+
+
+def _mounts() -> list[tuple[str, list[str]]]:
+    """(where, options) of each mount; the last of several at one place is the one that is seen."""
     with open("/proc/self/mountinfo") as file:
-        points = [line.split()[4].encode().decode("unicode_escape") for line in file]  # a space is written \\040
-    return [point for point in points if point.startswith(folder + "/")]
+        fields = [line.split() for line in file]
+    return [(one[4].encode().decode("unicode_escape"), one[5].split(",")) for one in fields]  # a space is written \\040
 
 
 def _give_up_capabilities() -> None:
@@ -90,7 +118,7 @@ class _Program(ctypes.Structure):
 
 
 def _refuse_side_channels() -> None:
-    """A seccomp filter: no sockets but internet ones, no kernel keyrings."""
+    """A seccomp filter: no sockets but internet ones (and netlink's for interfaces), no kernel keyrings."""
     machine = platform.machine()
     if machine not in _CALLS:
         raise OSError(f"no list of system calls for {machine}: known are {', '.join(_CALLS)}")
@@ -100,7 +128,7 @@ def _refuse_side_channels() -> None:
 
 
 def _filter(audit_number: int, socket_call: int, refused: list[int]) -> bytes:
-    """Berkeley packet filter code over struct seccomp_data (call number at 0, machine at 4, first argument at 16)."""
+    """Berkeley packet filter code over struct seccomp_data (call number at 0, machine at 4, arguments at 16, 24, 32)."""
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
     allow, refuse, kill = 0x7FFF0000, 0x00050000 | _EPERM, 0x80000000
     steps: list[tuple[int, int, str | int, str | int]] = [  # (code, value, label where true, label where false)
@@ -108,7 +136,8 @@ def _filter(audit_number: int, socket_call: int, refused: list[int]) -> bytes:
         (load, 0, 0, 0), (at_least, 0x40000000, "kill", "next"),  # x32 numbers would slip past
         *((equal, number, "refuse", "next") for number in refused),
         (equal, socket_call, "next", "allow"),
-        (load, 16, 0, 0), *((equal, family, "allow", "next") for family in _SOCKET_FAMILIES)]
+        (load, 16, 0, 0), *((equal, family, "allow", "next") for family in _SOCKET_FAMILIES),
+        (equal, _NETLINK, "next", "refuse"), (load, 32, 0, 0), (equal, _NETLINK_ROUTE, "allow", "next")]
     ends = {"refuse": len(steps), "allow": len(steps) + 1, "kill": len(steps) + 2}
     code = b""
     for place, (operation, value, yes, no) in enumerate(steps):
