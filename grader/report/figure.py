@@ -23,7 +23,7 @@ def points_figure(unit: str, tallies: Sequence[Tally]) -> Picture:
     left_in = GAP_IN + max([width_in(t.exercise, SIZE) for t in tallies], default=1.0) + GAP_IN
     axes = figure.add_axes((left_in / WIDTH_IN, BOTTOM_IN / height_in, BARS_IN / WIDTH_IN,
                             (height_in - TOP_IN - BOTTOM_IN) / height_in))
-    axes.set(xlim=(0, 1), ylim=(len(tallies) - 0.5, -0.5))
+    axes.set(xlim=(0, 1), ylim=(max(1, len(tallies)) - 0.5, -0.5))
     axes.axis("off")
     room_in = WIDTH_IN - left_in - BARS_IN - 2 * GAP_IN
     for row, one in enumerate(tallies):

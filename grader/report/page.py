@@ -105,7 +105,7 @@ def _symptoms(tallies: Iterable[Tally]) -> str:
             name = f'<td rowspan="{len(shown)}" class="name">{text(one.exercise)}</td>' if number == 0 else ""
             rows.append(f'<tr>{name}<td class="number">{len(symptom.students)} of {len(one.points)}</td>'
                         f'<td><div class="bar"><i class="lost" style="width:{share:.1f}%"></i></div></td>'
-                        f"<td><b>{text(symptom.name)}</b> {text(symptom.lesson)}</td></tr>")
+                        f"<td><b>{text(symptom.name)}</b> {text(symptom.meaning)}</td></tr>")
     return f"<table>{''.join(rows)}</table>" if rows else "<p>Nobody lost a point.</p>"
 
 

@@ -20,6 +20,7 @@ from grader.splice import is_solution, name_of
 LONGEST_TEXT, LARGEST_NUMBER = 600, 1e18
 NOT_WRITTEN, NOTHING_TO_JUDGE, NO_VERDICT = "not written yet", "nothing to judge", "no verdict"
 ENDINGS = {RAISED: "raised an error", DEADLOCKED: "deadlock", TIMED_OUT: "out of time"}
+NO_KNOWN_SYMPTOM = "No known symptom."
 OWN_CELLS = "own cells"
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
@@ -150,7 +151,7 @@ def _why(facts: dict) -> tuple[str, str, str]:
         return one_line(_text(first[0])) or symptom, one_line(_text(first[1])), seen
     if not seen:
         return symptom, "The record gives no reason: look at the marked notebook.", ""
-    return symptom, "No known symptom.", seen
+    return symptom, NO_KNOWN_SYMPTOM, seen
 
 
 def _first_failure(cases: list[dict]) -> tuple[str, str]:

@@ -9,28 +9,36 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from grader.report.likeness import Pair
-from grader.report.records import Outcome, Submission, no_verdict
+from grader.report.records import NO_KNOWN_SYMPTOM, Outcome, Submission, no_verdict
 
 CONTRADICTED, CONTAINED, MALFORMED, ALARM, ALIKE, NOT_COMPARED, NOT_MARKED = KINDS = (
     "contradicted traffic", "contained", "malformed evidence", "other alarms", "near-identical solutions",
     "not compared with others", "not marked")
 _SIGNS = (("the network contradicts", CONTRADICTED), ("contained while", CONTAINED), ("malformed", MALFORMED),
           ("makes no sense", MALFORMED))
-PARTNERS_NAMED = 3
+NAMED = 3
 _REFUSED = "evidence was not accepted"
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """One way in which points were lost, and who lost them so."""
+    """One way in which points were lost, who lost them so, and what the judge saw of the first of them."""
 
     name: str
     lesson: str
     students: tuple[str, ...]
+    example: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """The lesson; where there is none, an example."""
+        if self.lesson == NO_KNOWN_SYMPTOM and self.example:
+            return f"No known symptom; for example {self.example}"
+        return self.lesson
 
     @property
     def words(self) -> str:
-        return f"{self.name} — {self.lesson}" if self.lesson else self.name
+        return f"{self.name} — {self.meaning}" if self.meaning else self.name
 
 
 @dataclass(frozen=True)
@@ -101,15 +109,16 @@ class Summary:
 
 def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair] = (),
               not_compared: Mapping[str, str] = MappingProxyType({}), students: Collection[str] | None = None) -> Summary:
-    """Count. pairs: near-identical ones of the whole class; not_compared: student -> why; students: only these (None: all)."""
+    """Count. pairs: near-identical ones of the class; not_compared: student -> why; students: only these (None: all)."""
     whole = complete(submissions)
     chosen = tuple(one for one in whole if students is None or one.student in students)
     looks = [look for one in chosen for look in [*_own_looks(one), *_likenesses(one.student, pairs)]]
     looks += [Look(one.student, NOT_COMPARED, not_compared[one.student]) for one in chosen if one.student in not_compared]
-    names = dict.fromkeys(name for one in whole for name in one.outcomes)
-    tallies = tuple(tally([one.outcomes[name] for one in chosen if name in one.outcomes],
-                          [one.student for one in chosen if name in one.outcomes]) for name in names)
-    return Summary(unit, chosen, tuple(t for t in tallies if t.exercise),
+    by_exercise: dict[str, dict[str, Outcome]] = defaultdict(dict)
+    for one in chosen:
+        for name, outcome in one.outcomes.items():
+            by_exercise[name][one.student] = outcome
+    return Summary(unit, chosen, tuple(map(tally, by_exercise.values())),
                    tuple(sorted(looks, key=lambda look: (KINDS.index(look.kind), look.student))))
 
 
@@ -126,16 +135,16 @@ def complete(submissions: Sequence[Submission]) -> list[Submission]:
         for one in submissions]
 
 
-def tally(outcomes: Sequence[Outcome], students: Sequence[str]) -> Tally:
-    """One exercise's outcomes, one a student."""
-    lost: dict[str, list[tuple[Outcome, str]]] = defaultdict(list)
-    for outcome, student in zip(outcomes, students, strict=True):
+def tally(outcomes: Mapping[str, Outcome]) -> Tally:
+    """One exercise's outcomes, by student (one at least)."""
+    lost: dict[str, dict[str, Outcome]] = defaultdict(dict)
+    for student, outcome in outcomes.items():
         if not outcome.full:
-            lost[outcome.symptom].append((outcome, student))
-    symptoms = [Symptom(name, Counter(o.lesson for o, _ in found).most_common(1)[0][0], tuple(s for _, s in found))
-                for name, found in lost.items()]
-    first = outcomes[0] if outcomes else Outcome("", "", 0.0, 0.0)
-    return Tally(first.exercise, first.title, first.max_points, tuple(o.points for o in outcomes),
+            lost[outcome.symptom][student] = outcome
+    symptoms = [Symptom(name, Counter(o.lesson for o in found.values()).most_common(1)[0][0], tuple(found),
+                        next(iter(found.values())).seen) for name, found in lost.items()]
+    first = next(iter(outcomes.values()))
+    return Tally(first.exercise, first.title, first.max_points, tuple(o.points for o in outcomes.values()),
                  tuple(sorted(symptoms, key=lambda s: (-len(s.students), s.name))))
 
 
@@ -162,8 +171,12 @@ def _likenesses(student: str, pairs: Sequence[Pair]) -> list[Look]:
     """One line that names all whose text is like this student's."""
     own = [pair for pair in pairs if student in pair.students]
     others = [pair.students[pair.students[0] == student] for pair in own]
-    more = len(others) - PARTNERS_NAMED
-    named = ", ".join(others[:PARTNERS_NAMED]) + (f" and {more} more" if more > 0 else "")
-    where = f", in {', '.join(own[0].exercises)}" if own and own[0].exercises else ""
-    return [Look(student, ALIKE, f"like {named}: {own[0].share:.0%} of what few others wrote is the same, variables' names "
-                                 f"aside{where}")] if own else []
+    where = f", in {_listed(own[0].exercises)}" if own and own[0].exercises else ""
+    return [Look(student, ALIKE, f"like {_listed(others)}: {own[0].share:.0%} of what few others wrote is the same, "
+                                 f"variables' names aside{where}")] if own else []
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
