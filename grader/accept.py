@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import types
@@ -99,10 +100,15 @@ def _evidence(stem: str, files: Mapping[str, bytes]) -> Evidence:
 
 
 def _fit_fields(value: Any, kind: type, path: str) -> Any:
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     if not isinstance(value, dict) or set(value) != set(hints):
         raise _malformed(path, kind, value)
     return kind(**{name: fit(value[name], hint, f"{path}.{name}") for name, hint in hints.items()})
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _key(key: str, wanted: Any, path: str) -> Any:

@@ -148,6 +148,7 @@ class _Watch:
         self._output, self._log = bytearray(), bytearray()
         self._problem = ""
         self._peak_bytes = 0
+        self._looked_at_bytes = 0  # by the quick count, when the slow one was last taken
         self._tasks_before = _all_tasks()
 
     def follow(self, data: bytes) -> Finished:
@@ -196,9 +197,10 @@ class _Watch:
                 return
             family = self._family()
             used_bytes = sum(map(_own_bytes, family))
-            if used_bytes > min(self._limits.memory_bytes, 1.1 * self._peak_bytes):  # pages that a fork shares are
-                used_bytes = sum(map(_share_of_bytes, family))  # counted more than once: look closer
-            self._peak_bytes = max(self._peak_bytes, used_bytes)
+            if used_bytes > min(self._limits.memory_bytes, 1.2 * self._looked_at_bytes):
+                self._looked_at_bytes = max(self._looked_at_bytes, used_bytes)
+                used_bytes = sum(map(_share_of_bytes, family))
+                self._peak_bytes = max(self._peak_bytes, used_bytes)
             if time.monotonic() > ends:
                 self._problem = f"it was not done after {self._limits.wall_s:g} s"
             elif used_bytes > self._limits.memory_bytes:
