@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from grader.report.tally import Tally
-from utils.figures.style import BLUE, FAINT, INK, ORANGE, SKY, WIDTH_IN, Picture, first_that_fits, ink_on, new_figure, styled
+from utils.figures.style import BLUE, FAINT, ORANGE, SKY, WIDTH_IN, Picture, first_that_fits, ink_on, new_figure, styled
 from utils.figures.style import text_width_in as width_in
 
 SHADES = {"none": ORANGE, "part": SKY, "full": BLUE}
-ROW_IN, TOP_IN, BOTTOM_IN, GAP_IN, BARS_IN = 0.32, 0.62, 0.16, 0.12, 3.4
+WORDS = {"none": "no points", "part": "part of them", "full": "all points"}
+HEADING = "commonest trouble"
+ROW_IN, TOP_IN, BOTTOM_IN, GAP_IN = 0.32, 0.62, 0.16, 0.12
+LABELS_IN, TROUBLE_IN = 3.0, 2.5  # at most
 SIZE, SMALL = 9.5, 8.5
 
 
@@ -19,21 +23,20 @@ SIZE, SMALL = 9.5, 8.5
 def points_figure(unit: str, tallies: Sequence[Tally]) -> Picture:
     """One bar an exercise, from top to bottom; beside it the commonest way in which points were lost."""
     height_in = TOP_IN + ROW_IN * max(1, len(tallies)) + BOTTOM_IN
+    labels = [_cut(t.exercise, LABELS_IN, SIZE) for t in tallies]
+    troubles = [_cut(_trouble(t), TROUBLE_IN, SMALL) for t in tallies]
+    left_in = 2 * GAP_IN + max([width_in(label, SIZE) for label in labels], default=0.0)
+    bars_in = WIDTH_IN - left_in - 2 * GAP_IN - max(width_in(trouble, SMALL) for trouble in [HEADING, *troubles])
     figure = new_figure(height_in)
-    left_in = GAP_IN + max([width_in(t.exercise, SIZE) for t in tallies], default=1.0) + GAP_IN
-    axes = figure.add_axes((left_in / WIDTH_IN, BOTTOM_IN / height_in, BARS_IN / WIDTH_IN,
+    axes = figure.add_axes((left_in / WIDTH_IN, BOTTOM_IN / height_in, bars_in / WIDTH_IN,
                             (height_in - TOP_IN - BOTTOM_IN) / height_in))
-    axes.set(xlim=(0, 1), ylim=(max(1, len(tallies)) - 0.5, -0.5))
+    axes.set(xlim=(0, bars_in), ylim=(max(1, len(tallies)) - 0.5, -0.5))  # x in inches
     axes.axis("off")
-    room_in = WIDTH_IN - left_in - BARS_IN - 2 * GAP_IN
-    for row, one in enumerate(tallies):
-        _draw_bar(axes, row, one)
-        axes.text(-GAP_IN / BARS_IN, row, one.exercise, ha="right", va="center", fontsize=SIZE)
-        axes.text(1 + GAP_IN / BARS_IN, row, _annotation(one, room_in), ha="left", va="center", fontsize=SMALL, color=INK)
-    n_students = max([len(t.points) for t in tallies], default=0)
-    figure.text(GAP_IN / WIDTH_IN, 1 - 0.2 / height_in, f"{unit}: points of {n_students} "
-                f"student{'s' * (n_students != 1)}", fontsize=10.5, fontweight="bold", va="center")
-    _draw_legend(figure, left_in, height_in)
+    for row, (one, label, trouble) in enumerate(zip(tallies, labels, troubles, strict=True)):
+        _draw_bar(axes, row, one, bars_in)
+        axes.text(-GAP_IN, row, label, ha="right", va="center", fontsize=SIZE)
+        axes.text(bars_in + GAP_IN, row, trouble, ha="left", va="center", fontsize=SMALL)
+    _draw_head(figure, unit, max([len(t.points) for t in tallies], default=0), left_in, bars_in)
     return Picture(figure, in_words(unit, tallies))
 
 
@@ -43,29 +46,40 @@ def in_words(unit: str, tallies: Sequence[Tally]) -> str:
     return f"Students by points in {unit}. {'; '.join(parts)}."
 
 
-def _draw_bar(axes: Axes, row: int, one: Tally) -> None:
-    left, total = 0.0, len(one.points) or 1
+def _draw_bar(axes: Axes, row: int, one: Tally, bars_in: float) -> None:
+    left_in = 0.0
     for name, shade in SHADES.items():
         count = getattr(one, name)
-        axes.barh(row, count / total, left=left, height=0.72, color=shade, edgecolor="white", linewidth=0.8)
-        text = first_that_fits([str(count) if count else ""], count / total * BARS_IN - 0.06, SMALL)
-        axes.text(left + count / total / 2, row, text, ha="center", va="center", fontsize=SMALL, color=ink_on(shade))
-        left += count / total
+        long_in = bars_in * count / len(one.points)
+        axes.barh(row, long_in, left=left_in, height=0.72, color=shade, edgecolor="white", linewidth=0.8)
+        text = first_that_fits([str(count) if count else ""], long_in - 0.06, SMALL)
+        axes.text(left_in + long_in / 2, row, text, ha="center", va="center", fontsize=SMALL, color=ink_on(shade))
+        left_in += long_in
 
 
-def _draw_legend(figure, left_in: float, height_in: float) -> None:
+def _draw_head(figure: Figure, unit: str, n_students: int, left_in: float, bars_in: float) -> None:
+    """Title, and what the colours and the right column are."""
+    height_in = figure.get_figheight()
+    title = f"{unit}: points of {n_students} student{'s' * (n_students != 1)}"
+    figure.text(GAP_IN / WIDTH_IN, 1 - 0.2 / height_in, _literally(title), fontsize=10.5, fontweight="bold", va="center")
     x_in, y = left_in, 1 - 0.46 / height_in
     for name, shade in SHADES.items():
-        text = {"none": "no points", "part": "part of them", "full": "all points"}[name]
         figure.text(x_in / WIDTH_IN, y, "■", color=shade, fontsize=11, va="center")
-        figure.text((x_in + 0.16) / WIDTH_IN, y, text, fontsize=SMALL, va="center")
-        x_in += 0.16 + width_in(text, SMALL) + 0.25
-    figure.text((left_in + BARS_IN + GAP_IN) / WIDTH_IN, y, "commonest trouble", fontsize=SMALL, va="center", color=FAINT)
+        figure.text((x_in + 0.16) / WIDTH_IN, y, WORDS[name], fontsize=SMALL, va="center")
+        x_in += 0.16 + width_in(WORDS[name], SMALL) + 0.25
+    figure.text((left_in + bars_in + GAP_IN) / WIDTH_IN, y, HEADING, fontsize=SMALL, va="center", color=FAINT)
 
 
-def _annotation(one: Tally, room_in: float) -> str:
-    """"12× whole tensors", cut to the room there is."""
-    if not one.symptoms:
-        return ""
-    text = f"{len(one.symptoms[0].students)}× {one.symptoms[0].name}".replace("$", r"\$")
-    return first_that_fits([text, *(text[:end] + "…" for end in range(len(text) - 1, 0, -1))], room_in, SMALL)
+def _trouble(one: Tally) -> str:
+    """"12× whole tensors"; empty where nobody lost a point."""
+    return f"{len(one.symptoms[0].students)}× {one.symptoms[0].name}" if one.symptoms else ""
+
+
+def _cut(text: str, room_in: float, size: float) -> str:
+    text = _literally(text)
+    return first_that_fits([text, *(text[:end] + "…" for end in range(len(text) - 1, 0, -1))], room_in, size)
+
+
+def _literally(text: str) -> str:
+    """Dollar signs begin no formula."""
+    return text.replace("$", r"\$")

@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from grader.report.figure import points_figure
 from grader.report.page import page
+from grader.report.records import one_line
 from grader.report.tally import Summary
 
 MIB = 1 << 20
@@ -41,8 +42,8 @@ def write_marks(app: NbGrader, unit: str, students: Sequence[str] | None, file: 
             if unit not in {assignment.name for assignment in gradebook.assignments}:
                 return f"the gradebook does not know {unit}"
             CsvExportPlugin(parent=app, to=str(file), assignment=[unit], student=list(students or ())).export(gradebook)
-    except (SQLAlchemyError, ImportError) as error:  # ImportError: no driver for the gradebook's URL
-        return f"the gradebook cannot be read: {str(error).splitlines()[0]}"
+    except (SQLAlchemyError, ImportError, OSError) as error:  # ImportError: no driver for the gradebook's URL
+        return f"the gradebook cannot be read: {one_line(str(error))}"
     return ""
 
 

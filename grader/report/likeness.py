@@ -14,6 +14,7 @@ GRAM = 9  # tokens that stand side by side
 COMMON_SHARE, COMMON_FROM = 1 / 3, 3  # of the class, and more than so many: what is common is nobody's own
 ENOUGH = 120  # grams that a pair must share: four or five short exercises
 ALIKE = 0.8  # of the grams of the shorter of the two
+MAX_CHARACTERS = 100_000  # of a source: more is not written by hand
 
 Sources = Mapping[str, str]  # exercise -> what the student wrote in its solution cell
 
@@ -69,7 +70,7 @@ def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
 
 def grams(source: str) -> frozenset[int]:
     """Every run of GRAM tokens, as a number that is the same for the same run under other names."""
-    found = tokens(source)
+    found = tokens(source[:MAX_CHARACTERS])
     return frozenset(hash(_renamed(found[i:i + GRAM])) for i in range(len(found) - GRAM + 1))
 
 

@@ -17,26 +17,27 @@ STYLE = """
 :root { color-scheme: light dark; --ink: #222; --faint: #666; --line: #ddd; --paper: #fff; --tint: #f5f7f9;
         --none: #E69F00; --part: #56B4E9; --full: #0072B2; --link: #005b8f; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e4e4; --faint: #a0a0a0; --line: #444; --paper: #161616;
-        --tint: #202326; --full: #3d95d0; --link: #7cc0ee; }
-        .figure img { filter: invert(0.91) hue-rotate(180deg); } }
+        --tint: #202326; --link: #7cc0ee; } .figure img { border-radius: 6px; filter: brightness(0.9); } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 62rem;
        margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1rem 0 .2rem; } p { margin: .3rem 0; } a { color: var(--link); }
 nav a { margin-right: 1rem; } .faint { color: var(--faint); }
-table { border-collapse: collapse; width: 100%; } caption { text-align: left; color: var(--faint); }
+table { border-collapse: collapse; width: 100%; } 
 th, td { text-align: left; vertical-align: top; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; } .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.name { white-space: nowrap; overflow-wrap: normal; }
-.bar { display: flex; height: .95rem; min-width: 9rem; margin-top: .25rem; background: var(--line); }
+td, th { overflow-wrap: normal; } .name { white-space: nowrap; } .wide { overflow-x: auto; }
+td.words { overflow-wrap: anywhere; min-width: 12rem; }
+.bar { display: flex; height: .95rem; min-width: 8rem; margin-top: .25rem; background: var(--line); }
 .bar i { border-right: 1px solid var(--paper); }
 .none { background: var(--none); } .part { background: var(--part); } .full { background: var(--full); }
 .bar .lost { background: var(--none); }
 ul { margin: .2rem 0; padding-left: 1.2rem; } li { margin: .15rem 0; }
 article { border-top: 1px solid var(--line); padding: .5rem 0; } article:target { background: var(--tint); }
-article h3 { margin: 0; } b.key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .8em; }
-@media print { body { max-width: none; margin: 0; font-size: 10pt; } nav { display: none; }
-               article, tr, .figure { break-inside: avoid; } .bar, b.key { print-color-adjust: exact; } }
+article h3 { margin: 0; } article h3 span { font-weight: normal; }
+th i { display: inline-block; width: .7em; height: .7em; margin-right: .3em; }
+@media print { .wide { overflow: visible; } body { max-width: none; margin: 0; font-size: 10pt; } nav { display: none; }
+               article, tr, .figure { break-inside: avoid; } .bar, th i { print-color-adjust: exact; } }
 """
 
 
@@ -79,12 +80,11 @@ def _facts(summary: Summary) -> str:
 
 
 def _exercises(tallies: Iterable[Tally]) -> str:
-    key = "".join(f'<b class="key {name}"></b>{words}' for name, words in (
-        ("none", "no points"), ("part", "part of them"), ("full", "all points")))
-    head = "".join(f"<th{kind}>{words}</th>" for words, kind in (
-        ("Exercise", ""), ("Students", ' class="number"'), ("Mean", ' class="number"'), ("Of", ' class="number"'),
-        ("Points", ""), ("None", ' class="number"'), ("Part", ' class="number"'), ("All", ' class="number"')))
-    return f'<table><caption>{key}</caption><tr>{head}</tr>{"".join(map(_exercise, tallies))}</table>'
+    numbers = "".join(f'<th class="number">{words}</th>' for words in ("Students", "Mean", "Of"))
+    counts = "".join(f'<th class="number"><i class="{name}"></i>{words}</th>' for name, words in (
+        ("none", "None"), ("part", "Part"), ("full", "All")))
+    return (f'<div class="wide"><table><tr><th>Exercise</th>{numbers}<th>Points</th>{counts}</tr>'
+            f"{''.join(map(_exercise, tallies))}</table></div>")
 
 
 def _exercise(one: Tally) -> str:
@@ -92,7 +92,7 @@ def _exercise(one: Tally) -> str:
     counts = (("none", one.none), ("part", one.part), ("full", one.full))
     bar = "".join(f'<i class="{name}" style="flex:{count}"></i>' for name, count in counts if count)
     cells = "".join(f'<td class="number">{text(value)}</td>' for value in (len(one.points), mean, f"{one.max_points:g}"))
-    return (f'<tr><td>{text(one.exercise)}</td>{cells}<td><div class="bar">{bar}</div></td>'
+    return (f'<tr><td class="name">{text(one.exercise)}</td>{cells}<td><div class="bar">{bar}</div></td>'
             + "".join(f'<td class="number">{count}</td>' for _, count in counts) + "</tr>")
 
 
@@ -105,8 +105,8 @@ def _symptoms(tallies: Iterable[Tally]) -> str:
             name = f'<td rowspan="{len(shown)}" class="name">{text(one.exercise)}</td>' if number == 0 else ""
             rows.append(f'<tr>{name}<td class="number">{len(symptom.students)} of {len(one.points)}</td>'
                         f'<td><div class="bar"><i class="lost" style="width:{share:.1f}%"></i></div></td>'
-                        f"<td><b>{text(symptom.name)}</b> {text(symptom.meaning)}</td></tr>")
-    return f"<table>{''.join(rows)}</table>" if rows else "<p>Nobody lost a point.</p>"
+                        f'<td class="words"><b>{text(symptom.name)}</b> {text(symptom.meaning)}</td></tr>')
+    return f'<div class="wide"><table>{"".join(rows)}</table></div>' if rows else "<p>Nobody lost a point.</p>"
 
 
 def _looks(summary: Summary, places: dict[str, str]) -> str:

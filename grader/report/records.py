@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from grader.splice import is_solution, name_of
 LONGEST_TEXT, LARGEST_NUMBER = 600, 1e18
 NOT_WRITTEN, NOTHING_TO_JUDGE, NO_VERDICT = "not written yet", "nothing to judge", "no verdict"
 ENDINGS = {RAISED: "raised an error", DEADLOCKED: "deadlock", TIMED_OUT: "out of time"}
-NO_KNOWN_SYMPTOM = "No known symptom."
 OWN_CELLS = "own cells"
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
@@ -29,7 +28,8 @@ UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, Recur
 class Outcome:
     """What one student earned for one exercise, and if that is not all: why.
 
-    symptom: a few words, the same for all with the same trouble; lesson: what it means; seen: what the judge saw here.
+    symptom: a few words, the same for all with the same trouble; lesson: what it means, if that is known; seen: what the
+    judge saw here.
     contradicted: what the network said against the calls.
     """
 
@@ -51,8 +51,8 @@ class Outcome:
         """Why points were lost, in words; empty where none were."""
         if self.full:
             return ""
-        seen = f"Seen: {self.seen}" if self.seen else ""
-        return f"{self.symptom}: {' '.join(filter(None, [self.lesson, seen]))}".rstrip(": ")
+        seen = f"Seen: {self.seen}" if self.seen and self.lesson else self.seen
+        return f"{self.symptom}: {self.lesson} {seen}".replace(":  ", ": ").rstrip(": ")
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,15 @@ def _why(facts: dict) -> tuple[str, str, str]:
         return NOT_WRITTEN, "The skeleton's raise NotImplementedError is still there.", ""
     if problem:
         return NOTHING_TO_JUDGE, problem.removeprefix("Nothing to judge: "), ""
-    symptom, seen = _first_failure(_dicts(facts.get("cases")))
-    hints = facts.get("hints")
+    cases, hints = _dicts(facts.get("cases")), facts.get("hints")
+    symptom, seen = _first_failure(cases)
     first = hints[0] if isinstance(hints, list) and hints else None
     if isinstance(first, list) and len(first) == 2:
-        return one_line(_text(first[0])) or symptom, one_line(_text(first[1])), seen
+        shown = [words for id, words in _unmet(cases) if id == first[0]] or [seen]
+        return one_line(_text(first[0])) or symptom, one_line(_text(first[1])), shown[0]
     if not seen:
         return symptom, "The record gives no reason: look at the marked notebook.", ""
-    return symptom, NO_KNOWN_SYMPTOM, seen
+    return symptom, "", seen
 
 
 def _first_failure(cases: list[dict]) -> tuple[str, str]:
@@ -165,12 +166,16 @@ def _first_failure(cases: list[dict]) -> tuple[str, str]:
         if case.get("ending") not in (RETURNED, None):
             error = _text(case.get("error")).strip().split("\n")[0]
             return _ending(_text(case["ending"]), error), _in_case(error or _text(case["ending"]), case)
+    return next(_unmet(cases), ("no reason recorded", ""))
+
+
+def _unmet(cases: list[dict]) -> Iterator[tuple[str, str]]:
+    """(id, what was wanted and seen) of each demand on the technique that a case did not meet."""
     for case in cases:
         for demand in _dicts(case.get("demands")):
             if not demand.get("met"):
                 words = ": ".join(filter(None, [_text(demand.get("label")), _text(demand.get("detail"))]))
-                return one_line(_text(demand.get("id"))) or "technique", _in_case(words, case)
-    return "no reason recorded", ""
+                yield one_line(_text(demand.get("id"))) or "technique", _in_case(words, case)
 
 
 def _ending(ending: str, error: str) -> str:

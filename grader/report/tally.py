@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from grader.report.likeness import Pair
-from grader.report.records import NO_KNOWN_SYMPTOM, Outcome, Submission, no_verdict
+from grader.report.records import Outcome, Submission, no_verdict
 
 CONTRADICTED, CONTAINED, MALFORMED, ALARM, ALIKE, NOT_COMPARED, NOT_MARKED = KINDS = (
     "contradicted traffic", "contained", "malformed evidence", "other alarms", "near-identical solutions",
@@ -32,9 +32,7 @@ class Symptom:
     @property
     def meaning(self) -> str:
         """The lesson; where there is none, an example."""
-        if self.lesson == NO_KNOWN_SYMPTOM and self.example:
-            return f"No known symptom; for example {self.example}"
-        return self.lesson
+        return self.lesson or (f"for example {self.example}" if self.example else "")
 
     @property
     def words(self) -> str:
