@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import torch
 import torch.distributed as dist
 
+from tests.bench_marking import bench_bombs, bench_marking
 from tests.notebooks import functions_of
 from utils import run_ranks
 
@@ -161,9 +163,17 @@ def in_turn(*functions: Callable[[], object], rounds: int = 11) -> list[float]:
     return [median(own[1:]) for own in times]
 
 
+BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tracing, "rings": bench_rings,
+           "bombs": partial(bench_bombs, line), "marking": partial(bench_marking, line)}
+
+
 def main() -> None:
-    for bench in (bench_start, bench_world_sizes, bench_tracing, bench_rings):
-        print(f"── {bench.__doc__.splitlines()[0]}")
+    chosen = sys.argv[1:] or list(BENCHES)
+    if unknown := set(chosen) - set(BENCHES):
+        sys.exit(f"no bench is called {', '.join(unknown)}; there are: {', '.join(BENCHES)}")
+    for name in chosen:
+        bench = BENCHES[name]
+        print(f"── {name}: {getattr(bench, 'func', bench).__doc__.splitlines()[0]}", flush=True)
         bench()
 
 

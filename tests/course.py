@@ -39,15 +39,20 @@ class Course:
         self.solution = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
         if exercises is not None:
             self.solution.cells = [c for c in self.solution.cells if belongs(c, set(exercises))]
+        root.mkdir(parents=True, exist_ok=True)
+        self.configure()
         self._write(root / "solutions" / unit, self.solution)
-        shutil.copy(ROOT / "nbgrader_config.py", root)
-        (root / "grader").mkdir()
+        self.nbgrader("generate_assignment", unit, "--create", "--force")
+        self.skeleton = nbformat.read(root / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
+
+    def configure(self) -> None:
+        """nbgrader's configuration, as in the real course."""
+        shutil.copy(ROOT / "nbgrader_config.py", self.root)
+        (self.root / "grader").mkdir()
         config = (ROOT / "grader" / "nbgrader_config.py").read_text()
         if not SANDBOX:
             config += "\nc.MarkExercises.unsafe = True  # no sandbox here, and the submissions are our own\n"
-        (root / "grader" / "nbgrader_config.py").write_text(config)
-        self.nbgrader("generate_assignment", unit, "--create", "--force")
-        self.skeleton = nbformat.read(root / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
+        (self.root / "grader" / "nbgrader_config.py").write_text(config)
 
     def nbgrader(self, *arguments: str) -> str:
         """Run the stock command line; its log.  Raises: CalledProcessError."""

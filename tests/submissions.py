@@ -40,7 +40,8 @@ def _nothing(notebook: NotebookNode) -> None:
     """Hand it in as it is."""
 
 
-def _replace(exercise: str, source: str) -> Change:
+def replaced(exercise: str, source: str) -> Change:
+    """`source` in the cell of one exercise."""
     def change(notebook: NotebookNode) -> None:
         solution_cell(notebook, exercise).source = dedent(source)
 
@@ -63,11 +64,11 @@ SAMPLES = {
     "full": Sample(_nothing),
     "partial": Sample(_partial),
     "blank": Sample(_nothing, filled_in=False),
-    "raising": Sample(_replace("ring_reduce_scatter", """
+    "raising": Sample(replaced("ring_reduce_scatter", """
         def ring_reduce_scatter(x_NC, group):
             return x_NC[dist.get_rank(group) + 1]
         """), filled_in=False),
-    "deadlocking": Sample(_replace("ring_reduce_scatter", """
+    "deadlocking": Sample(replaced("ring_reduce_scatter", """
         def ring_reduce_scatter(x_NC, group):
             n, r = dist.get_world_size(group), dist.get_rank(group)
             received = torch.zeros_like(x_NC[0])
@@ -76,7 +77,7 @@ SAMPLES = {
                 dist.send(x_NC[r], group=group, group_dst=(r + 1) % n)
             return x_NC[r] + received
         """), filled_in=False),
-    "looping": Sample(_replace("ring_reduce_scatter", """
+    "looping": Sample(replaced("ring_reduce_scatter", """
         def ring_reduce_scatter(x_NC, group):
             while True:
                 pass

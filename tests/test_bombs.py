@@ -1,0 +1,79 @@
+"""Bombs among honest submissions: nobody else's marks change, nothing is left behind, and the report names them."""
+
+from __future__ import annotations
+
+import os
+
+import psutil
+import pytest
+
+from tests.course import SANDBOX, Course
+from tests.submissions import SAMPLES, UNIT, replaced
+
+pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(1200), pytest.mark.long,
+              pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")]
+EXERCISE = "ring_time"
+HONEST = 20
+BOMBS = {
+    "memory": """
+        def ring_time(*args):
+            hoard = []
+            while True:
+                hoard.append(bytearray(b"x" * (64 << 20)))
+        """,
+    "forks": """
+        import os
+        def ring_time(*args):
+            while True:
+                try:
+                    os.fork()
+                except OSError:
+                    pass
+        """,
+    "disk": """
+        def ring_time(*args):
+            for folder in ("/tmp", "/dev/shm", "."):
+                try:
+                    with open(folder + "/filler", "wb") as file:
+                        while True:
+                            file.write(b"x" * (16 << 20))
+                except OSError:
+                    pass
+            raise OSError("no more room")
+        """,
+    "flood": """
+        while True:
+            print("y" * 100_000, flush=True)
+        def ring_time(*args):
+            pass
+        """,
+    "loop": """
+        def ring_time(*args):
+            while True:
+                pass
+        """,
+}
+
+
+def test_bombs_among_honest_submissions(tmp_path):
+    course = Course(tmp_path, UNIT, [EXERCISE])
+    for number in range(HONEST):
+        course.submit(f"honest{number:02}", SAMPLES["full"].change)
+    for number, (name, source) in enumerate(BOMBS.items()):
+        course.submit(f"honest{4 * number:02}-{name}", replaced(EXERCISE, source))  # spread among the others
+    before = {process.pid for process in psutil.process_iter()}
+    room_before = os.statvfs("/tmp").f_bavail
+    printed = course.grader("autograde", UNIT)
+    marks = course.marks()
+    bombs = {student for student in marks if "-" in student}
+    assert len(bombs) == len(BOMBS) and len(marks) == HONEST + len(BOMBS)
+    assert all(marks[student] == {EXERCISE: 0.0} for student in bombs)
+    full = max(marks["honest00"].values())
+    assert full > 0 and all(marks[student] == {EXERCISE: full} for student in marks if student not in bombs)
+    assert f"{HONEST + len(BOMBS)} marked" in printed
+    left = [p for p in psutil.process_iter(["cmdline"]) if p.pid not in before and "bwrap" in (p.info["cmdline"] or [""])[0]]
+    assert left == []
+    assert room_before - os.statvfs("/tmp").f_bavail < (256 << 20) // os.statvfs("/tmp").f_frsize
+    report = course.grader("report", UNIT)
+    for student in bombs - {student for student in bombs if student.endswith(("disk", "loop"))}:
+        assert student in report
