@@ -24,7 +24,7 @@ from grader.report.figure import points_figure
 from grader.report.files import exercise_rows, submission_rows
 from grader.report.page import page
 from grader.report.records import Submission, read_outcome
-from grader.report.tally import ALIKE, CONTAINED, CONTRADICTED, MALFORMED, NOT_MARKED, summarise
+from grader.report.tally import ALIKE, CONTAINED, CONTRADICTED, MALFORMED, NOT_MARKED, UNUSUAL, summarise
 from grader.report.terminal import as_text, columns
 from grader.splice import is_solution, name_of
 from grader.verdict import Verdict
@@ -198,8 +198,8 @@ def test_one_student_alone(folder, capsys):
     told = capsys.readouterr().out
     assert "1 submission, 1 marked" in told and "1 of 1" in told and "ann" not in told
     assert not folder.file("report.html").exists()
-    assert main(["report", UNIT, "--student", "eve"]) == 2
-    assert "eve" in capsys.readouterr().err
+    assert main(["report", UNIT, "--student", "e*"]) == 2
+    assert "e*" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"exercises": []}', "[" * 100_000, "\x00", '{"exercises": '],
@@ -356,15 +356,16 @@ def test_points_are_counted_into_none_part_and_all():
 
 
 def test_what_needs_a_look_is_sorted_by_kind_and_told_once():
-    facts = record({RING: "talks"}, alarms=["contained while the cells ran: too many processes", "something new"])
+    facts = record({RING: "talks"}, alarms=["contained while the cells ran: too many processes", "something new",
+                                                "cell 'reduce' uses os.fork (line 3)"])
     told = record({RING: "talks"}, alarms=[f"{RING}: the network contradicts the calls: 1 B crossed"])
     refused = record({RING: "right"})
     refused["exercises"][RING] |= {"problem": "The ranks' evidence was not accepted: x.", "points": 0}
     looks = summarise(UNIT, [submission("ann", facts), submission("bo", told), submission("cy", refused),
                              Submission("dee", "handed in, but not marked")]).looks
     assert [(look.student, look.kind) for look in looks] == [
-        ("ann", CONTRADICTED), ("bo", CONTRADICTED), ("ann", CONTAINED), ("cy", MALFORMED), ("ann", "other alarms"),
-        ("dee", NOT_MARKED)]
+        ("ann", CONTRADICTED), ("bo", CONTRADICTED), ("ann", CONTAINED), ("cy", MALFORMED), ("ann", UNUSUAL),
+        ("ann", "other alarms"), ("dee", NOT_MARKED)]
 
 
 def test_equal_solutions_are_named_with_their_partners(folder):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nbgrader.apps.baseapp import NbGrader
 from nbgrader.coursedir import CourseDirectory
 
-from grader.report.course import folders, load_course, released_notebook, units
+from grader.course import Course
 from grader.report.files import write_files, write_marks
+from grader.report.folders import folders, released_notebook, units
 from grader.report.likeness import Pair, near_identical
 from grader.report.records import UNREADABLE, Submission, code_cells, one_line, read_sources, read_submission
 from grader.report.tally import Summary, summarise
@@ -27,29 +28,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("unit", help="the unit's folder name, such as 01_collectives")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (reports/UNIT in the course folder)")
     parser.add_argument("--student", action="append", metavar="NAME",
-                        help="only this student (may be given several times); writes files only with --out")
+                        help="only this one, or a pattern such as 'a*'; may be repeated; writes files only with --out")
+    parser.add_argument("--db", default="", metavar="URL", help="the gradebook, e.g. postgresql+psycopg://user@host/course")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report and write its files; the exit code."""
-    app = load_course()
-    course, unit, chosen = app.coursedir, arguments.unit, arguments.student
-    if unit not in units(course):
-        there_are = ", ".join(units(course)) or "none; run this in the course's folder"
+    course, unit = Course(arguments.db), arguments.unit
+    if unit not in units(course.directory):
+        there_are = ", ".join(units(course.directory)) or "none; run this in the course's folder"
         return _complain(MISUSED, f"There is no unit {unit!r} in {course.root}. Units: {there_are}.")
-    marked = folders(course, course.autograded_directory, assignment_id=unit)
-    students = sorted({*marked, *folders(course, course.submitted_directory, assignment_id=unit)})
-    if unknown := set(chosen or ()) - set(students):
-        return _complain(MISUSED, f"Nobody called {', '.join(sorted(unknown))} handed in {unit}.")
+    marked = folders(course.directory, course.directory.autograded_directory, assignment_id=unit)
+    students = sorted({*marked, *folders(course.directory, course.directory.submitted_directory, assignment_id=unit)})
+    chosen = [one for one in students if any(one == pattern or fnmatch.fnmatchcase(one, pattern)
+                                             for pattern in arguments.student or "*")]
+    if arguments.student and not chosen:
+        return _complain(MISUSED, f"Nobody called {' or '.join(arguments.student)} handed in {unit}.")
     submissions = [read_submission(student, marked.get(student), unit) for student in students]
     if all(one.not_marked for one in submissions):
         return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
                          *(f"  {one.student}: {one.not_marked}" for one in submissions))
-    summary = summarise(unit, submissions, *alike(course, unit, marked, submissions), students=chosen)
+    summary = summarise(unit, submissions, *alike(course.directory, unit, marked, submissions), students=chosen)
     print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
-    folder = arguments.out or (None if chosen else Path(course.root, "reports", unit))
+    folder = arguments.out or (None if arguments.student else course.root / "reports" / unit)
     if folder is not None:
-        _write(app, summary, folder, chosen)
+        _write(course, summary, folder)
     return 0
 
 
@@ -70,9 +73,9 @@ def alike(course: CourseDirectory, unit: str, marked: Mapping[str, Path],
     return near_identical(written, released.values()), unread
 
 
-def _write(app: NbGrader, summary: Summary, folder: Path, students: Sequence[str] | None) -> None:
+def _write(course: Course, summary: Summary, folder: Path) -> None:
     names = write_files(summary, folder)
-    missing = write_marks(app, summary.unit, students, folder / "marks.csv")
+    missing = write_marks(course, summary, folder / "marks.csv")
     print(f"\nFiles in {folder}: {', '.join(names if missing else [*names, 'marks.csv'])}")
     if missing:
         print(f"No marks.csv: {missing}.")

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nbgrader.api import Gradebook
-from nbgrader.apps.baseapp import NbGrader
 from nbgrader.plugins import CsvExportPlugin
 from sqlalchemy.exc import SQLAlchemyError
 
+from grader.course import Course
 from grader.report.figure import points_figure
 from grader.report.page import page
 from grader.report.records import one_line
@@ -32,16 +31,17 @@ def write_files(summary: Summary, folder: Path) -> list[str]:
     return ["exercises.csv", "submissions.csv", "points.png", "report.html"]
 
 
-def write_marks(app: NbGrader, unit: str, students: Sequence[str] | None, file: Path) -> str:
+def write_marks(course: Course, summary: Summary, file: Path) -> str:
     """Write the unit's marks as `nbgrader export` does; why not, in words, if there are none."""
-    url = app.coursedir.db_url
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).is_file():
+    if course.db_url.startswith("sqlite:///") and not Path(course.db_url.removeprefix("sqlite:///")).is_file():
         return "there is no gradebook yet"  # opening it would make one
+    students = [] if summary.whole_class else [one.student for one in summary.submissions]
     try:
-        with Gradebook(url, app.coursedir.course_id) as gradebook:
-            if unit not in {assignment.name for assignment in gradebook.assignments}:
-                return f"the gradebook does not know {unit}"
-            CsvExportPlugin(parent=app, to=str(file), assignment=[unit], student=list(students or ())).export(gradebook)
+        with course.gradebook() as gradebook:
+            if summary.unit not in {assignment.name for assignment in gradebook.assignments}:
+                return f"the gradebook does not know {summary.unit}"
+            exporter = CsvExportPlugin(config=course.config, to=str(file), assignment=[summary.unit], student=students)
+            exporter.export(gradebook)
     except (SQLAlchemyError, ImportError, OSError) as error:  # ImportError: no driver for the gradebook's URL
         return f"the gradebook cannot be read: {one_line(str(error))}"
     return ""

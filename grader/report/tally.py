@@ -11,9 +11,9 @@ from types import MappingProxyType
 from grader.report.likeness import Pair
 from grader.report.records import Outcome, Submission, no_verdict
 
-CONTRADICTED, CONTAINED, MALFORMED, ALARM, ALIKE, NOT_COMPARED, NOT_MARKED = KINDS = (
-    "contradicted traffic", "contained", "malformed evidence", "other alarms", "near-identical solutions",
-    "not compared with others", "not marked")
+CONTRADICTED, CONTAINED, MALFORMED, UNUSUAL, ALARM, ALIKE, NOT_COMPARED, NOT_MARKED = KINDS = (
+    "contradicted traffic", "contained", "malformed evidence", "code that no exercise needs", "other alarms",
+    "near-identical solutions", "not compared with others", "not marked")
 _SIGNS = (("the network contradicts", CONTRADICTED), ("contained while", CONTAINED), ("malformed", MALFORMED),
           ("makes no sense", MALFORMED))
 NAMED = 3
@@ -91,6 +91,7 @@ class Summary:
     submissions: tuple[Submission, ...]
     tallies: tuple[Tally, ...]
     looks: tuple[Look, ...]
+    whole_class: bool = True
 
     @property
     def marked(self) -> list[Submission]:
@@ -117,7 +118,8 @@ def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair
         for name, outcome in one.outcomes.items():
             by_exercise[name][one.student] = outcome
     return Summary(unit, chosen, tuple(map(tally, by_exercise.values())),
-                   tuple(sorted(looks, key=lambda look: (KINDS.index(look.kind), look.student))))
+                   tuple(sorted(looks, key=lambda look: (KINDS.index(look.kind), look.student))),
+                   len(chosen) == len(whole))
 
 
 def complete(submissions: Sequence[Submission]) -> list[Submission]:
@@ -155,7 +157,7 @@ def _own_looks(one: Submission) -> list[Look]:
     """What a submission's own record asks a person to look at."""
     if one.not_marked:
         return [Look(one.student, NOT_MARKED, one.not_marked)]
-    words = {alarm: next((kind for sign, kind in _SIGNS if sign in alarm), ALARM) for alarm in one.alarms}
+    words = {alarm: _kind(alarm) for alarm in one.alarms}
     for outcome in one.outcomes.values():
         told = {kind for alarm, kind in words.items() if alarm.startswith(f"{outcome.exercise}:")}
         if outcome.contradicted and CONTRADICTED not in told:
@@ -163,6 +165,13 @@ def _own_looks(one: Submission) -> list[Look]:
         if _REFUSED in outcome.lesson and MALFORMED not in told:
             words[f"{outcome.exercise}: {outcome.lesson}"] = MALFORMED
     return [Look(one.student, kind, text) for text, kind in words.items()]
+
+
+def _kind(alarm: str) -> str:
+    """What an alarm is about, by the words that marking uses."""
+    if alarm.startswith("cell "):
+        return UNUSUAL
+    return next((kind for sign, kind in _SIGNS if sign in alarm), ALARM)
 
 
 def _likenesses(student: str, pairs: Sequence[Pair]) -> list[Look]:

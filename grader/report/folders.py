@@ -1,20 +1,11 @@
-"""Where the course keeps what: folders and gradebook as nbgrader's configuration names them."""
+"""Whose folders there are at each step of the course, wherever nbgrader's configuration puts them."""
 
 from __future__ import annotations
 
 import glob
-import logging
 from pathlib import Path
 
-from nbgrader.apps.baseapp import NbGrader
 from nbgrader.coursedir import CourseDirectory
-
-
-def load_course() -> NbGrader:
-    """nbgrader as configured for the current folder; its `coursedir` is the course."""
-    app = NbGrader(log_level=logging.WARNING)
-    app.initialize([])
-    return app
 
 
 def units(course: CourseDirectory) -> list[str]:
