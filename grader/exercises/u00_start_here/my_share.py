@@ -48,7 +48,11 @@ def _lost_or_doubled(look: Look) -> bool:
 
 
 def _cut_for_the_world(look: Look) -> bool:
-    return look.outputs == [_share(one["items"], r, look.case.world_size) for r, one in enumerate(look.case.inputs)]
+    """Groups at work: a share is as long as if all ranks shared the items, and the ends are those of the world's ends."""
+    n, items, shares = look.case.world_size, [one["items"] for one in look.case.inputs], look.outputs
+    right_length = all(len(share) in (len(all_) // n, -(-len(all_) // n)) for share, all_ in zip(shares, items, strict=True))
+    ends = shares[0] == items[0][:len(shares[0])] and shares[-1] == items[-1][-len(shares[-1]):]
+    return look.case.groups is not None and right_length and ends
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import utils
-from grader.exercise import Case, Draw, Exercise, Symptom
-from grader.exercises.u01_collectives.costs import formula, single
+from grader.exercise import Case, Draw, Exercise, Look, Symptom
+from grader.exercises.u01_collectives.costs import single
 from grader.symptoms import same, wrong_ranks
 from utils.costs import bus_factor
 
@@ -35,29 +35,28 @@ def _published(row: dict[str, str]) -> Case:
                   time_s=int(row["time_ns_out_of_place"]) * 1e-9)
 
 
-def _algorithm(i: dict) -> float:
-    return i["total_bytes"] / i["time_s"] / 1e9
-
-
-def _right(i: dict) -> tuple[float, float]:
-    return _algorithm(i), _algorithm(i) * bus_factor(i["op"], i["n_ranks"])
-
-
 def _oracle(case: Case) -> list[tuple[float, float]]:
     """The published bus bandwidth where there is one, else nccl-tests' formula."""
     i = case.inputs[0]
     wanted = (str(i["n_ranks"]), str(i["total_bytes"]))
     published = [float(row["busbw_GBps"]) for row in _rows() if (row["ranks"], row["bytes"]) == wanted
                  and "A100" in case.name]
-    return [(_algorithm(i), published[0] if published else _right(i)[1])]
+    algorithm_GBps = i["total_bytes"] / i["time_s"] / 1e9
+    return [(algorithm_GBps, published[0] if published else algorithm_GBps * bus_factor(i["op"], i["n_ranks"]))]
 
 
-def _times(factor: float):
-    return lambda i: tuple(value * factor for value in _right(i))
+def _pair(id: str, wrong: Callable[[dict, float, float], tuple[float, float]], hint: str) -> Symptom:
+    """The result is wrong(inputs, right algorithm bandwidth, right bus bandwidth)."""
+
+    def test(look: Look, rank: int, found: tuple, expected: tuple) -> bool:
+        return same(found, wrong(look.case.inputs[rank], *expected), PUBLISHED)
+
+    return Symptom(id, hint, wrong_ranks(test))
 
 
-def _bus_by(factor):
-    return lambda i: (_algorithm(i), _algorithm(i) * factor(i["n_ranks"]))
+def _factor_of_another(look: Look, rank: int, found: tuple, expected: tuple) -> bool:
+    n = look.case.inputs[rank]["n_ranks"]
+    return any(same(found, (expected[0], expected[0] * phases * (n - 1) / n), PUBLISHED) for phases in (1, 2))
 
 
 EXERCISE = Exercise(
@@ -71,26 +70,22 @@ EXERCISE = Exercise(
     adapter="call_plain",
     tolerance=PUBLISHED,
     symptoms=(
-        formula("bits for bytes", _times(8), "Both are 8 times too large: GB/s counts bytes, Gb/s bits.", PUBLISHED),
-        formula("GiB for GB", _times(1e9 / 2**30),
-                "Both are about 7% too small: you divided by 2³⁰, but a GB is 10⁹ bytes (2³⁰ is a GiB).", PUBLISHED),
-        formula("bus factor forgotten",
-                lambda i: i["op"] == "all_reduce" and (_algorithm(i), _algorithm(i)),
-                "The bus bandwidth equals the algorithm bandwidth: multiply it by what each rank sends for every "
-                "byte of the array, 2(n−1)/n in an all-reduce.", PUBLISHED),
-        Symptom("swapped", "The two have changed places: return (algorithm bandwidth, bus bandwidth).",
-                wrong_ranks(lambda look, r, found, expected: same(found, expected[::-1], PUBLISHED))),
-        formula("upside down", lambda i: (_algorithm(i), _algorithm(i) / bus_factor(i["op"], i["n_ranks"])),
-                "You divided by the factor: the bus carries factor × M bytes in the same time, so multiply.",
-                PUBLISHED),
-        Symptom("factor of another collective",
-                "The bus bandwidth has another collective's factor: 2(n−1)/n is for the "
+        _pair("bits for bytes", lambda i, algorithm, bus: (8 * algorithm, 8 * bus),
+              "Both are 8 times too large: GB/s counts bytes, Gb/s bits."),
+        _pair("GiB for GB", lambda i, algorithm, bus: (algorithm * 1e9 / 2**30, bus * 1e9 / 2**30),
+              "Both are about 7% too small: you divided by 2³⁰, but a GB is 10⁹ bytes (2³⁰ is a GiB)."),
+        _pair("bus factor forgotten", lambda i, algorithm, bus: i["op"] == "all_reduce" and (algorithm, algorithm),
+              "The bus bandwidth equals the algorithm bandwidth: multiply it by what each rank sends for every byte of "
+              "the array, 2(n−1)/n in an all-reduce."),
+        _pair("swapped", lambda i, algorithm, bus: (bus, algorithm),
+              "The two have changed places: return (algorithm bandwidth, bus bandwidth)."),
+        _pair("upside down", lambda i, algorithm, bus: (algorithm, algorithm**2 / bus),
+              "You divided by the factor: the bus carries factor × M bytes in the same time, so multiply."),
+        Symptom("factor of another collective", "The bus bandwidth has another collective's factor: 2(n−1)/n is for the "
                 "all-reduce, (n−1)/n for reduce-scatter and for all-gather, which are half of it.",
-                wrong_ranks(lambda look, r, found, _: any(
-                    same(found, _bus_by(factor)(look.case.inputs[r]), PUBLISHED)
-                    for factor in (lambda n: 2 * (n - 1) / n, lambda n: (n - 1) / n)))),
-        formula("n for n−1", lambda i: (_algorithm(i), _algorithm(i) * (2 if i["op"] == "all_reduce" else 1)),
-                "The bus bandwidth lacks (n−1)/n: a rank sends n−1 of the n chunks in each phase.", PUBLISHED),
+                wrong_ranks(_factor_of_another)),
+        _pair("n for n−1", lambda i, algorithm, bus: (algorithm, algorithm * (2 if i["op"] == "all_reduce" else 1)),
+              "The bus bandwidth lacks (n−1)/n: a rank sends n−1 of the n chunks in each phase."),
         Symptom("bytes of one rank", "The algorithm bandwidth is n times off: total_bytes is the whole array already.",
                 wrong_ranks(lambda look, r, found, expected: any(
                     same(found[0], expected[0] * f, PUBLISHED) for f in (look.case.inputs[r]["n_ranks"],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
-from grader.exercises.u01_collectives.costs import formula, single
+from grader.exercises.u01_collectives.costs import single
 from grader.symptoms import same, wrong_ranks
 from utils.costs import ring_time_s
 
@@ -35,28 +35,35 @@ def _line(i: dict) -> tuple[float, float]:
     return float(times.mean()) - slope * float(sizes.mean()), slope
 
 
-def _from_line(i: dict, intercept: float, slope: float) -> tuple[float, float]:
+def _right(i: dict) -> tuple[float, float]:
+    intercept, slope = _line(i)
     steps = 2 * (i["n_ranks"] - 1)
     return intercept / steps, slope * i["n_ranks"] / steps
 
 
-def _right(i: dict) -> tuple[float, float]:
-    return _from_line(i, *_line(i))
+def _fit(id: str, wrong: Callable[[int, float, float], tuple[float, float]], hint: str) -> Symptom:
+    """The result is wrong(number of ranks, right α, right β)."""
+
+    def test(look: Look, rank: int, found: tuple, expected: tuple) -> bool:
+        return same(found, wrong(look.case.inputs[rank]["n_ranks"], *expected), 1e-5)
+
+    return Symptom(id, hint, wrong_ranks(test))
 
 
-def _through_origin(i: dict) -> float:
-    sizes, times = (torch.tensor(i[key], dtype=torch.float64) for key in ("sizes_bytes", "times_s"))
-    return float((sizes * times).sum() / (sizes**2).sum()) * i["n_ranks"] / (2 * (i["n_ranks"] - 1))
+def _through_origin(look: Look, rank: int, found: tuple, expected: tuple) -> bool:
+    """α is 0, or β is that of the least-squares line without an intercept."""
+    i = look.case.inputs[rank]
+    of_beta_s = [ring_time_s("all_reduce", size, i["n_ranks"], 0.0, found[1]) for size in i["sizes_bytes"]]
+    beta, measured = (sum(size * s for size, s in zip(i["sizes_bytes"], times_s, strict=True))
+                      for times_s in (of_beta_s, i["times_s"]))
+    return found[0] == 0 or same(beta, measured, 1e-4)
 
 
-def _first_and_last(i: dict) -> tuple[float, float]:
-    ends = {key: [i[key][0], i[key][-1]] for key in ("sizes_bytes", "times_s")}
-    return _right(i | ends)
-
-
-def _with_steps(i: dict, steps: float) -> tuple[float, float]:
-    intercept, slope = _line(i)
-    return intercept / steps, slope * i["n_ranks"] / steps
+def _through_ends(look: Look, rank: int, found: tuple, expected: tuple) -> bool:
+    """The line of the result meets the first and the last measurement."""
+    i = look.case.inputs[rank]
+    return all(same(ring_time_s("all_reduce", i["sizes_bytes"][end], i["n_ranks"], *found), i["times_s"][end], 1e-4)
+               for end in (0, -1))
 
 
 def _nearly(look: Look, rank: int, found: tuple, expected: tuple) -> bool:
@@ -76,14 +83,14 @@ EXERCISE = Exercise(
     adapter="call_plain",
     tolerance=1e-5,
     symptoms=(
-        formula("alpha and beta swapped", lambda i: _right(i)[::-1],
-                "α and β have changed places: return (α, β), seconds a message first, then seconds a byte."),
-        formula("line not turned into steps",
-                _line, "You returned intercept and slope of the line: an all-reduce takes 2(n−1) "
-                "steps of M/n bytes, so the intercept is 2(n−1)·α and the slope 2(n−1)/n·β.", 1e-5),
-        formula("slope and intercept swapped", lambda i: _from_line(i, *_line(i)[::-1]),
-                "You took the slope for α and the intercept for β: α comes from the time at size 0, the intercept, and "
-                "β from what each further byte costs, the slope.", 1e-5),
+        _fit("alpha and beta swapped", lambda n, alpha, beta: (beta, alpha),
+             "α and β have changed places: return (α, β), seconds a message first, then seconds a byte."),
+        _fit("line not turned into steps", lambda n, alpha, beta: (2 * (n - 1) * alpha, 2 * (n - 1) / n * beta),
+             "You returned intercept and slope of the line: an all-reduce takes 2(n−1) steps of M/n bytes, so the "
+             "intercept is 2(n−1)·α and the slope 2(n−1)/n·β."),
+        _fit("slope and intercept swapped", lambda n, alpha, beta: (beta / n, alpha * n),
+             "You took the slope for α and the intercept for β: α comes from the time at size 0, the intercept, and β "
+             "from what each further byte costs, the slope."),
         Symptom("tensors", "The results are tensors: return plain numbers, tensor.item().",
                 wrong_ranks(lambda look, r, found, _: any(isinstance(one, torch.Tensor) for one in found))),
         Symptom("single precision", "α is lost, or some digits are: sizes reach 10⁷, beside which float32 cannot "
@@ -91,17 +98,14 @@ EXERCISE = Exercise(
                                     "dtype=torch.float64)).", wrong_ranks(_nearly)),
         Symptom("through the origin", "Your line goes through the origin, so α is 0 or lost: fit an intercept too (a "
                                       "column of ones beside the sizes).",
-                wrong_ranks(lambda look, r, found, _: found[0] == 0
-                            or same(found[1], _through_origin(look.case.inputs[r]), 1e-4))),
-        formula("n steps", lambda i: _with_steps(i, 2 * i["n_ranks"]),
-                "You divide by 2n steps: a ring all-reduce takes 2(n−1).", 1e-5),
-        formula("one phase", lambda i: _with_steps(i, i["n_ranks"] - 1),
-                "α and β are twice what they should be: an all-reduce takes 2(n−1) steps, since it has two phases.",
-                1e-5),
+                wrong_ranks(_through_origin)),
+        _fit("n steps", lambda n, alpha, beta: (alpha * (n - 1) / n, beta * (n - 1) / n),
+             "You divide by 2n steps: a ring all-reduce takes 2(n−1)."),
+        _fit("one phase", lambda n, alpha, beta: (2 * alpha, 2 * beta),
+             "α and β are twice what they should be: an all-reduce takes 2(n−1) steps, since it has two phases."),
         Symptom("bytes of a step", "α is right, β is not: a step carries one chunk, M/n bytes, so the slope over M is "
                 "2(n−1)/n·β.", wrong_ranks(lambda look, r, found, expected: same(found[0], expected[0], 1e-4))),
-        formula("two points only", _first_and_last,
-                "You drew a line through the first and the last measurement: with noise, all of them must count "
-                "(least squares).", 1e-4),
+        Symptom("two points only", "You drew a line through the first and the last measurement: with noise, all of them "
+                "must count (least squares).", wrong_ranks(_through_ends)),
     ),
 )

@@ -38,7 +38,7 @@ def _square(case: Case) -> bool:
 def _of_all(look: Look, rank: int, found) -> list[bool]:
     """For each of the two sums, whether it is the sum over all ranks of a grid with several rows and columns."""
     everyone = _sum(look.case, range(look.case.world_size))
-    several = all(len(_line(look.case, rank, column)) > 1 for column in (False, True))
+    several = min(look.case.inputs[rank]["n_rows"], look.case.inputs[rank]["n_cols"]) > 1
     return [several and same(one, everyone) for one in found]
 
 
@@ -50,8 +50,10 @@ def _takes_no_part(look: Look) -> bool:
 
 
 def _in_lines(look: Look) -> tuple[bool, str]:
+    n_cols = look.case.inputs[0]["n_cols"]
     for call in look.evidence.trace.of(op="all_reduce"):
-        if list(call.members) not in (_line(look.case, call.rank, False), _line(look.case, call.rank, True)):
+        rows, columns = {rank // n_cols for rank in call.members}, {rank % n_cols for rank in call.members}
+        if len(rows) > 1 and len(columns) > 1:
             return False, f"rank {call.rank} called all_reduce with ranks {list(call.members)}"
     return True, ""
 

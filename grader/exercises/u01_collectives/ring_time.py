@@ -27,45 +27,31 @@ def _case(op: str, size: float, n: int, alpha_s: float, beta: float) -> Case:
     return single(name, **dict(zip(NAMES, (op, size, n, alpha_s, beta), strict=True)))
 
 
-def _phases(i: dict) -> int:
-    return 2 if i["op"] == "all_reduce" else 1
-
-
-def _time(i: dict, steps: float, chunk: float) -> float:
-    return steps * (i["alpha_s"] + chunk * i["beta_s_per_byte"])
+def _right(i: dict, **changed) -> float:
+    """The right time; with `changed` inputs, if there are any."""
+    return ring_time_s(*(i | changed).values())
 
 
 def _n_steps(i: dict) -> float:
-    return _time(i, _phases(i) * i["n_ranks"], i["total_bytes"] / i["n_ranks"])
+    return _right(i) * i["n_ranks"] / (i["n_ranks"] - 1)
 
 
 def _whole(i: dict) -> float:
-    return _time(i, _phases(i) * (i["n_ranks"] - 1), i["total_bytes"])
+    return _right(i, total_bytes=i["total_bytes"] * i["n_ranks"])
 
 
-def _one_alpha(i: dict, count: int) -> float:
-    n = i["n_ranks"]
-    return count * i["alpha_s"] + _phases(i) * (n - 1) / n * i["total_bytes"] * i["beta_s_per_byte"]
+def _latencies(i: dict, count: int) -> float:
+    """α as often as `count` says."""
+    return count * i["alpha_s"] + _right(i, alpha_s=0.0)
 
 
 def _swapped(i: dict) -> float:
-    turned = i | {"alpha_s": i["beta_s_per_byte"], "beta_s_per_byte": i["alpha_s"]}
-    return ring_time_s(*(turned[name] for name in NAMES))
-
-
-def _divided(i: dict) -> float:
-    turned = i | {"beta_s_per_byte": 1 / i["beta_s_per_byte"]}
-    return ring_time_s(*(turned[name] for name in NAMES))
-
-
-def _phases_as(i: dict, phases: int) -> float:
-    return _time(i, phases * (i["n_ranks"] - 1), i["total_bytes"] / i["n_ranks"])
+    return _right(i, alpha_s=i["beta_s_per_byte"], beta_s_per_byte=i["alpha_s"])
 
 
 def _tree(i: dict) -> float:
-    n = i["n_ranks"]
-    bandwidth_s = _phases(i) * (n - 1) / n * i["total_bytes"] * i["beta_s_per_byte"]
-    return _phases(i) * math.ceil(math.log2(n)) * i["alpha_s"] + bandwidth_s
+    phases = 2 if i["op"] == "all_reduce" else 1
+    return _latencies(i, phases * math.ceil(math.log2(i["n_ranks"])))
 
 
 EXERCISE = Exercise(
@@ -74,7 +60,7 @@ EXERCISE = Exercise(
     title="Predict the time of a ring collective",
     parameters=NAMES,
     make_cases=_cases,
-    oracle=lambda case: [ring_time_s(*case.inputs[0].values())],
+    oracle=lambda case: [_right(case.inputs[0])],
     points={"values": 2},
     adapter="call_plain",
     tolerance=1e-6,
@@ -83,20 +69,20 @@ EXERCISE = Exercise(
                                      "rank and has n−1 others to visit."),
         formula("whole array a step", _whole,
                 "Your steps carry the whole array: each step carries one chunk, M/n bytes."),
-        formula("one phase", lambda i: _phases_as(i, 1),
+        formula("one phase", lambda i: _right(i, op="all_gather"),
                 "The all-reduce takes half of what it should: it is a reduce-scatter and then an all-gather, 2(n−1) "
                 "steps."),
-        formula("always two phases", lambda i: _phases_as(i, 2),
+        formula("always two phases", lambda i: _right(i, op="all_reduce"),
                 "Reduce-scatter and all-gather take twice what they should: each is one half of an all-reduce, n−1 "
                 "steps."),
-        formula("latency once a phase", lambda i: i["op"] == "all_reduce" and _one_alpha(i, 2),
+        formula("latency once a phase", lambda i: i["op"] == "all_reduce" and _latencies(i, 2),
                 "You count α once a phase: every step is a message of its own and costs its own α."),
-        formula("latency once", lambda i: i["op"] == "all_reduce" and _one_alpha(i, 1),
+        formula("latency once", lambda i: i["op"] == "all_reduce" and _latencies(i, 1),
                 "You count α once: every step is a message of its own and costs its own α."),
         formula("alpha and beta swapped", _swapped,
                 "α and β have changed places: α is seconds a message, β seconds a byte."),
-        formula("divided by beta", _divided, "You divide the bytes by β, as if it were a bandwidth: β is seconds a "
-                                             "byte, so multiply."),
+        formula("divided by beta", lambda i: _right(i, beta_s_per_byte=1 / i["beta_s_per_byte"]),
+                "You divide the bytes by β, as if it were a bandwidth: β is seconds a byte, so multiply."),
         formula("steps of a tree", _tree, "You count log2 n messages, as in a tree: a ring takes n−1 steps a phase."),
     ),
 )
