@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -50,8 +51,8 @@ def test_a_wrong_answer_shows_its_table_and_hint(tmp_path):
     assert [e.split(":")[1].strip() for e in errors_of(notebook)] == ["CheckFailed"]
 
 
-def test_the_formgrader_marks_and_shows_the_marks(tmp_path):
-    """Its autograde button, its tables of scores, and the marked notebook."""
+def test_the_formgrader_marks_and_shows_the_marks_and_feedback_leaks_nothing(tmp_path):
+    """Its autograde button, its tables of scores, the marked notebook; then the page that the student gets."""
     course = Course(tmp_path, UNIT, ["ring_all_gather", "ring_all_reduce"])
     course.submit("ann", pass_whole_tensors)
     with lab(tmp_path) as address, page() as tab:
@@ -61,7 +62,21 @@ def test_the_formgrader_marks_and_shows_the_marks(tmp_path):
         tab.wait_for_selector("text=Successfully autograded", timeout=180_000)
         shoot(tab, "formgrader-autograded")
         tab.goto(f"{address}/formgrader/gradebook/{UNIT}/{UNIT}")
-        tab.click("text=Submission #1", timeout=60_000)
+        tab.wait_for_selector("text=Submission #1", timeout=60_000)
+        assert "6" in tab.inner_text("table").split()  # of 8 points
+        shoot(tab, "formgrader-marks")
+        tab.click("text=Submission #1")
         tab.wait_for_selector("text=whole tensors travel", timeout=60_000)
         shoot(tab, "formgrader-notebook")
     assert course.marks()["ann"] == {"ring_all_gather": 4.0, "ring_all_reduce": 2.0}
+    course.nbgrader("generate_feedback", UNIT, "--student", "ann")
+    with page() as tab:
+        tab.goto((tmp_path / "feedback" / "ann" / UNIT / f"{UNIT}.html").as_uri())
+        shown = tab.inner_text("body")
+        tab.locator("text=whole tensors travel").first.scroll_into_view_if_needed()
+        shoot(tab, "feedback")
+    assert "Ring all-reduce: 2 of 4 points" in shown and "Ring all-gather: 4 of 4 points" in shown
+    record = json.loads((tmp_path / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json").read_text())
+    for case in (case for verdict in record["exercises"].values() for case in verdict["cases"]):
+        assert case["name"] not in shown
+        assert not any(demand["detail"] in shown for demand in case["demands"] if not demand["met"])
