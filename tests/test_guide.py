@@ -1,0 +1,66 @@
+"""Every command of the instructors' guide, run as written, in its order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.course import ROOT, SANDBOX, belongs
+
+UNIT = "01_collectives"
+pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(900), pytest.mark.long,
+              pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")]
+
+
+def blocks() -> list[str]:
+    return re.findall(r"```sh\n(.*?)```", (ROOT / "grader" / "README.md").read_text(), re.DOTALL)
+
+
+def course_folder(folder: Path) -> Path:
+    """The course as it is here with a small unit 01, this environment, and one submission."""
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(
+        ".venv", ".git", "__pycache__", "gradebook.db*", "submitted", "autograded", "feedback", "reports", "marking", "build"))
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    for program in Path(sys.executable).parent.iterdir():
+        (folder / ".venv" / "bin" / program.name).symlink_to(program)
+    (folder / ".stamp").write_text(f"{folder}\n")
+    source = folder / "solutions" / UNIT / f"{UNIT}.ipynb"
+    notebook = nbformat.read(source, as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if belongs(cell, {"ring_time"})]
+    nbformat.write(notebook, source)
+    submitted = folder / "submitted" / "ann" / UNIT
+    submitted.mkdir(parents=True)
+    shutil.copy(source, submitted)
+    return folder
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
+
+
+def test_every_command_runs_as_written(tmp_path):
+    folder = course_folder(tmp_path / "course")
+    script = "set -em\n" + "\n".join(blocks()).replace("8786", free_port())
+    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": f"STAMP=.stamp PY={sys.executable}"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 marked" in done.stdout and "No mark changes." in done.stdout
+    assert "ann" in (folder / "marks.csv").read_text()
+    assert "points" in (folder / "feedback" / "ann" / UNIT / f"{UNIT}.html").read_text()
+    assert (folder / "reports" / UNIT / "report.html").exists() and list((folder / "build").glob("*.tar.gz"))
+
+
+def test_the_guide_has_commands_for_every_step():
+    commands = " ".join(blocks())
+    for step in ("make notebooks", "make bundle", "grader autograde", "grader report", "generate_feedback", "nbgrader export",
+                 "--regrade", "dask scheduler", "dask worker"):
+        assert step in commands
