@@ -26,6 +26,7 @@ from grader.inside import parcel
 from grader.inside.collect import job_files
 from grader.judge import judge
 from grader.splice import is_check, name_of, splice
+from grader.suspicion import suspicions
 from grader.verdict import Verdict
 
 CELLS_LIMITS = sandbox.Limits(wall_s=240.0)
@@ -92,6 +93,7 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     notebook, not_used = splice(nbformat.reads(released.decode(), as_version=4), student)
     marks = mark_notebook(notebook, seed, unsafe)
     marks.remarks[:0] = [*wrong_with_file, *not_used]
+    marks.alarms += suspicions(student)
     return nbformat.writes(notebook).encode(), marks.record()
 
 
