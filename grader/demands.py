@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from grader.exercise import Demand, Look
 from grader.inside.adapters import INPUT_CHANGED
+from grader.network import contradictions
 from utils.calls import POINT_TO_POINT
 from utils.trace import Call, Trace
 
@@ -171,9 +172,13 @@ def network_agrees(gate: bool) -> Demand:
 
 
 def _network_judge(look: Look) -> tuple[bool, str]:
+    witness = look.evidence.messages
+    if witness and witness.complete:
+        for contradiction in contradictions(look, witness):
+            return False, contradiction
     trace, n = look.evidence.trace, look.case.world_size
     seen = look.evidence.loopback_bytes
-    least = sum(call.bytes_formula for call in trace.calls)
+    least = sum(call.bytes_formula for call in trace.calls if call.waited)  # a send that nobody receives moves nothing
     most = NETWORK_TOLERANCE * sum(call.bytes_formula * WIRE_FACTOR.get(call.op, 1.0) for call in trace.calls)
     most += NETWORK_START_BYTES * n * n + NETWORK_CALL_BYTES * len(trace.calls)
     return least <= seen <= most, f"{seen:,} B crossed, the calls account for {least:,.0f} B"

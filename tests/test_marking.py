@@ -14,6 +14,7 @@ from grader.inside.evidence import RETURNED, Evidence
 from grader.mark import mark_notebook
 from tests.course import ROOT, SANDBOX, belongs, solution_cell, verdict_text
 from utils.memory import RankMemory
+from utils.streams import Flow, Observed
 from utils.trace import Trace
 
 pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")]
@@ -85,6 +86,51 @@ TALKS_THROUGH_FILES = """
         return total
     """
 
+TALKS_THROUGH_SYSTEM_FILES = TALKS_THROUGH_FILES.replace("/dev/shm/", "/dev/rank")
+
+FORGES_A_RING = """
+    import gc, torch, torch.distributed as dist
+
+    def forge_ring(x, group):
+        recorder = next(one for one in gc.get_objects() if type(one).__name__ == "Recorder")
+        n, r, size = dist.get_world_size(group), dist.get_rank(group), -(-len(x) // dist.get_world_size(group))
+        for _ in range(2 * (n - 1)):
+            for op, peer in (("send", (r + 1) % n), ("recv", (r - 1) % n)):
+                sent = size * x.itemsize * (op == "send")
+                number = recorder._announce(
+                    group=group.group_name, members=dist.get_process_group_ranks(group), is_async=True, waits=False,
+                    alone=True, op=op, dtype="float32", shape=[size], bytes=size * x.itemsize, bytes_given=sent,
+                    bytes_formula=sent, root=None, peer=peer, tag=0, reduce_op=None, splits=None, element_count=size)
+                with recorder._blocked(number):
+                    pass
+    """
+
+CALLS_THE_LIBRARY_UNSEEN = FORGES_A_RING + """
+    def ring_all_reduce(x, group):
+        forge_ring(x, group)
+        group._get_backend(torch.device("cpu")).allreduce(x).wait()
+        return x
+    """
+
+SENDS_TO_ONE_UNSEEN = FORGES_A_RING + """
+    def ring_all_reduce(x, group):
+        forge_ring(x, group)
+        n, r, backend = dist.get_world_size(group), dist.get_rank(group), group._get_backend(torch.device("cpu"))
+        other = torch.empty_like(x)
+        for one in range(1, n):
+            if r == one:
+                backend.send([x], 0, 0).wait()
+            elif r == 0:
+                backend.recv([other], one, 0).wait()
+                x += other
+        for one in range(1, n):
+            if r == one:
+                backend.recv([x], 0, 0).wait()
+            elif r == 0:
+                backend.send([x], one, 0).wait()
+        return x
+    """
+
 READS_OTHERS_MEMORY = """
     import os, torch.distributed as dist
 
@@ -109,12 +155,16 @@ WRITES_EVIDENCE = """
 
 
 @pytest.mark.parametrize("source, words", [
-    (HIDES_ITS_CALLS, "the calls account for 0 B"),
-    (TALKS_THROUGH_SOCKETS, "the calls account for 0 B"),
+    (HIDES_ITS_CALLS, "gloo's all-reduce moved"),
+    (CALLS_THE_LIBRARY_UNSEEN, "gloo's all-reduce moved"),
+    (SENDS_TO_ONE_UNSEEN, "rank 0 sent rank 1"),
+    (TALKS_THROUGH_SOCKETS, "that are not dist calls"),
     (TALKS_THROUGH_FILES, "expected"),
+    (TALKS_THROUGH_SYSTEM_FILES, "Read-only file system"),
     (READS_OTHERS_MEMORY, "sees []"),
     (WRITES_EVIDENCE, "not written yet"),
-], ids=["hides its calls", "sockets", "files", "memory of others", "writes evidence"])
+], ids=["hides its calls", "calls the library unseen", "sends to one unseen", "sockets", "files", "system files",
+        "memory of others", "writes evidence"])
 def test_a_cheat_earns_nothing_and_is_named(source, words):
     points, verdict, _, _ = marked(source)
     assert points == 0 and words in verdict
@@ -166,7 +216,8 @@ def test_a_flood_of_output_is_cut_and_costs_nothing():
 
 # ── evidence ──
 
-GOOD = Evidence([1.5], RETURNED, Trace(1), memory=[RankMemory({"parameters": 1}, {"parameters": 2})], prints={0: ["hello"]})
+GOOD = Evidence([1.5], RETURNED, Trace(1), memory=[RankMemory({"parameters": 1}, {"parameters": 2})], prints={0: ["hello"]},
+                messages=Observed(True, (Flow(0, None, "send", 1, 8),), 12))
 
 
 def files_with(**changes) -> dict[str, bytes]:
@@ -184,6 +235,8 @@ def test_evidence_survives_the_way_out():
     ({"elapsed_s": "long"}, "x/0.elapsed_s: expected float"),
     ({"elapsed_s": float("nan")}, "x/0.elapsed_s: expected float"),
     ({"loopback_bytes": True}, "x/0.loopback_bytes"),
+    ({"messages": {"complete": True, "flows": [{"source": 0}], "store_bytes": 0}}, "x/0.messages"),
+    ({"messages": {"complete": 1, "flows": [], "store_bytes": 0}}, "x/0.messages"),
     ({"prints": {"zero": []}}, "x/0.prints: expected int"),
     ({"extra": 1}, "x/0: expected Evidence"),
     ({"trace": {"calls": [{}]}}, "x/0.trace: expected Trace"),

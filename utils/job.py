@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from utils.streams import Observed
 from utils.waits import WaitState
 
 
@@ -44,5 +45,6 @@ class Outcome:
     output: dict[int, list[str]] = field(default_factory=dict)
     wire_bytes: list[list[int]] | None = None
     loopback_bytes: int | None = None  # of an isolated run: all that crossed the loopback from "ready" to "settled"
+    messages: Observed | None = None  # of a run with a witness: what it saw, see utils.sniffer
     elapsed_s: float = 0.0
     verdict_s: float = 0.0  # from the last report of any rank to the end of the run

@@ -14,8 +14,10 @@ from utils.job import Job, Outcome
 from utils.output import RankOutput
 from utils.processes import context_for, exit_in_words, kill_session, plain_main
 from utils.readiness import Readiness
+from utils.sniffer import Witness
+from utils.streams import End
 from utils.waits import ENDED, WaitState
-from utils.wire import loopback_bytes, traffic_matrix
+from utils.wire import connection_holders, loopback_bytes, traffic_matrix
 from utils.worker import Settings, rank_main
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
@@ -28,9 +30,12 @@ STACK_ANSWER_S = 1.0
 LEAVE_S = 2.0
 
 
-def launch(job: Job) -> Outcome:
-    """Run `job` on fresh processes and wait until it is over. No process is left behind, even when interrupted."""
-    fleet = _Fleet(job)
+def launch(job: Job, witness: Witness | None = None) -> Outcome:
+    """Run `job` on fresh processes and wait until it is over. No process is left behind, even when interrupted.
+
+    witness: of an isolated job, what listens to the network meanwhile.
+    """
+    fleet = _Fleet(job, witness)
     try:
         fleet.start()
         fleet.follow()
@@ -42,8 +47,8 @@ def launch(job: Job) -> Outcome:
 class _Fleet:
     """The processes of one run and the loop that listens to them."""
 
-    def __init__(self, job: Job):
-        self.job = job
+    def __init__(self, job: Job, witness: Witness | None = None):
+        self.job, self._witness = job, witness
         self.outcome = Outcome(WaitState(job.world_size))
         self._processes: list = []
         self._channels: dict[int, Channel] = {}
@@ -64,6 +69,9 @@ class _Fleet:
     def start(self) -> None:
         context = context_for(self.job.start_method)
         with plain_main():
+            if self._witness:
+                self._witness.begin()
+                self._readiness.watch(self._witness, lambda: self._witness.look(self._holders))
             place = self._make_meeting_place()
             for rank in range(self.job.world_size):
                 self._start_rank(context, rank, place)
@@ -73,6 +81,8 @@ class _Fleet:
             import torch.distributed as dist
 
             self._store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+            if self._witness:
+                self._witness.expect_store(self._store.port)
             return self._store.port
         self._folder = tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True)
         return os.path.join(self._folder.name, "store")
@@ -180,10 +190,15 @@ class _Fleet:
     def _hand_out(self) -> None:
         """All have met: count the wire from here, and give each rank the task and its own input."""
         self._ready_at = time.monotonic()
+        if self._witness:
+            self._witness.note_start(self._holders, self.job.world_size)
         self._loopback_before = loopback_bytes() if self.job.isolated else 0
         for rank in self._channels:
             self._tell(rank, "task", self.job.task)
             self._tell(rank, "input", self.job.inputs[rank])
+
+    def _holders(self) -> dict[tuple[End, End], int]:
+        return connection_holders({rank: process.pid for rank, process in enumerate(self._processes)})
 
     def _note_error(self, rank: int, facts: dict) -> None:
         self.outcome.errors.append((rank, facts))
@@ -233,6 +248,8 @@ class _Fleet:
         self._listen_for(LEAVE_S, lambda: len(self._readings) == self.job.world_size)
         if self.job.isolated:
             self.outcome.loopback_bytes = loopback_bytes() - self._loopback_before
+        if self._witness:
+            self.outcome.messages = self._witness.testify(self._holders)
         if len(self._readings) == self.job.world_size:
             readings = [self._readings[rank] for rank in range(self.job.world_size)]
             self.outcome.wire_bytes = traffic_matrix([r["before"] for r in readings], [r["after"] for r in readings])

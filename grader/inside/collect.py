@@ -23,30 +23,32 @@ from utils.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
 from utils.job import Job, Outcome
 from utils.launcher import launch
 from utils.ranks import Run, explain, to_run
+from utils.sniffer import Witness
 from utils.trace import Trace
 
 
 def collect(function_blob: bytes, adapter: str, cases: Sequence[Case], timeout_s: float,
-            isolated: bool = False) -> Iterator[Evidence]:
+            isolated: bool = False, witness: Witness | None = None) -> Iterator[Evidence]:
     """Evidence of each case, in order. After a run out of time, or of an untouched skeleton, the rest is left out."""
     for case in cases:
-        found = collect_one(function_blob, adapter, case, timeout_s, isolated)
+        found = collect_one(function_blob, adapter, case, timeout_s, isolated, witness)
         yield found
         if found.ending == TIMED_OUT or found.error_kind == SKELETON_ERROR:
             return
 
 
-def collect_one(function_blob: bytes, adapter: str, case: Case, timeout_s: float, isolated: bool = False) -> Evidence:
+def collect_one(function_blob: bytes, adapter: str, case: Case, timeout_s: float, isolated: bool = False,
+                witness: Witness | None = None) -> Evidence:
     """Run one case on fresh ranks."""
     task = cloudpickle.dumps(RankTask(function_blob, adapter, case.groups, case.late_s))
     outcome = launch(Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s, show_output=False,
-                         isolated=isolated))
+                         isolated=isolated), witness)
     outputs = [_output(outcome, rank) for rank in range(case.world_size)]
     run = to_run(outcome, outputs)
     error = explain(outcome, timeout_s)
     ending, kind = _ending(error)
     return Evidence(outputs, ending, after_begin(run), str(error or "").strip(), kind, run.memory, run.output,
-                    run.elapsed_s, outcome.loopback_bytes)
+                    run.elapsed_s, outcome.loopback_bytes, outcome.messages)
 
 
 def after_begin(run: Run) -> Trace:
@@ -109,12 +111,23 @@ def main() -> None:
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints to the log
     writer = parcel.Writer(stream)
+    isolated = "--isolated" in sys.argv
+    witness = _witness() if isolated else None
     for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
         *job, timeout_s = read_job(name, files)
-        for number, evidence in enumerate(collect(*job, timeout_s, isolated="--isolated" in sys.argv)):
+        for number, evidence in enumerate(collect(*job, timeout_s, isolated, witness)):
             for file, content in evidence_files(name, number, evidence).items():
                 writer.add(file, content)
     writer.close()
+
+
+def _witness() -> Witness | None:
+    """None where the system does not let it listen; the network is then only counted."""
+    try:
+        return Witness()
+    except OSError as error:
+        print(f"the network is counted, but not read: {error}")
+        return None
 
 
 if __name__ == "__main__":

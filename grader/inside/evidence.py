@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load, save
 
 from utils.memory import RankMemory
+from utils.streams import Observed
 from utils.trace import Trace
 
 MAX_BYTES = 256 << 20
@@ -35,7 +36,8 @@ MISSING = Missing()
 class Evidence:
     """outputs: one value a rank (MISSING where a rank did not return); error: in words, for endings but "returned";
     error_kind: the class of the exception, or the kind of the deadlock; prints: what ranks printed, in order;
-    loopback_bytes: all that crossed the network, headers included, counted outside the ranks (isolated runs only)."""
+    loopback_bytes: all that crossed the network, headers included, counted outside the ranks (isolated runs only);
+    messages: what crossed it, read outside the ranks (None where there was no witness)."""
 
     outputs: list[Any]
     ending: str
@@ -46,6 +48,7 @@ class Evidence:
     prints: dict[int, list[str]] = field(default_factory=dict)
     elapsed_s: float = 0.0
     loopback_bytes: int | None = None
+    messages: Observed | None = None
 
 
 def pack(value: Any) -> bytes:
