@@ -1,0 +1,87 @@
+"""The look at a submission's source: what cheats need is named with its cell and line; honest code is not."""
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from grader.suspicion import LINES_A_CELL, suspicions
+from tests.course import ROOT
+
+CONTROLS = sorted((ROOT / "tests" / "controls").glob("*.ipynb"))
+NOTEBOOKS = sorted([*ROOT.glob("solutions/*/*.ipynb"), *ROOT.glob("notebooks/*/*.ipynb")])
+
+
+def lines_of(*sources: str) -> list[str]:
+    cells = [new_code_cell(source, metadata={"nbgrader": {"grade_id": "mine"}}) for source in sources]
+    return suspicions(new_notebook(cells=cells))
+
+
+@pytest.mark.parametrize("source, what", [
+    ("import gc\n\nfor x in gc.get_objects():\n    pass", "uses gc.get_objects (line 3)"),
+    ("from gc import get_objects as look\nlook()", "uses gc.get_objects (line 1)"),
+    ("import ctypes", "uses ctypes (line 1)"),
+    ("import ctypes.util as u\nu.find_library('c')", "uses ctypes (line 1)"),
+    ("import sys\nsys._getframe(1).f_locals", "uses sys._getframe (line 2)"),
+    ("import sys as s\ns.modules['grader'] = None", "uses sys.modules (line 2)"),
+    ("import os\nos._exit(0)", "uses os._exit (line 2)"),
+    ("import os\nos.execvp('sh', ['sh'])", "uses os.execvp (line 2)"),
+    ("import torch\ntorch.equal = lambda *a: True", "assigns to torch.equal (line 2)"),
+    ("dist.isend = None", "assigns to torch.distributed.isend (line 1)"),
+    ("from torch import Tensor\nTensor.__eq__ = None", "assigns to torch.Tensor.__eq__ (line 2)"),
+    ("setattr(time, 'sleep', print)", "assigns to time.sleep (line 1)"),
+    ("del torch.equal", "assigns to torch.equal (line 1)"),
+    ("class A(torch.Tensor):\n    pass", "subclasses torch.Tensor (line 1)"),
+    ("class A:\n    def __reduce__(self):\n        return print, ()", "defines __reduce__ (line 2)"),
+    ("open('/proc/self/mem', 'wb')", "names /proc (line 1)"),
+    ("path = f'/dev/shm/{1}'", "names /dev/shm (line 1)"),
+    ("shell = get_ipython()\nshell.ast_transformers.append(1)", "uses get_ipython().ast_transformers (line 2)"),
+    ("get_ipython().run_cell = None", "assigns to get_ipython().run_cell (line 1)"),
+    ("eval('1')", "uses eval (line 1)"),
+    ("group._get_backend(x.device)", "uses _get_backend (line 1)"),
+    ("import utils.recorder", "uses utils.recorder (line 1)"),
+    ("from grader.inside import parcel", "uses grader.inside (line 1)"),
+    ("!rm -rf /", "runs a shell command (line 1)"),
+    ("%%bash\nfor i in 1 2; do echo $i; done", "runs a shell command (line 1)"),
+    ("x = 1\n%%writefile grader.py", "writes a file grader.py (line 2)"),
+    ("%%time\nimport socket", "uses socket (line 2)"),
+])
+def test_what_cheats_need_is_named(source, what):
+    assert f"cell 'mine' {what}" in lines_of(source)
+
+
+@pytest.mark.parametrize("source", [
+    "def ring_time(compile, signal, time):\n    signal.value = time.x\n    return compile",
+    "import math\n%matplotlib inline\nx?\nmath.sqrt(2)",
+    "this is not Python (",
+    "def broken(:\n  pass",
+    "\x00",
+    "x = " + "(" * 5000 + ")" * 5000,
+    "%%writefile my_helper.py\nimport socket",
+    "model.eval()\nmodel.compile()\nresult = re_module.exec",
+    "import torch\ntorch.set_num_threads(1)\ntorch.manual_seed(0)",
+    "import matplotlib.pyplot as plt\nplt.rcParams['figure.dpi'] = 100\nax.figure.dpi = 3",
+    "class Ring:\n    def __init__(self):\n        self.exit = 1\n    def __call__(self):\n        return self.exit",
+    "get_ipython().run_line_magic('matplotlib', 'inline')",
+    "",
+])
+def test_honest_or_broken_code_is_left_alone(source):
+    assert lines_of(source) == []
+
+
+def test_imports_of_one_cell_count_in_the_others():
+    assert lines_of("import os as system", "system.kill(1, 9)") == ["cell 'mine' uses os.kill (line 1)"]
+
+
+def test_one_line_a_finding_and_not_too_many_a_cell():
+    assert lines_of("import gc\n" + "gc.get_objects()\n" * 50) == ["cell 'mine' uses gc.get_objects (line 2)"]
+    many = "\n".join(f"torch.function_{i} = None" for i in range(50))
+    assert len(lines_of(many)) == LINES_A_CELL
+
+
+def test_markdown_is_not_looked_at():
+    assert suspicions(new_notebook(cells=[new_markdown_cell("import ctypes")])) == []
+
+
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *CONTROLS], ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_honest_notebooks_raise_no_suspicion(path):
+    assert suspicions(nbformat.read(path, as_version=4)) == []
