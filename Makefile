@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all grade notebooks bench pictures clean
+.PHONY: help lab test test-all grade notebooks bundle bench pictures clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -26,6 +26,9 @@ grade: $(STAMP) ## autograde the sample submissions
 
 notebooks: $(STAMP) ## generate notebooks/ from solutions/
 	$(RUN) -m grader.release $(ARGS)
+
+bundle: $(STAMP) ## write the students' archive: notebooks, utils and public checks, no solutions
+	$(RUN) -m grader.bundle $(ARGS)
 
 bench: $(STAMP) ## measure the launcher against its alternatives
 	$(RUN) -m tests.bench $(ARGS)

@@ -1,0 +1,43 @@
+"""Checks functions with the checks of the bundle that PYTHONPATH names, and prints the verdicts as JSON.
+
+Arguments: names such as "solutions/gather", "notebooks/gather" (the skeleton) and "mutants/gather/one_of_them".
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import cloudpickle
+
+from grader.check import verdict_on
+from grader.exercises import EXERCISES, UNITS
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))  # at the end: for the tests' own modules, not for grader
+from tests.notebooks import functions_of
+
+
+def function_of(kind: str, exercise: str, mutant: str = "") -> Callable:
+    """A reference, a skeleton or a mutant."""
+    if kind != "mutants":
+        return functions_of(kind, EXERCISES[exercise].unit)[exercise]
+    unit = next(unit for unit in UNITS if unit[1:] == EXERCISES[exercise].unit)
+    module = importlib.import_module(f"tests.mutants.{unit}.{exercise}")
+    cloudpickle.register_pickle_by_value(module)
+    return getattr(module, mutant)
+
+
+def main() -> None:
+    verdicts = {}
+    for name in sys.argv[1:]:
+        one = verdict_on(EXERCISES[name.split("/")[1]], function_of(*name.split("/")))
+        verdicts[name] = {"points": one.points, "passed": one.passed, "hints": one.hint_ids, "text": str(one)}
+    ours = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] in ("grader", "utils")}
+    print(json.dumps({"verdicts": verdicts, "modules": ours}))
+
+
+if __name__ == "__main__":
+    main()
