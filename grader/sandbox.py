@@ -122,7 +122,7 @@ def _bubblewrap(disk_bytes: int, may_isolate: bool) -> list[str]:
                *(["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP",  # to make namespaces and to give all this up
                   "--cap-add", "CAP_NET_RAW", "--cap-add", "CAP_SYS_PTRACE"] if may_isolate else []),  # utils.sniffer
                "--die-with-parent", "--new-session", "--clearenv"]
-    command += ["--proc", "/proc", "--dev", "/dev"]
+    command += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]  # root could set the host's
     for folder in ("/dev/shm", "/tmp"):  # before what follows: this Python may itself be below /tmp
         command += ["--size", str(disk_bytes), "--tmpfs", folder]
     for path in SYSTEM:
@@ -135,7 +135,7 @@ def _bubblewrap(disk_bytes: int, may_isolate: bool) -> list[str]:
             command += ["--ro-bind", prefix, prefix]
     for part in CODE:
         command += ["--ro-bind", str(ROOT / part), f"/course/{part}"]
-    command += ["--dir", "/tmp/home", "--chdir", "/tmp/home"]
+    command += ["--dir", "/tmp/home", "--chdir", "/tmp/home", "--remount-ro", "/dev", "--remount-ro", "/"]
     for name, value in _environment("/course", "/tmp/home").items():
         command += ["--setenv", name, value]
     return command

@@ -9,7 +9,7 @@ from grader.exercises import EXERCISES
 from tests.course import Course, solution_cell, verdict_text
 from tests.submissions import SAMPLES, UNIT
 
-pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("batch"), pytest.mark.timeout(600)]
 CHOSEN = ("ring_all_gather", "ring_all_reduce")
 FULL = {name: EXERCISES[name].max_points for name in CHOSEN}
 MARKS = {"full": FULL, "partial": {"ring_all_gather": 0.0, "ring_all_reduce": 2.0}, "blank": dict.fromkeys(CHOSEN, 0.0)}

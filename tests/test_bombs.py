@@ -12,7 +12,7 @@ import pytest
 from tests.course import SANDBOX, Course
 from tests.submissions import SAMPLES, UNIT, replaced
 
-pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(1200), pytest.mark.long,
+pytestmark = [pytest.mark.xdist_group("bombs"), pytest.mark.timeout(1200), pytest.mark.long,
               pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")]
 EXERCISE = "ring_time"
 HONEST = 20

@@ -21,7 +21,7 @@ from tests.course import ROOT, SANDBOX, Course
 from tests.submissions import SAMPLES, UNIT
 from tests.test_batch import CHOSEN, MARKS
 
-pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
 SERVERS = sorted(glob.glob("/usr/lib/postgresql/*/bin"))  # where Debian's package puts them
 
 

@@ -20,7 +20,7 @@ LEFT_BEHIND = (".venv", ".git", "__pycache__", "gradebook.db*", "submitted", "au
                "build")
 STEPS = ("make notebooks", "make bundle", "grader autograde", "grader report", "generate_feedback", "nbgrader export",
          "--regrade", "dask scheduler", "dask worker")
-pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(900), pytest.mark.long,
+pytestmark = [pytest.mark.xdist_group("guide"), pytest.mark.timeout(900), pytest.mark.long,
               pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")]
 
 

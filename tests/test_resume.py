@@ -23,7 +23,7 @@ from grader.journal import Busy, Journal, Result, write_whole
 from tests.course import SANDBOX, Course
 from tests.submissions import SAMPLES, UNIT
 
-pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.xdist_group("resume"), pytest.mark.timeout(1800)]
 EXERCISE = "ring_time"
 KILLS = 22
 

@@ -109,6 +109,21 @@ os._exit(1)""")
     assert len(parcel.from_bytes(done.output)["second"]) == 100_000
 
 
+def test_nothing_of_the_system_can_be_written_to():
+    done = run("""
+import os
+for path in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/new", "/dev/new", "/etc/new", "/usr/new"):
+    try:
+        os.close(os.open(path, os.O_WRONLY | (os.O_CREAT if path.endswith("new") else 0)))
+        print("could write to", path)
+    except OSError:
+        pass
+open("/tmp/new", "w").close()
+open("/dev/shm/new", "w").close()
+print("done")""")
+    assert done.output.decode() == "done\n", done.log
+
+
 def test_without_bubblewrap_it_refuses_and_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoSandbox, match=r"apt install bubblewrap.*MarkExercises.unsafe"):
