@@ -48,6 +48,19 @@ def bytes_sent(limit: Callable[[Look, int], float], label: str, hint: str, id: s
     return Demand(id, label, hint, judge)
 
 
+def not_far_more_bytes(limit: Callable[[Look, int], float], hint: str, id: str = "far too many bytes") -> Demand:
+    """Gate: each rank sends at most twice limit(look, rank) bytes; beyond that it is another collective."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.active_ranks:
+            allowed, sent = 2 * limit(look, rank), look.evidence.trace.bytes_sent(rank)
+            if group_size(look, rank) > 1 and sent > allowed + 1e-6:
+                return False, f"rank {rank} sent {sent:,.0f} B, twice what is needed is {allowed:,.0f} B"
+        return True, ""
+
+    return Demand(id, "at most twice the bytes that are needed", hint, judge, gate=True)
+
+
 def _wire_agrees(look: Look, limit: Callable[[Look, int], float]) -> tuple[bool, str]:
     """The system's own counters, where the data is large enough to outweigh headers."""
     trace = look.evidence.trace
@@ -132,17 +145,49 @@ def inputs_kept(hint: str, id: str = "input changed") -> Demand:
     return Demand(id, "inputs left as they were", hint, judge)
 
 
-def all_waited() -> Demand:
-    """Every asynchronous call was waited for before the function returned."""
+_WAIT = "An asynchronous call was never waited for: until work.wait() returns, its tensor may hold anything."
+
+
+def results_waited() -> Demand:
+    """Gate: every receive and every collective was waited for before the function returned; else its result is luck."""
+    return _waited("missing wait", "every result waited for", lambda call: call.op not in ("send", "barrier"), gate=True)
+
+
+def sends_waited() -> Demand:
+    """Every send was waited for before the function returned."""
+    return _waited("send not waited for", "every send waited for", lambda call: call.op == "send", gate=False)
+
+
+def _waited(id: str, label: str, asked: Callable[[Call], bool], gate: bool) -> Demand:
 
     def judge(look: Look) -> tuple[bool, str]:
-        forgotten = [c for c in look.evidence.trace.calls if not c.waited]
+        forgotten = [c for c in look.evidence.trace.calls if asked(c) and not c.waited]
         first = f"rank {forgotten[0].rank}: {forgotten[0].op} at {forgotten[0].source}" if forgotten else ""
         return not forgotten, first
 
-    return Demand("missing wait", "every call waited for",
-                  "An asynchronous call was never waited for: until work.wait() returns, its tensor may hold anything.",
-                  judge)
+    return Demand(id, label, _WAIT, judge, gate)
+
+
+HUB_RANKS = 4  # of fewer ranks one is a neighbour of all the others anyway
+HUB_SHARE = 0.8  # a binary tree leaves its root less
+
+
+def shared_work() -> Demand:
+    """Gate: no rank is at one end of nearly all that a group sends: it would then compute for all."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for members in {look.case.members(rank) for rank in look.active_ranks}:
+            sends = [c for c in look.evidence.trace.of(op="send") if c.rank in members]
+            total = sum(c.bytes for c in sends)
+            for hub in members if len(members) >= HUB_RANKS else ():
+                through = sum(c.bytes for c in sends if hub in (c.rank, c.peer))
+                if total and through > HUB_SHARE * total:
+                    return False, f"{through / total:.0%} of all bytes go to or from rank {hub}"
+        return True, ""
+
+    return Demand("one rank does it all", "no rank computes for all the others", (
+        "Nearly every message goes to one rank or comes from it: that rank computes for all, and the others wait. Here "
+        "every rank takes the same part."), judge, gate=True)
 
 
 def tensor_bytes(look: Look, rank: int, parameter: str = "x") -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from grader.demands import all_waited
+from grader.demands import results_waited
 from grader.exercise import Look, Symptom
 from grader.inside.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judge import first_difference
@@ -86,7 +86,7 @@ def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:
 
 
 def unwaited() -> Symptom:
-    """A wrong result, or none in time, and an asynchronous call that nobody waited for: the demand all_waited's lesson.
+    """A wrong result, or none in time, and an asynchronous call that nobody waited for: the demand results_waited's lesson.
 
     A send or receive whose work object is dropped may never happen, and then its partner waits for ever.
     """
@@ -94,7 +94,7 @@ def unwaited() -> Symptom:
     def matches(look: Look) -> bool:
         return look.evidence.ending in (RETURNED, TIMED_OUT) and any(not c.waited for c in look.evidence.trace.calls)
 
-    return Symptom("missing wait", all_waited().hint, matches)
+    return Symptom("missing wait", results_waited().hint, matches)
 
 
 def forgotten_send() -> Symptom:

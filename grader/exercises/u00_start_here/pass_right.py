@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.demands import all_waited, messages_at_most, only_calls, ring_neighbours
+from grader.demands import messages_at_most, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.exercise import Case, Draw, Exercise, Symptom
 from grader.exercises.u00_start_here.inputs import sweep
 from grader.symptoms import (
@@ -41,7 +41,8 @@ EXERCISE = Exercise(
         ring_neighbours("The right tensors arrive, but by a detour: send to the next rank only."),
         messages_at_most(lambda look, rank: 1, "one message a rank",
                          "The right tensors arrive, but one message a rank is enough."),
-        all_waited(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         forgotten_send(),

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-from grader.demands import all_waited, only_calls
+from grader.demands import only_calls, results_waited, sends_waited
 from grader.exercise import Demand, Exercise, Look
 from grader.exercises.u00_start_here.inputs import sweep
 from grader.exercises.u00_start_here.who_knew import knows_s
@@ -104,7 +104,8 @@ EXERCISE = Exercise(
         Demand("detour", "one message a rank, to the next",
                "Messages take detours: each rank sends one token, to the next rank, and the last rank sends none.",
                _passed_on),
-        all_waited(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         deadlocked("cycle of receives", "Everybody waits for the token and nobody has it: rank 0 speaks without "

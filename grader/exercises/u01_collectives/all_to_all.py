@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, tensor_bytes
+from grader.demands import (
+    bytes_sent,
+    group_size,
+    only_point_to_point,
+    results_waited,
+    sends_waited,
+    shared_work,
+    tensor_bytes,
+)
 from grader.exercise import Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import message_to_itself, ring_stands
 from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, xs_of
@@ -40,7 +48,9 @@ EXERCISE = Exercise(
                    "The rows are right, but more travelled than needed: rank s needs only row s of your x_NC, C "
                    "elements.",
                    id="more than the rows"),
-        all_waited(),
+        shared_work(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         message_to_itself("A rank sends to itself, and such a message never arrives: copy row r of x_NC into row r "

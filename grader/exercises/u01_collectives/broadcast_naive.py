@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, tensor_bytes
+from grader.demands import bytes_sent, group_size, only_point_to_point, results_waited, sends_waited, tensor_bytes
 from grader.exercise import Exercise
 from grader.exercises.u01_collectives.hints import is_root, message_to_itself, not_sent_to_all, root_is_zero
 from grader.exercises.u01_collectives.inputs import each_rank, rooted_cases, xs_of
@@ -22,7 +22,8 @@ EXERCISE = Exercise(
                    "the root sends (n−1)·M bytes, the others nothing",
                    "Every rank has x, but not from the root alone: here the root sends x to each other rank once, and "
                    "nobody else sends (the tree, which shares the work, comes next).", id="others send too"),
-        all_waited(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         message_to_itself("The root sends to itself, and such a message never arrives: leave the root out of the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.demands import all_waited, messages_at_most, only_point_to_point, rounds_at_most
+from grader.demands import messages_at_most, only_point_to_point, results_waited, rounds_at_most, sends_waited
 from grader.exercise import Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import (
     is_root,
@@ -46,7 +46,8 @@ EXERCISE = Exercise(
                        "Every rank has x, but it took too many rounds: in each round everyone who has x must send it "
                        "on, so that the number of ranks that have it doubles (1, 2, 4, …)."),
         tree_bytes(),
-        all_waited(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         message_to_itself("A rank sends to itself: where n is not a power of two, the last round has more senders than "

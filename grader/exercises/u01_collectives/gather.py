@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grader.demands import all_waited, bytes_sent, only_point_to_point, tensor_bytes
+from grader.demands import bytes_sent, only_point_to_point, results_waited, sends_waited, tensor_bytes
 from grader.exercise import Case, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import is_root, message_to_itself, result_at_zero, result_everywhere
 from grader.exercises.u01_collectives.inputs import each_rank, rooted_cases, total, xs_of
@@ -38,7 +38,8 @@ EXERCISE = Exercise(
                    "each rank sends its row to the root, the root sends nothing",
                    "The root has all rows, but more than that travelled: each other rank sends its own C elements "
                    "once, and the root sends nothing.", id="more than the rows"),
-        all_waited(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         message_to_itself("The root sends to itself, and such a message never arrives: it copies its own row into "

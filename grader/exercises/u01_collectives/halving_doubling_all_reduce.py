@@ -5,10 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from grader.demands import all_waited, bytes_sent, group_size, messages_at_most, only_point_to_point, tensor_bytes
+from grader.demands import (
+    bytes_sent,
+    group_size,
+    messages_at_most,
+    only_point_to_point,
+    results_waited,
+    sends_waited,
+    shared_work,
+    tensor_bytes,
+)
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import mean_for_sum, message_to_itself, neighbour_x, ring_stands
-from grader.exercises.u01_collectives.inputs import each_rank, elements, ranks, same_shape, subgroup_case, total, xs_of
+from grader.exercises.u01_collectives.inputs import (
+    big_case,
+    each_rank,
+    elements,
+    ranks,
+    same_shape,
+    subgroup_case,
+    total,
+    xs_of,
+)
 from grader.symptoms import group_ignored, same, unchanged, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
 
@@ -19,7 +37,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes += [(4, 1), (8, 5)] * grading
     cases = [same_shape(f"{ranks(n)}, {elements(n * k)}", draw, n, (n * k,)) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: (2 * n,), ((0, 2, 5, 7), (1, 3, 4, 6))))
-    return [*cases, same_shape("4 ranks, 512 KiB", draw, 4, (1 << 17,))]
+    return [*cases, big_case("4 ranks, 512 KiB", draw, 4, (1 << 17,))]
 
 
 def _pieces(look: Look, rank: int, found, expected):
@@ -73,7 +91,9 @@ EXERCISE = Exercise(
                          "The sum is right in as few bytes as can be, but in too many messages: exchange with the "
                          "ranks n/2, n/4, …, 1 away, halving what you send, then back the same way (a ring takes "
                          "2(n−1) messages)."),
-        all_waited(),
+        shared_work(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         ring_stands(),

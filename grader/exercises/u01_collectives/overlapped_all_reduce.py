@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from grader.demands import all_waited, group_size, only_calls
+from grader.demands import group_size, only_calls, results_waited, sends_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import swapped
 from grader.exercises.u01_collectives.inputs import each_rank, elements, ranks, subgroup_case, total, xs_of
@@ -67,7 +67,8 @@ EXERCISE = Exercise(
                "The wait came before compute(), so nothing overlaps: compute first, then wait for the sum.",
                _each(lambda call, span: call.wait_start_s is None or call.wait_start_s >= span.end_s,
                      "waited before compute() was done")),
-        all_waited(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         group_ignored("The sum runs over ranks that are not in the group: pass group=group to all_reduce."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grader.demands import all_waited, inputs_kept, messages_at_most, only_point_to_point, rounds_at_most
+from grader.demands import inputs_kept, messages_at_most, only_point_to_point, results_waited, rounds_at_most, sends_waited
 from grader.exercise import Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import (
     is_root,
@@ -47,7 +47,8 @@ EXERCISE = Exercise(
                        "backwards, so that half of the ranks left send in each round and the sums are made along the "
                        "way."),
         tree_bytes(),
-        all_waited(),
+        results_waited(),
+        sends_waited(),
         inputs_kept("The sum is right, but some rank's x was overwritten on the way: total = x is another name for "
                     "the same memory, so start from x.clone()."),
     ),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, ring_neighbours, tensor_bytes
+from grader.demands import (
+    bytes_sent,
+    group_size,
+    only_point_to_point,
+    results_waited,
+    ring_neighbours,
+    sends_waited,
+    shared_work,
+    tensor_bytes,
+)
 from grader.exercise import Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import neighbour_x, one_step_too_many, ring_is_open, ring_stands
 from grader.exercises.u01_collectives.inputs import each_rank, one_tensor_cases, xs_of
@@ -40,7 +49,9 @@ EXERCISE = Exercise(
                    "All rows arrive, but whole tensors travel: in each step pass on one row, the one that came last.",
                    id="whole tensors"),
         ring_neighbours(),
-        all_waited(),
+        shared_work(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         one_step_too_many(),

@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, ring_neighbours
+from grader.demands import (
+    bytes_sent,
+    group_size,
+    only_point_to_point,
+    results_waited,
+    ring_neighbours,
+    sends_waited,
+    shared_work,
+)
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import mean_for_sum, one_step_too_many, ring_is_open, ring_stands
 from grader.exercises.u01_collectives.inputs import each_rank, elements, one_tensor_cases, ranks, same_shape, total, xs_of
@@ -57,7 +65,9 @@ EXERCISE = Exercise(
                    "The sum is right, but whole tensors travel: a ring passes one chunk of ⌈M/n⌉ elements a step, "
                    "n−1 steps to reduce-scatter and n−1 to all-gather.", id="whole tensors"),
         ring_neighbours(),
-        all_waited(),
+        shared_work(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         one_step_too_many(phases=2),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from grader.demands import (
-    all_waited,
     bytes_sent,
     group_size,
     inputs_kept,
+    not_far_more_bytes,
     only_point_to_point,
+    results_waited,
     ring_neighbours,
+    sends_waited,
+    shared_work,
     tensor_bytes,
 )
 from grader.exercise import Exercise, Look, Symptom
@@ -22,6 +25,13 @@ from utils.costs import bytes_sent_per_rank
 
 def _own_row(look: Look, rank: int, shift: int = 0):
     return neighbour_x(look, rank, shift)[look.case.group_rank(rank)]
+
+
+def _needed_bytes(look: Look, rank: int) -> float:
+    return bytes_sent_per_rank("reduce_scatter", tensor_bytes(look, rank), group_size(look, rank))
+
+
+_WHOLE = ("The sum is right, but whole tensors travel: a ring passes one row of C elements a step, n−1 steps in all.")
 
 
 def _row_of(shift: int, hint: str, id: str) -> Symptom:
@@ -41,13 +51,12 @@ EXERCISE = Exercise(
     adapter="call_watching_inputs",
     demands=(
         only_point_to_point(),
-        bytes_sent(lambda look, r: bytes_sent_per_rank("reduce_scatter", tensor_bytes(look, r), group_size(look, r)),
-                   "at most (n−1)/n·M bytes",
-                   "The sum is right, but whole tensors travel: a ring passes one row of C elements a step, n−1 "
-                   "steps in all.",
-                   id="whole tensors"),
+        bytes_sent(_needed_bytes, "at most (n−1)/n·M bytes", _WHOLE, id="whole tensors"),
+        not_far_more_bytes(_needed_bytes, _WHOLE),
         ring_neighbours(),
-        all_waited(),
+        shared_work(),
+        results_waited(),
+        sends_waited(),
         inputs_kept("The sum is right, but x_NC was overwritten: add into a clone of it, or into what you received."),
     ),
     symptoms=(

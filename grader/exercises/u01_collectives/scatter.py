@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.demands import all_waited, bytes_sent, group_size, only_point_to_point, tensor_bytes
+from grader.demands import bytes_sent, group_size, only_point_to_point, results_waited, sends_waited, tensor_bytes
 from grader.exercise import Exercise, Look, Symptom
 from grader.exercises.u01_collectives.hints import (
     is_root,
@@ -34,7 +34,8 @@ EXERCISE = Exercise(
                    "the root sends n−1 rows, the others nothing",
                    "Every rank has its row, but more than that travelled: the root sends rank i only row i, C "
                    "elements, and nobody else sends.", id="more than the rows"),
-        all_waited(),
+        results_waited(),
+        sends_waited(),
     ),
     symptoms=(
         message_to_itself("The root sends to itself, and such a message never arrives: it takes its own row from x_NC "

@@ -54,6 +54,15 @@ def _start_together(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _timed_calls(look: Look) -> tuple[bool, str]:
+    """Whoever reads the clock without having made the calls got the number elsewhere."""
+    for rank in look.active_ranks:
+        count = sum(s.rank == rank and s.name == "run_once" for s in look.evidence.trace.spans)
+        if count < _repeats(look, rank):
+            return False, f"rank {rank} made {count} of {_repeats(look, rank)} calls"
+    return True, ""
+
+
 EXERCISE = Exercise(
     id="time_collective",
     unit="01_collectives",
@@ -64,6 +73,9 @@ EXERCISE = Exercise(
     adapter="call_with_clock",
     tolerance=1e-6,
     demands=(
+        Demand("not timed", "run_once is called repeats times",
+               "The number was not measured: call run_once() repeats times between two readings of the clock.",
+               _timed_calls, gate=True),
         Demand("no barrier", "a barrier after the warm-up, before the clock starts",
                "The number is right for this clock, but with a real one it holds the time in which early ranks wait "
                "for late ones: after the warm-up, meet at dist.barrier(group), then read the clock.", _start_together),
