@@ -1,5 +1,7 @@
 """What a cell of the course uses: ranks, traces, memory, costs, figures. `%load_ext utils` adds the %%ranks magic."""
 
+import os
+
 from utils.errors import DeadlineExceeded, Deadlock, Mismatch, RankFailed, RanksError
 from utils.ranks import Run, run_ranks
 from utils.spans import mark, span
@@ -8,9 +10,10 @@ __all__ = ["DeadlineExceeded", "Deadlock", "Mismatch", "RankFailed", "RanksError
 
 
 def load_ipython_extension(shell) -> None:
-    """Called by %load_ext utils: add the magic, and start the rank server while the reader reads on."""
+    """Called by %load_ext utils: add the magic, and start the rank server while the reader reads on (not if RANKS_LATER)."""
     from utils.magic import RanksMagic
     from utils.processes import warm_up
 
     shell.register_magics(RanksMagic)
-    warm_up()
+    if not os.environ.get("RANKS_LATER"):
+        warm_up()

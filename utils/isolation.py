@@ -8,14 +8,13 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import signal
 import struct
 
 SCRATCH_BYTES = 256 << 20
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 0x1, 0x2, 0x4, 0x8, 0x20
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
+_PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 22, 24, 38
 _SECCOMP_MODE_FILTER, _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 2, 0x20080522, 63
 
 # machine: (audit number, socket, [other calls that are refused: keyctl, add_key, request_key]); linux/audit.h, unistd.h
@@ -30,22 +29,35 @@ _FLAGS = {"nosuid": _MS_NOSUID, "nodev": _MS_NODEV, "noexec": _MS_NOEXEC}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def isolate() -> None:
-    """Go on in a new process with its own pids, mounts and IPC; this one waits for it and ends as it ends.
+def fork_apart() -> None:
+    """From now on each process that this one forks begins a process namespace of its own; it is to call `isolate`.
 
-    The new process has empty folders at /tmp (where it stands) and /dev/shm, terminals of its own, nothing else that it can
-    write to, no capabilities, and sockets of the internet families only, so that everything it tells another rank crosses
-    the network that is counted. It is the first process of its namespace: whatever it starts ends with it. SIGTERM to the
-    waiting process ends it.
+    A second fork, from within, would do the same at the cost of copying the process's tables twice.
+    """
+    original = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    here = os.getpid()
+
+    def unshare() -> None:
+        if os.getpid() == here:
+            _call("setns", original, _CLONE_NEWPID)
+            _call("unshare", _CLONE_NEWPID)
+
+    os.register_at_fork(before=unshare, after_in_child=lambda: os.getpid() == 1 and os.close(original))
+
+
+def isolate() -> None:
+    """Give the first process of a process namespace (see `fork_apart`) its own mounts and IPC, and nothing to share.
+
+    It has empty folders at /tmp (where it stands) and /dev/shm, terminals of its own, nothing else that it can write to, no
+    capabilities, and sockets of the internet families only, so that everything it tells another rank crosses the network
+    that is counted. Whatever it starts ends with it.
 
     Raises: OSError where the system does not allow it.
     """
-    _call("unshare", _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID)
-    child = os.fork()
-    if child:
-        _end_like(child)
-    _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    os.setsid()
+    if os.getpid() != 1:
+        raise OSError("only the first process of a namespace can be isolated: fork it from a process that has called "
+                      "fork_apart")
+    _call("unshare", _CLONE_NEWNS | _CLONE_NEWIPC)
     _mount(None, b"/", None, _MS_REC | _MS_PRIVATE)
     for folder in _OWN_FOLDERS:
         _empty(folder)
@@ -55,18 +67,6 @@ def isolate() -> None:
     os.chdir("/tmp")
     _give_up_capabilities()
     _refuse_side_channels()
-
-
-def _end_like(child: int) -> None:
-    """Wait for `child` and end with its exit status; end it when asked to end. Does not return."""
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
-    os.closerange(0, 1 << 16)  # pipes must close when the child closes them
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
-        os.kill(os.getpid(), -code)
-    os._exit(max(code, 0))
 
 
 def _empty(folder: str) -> None:

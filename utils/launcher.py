@@ -67,7 +67,7 @@ class _Fleet:
     # ── starting ──
 
     def start(self) -> None:
-        context = context_for(self.job.start_method)
+        context = context_for(self.job.start_method, self.job.isolated)
         with plain_main():
             if self._witness:
                 self._witness.begin()

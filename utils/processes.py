@@ -14,11 +14,14 @@ from collections.abc import Iterator
 PRELOAD = ["torch", "torch.distributed", "torch._dynamo", "utils.worker"]
 
 
-def context_for(start_method: str):
-    """The multiprocessing context; ranks of a forkserver find torch already imported."""
+def context_for(start_method: str, isolated: bool = False):
+    """The multiprocessing context; ranks of a forkserver find torch already imported.
+
+    isolated: the server can only start isolated ranks, or only others: whoever starts it first in a process decides.
+    """
     context = multiprocessing.get_context(start_method)
     if start_method == "forkserver":
-        context.set_forkserver_preload(PRELOAD)
+        context.set_forkserver_preload([*PRELOAD, *(["utils.apart"] if isolated else [])])
     return context
 
 

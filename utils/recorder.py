@@ -27,6 +27,7 @@ from utils.calls import OPERATIONS, POINT_TO_POINT, describe
 Report = Callable[..., None]  # report(kind, **fields)
 
 _BELOW = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+_OPERATORS = {name: getattr(torch.ops.c10d, name).default for name in OPERATIONS}  # found once, before ranks are forked
 _OURS = Path(__file__).resolve().parent
 _LIBRARY_FOLDERS = tuple({
     str(Path(torch.__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"),
@@ -75,8 +76,7 @@ class Recorder:
         """Start recording, for the rest of this process's life."""
         self._threads_at_start = threading.active_count()
         self._library = torch.library.Library("c10d", "IMPL")
-        for name in OPERATIONS:
-            operator = getattr(torch.ops.c10d, name).default
+        for name, operator in _OPERATORS.items():
             self._library.impl(name, self._kernel(name, operator), "BackendSelect", with_keyset=True)
         self._watch_waits()
         self._watch_new_group()

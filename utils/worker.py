@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import datetime
+import gc
 import os
 import queue
 import signal
@@ -46,6 +47,7 @@ class Settings:
 
 def rank_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
     """Entry point of a rank's process. Does not return: the process ends when the parent says so or is gone."""
+    gc.freeze()  # what the server imported is not looked at again, so its pages stay shared
     _leave_terminal()
     if settings.isolated:
         from utils.isolation import isolate  # Linux only
