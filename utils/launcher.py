@@ -264,9 +264,6 @@ class _Fleet:
         patience = time.monotonic() + (LEAVE_S if finished else 0.0)
         for process in self._processes:
             process.join(max(0.0, patience - time.monotonic()))
-            if self.job.isolated and process.exitcode is None:
-                process.terminate()  # which ends the process that it waits for
-                process.join(LEAVE_S)
             kill_session(process)
         for process in self._processes:
             process.join()

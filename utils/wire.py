@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import socket
 import struct
@@ -100,7 +101,7 @@ def _connections_of(process: int) -> Iterator[tuple[End, End]]:
 
 def _ends(process_handle: int, descriptor: int) -> tuple[End, End]:
     """Of a TCP connection of another process.  Raises: OSError if it is none, or may not be read."""
-    copy = ctypes.CDLL(None, use_errno=True).syscall(_PIDFD_GETFD, process_handle, descriptor, 0)
+    copy = _libc().syscall(_PIDFD_GETFD, process_handle, descriptor, 0)
     if copy < 0:
         raise OSError(ctypes.get_errno(), "pidfd_getfd")
     with socket.socket(fileno=copy) as connection:
@@ -108,6 +109,11 @@ def _ends(process_handle: int, descriptor: int) -> tuple[End, End]:
             raise OSError("not TCP")
         own, other = connection.getsockname(), connection.getpeername()
         return tuple((socket.inet_pton(connection.family, name[0])[-4:], name[1]) for name in (own, other))
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def loopback_bytes() -> int:

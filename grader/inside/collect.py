@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import cloudpickle
@@ -99,7 +99,7 @@ def read_job(name: str, files: Mapping[str, bytes]) -> tuple[bytes, str, list[Ca
 
 def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, bytes]:
     """Evidence of case `number` as one safetensors and one JSON file."""
-    facts = asdict(evidence) | {"outputs": None, "trace": asdict(evidence.trace)}
+    facts = asdict(replace(evidence, outputs=[]))
     facts["missing"] = [rank for rank, output in enumerate(evidence.outputs) if output is MISSING]
     outputs = [None if output is MISSING else output for output in evidence.outputs]
     return {f"{name}/{number}.safetensors": pack(outputs), f"{name}/{number}.json": json.dumps(facts).encode()}
