@@ -57,7 +57,7 @@ def test_every_command_runs_as_written(tmp_path):
     assert "1 marked" in done.stdout and "No mark changes." in done.stdout
     assert "ann" in (folder / "marks.csv").read_text()
     assert "points" in (folder / "feedback" / "ann" / UNIT / f"{UNIT}.html").read_text()
-    assert (folder / "reports" / UNIT / "report.html").exists() and list((folder / "build").glob("*.tar.gz"))
+    assert (folder / "reports" / UNIT / "report.html").exists() and list((folder / "build").glob("*.tar.xz"))
 
 
 def test_the_guide_has_commands_for_every_step():
