@@ -93,7 +93,7 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     notebook, not_used = splice(nbformat.reads(released.decode(), as_version=4), student)
     marks = mark_notebook(notebook, seed, unsafe)
     marks.remarks[:0] = [*wrong_with_file, *not_used]
-    marks.alarms += suspicions(student)
+    marks.alarms += [*wrong_with_file, *suspicions(student)]
     return nbformat.writes(notebook).encode(), marks.record()
 
 
