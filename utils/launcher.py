@@ -157,6 +157,12 @@ class _Fleet:
         except (EOFError, OSError):
             self._readiness.forget(self._channels[rank].connection)
             return False
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            self._readiness.forget(self._channels[rank].connection)
+            self.outcome.state.ingest(rank, "died", {})
+            self._note_error(rank, {"type": "died", "message": f"it sent a report that makes no sense ({error!r:.200})",
+                                    "frames": [], "notes": []})
+            return False
 
     def _read_output(self, output: RankOutput) -> None:
         if not output.read():

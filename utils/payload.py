@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copyreg
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +13,21 @@ import cloudpickle
 from utils.errors import BadType
 
 _RANK, _WORLD_SIZE, _INPUT = "rank", "world_size", "input"
+
+
+
+def _cached(fn: Callable, parameters: dict[str, Any]) -> Callable:
+    return functools.lru_cache(**parameters)(fn)
+
+
+def _reduce_cached(cached: Callable):
+    """functools.cache and lru_cache: those of a notebook travel as their function, with an empty cache."""
+    if cached.__module__ == "__main__":
+        return _cached, (cached.__wrapped__, cached.cache_parameters())
+    return cached.__qualname__
+
+
+copyreg.pickle(type(functools.cache(lambda: None)), _reduce_cached)
 
 
 class NotebookTask:

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ class Recorder:
         self._later: deque[tuple[str, dict]] = deque()
         self._waits_announced: int | None = None
         self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work -> call number
-        self._latest: Any = None  # keeps the newest Work alive until its caller holds it
+        self._latest = threading.local()  # its .work keeps a thread's newest Work alive until its caller holds it
         self._count = 0
         self._lock = threading.Lock()
         self._order = threading.Lock()  # held from taking what was left for later until it is sent
@@ -157,21 +157,29 @@ class Recorder:
     def _remember(self, number: int, boxed_work: Any, arguments: dict) -> None:
         work = c10d.Work.unbox(boxed_work)
         self._call_of[work] = number
-        self._latest = work
+        self._latest.work = work
         with self._lock:
             self._outstanding.add(number)
         if "async_op" not in arguments:  # gloo gives up a send or receive whose Work is thrown away
             weakref.finalize(work, self._on_dropped, number)
         if arguments.get("async_op", False):
-            work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=time.monotonic()))
+            with suppress(RuntimeError):  # gloo's reduce-scatter has no future
+                work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=time.monotonic()))
 
     # ── waits ──
 
     @contextmanager
     def _blocked(self, number: int | None):
         """Report that this thread waits for call `number`, and when it stopped waiting."""
-        if number is None or threading.get_ident() != self._main_thread:
+        if number is None:
             yield
+            return
+        if threading.get_ident() != self._main_thread:
+            start = time.monotonic()
+            yield
+            with self._lock:
+                self._outstanding.discard(number)
+            self._later.append(("waited", {"number": number, "start": start, "time": time.monotonic()}))
             return
         self._waiting_depth += 1
         if number != self._waits_announced:
@@ -205,8 +213,8 @@ class Recorder:
         self._watch_wait_tensor()
 
     def _number_of(self, work) -> int | None:
-        if self._latest is work:
-            self._latest = None
+        if getattr(self._latest, "work", None) is work:
+            self._latest.work = None
         return self._call_of.get(work)
 
     def _watch_wait_tensor(self) -> None:

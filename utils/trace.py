@@ -173,6 +173,9 @@ def build_trace(world_size: int, events: Iterable[tuple[int, str, dict]], readin
             calls[rank, fields["number"]] = dict(fields, rank=rank)
             if fields.get("waits"):
                 _note_wait(calls[rank, fields["number"]], "wait", fields["time"])
+        elif kind == "waited":  # by a thread of the rank's own
+            _note_wait(calls[rank, fields["number"]], "wait", fields["start"])
+            _note_wait(calls[rank, fields["number"]], "woke", fields["time"])
         elif kind in ("wait", "woke", "done"):
             _note_wait(calls[rank, fields["number"]], kind, fields["time"])
         elif kind == "span":
