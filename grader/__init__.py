@@ -2,9 +2,15 @@
 
 import os
 
-if os.environ.get("GRADER_INSIDE"):  # set by grader.sandbox, where there is no judge
-    from grader.inside.hand_over import CheckFailed, check
-else:
-    from grader.check import CheckFailed, check
-
 __all__ = ["CheckFailed", "check"]
+
+if not os.environ.get("GRADER_INSIDE"):
+    from grader.check import CheckFailed, check
+else:  # set by grader.sandbox, where there is no judge
+    def __getattr__(name: str):
+        """Only when asked for: what runs the cells needs no torch."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from grader.inside import hand_over
+
+        return getattr(hand_over, name)

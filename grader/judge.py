@@ -10,7 +10,7 @@ import torch
 
 from grader.demands import network_agrees
 from grader.exercise import TECHNIQUE, VALUES, Case, Demand, Exercise, Look
-from grader.inside.evidence import MISSING, RETURNED, SKELETON_ERROR, Evidence
+from grader.inside.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
 from grader.verdict import CaseVerdict, DemandVerdict, Verdict
 
 
@@ -21,8 +21,7 @@ def judge(exercise: Exercise, cases: Sequence[Case], evidences: Sequence[Evidenc
     earns its points only on top of right values: doing nothing moves few bytes too.
     """
     if evidences and evidences[0].error_kind == SKELETON_ERROR:
-        return Verdict.without_evidence(exercise, f"{exercise.id} is not written yet: replace its raise "
-                                                  f"{SKELETON_ERROR} line.")
+        return Verdict.without_evidence(exercise, NOT_WRITTEN.format(exercise.id))
     looks = [Look(case, evidence, exercise.oracle(case)) for case, evidence in zip(cases, evidences, strict=False)]
     rows = [_judge_case(exercise, look) for look in looks]
     complete = len(rows) == len(cases)

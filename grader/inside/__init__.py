@@ -2,3 +2,5 @@
 
 Nothing here knows an exercise's cases, oracle or points.
 """
+
+FUNCTIONS = "GRADER_FUNCTIONS"  # where cells leave functions; exercises.json in it: exercise -> its parameters

@@ -18,8 +18,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbclient.util import run_sync
 from nbformat import NotebookNode
 
-from grader.inside import parcel
-from grader.inside.hand_over import FOLDER
+from grader.inside import FUNCTIONS, parcel
 
 CELL_TIMEOUT_S = 60
 TIMEOUTS_ALLOWED = 2
@@ -46,7 +45,7 @@ def run_cells(notebook: NotebookNode, functions: Path, work: Path, writer: parce
     client = Client(notebook, timeout=CELL_TIMEOUT_S, allow_errors=True, kernel_name="python3",
                     resources={"metadata": {"path": str(work)}})
     timeouts, sent = 0, {"exercises.json"}
-    with client.setup_kernel(env={**os.environ, FOLDER: str(functions), "RANKS_LATER": "1"}):
+    with client.setup_kernel(env={**os.environ, FUNCTIONS: str(functions), "RANKS_LATER": "1"}):
         for index, cell in enumerate(notebook.cells):
             if cell.cell_type != "code" or "watch" in cell.metadata.get("tags", []):
                 continue

@@ -44,11 +44,11 @@ def collect_one(function_blob: bytes, adapter: str, case: Case, timeout_s: float
     task = cloudpickle.dumps(RankTask(function_blob, adapter, case.groups, case.late_s))
     outcome = launch(Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s, show_output=False,
                          isolated=isolated), witness)
-    outputs = [_output(outcome, rank) for rank in range(case.world_size)]
+    outputs, refused = _outputs(outcome, case.world_size)
     run = to_run(outcome, outputs)
     error = explain(outcome, timeout_s)
-    ending, kind = _ending(error)
-    return Evidence(outputs, ending, after_begin(run), str(error or "").strip(), kind, run.memory, run.output,
+    ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
+    return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, run.memory, run.output,
                     run.elapsed_s, outcome.loopback_bytes, outcome.messages)
 
 
@@ -60,8 +60,15 @@ def after_begin(run: Run) -> Trace:
     return Trace(run.trace.world_size, tuple(kept), tuple(spans), run.trace.wire_bytes, run.trace.duration_s)
 
 
-def _output(outcome: Outcome, rank: int) -> Any:
-    return unpack(outcome.blobs[rank]) if rank in outcome.blobs else MISSING
+def _outputs(outcome: Outcome, world_size: int) -> tuple[list[Any], str]:
+    """(what each rank returned, why something returned is not taken)"""
+    outputs, refused = [MISSING] * world_size, ""
+    for rank, blob in outcome.blobs.items():
+        try:
+            outputs[rank] = unpack(blob)
+        except ValueError as error:
+            refused = f"rank {rank}: {error}"
+    return outputs, refused
 
 
 def _ending(error: RanksError | None) -> tuple[str, str]:
@@ -114,6 +121,7 @@ def main() -> None:
     writer = parcel.Writer(stream)
     isolated = "--isolated" in sys.argv
     witness = _witness() if isolated else None
+    complete = True
     for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
         try:
             *job, timeout_s = read_job(name, files)
@@ -122,7 +130,9 @@ def main() -> None:
                     writer.add(file, content)
         except Exception:  # of reports that make no sense; the other exercises go on
             traceback.print_exc()
+            complete = False
     writer.close()
+    sys.exit(not complete)
 
 
 def _witness() -> Witness | None:

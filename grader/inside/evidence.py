@@ -20,6 +20,7 @@ MAX_BYTES = 256 << 20
 RETURNED, RAISED, DEADLOCKED, TIMED_OUT = "returned", "raised", "deadlocked", "timed out"
 
 SKELETON_ERROR = "NotImplementedError"  # what an untouched skeleton raises
+NOT_WRITTEN = f"{{}} is not written yet: replace its raise {SKELETON_ERROR} line."
 
 
 class Missing:
