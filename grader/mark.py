@@ -159,6 +159,8 @@ def _verdict(exercise: Exercise, functions: Mapping[str, bytes], evidence: Mappi
     except accept.Malformed as error:
         marks.alarms.append(f"{exercise.id}: malformed evidence: {error}")
         return Verdict.without_evidence(exercise, f"The ranks' evidence was not accepted: {error}.")
+    if any(one.messages and not one.messages.complete for one in found):
+        marks.alarms.append(f"{exercise.id}: the network could not be read in full, so calls were held against totals only")
     if not found:
         return Verdict.without_evidence(exercise, f"Nothing to judge: {problem or 'the ranks left nothing'}.")
     try:

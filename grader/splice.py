@@ -39,17 +39,22 @@ def splice(template: NotebookNode, submitted: NotebookNode) -> tuple[NotebookNod
 
 
 def is_solution(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.get("nbgrader", {}).get("solution", False))
+    return bool(_nbgrader(cell).get("solution", False))
 
 
 def is_check(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.get("nbgrader", {}).get("grade", False))
+    return bool(_nbgrader(cell).get("grade", False))
 
 
 def name_of(cell: NotebookNode) -> str:
     """The grade_id, or the cell id where there is none."""
-    nbgrader = cell.metadata.get("nbgrader", {})
-    return str((nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None) or cell.get("id", ""))
+    return str(_nbgrader(cell).get("grade_id") or cell.get("id", ""))
+
+
+def _nbgrader(cell: NotebookNode) -> dict:
+    """nbgrader's metadata; a student can have put anything there."""
+    found = cell.metadata.get("nbgrader", {})
+    return found if isinstance(found, dict) else {}
 
 
 def _by_name(submitted: NotebookNode) -> dict[str, list[NotebookNode]]:

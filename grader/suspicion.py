@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
-from grader.splice import name_of
+from grader.splice import is_check, is_solution, name_of
 
 LINES_A_CELL = 12
 KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.check"}  # the set-up cell's imports
@@ -38,6 +38,7 @@ METHODS = ("__del__", "__eq__", "__ne__", "__reduce__", "__reduce_ex__", "__sets
 SHELL = "get_ipython()"
 HONEST_SHELL = ("magic", "run_cell_magic", "run_line_magic")  # what it is honestly asked for
 SHELLS = ("bash", "sh", "script", "perl", "ruby", "system", "sx")
+TAGS = ("raises-exception", "skip-execution", "watch")  # that would decide whether and how a cell runs
 PATHS = re.compile(r"/proc\b|/dev/shm\b|/course\b|gradebook\b|\bsolutions/")
 OWN = frozenset(sys.stdlib_module_names) | {
     "grader", "numpy", "safetensors", "sitecustomize", "torch", "usercustomize", "utils"}
@@ -54,11 +55,18 @@ def suspicions(notebook: NotebookNode) -> list[str]:
         aliases.update(_aliases(tree))
     lines = []
     for cell, magics, tree in looked:
+        lines += [f"cell {name_of(cell)!r} has the tag {tag!r}" for tag in _tags(cell)]
         first: dict[str, int] = {}
         for line, what in sorted([*magics, *_findings(tree, aliases)]):
             first.setdefault(what, line)
         lines += [f"cell {name_of(cell)!r} {what} (line {line})" for what, line in list(first.items())[:LINES_A_CELL]]
     return lines
+
+
+def _tags(cell: NotebookNode) -> list[str]:
+    tags = cell.metadata.get("tags", [])
+    marked = is_solution(cell) or is_check(cell)
+    return [tag for tag in TAGS if marked and isinstance(tags, list) and tag in tags]
 
 
 def _parsed(source: str) -> tuple[list[Finding], ast.AST]:

@@ -42,8 +42,10 @@ def collect_one(function_blob: bytes, adapter: str, case: Case, timeout_s: float
                 witness: Witness | None = None) -> Evidence:
     """Run one case on fresh ranks."""
     task = cloudpickle.dumps(RankTask(function_blob, adapter, case.groups, case.late_s))
-    outcome = launch(Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s, show_output=False,
-                         isolated=isolated), witness)
+    job = Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s, show_output=False, isolated=isolated)
+    outcome = launch(job, witness)
+    if outcome.messages and not outcome.messages.complete:  # packets were missed, on a busy machine: look once more
+        outcome = launch(job, witness)
     outputs, refused = _outputs(outcome, case.world_size)
     run = to_run(outcome, outputs)
     error = explain(outcome, timeout_s)
