@@ -194,10 +194,10 @@ class _Watch:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(LOOK_EVERY_S)
                 return
-            if self._group.tasks_refused() or self._machine_is_flooded():
+            family = self._family()
+            if len(family) > self._limits.tasks or self._group.tasks_refused() or self._machine_is_flooded():
                 self._problem = f"it started more than {self._limits.tasks} processes and threads"
                 return
-            family = self._family()
             used_bytes = sum(map(_own_bytes, family))
             if used_bytes > min(self._limits.memory_bytes, 1.2 * self._looked_at_bytes):
                 self._looked_at_bytes = max(self._looked_at_bytes, used_bytes)
