@@ -7,6 +7,7 @@ import torch.distributed as dist
 
 from grader import CheckFailed, check
 from grader.exercises import EXERCISES
+from grader.inside.hand_over import _only_raises
 from tests import submissions
 from tests.notebooks import functions_of
 
@@ -58,3 +59,32 @@ def test_the_first_wrong_element_is_shown():
 
     with pytest.raises(CheckFailed, match=r"rank 0: \[2\]: expected -?\d+, found -?\d+"):
         check.ring_all_reduce(one_off)
+
+
+# ── untouched skeletons ──
+
+
+def bare(x):
+    """Docstrings and comments change nothing."""
+    # Your code here.
+    raise NotImplementedError
+
+
+def with_text(x, group=None):
+    raise NotImplementedError("yours to write")
+
+
+def sometimes(x):
+    if x:
+        raise NotImplementedError
+    return x
+
+
+def other_error(x):
+    raise ValueError
+
+
+@pytest.mark.parametrize("fn, untouched", [(bare, True), (with_text, True), (sometimes, False), (other_error, False),
+                                           (len, False), (type, False), (3, False)])
+def test_an_untouched_skeleton_is_known_without_running_it(fn, untouched):
+    assert _only_raises(fn) is untouched
