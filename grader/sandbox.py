@@ -40,6 +40,7 @@ class Limits:
     wall_s: float = 900.0
     cpu_s: int = 1800  # of one process
     memory_bytes: int = 4 << 30  # of all processes together
+    processes: int = 100
     tasks: int = 400  # processes and threads
     disk_bytes: int = 512 << 20  # of each writable folder; they are in memory
     output_bytes: int = 512 << 20
@@ -195,8 +196,11 @@ class _Watch:
                 self._process.wait(LOOK_EVERY_S)
                 return
             family = self._family()
-            if len(family) > self._limits.tasks or self._group.tasks_refused() or self._machine_is_flooded():
+            if self._group.tasks_refused() or self._machine_is_flooded():
                 self._problem = f"it started more than {self._limits.tasks} processes and threads"
+                return
+            if len(family) > self._limits.processes:
+                self._problem = f"it started more than {self._limits.processes} processes"
                 return
             used_bytes = sum(map(_own_bytes, family))
             if used_bytes > min(self._limits.memory_bytes, 1.2 * self._looked_at_bytes):
