@@ -195,10 +195,10 @@ class _Watch:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(LOOK_EVERY_S)
                 return
-            family = self._family()
             if self._group.tasks_refused() or self._machine_is_flooded():
                 self._problem = f"it started more than {self._limits.tasks} processes and threads"
                 return
+            family = self._family()
             if len(family) > self._limits.processes:
                 self._problem = f"it started more than {self._limits.processes} processes"
                 return

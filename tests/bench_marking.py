@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 import psutil
 
@@ -127,11 +127,10 @@ def bench_bombs(line: Callable) -> None:
             course.submit(f"bomb-{name}", replaced(BOMBED, source))
         quiet = _starts_while(lambda: course.grader("autograde", UNIT, "--student", "honest-*"))
         under_fire = _starts_while(lambda: course.grader("autograde", UNIT, "--student", "bomb-*"))
-    for word, of in (("median", median), ("99 of 100", lambda times: quantiles(times, n=100)[-1])):
+    for word, of in (("median", median), ("slowest", max)):
         ratio = of(under_fire) / of(quiet)
         line(f"starting a program while bombs are marked / honest ones, {word}", ratio, "<= 5", ratio <= 5,
              f"{of(under_fire) * 1000:.0f} ms against {of(quiet) * 1000:.0f} ms")
-    print(f"     the slowest of all: {max(under_fire) * 1000:.0f} ms against {max(quiet) * 1000:.0f} ms", flush=True)
 
 
 def _starts_while(work: Callable[[], object]) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -76,7 +77,7 @@ def test_bombs_among_honest_submissions(tmp_path):
     assert room_before - os.statvfs("/tmp").f_bavail < (256 << 20) // os.statvfs("/tmp").f_frsize
     course.grader("report", UNIT)
     report = (tmp_path / "reports" / UNIT / "submissions.csv").read_text()
-    assert "more than 4 GiB of memory" in report and "it started more than" in report
+    assert "more than 4 GiB of memory" in report and re.search("more than (100|400) processes", report)
 
 
 def _watched(work):

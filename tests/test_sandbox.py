@@ -61,7 +61,7 @@ print(json.dumps({{
     ("x = []\nwhile True: x.append(bytearray(b'x' * (1 << 20)))", "MemoryError"),
     ("import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\nx = bytearray(b'x' * (60 << 20))\ntime.sleep(100)",
      "used more than 0.195312 GiB of memory"),
-    ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "started more than 50 processes"),
+    ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "started more than 50 processes and threads"),
     ("import os\nwhile True: os.write(1, b'x' * 100_000)", "wrote more than 10 MiB"),
     ("import os\nwhile True: os.write(2, b'x' * 100_000)", "wrote more than"),
     ("with open('/tmp/full', 'wb') as f:\n  while True: f.write(b'x' * (1 << 20))", "No space left"),
@@ -70,7 +70,7 @@ print(json.dumps({{
 ], ids=["endless loop", "ignored signals", "memory", "memory of many", "fork bomb", "output", "log", "disk", "shm", "exit"])
 def test_a_program_that_goes_too_far_is_ended_and_leaves_nothing(source, problem):
     before = set(psutil.pids())
-    done = run(source, wall_s=3.0 if "3 s" in problem else 60.0, memory_bytes=200 << 20, processes=50, tasks=50,
+    done = run(source, wall_s=3.0 if "3 s" in problem else 60.0, memory_bytes=200 << 20, processes=10_000, tasks=50,
                disk_bytes=50 << 20, output_bytes=10 << 20)
     assert problem in done.problem + done.log
     left = [p for p in psutil.process_iter(["cmdline", "ppid"]) if p.pid not in before and p.info["ppid"] == os.getpid()]
@@ -79,8 +79,14 @@ def test_a_program_that_goes_too_far_is_ended_and_leaves_nothing(source, problem
 
 def test_without_control_groups_a_fork_bomb_is_noticed(monkeypatch):
     monkeypatch.setattr("grader.cgroup.MOUNT", Path("/nowhere"))
-    done = run("import os, time\nfor _ in range(1200):\n  if os.fork() == 0: time.sleep(100)\ntime.sleep(100)", processes=20)
-    assert "started more than 20 processes" in done.problem + done.log or "unavailable" in done.log
+    done = run("import os, time\nfor _ in range(1200):\n  if os.fork() == 0: time.sleep(100)\ntime.sleep(100)",
+               processes=10_000, tasks=50)
+    assert "started more than 50 processes and threads" in done.problem + done.log or "unavailable" in done.log
+
+
+def test_processes_are_counted_before_they_are_a_flood():
+    done = run("import os, time\nfor _ in range(40):\n  if os.fork() == 0: time.sleep(100)\ntime.sleep(100)", processes=20)
+    assert done.problem == "it started more than 20 processes"
 
 
 def test_a_detached_process_ends_with_the_sandbox():

@@ -85,3 +85,10 @@ def test_markdown_is_not_looked_at():
 @pytest.mark.parametrize("path", [*NOTEBOOKS, *CONTROLS], ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_honest_notebooks_raise_no_suspicion(path):
     assert suspicions(nbformat.read(path, as_version=4)) == []
+
+
+@pytest.mark.parametrize("tag", ["raises-exception", "skip-execution", "watch"])
+def test_a_tag_on_a_marked_cell_is_told_and_on_another_is_not(tag):
+    cells = [new_code_cell("pass", metadata={"tags": [tag], "nbgrader": {"grade_id": "ring_time_check", "grade": True}}),
+             new_code_cell("pass", metadata={"tags": [tag]}), new_code_cell("pass", metadata={"tags": [tag], "nbgrader": 5})]
+    assert suspicions(new_notebook(cells=cells)) == [f"cell 'ring_time_check' has the tag {tag!r}"]
