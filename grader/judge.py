@@ -85,6 +85,11 @@ def first_difference(found: Any, expected: Any, tolerance: float, path: str = ""
         return "returned nothing"
     if isinstance(expected, torch.Tensor):
         return _tensor_difference(found, expected, tolerance, path)
+    if isinstance(expected, dict):
+        if not isinstance(found, dict) or found.keys() != expected.keys():
+            return f"{path or 'result'}: expected {_brief(sorted(map(str, expected)))}, found {_brief(found)}"
+        parts = (first_difference(found[key], expected[key], tolerance, f"{path}[{key!r}]") for key in expected)
+        return next((part for part in parts if part), "")
     if isinstance(expected, (list, tuple)):
         if not isinstance(found, (list, tuple)) or len(found) != len(expected):
             wanted = _brief(list(expected)) if len(repr(expected)) <= 60 else f"{len(expected)} parts"

@@ -1,0 +1,100 @@
+"""DataParallel: wraps any module; broadcast at the start, gradients averaged while the backward pass goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grader.demands import group_size, only_calls, results_waited
+from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
+from grader.exercises.plain import TOLERANCE, model_of, train
+from grader.exercises.u01_collectives.inputs import each_rank
+from grader.exercises.u02_data_parallel.demands import A_LOSS_BYTES, gradient_bytes_once, instead, overlapped
+from grader.exercises.u02_data_parallel.inputs import SEEDS, model_cases, with_batches
+from grader.inside.evidence import RETURNED
+from grader.symptoms import group_ignored, raised, same, unwaited
+from utils.costs import bytes_sent_per_rank
+
+STEPS, MICRO, LR = 3, 2, 0.05
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
+        micro = 1 if n == 2 else MICRO
+        make = with_batches(draw, lambda n: 2, STEPS * micro, micro=micro, optimizer="SGD" if n % 2 else "AdamW", lr=LR)
+        return [{**one, "seed": seed if r == 0 else draw.integer(0, SEEDS)} for r, one in enumerate(make(model, n, seed))]
+
+    return model_cases(draw, grading, ("buffered", "mlp", "tied", "frozen", "unused", "empty", "gpt"), inputs)
+
+
+def _plain(case: Case, rank: int) -> dict[str, Any]:
+    """Losses are each rank's own."""
+    found = train(case, rank)
+    return {"start": dict(model_of(case, rank).state_dict()), **{k: found[k] for k in ("gradients", "parameters")}}
+
+
+def _broadcast_bytes(look: Look, rank: int) -> float:
+    model = model_of(look.case, rank)
+    total = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+    return bytes_sent_per_rank("broadcast", total + A_LOSS_BYTES, group_size(look, rank))
+
+
+def _quiet(look: Look) -> tuple[bool, str]:
+    """No all-reduce while gradients accumulate."""
+    for rank in look.active_ranks:
+        for one in (s for s in look.evidence.trace.spans if s.rank == rank and s.name == "accumulation"):
+            if any(one.start_s <= c.start_s <= one.end_s for c in look.evidence.trace.of(rank)):
+                return False, f"rank {rank} communicated inside no_sync()"
+    return True, ""
+
+
+def _wrong(part: str):
+    """Of the three parts, `part` is the first that is wrong on any rank."""
+
+    def matches(look: Look) -> bool:
+        if look.evidence.ending != RETURNED:
+            return False
+        wrong = (p for p in ("start", "gradients", "parameters") if any(
+            not same(found[p], expected[p], 1e-6) for _, found, expected in look.pairs()))
+        return next(wrong, "") == part
+
+    return matches
+
+
+ONCE = gradient_bytes_once(lambda look, r: STEPS, _broadcast_bytes)
+EXERCISE = Exercise(
+    id="DataParallel",
+    unit="02_data_parallel",
+    title="Wrap any module",
+    parameters=("module", "group"),
+    make_cases=_cases,
+    oracle=each_rank(_plain),
+    adapter="call_wrapped",
+    tolerance=TOLERANCE,
+    points={"values": 4, "technique": 4},
+    demands=(
+        only_calls("all_reduce", "broadcast", hint="dist.broadcast and dist.all_reduce are all that this exercise needs."),
+        *overlapped(),
+        Demand("communicates in no_sync", "nothing is sent inside no_sync()",
+               "Gradients that only accumulate are reduced already: inside no_sync() the hooks must do nothing.", _quiet),
+        ONCE,
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to "
+                      "broadcast."),
+        unwaited(),
+        instead(ONCE),
+        Symptom("start not shared", "The ranks begin with different parameters or buffers: broadcast both from the group's "
+                                    "rank 0 when wrapping.", _wrong("start")),
+        Symptom("gradients wrong", "The ranks begin alike, but the first step's gradients are not the mean over ranks of "
+                                   "all that was accumulated.", _wrong("gradients")),
+        Symptom("later steps wrong", "The first step's gradients are right, and the parameters at the end are not: what is "
+                                     "left over from one step must not act in the next.", _wrong("parameters")),
+        raised("no_sync", "no_sync() is missing, or not a context manager (contextlib.contextmanager makes one).",
+               "no no_sync"),
+        raised("NoneType", "A parameter that took no part has p.grad None: leave it out, on all ranks.", "no gradient"),
+        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
+               "frozen hooked"),
+    ),
+)

@@ -1,0 +1,41 @@
+"""Cases of models: each with 1 to 4 ranks, some in groups, every odd model at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from grader.exercise import Case, Draw
+from grader.exercises.plain import batch
+from grader.exercises.u01_collectives.inputs import TWO_GROUPS, ranks
+
+SEEDS = 1 << 30
+Inputs = Callable[[str, int, int], list[dict[str, Any]]]  # (model, ranks n, seed) -> one dictionary a rank
+
+
+def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs) -> list[Case]:
+    """The models in turn on 1, 2, 3 and 4 ranks (and 5 for grading), and the first one in two groups at once."""
+    worlds = [1, 2, 3, 4] + [5] * grading
+    count = max(len(worlds), len(models))
+    cases = []
+    for number in range(count):
+        model = models[number % len(models)]
+        n = worlds[number] if number < len(worlds) else draw.integer(2, 4)
+        cases.append(Case(f"{ranks(n)}, {model}", tuple(inputs(model, n, draw.integer(0, SEEDS)))))
+    parts = {members: inputs(models[0], len(members), draw.integer(0, SEEDS)) for members in TWO_GROUPS}
+    owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
+    name = "groups " + " and ".join(f"({','.join(map(str, members))})" for members in TWO_GROUPS)
+    return [*cases, Case(f"{name}, {models[0]}", tuple(owner[rank] for rank in sorted(owner)), TWO_GROUPS)]
+
+
+def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any) -> Inputs:
+    """Every rank the same seed and `steps` batches of its own, of rows(n) rows."""
+
+    def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
+        found = []
+        for _ in range(n):
+            pairs = [batch(draw, model, rows(n)) for _ in range(steps)]
+            found.append({"model": model, "seed": seed, "xs": [x for x, _ in pairs], "ys": [y for _, y in pairs], **more})
+        return found
+
+    return inputs

@@ -1,0 +1,86 @@
+"""Clip by the global norm, when each rank has only its shard of the gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from grader.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.exercise import Case, Draw, Exercise, Look, Symptom
+from grader.exercises.plain import TOLERANCE
+from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
+from grader.symptoms import group_ignored, same, unwaited, wrong_ranks
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    def inputs(n: int, max_norm: float) -> list[dict[str, Any]]:
+        return [{"gradient_C": draw.tensor(draw.integer(1, 4), dtype=torch.float64) / 10, "max_norm": max_norm}
+                for _ in range(n)]
+
+    cases = [Case(f"{ranks(n)}, at most {max_norm:g}", tuple(inputs(n, max_norm)))
+             for n, max_norm in ((1, 1.0), (2, 0.5), (3, 1000.0), (4, 1.0), (4, 1000.0), *[(5, 2.0)] * grading)]
+    zero = ({"gradient_C": torch.zeros(2, dtype=torch.float64), "max_norm": 1.0},) * 2
+    parts = {members: inputs(len(members), 1.0) for members in TWO_GROUPS}
+    owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
+    return [*cases, Case("2 ranks, all zero", zero),
+            Case("groups (1,3,4) and (0,2), at most 1", tuple(owner[rank] for rank in range(5)), TWO_GROUPS)]
+
+
+def _norms(case: Case, rank: int) -> list[float]:
+    return [float(gradient.norm()) for gradient in case.peers_inputs(rank, "gradient_C")]
+
+
+def _clipped(case: Case, rank: int, norm: float, always: bool = False) -> dict[str, Any]:
+    inputs = case.inputs[rank]
+    scale = 1.0 if not norm else inputs["max_norm"] / norm if always else min(1.0, inputs["max_norm"] / norm)
+    return {"norm": norm, "gradient": inputs["gradient_C"] * scale}
+
+
+def _global(case: Case, rank: int) -> float:
+    return math.sqrt(sum(norm**2 for norm in _norms(case, rank)))
+
+
+def _as(norm: Callable[[Case, int], float], always: bool = False) -> Callable[[Look], bool]:
+    """The gradient of every wrong rank is what clipping by another norm gives."""
+    return wrong_ranks(lambda look, r, found, _: same(
+        found["gradient"], _clipped(look.case, r, norm(look.case, r), always)["gradient"], 1e-6))
+
+
+EXERCISE = Exercise(
+    id="clip_gradient_norm",
+    unit="03_zero1",
+    title="Clip by the global norm",
+    parameters=("gradient_C", "max_norm", "group"),
+    make_cases=_cases,
+    oracle=each_rank(lambda case, r: _clipped(case, r, _global(case, r))),
+    adapter="call_clip",
+    tolerance=TOLERANCE,
+    demands=(
+        only_calls("all_reduce", hint="One all-reduce of one number is all the communication that this exercise needs."),
+        bytes_sent(lambda look, r: 2 * 8 * group_size(look, r), "one number",
+                   "Right, but more than one number travels: square and sum first, then all-reduce the sum."),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The norm counts ranks that are not in the group: pass group=group."),
+        unwaited(),
+        Symptom("own norm", "Each rank clips by the norm of its own shard, so the shards shrink by different factors and "
+                            "the gradient changes its direction: sum the squares over ranks first.",
+                _as(lambda case, r: _norms(case, r)[case.group_rank(r)])),
+        Symptom("norms added", "Norms do not add up, their squares do: sum the squares over ranks, then take the root.",
+                _as(lambda case, r: sum(_norms(case, r)))),
+        Symptom("root forgotten", "That is the square of the norm: take the root of the sum.",
+                _as(lambda case, r: _global(case, r) ** 2)),
+        Symptom("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
+                                 "1.", _as(_global, always=True)),
+        Symptom("not a number", "Where all gradients are zero the factor is 0/0: then leave them alone.",
+                wrong_ranks(lambda look, r, found, _: bool(found["gradient"].isnan().any()))),
+        Symptom("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",
+                wrong_ranks(lambda look, r, found, expected: same(found["gradient"], look.case.inputs[r]["gradient_C"]))),
+        Symptom("norm after clipping", "The gradients are right; returned is to be the norm before clipping, a float.",
+                wrong_ranks(lambda look, r, found, expected: same(found["gradient"], expected["gradient"], 1e-6))),
+    ),
+)

@@ -1,0 +1,25 @@
+"""The students' formulas against published tables."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from tests.notebooks import functions_of
+from utils.tables import DATA
+
+PARAMETERS = 7_500_000_000
+COLUMNS = {"Pos_GB": ("03_zero1", "zero1_bytes"), "Posg_GB": ("04_zero2", "zero2_bytes")}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_zero_memory_to_one_unit_in_the_last_printed_digit(column):
+    unit, name = COLUMNS[column]
+    formula = functions_of("solutions", unit)[name]
+    with open(DATA / "zero_memory_7.5B.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6
+    for row in rows:
+        last_digit = 10.0 ** -len(row[column].partition(".")[2])
+        assert abs(formula(PARAMETERS, int(row["Nd"])) / 1e9 - float(row[column])) <= last_digit * 1.000001, row
