@@ -1,8 +1,10 @@
 """run.memory against what must be held, and against torch's own tracker."""
 
+import pytest
 import torch
 
 from utils import run_ranks
+from utils.memory import held_bytes
 
 KIB = 1024
 
@@ -41,7 +43,38 @@ def test_a_storage_resized_in_place_is_followed():
         return (y + 0).shape
 
     memory = run_ranks(resizes, 1).memory[0]
-    assert memory.peak_bytes <= 4 * KIB + 4 * KIB
+    assert memory.peak_bytes == 4 * KIB
+
+
+def test_a_layer_that_is_freed_and_filled_again_is_followed():
+    """As FSDP does, between two operations that touch it."""
+
+    def sawtooth():
+        whole, held = torch.ones(1024), []
+        for nbytes in (0, 4 * KIB, 0):
+            whole.untyped_storage().resize_(nbytes)
+            held.append(held_bytes())
+        return held
+
+    run = run_ranks(sawtooth, 1)
+    assert run.results[0] == [0, 4 * KIB, 0]
+    assert run.memory[0].now_bytes == 0 and run.memory[0].peak_bytes == 4 * KIB
+
+
+def test_held_bytes_is_for_ranks_whose_memory_is_measured():
+    with pytest.raises(RuntimeError, match="memory=True"):
+        held_bytes()
+
+
+def test_parameters_put_in_place_for_a_forward_pass_are_parameters():
+    def borrows():
+        layer = torch.nn.Linear(64, 64, bias=False)
+        own = layer.weight.data
+        layer.weight.data = torch.ones(64, 64)
+        layer(torch.ones(1, 64))
+        return own.shape
+
+    assert run_ranks(borrows, 1).memory[0].peak["parameters"] == 32 * KIB
 
 
 def test_against_torchs_own_tracker():

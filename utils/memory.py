@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 
 import torch
@@ -58,17 +59,23 @@ class MemoryMeter(TorchDispatchMode):
         self._end: list[tuple[_Held, int]] | None = None
         self._lock = threading.RLock()
         self._handles: list = []
+        self._enclosing: Token | None = None
 
     def __enter__(self):
         self._handles = [
             torch.nn.modules.module.register_module_parameter_registration_hook(self._on_parameter),
+            torch.nn.modules.module.register_module_forward_hook(self._on_forward),
             register_optimizer_step_post_hook(self._on_step),
         ]
+        self._enclosing = METER.set(self)
+        torch.UntypedStorage.resize_ = lambda storage, nbytes: self._resize_storage(storage, nbytes)
         return super().__enter__()
 
     def __exit__(self, *exc_info):
         for handle in self._handles:
             handle.remove()
+        METER.reset(self._enclosing)
+        del torch.UntypedStorage.resize_  # the inherited one shows again
         return super().__exit__(*exc_info)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -77,6 +84,11 @@ class MemoryMeter(TorchDispatchMode):
             if isinstance(leaf, torch.Tensor):
                 self._see(leaf)
         return result
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes held in tensors now."""
+        return self._total
 
     def note_end(self) -> None:
         """The function has returned: what is held now is what RankMemory.now tells."""
@@ -105,6 +117,10 @@ class MemoryMeter(TorchDispatchMode):
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):
             return  # a wrapper subclass or sparse tensor: its parts are seen on their own
+        self.follow(storage, category)
+
+    def follow(self, storage: torch.UntypedStorage, category: str | None = None) -> None:
+        """Count a storage, at the size that it has now."""
         if storage.device.type == "meta":
             return
         with self._lock:
@@ -117,6 +133,12 @@ class MemoryMeter(TorchDispatchMode):
                 self._resize(held, storage.nbytes())
             if category:
                 held.category = category
+
+    def _resize_storage(self, storage: torch.UntypedStorage, nbytes: int) -> torch.UntypedStorage:
+        """UntypedStorage.resize_, of which no operation tells: how FSDP frees a layer, and gets it back."""
+        resized = super(torch.UntypedStorage, storage).resize_(nbytes)
+        self.follow(storage)
+        return resized
 
     def _resize(self, held: _Held, nbytes: int) -> None:
         if nbytes < held.nbytes:
@@ -146,6 +168,12 @@ class MemoryMeter(TorchDispatchMode):
             if parameter.requires_grad and parameter.is_leaf:
                 parameter.register_post_accumulate_grad_hook(self._on_gradient)
 
+    def _on_forward(self, module, args, output) -> None:
+        """Parameters whose data was put in place for this forward pass only are parameters all the same."""
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                self._see(parameter.data, "parameters")
+
     def _on_gradient(self, parameter) -> None:
         if parameter.grad is not None:
             self._see(parameter.grad, "gradients")
@@ -157,6 +185,20 @@ class MemoryMeter(TorchDispatchMode):
                 if parameter.grad is not None:
                     self._see(parameter.grad, "gradients")
         self.see([list(state.values()) for state in optimizer.state.values()], "optimizer state")
+
+
+METER: ContextVar[MemoryMeter | None] = ContextVar("the meter of this rank", default=None)
+
+
+def held_bytes() -> int:
+    """Bytes that this rank holds in tensors at this moment.
+
+    Raises: RuntimeError outside a rank, or where run_ranks was told memory=False.
+    """
+    meter = METER.get()
+    if meter is None:
+        raise RuntimeError("held_bytes() works inside a rank whose memory is measured: run_ranks(fn, n) with memory=True")
+    return meter.held_bytes
 
 
 def _by_category(held: list[tuple[_Held, int]]) -> dict[str, int]:
