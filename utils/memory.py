@@ -90,6 +90,11 @@ class MemoryMeter(TorchDispatchMode):
         """Bytes held in tensors now."""
         return self._total
 
+    def held_by_category(self) -> dict[str, int]:
+        """Category → bytes held now."""
+        with self._lock:
+            return _by_category(self._held_now())
+
     def note_end(self) -> None:
         """The function has returned: what is held now is what RankMemory.now tells."""
         with self._lock:
@@ -195,10 +200,19 @@ def held_bytes() -> int:
 
     Raises: RuntimeError outside a rank, or where run_ranks was told memory=False.
     """
+    return _meter().held_bytes
+
+
+def held_by_category() -> dict[str, int]:
+    """The same, by category, so far as it is known by now which tensors are what.  Raises: as held_bytes."""
+    return _meter().held_by_category()
+
+
+def _meter() -> MemoryMeter:
     meter = METER.get()
     if meter is None:
-        raise RuntimeError("held_bytes() works inside a rank whose memory is measured: run_ranks(fn, n) with memory=True")
-    return meter.held_bytes
+        raise RuntimeError("held bytes are known inside a rank whose memory is measured: run_ranks(fn, n) with memory=True")
+    return meter
 
 
 def _by_category(held: list[tuple[_Held, int]]) -> dict[str, int]:

@@ -1,0 +1,52 @@
+"""The layers of any module, and the tensors inside any value: what a wrapper needs to know of what it wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+
+
+def layers_of(module: nn.Module) -> list[tuple[nn.Module, list[nn.Parameter]]]:
+    """The module's layers, each with the parameters that no other layer uses, in the order of their registration.
+
+    A layer is a child module; lists, dictionaries and sequences of modules are entered. What two layers share (tied
+    weights), and what is used outside every layer, belongs to the module as a whole, which then comes first. A layer
+    whose parameters have several dtypes comes once for each. Every parameter is in one of the lists, exactly once; a
+    module without parameters has no layers.
+    """
+    layers = list(dict.fromkeys(_children(module)))
+    users: dict[nn.Parameter, list[nn.Module]] = {parameter: [] for parameter in module.parameters()}
+    for layer in layers:
+        for parameter in layer.parameters():
+            users[parameter].append(layer)
+    found: dict[tuple, list[nn.Parameter]] = {}
+    for layer in (module, *layers):
+        for parameter, its_users in users.items():
+            if layer is (its_users[0] if len(its_users) == 1 else module):
+                found.setdefault((layer, parameter.dtype), []).append(parameter)
+    return [(layer, parameters) for (layer, _), parameters in found.items()]
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """The tensors of a value made of tensors, lists, tuples and dictionaries, such as what a layer returns."""
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+def cast_floats(value: Any, dtype: torch.dtype | None) -> Any:
+    """The same value with its floating-point tensors in `dtype`; as it is where dtype is None."""
+    return value if dtype is None else tree_map(
+        lambda leaf: leaf.to(dtype) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf, value)
+
+
+def _children(module: nn.Module) -> Iterator[nn.Module]:
+    for child in module.children():
+        if isinstance(child, CONTAINERS):
+            yield from _children(child)
+        else:
+            yield child
