@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def written_in(unit: str, name: str, folder: str | Path = "..") -> Any | None:
         return None
     namespace: dict[str, Any] = {"__name__": f"unit_{unit}"}
     for cell in nbformat.read(path, as_version=4).cells:
-        if cell.cell_type == "code":
+        if cell.cell_type == "code" and "watch" not in cell.metadata.get("tags", []):
             _define(cell.source, namespace)
     return namespace.get(name)
 
@@ -36,7 +37,8 @@ def _define(source: str, namespace: dict[str, Any]) -> None:
         return
     for one in statements:
         if isinstance(one, DEFINITIONS) and not _is_skeleton(one):
-            exec(compile(ast.Module([one], []), "<earlier unit>", "exec"), namespace)
+            with contextlib.suppress(Exception):  # it needs something that the notebook computes
+                exec(compile(ast.Module([one], []), "<earlier unit>", "exec"), namespace)
 
 
 def _is_skeleton(statement: ast.stmt) -> bool:

@@ -208,6 +208,11 @@ def held_by_category() -> dict[str, int]:
     return _meter().held_by_category()
 
 
+def is_measured() -> bool:
+    """Whether this is a rank whose memory is measured."""
+    return METER.get() is not None
+
+
 def _meter() -> MemoryMeter:
     meter = METER.get()
     if meter is None:

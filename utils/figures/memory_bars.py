@@ -68,9 +68,9 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
 def _colours(bars: Bars) -> dict[str, str]:
     """A colour for every category that occurs: the usual four first, then the rest in order of appearance."""
     present = dict.fromkeys(category for _, parts in bars for category, size in parts.items() if size)
-    spare = [colour for colour in CYCLE if colour not in COLOURS.values()]
-    others = [category for category in present if category not in COLOURS]
     usual = {category: colour for category, colour in COLOURS.items() if category in present}
+    spare = [colour for colour in CYCLE if not usual or colour not in COLOURS.values()]
+    others = [category for category in present if category not in COLOURS]
     return usual | {category: spare[i % len(spare)] for i, category in enumerate(others)}
 
 
@@ -102,12 +102,15 @@ def _label(axes: Axes, bars: Bars, most: float, base: int) -> None:
 
 
 def _round_step(most: float, base: int) -> float:
-    """A step for ticks, in 1, 2 or 5 times a power of ten of the unit that suits `most`; 3 to 7 steps make `most`."""
+    """A step for ticks: 1, 2 or 5 times a power of ten of the unit that suits `most`, or half a KiB, MiB or GiB, a quarter
+    and so on; 3 to 7 steps make `most`."""
     unit = 1
     while most / unit >= base:
         unit *= base
-    candidates = [unit * base * 10.0**power for power in range(-3, 4) for base in (1, 2, 5)]
-    return max(1, next((step for step in candidates if most / step <= 7), most))
+    decades = [k * 10.0**power for power in range(-3, 4) for k in (1, 2, 5)]
+    halves = [0.5**power for power in range(10, 0, -1)]
+    candidates = halves + [step for step in decades if step >= 1] if base == 1024 else decades
+    return max(1, next((unit * step for step in candidates if most / (unit * step) <= 7), most))
 
 
 def _in_words(bars: Bars, limit_bytes: float | None, title: str, show: Show) -> str:
