@@ -1,4 +1,4 @@
-"""The reference wrappers train as one plain process does, and as torch's engines do: 20 steps, three models, two optimizers."""
+"""The reference wrappers train as one plain process and as torch's engines do: 20 steps, three models, two optimizers."""
 
 from __future__ import annotations
 
