@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.layers import cast_floats, layers_of, tensors_in
+from utils.layers import cast_floats, layers_of, pieces_of, tensors_in
 
 FullyShard = functions_of("solutions", "05_zero3")["FullyShard"]
 DataParallel = functions_of("solutions", "02_data_parallel")["DataParallel"]
@@ -171,6 +171,14 @@ def test_every_dtype_is_a_layer_of_its_own():
     layer.bias = nn.Parameter(layer.bias.double())
     assert names_of(nn.Sequential(layer)) == [("0", ["0.weight"]), ("0", ["0.bias"])]
     assert layers_of(nn.ReLU()) == []
+
+
+def test_pieces_are_where_a_tensor_and_a_part_of_the_row_overlap():
+    shapes = [torch.Size([2, 2]), torch.Size([1]), torch.Size([2])]
+    row = torch.arange(8)  # seven numbers, and padding
+    assert [piece.tolist() for piece in pieces_of(row, shapes)] == [[0, 1, 2, 3], [4], [5, 6]]
+    assert [[piece.tolist() for piece in pieces_of(part, shapes, first)] for part, first in zip(row.chunk(4), (0, 2, 4, 6),
+            strict=True)] == [[[0, 1], [], []], [[2, 3], [], []], [[], [4], [5]], [[], [], [6]]]
 
 
 def test_floats_are_cast_and_nothing_else():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -31,6 +31,19 @@ def layers_of(module: nn.Module) -> list[tuple[nn.Module, list[nn.Parameter]]]:
             if layer is (its_users[0] if len(its_users) == 1 else module):
                 found.setdefault((layer, parameter.dtype), []).append(parameter)
     return [(layer, parameters) for (layer, _), parameters in found.items()]
+
+
+def pieces_of(row: Tensor, shapes: Sequence[torch.Size], first: int = 0) -> list[Tensor]:
+    """The part of `row` that belongs to each of the tensors with these shapes, which lie one after another in a flat row.
+
+    row: (C,), numbers [first, first + C) of the flat row. Returns views, 1-D: a tensor that lies outside gets an empty one,
+    one that lies across an end the part inside.
+    """
+    start, found = -first, []
+    for shape in shapes:
+        found.append(row[max(0, start):max(0, start + shape.numel())])
+        start += shape.numel()
+    return found
 
 
 def tensors_in(value: Any) -> list[Tensor]:
