@@ -208,7 +208,7 @@ def group_size(look: Look, rank: int) -> int:
 
 NETWORK_TOLERANCE = 1.1
 NETWORK_START_BYTES = 8 << 10  # a group's meeting, for each pair of ranks
-NETWORK_CALL_BYTES = 1 << 10  # headers and acknowledgements
+NETWORK_CALL_BYTES = 800  # headers and acknowledgements, for each member of the group: small rings send 2(n−1) messages
 
 
 def network_agrees(gate: bool) -> Demand:
@@ -227,5 +227,5 @@ def _network_judge(look: Look) -> tuple[bool, str]:
     seen = look.evidence.loopback_bytes
     least = sum(call.bytes_formula for call in trace.calls if call.waited)  # a send that nobody receives moves nothing
     most = NETWORK_TOLERANCE * sum(call.bytes_formula * WIRE_FACTOR.get(call.op, 1.0) for call in trace.calls)
-    most += NETWORK_START_BYTES * n * n + NETWORK_CALL_BYTES * len(trace.calls)
+    most += NETWORK_START_BYTES * n * n + NETWORK_CALL_BYTES * sum(len(call.members) for call in trace.calls)
     return least <= seen <= most, f"{seen:,} B crossed, the calls account for {least:,.0f} B"

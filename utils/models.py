@@ -53,7 +53,7 @@ class TinyGPT(nn.Module):
                 nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
-        x_BTD = self.embedding(tokens_BT) + self.positions.weight[:tokens_BT.shape[1]]
+        x_BTD = self.embedding(tokens_BT) + self.positions(torch.arange(tokens_BT.shape[1], device=tokens_BT.device))
         for block in self.blocks:
             x_BTD = block(x_BTD)
         return self.head(self.norm(x_BTD))

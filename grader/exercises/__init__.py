@@ -6,7 +6,7 @@ import importlib
 
 from grader.exercise import Exercise
 
-UNITS = ("u00_start_here", "u01_collectives", "u02_data_parallel", "u03_zero1", "u04_zero2")
+UNITS = ("u00_start_here", "u01_collectives", "u02_data_parallel", "u03_zero1", "u04_zero2", "u05_zero3")
 
 
 def _load() -> dict[str, Exercise]:

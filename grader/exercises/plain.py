@@ -54,8 +54,12 @@ def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor
             for name, one in found[0].items()}
 
 
-def train(case: Case, rank: int) -> dict[str, Any]:
-    """One process with the whole batch: losses, the gradients of the first step, the parameters at the end."""
+def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, last_only: bool = False) -> dict[str, Any]:
+    """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
+
+    inputs["gamma"], if there: what the learning rate is multiplied by after each step. Wrong ways: gradients times
+    `factor`; gradients never forgotten; of several micro-batches the last one only.
+    """
     inputs, model = case.inputs[rank], model_of(case, rank)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = make_optimizer(inputs, trained) if trained else None
@@ -63,12 +67,17 @@ def train(case: Case, rank: int) -> dict[str, Any]:
     for number in range(len(inputs["xs"])):
         x, y = joined(case, rank, number)
         loss = loss_rows(model(x), y).mean() / micro
+        if last_only:
+            model.zero_grad()
         if loss.requires_grad:
-            loss.backward()
+            (loss * factor).backward()
         losses.append(loss.detach())
         if (number + 1) % micro == 0:
             first = first or gradients(model)
             if optimizer:
                 optimizer.step()
-                optimizer.zero_grad()
+                if forget:
+                    optimizer.zero_grad()
+                for one in optimizer.param_groups:
+                    one["lr"] *= inputs.get("gamma", 1.0)
     return {"losses": losses, "gradients": first, "parameters": parameters(model)}

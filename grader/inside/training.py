@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.optim.lr_scheduler import StepLR
 
 from grader.inside.zoo import build, loss_rows
 from utils.spans import mark, span
 
-REPLACED, STANDING = "parameter replaced", "gradients stand"
+REPLACED, STANDING, LEFT = "parameter replaced", "gradients stand", "gradients left"
 OPTIMIZERS = {"SGD": torch.optim.SGD, "AdamW": torch.optim.AdamW}
 
 
@@ -60,9 +62,10 @@ def call_step(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 
 
 def call_wrapped(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """fn(module, group) wraps; some steps of `micro` backward passes each → what it began with, gradients, parameters."""
+    """fn(module), or fn(module, group) for a part of the world, wraps; some steps of `micro` backward passes each →
+    what it began with, the first step's gradients, the parameters at the end."""
     module = build(inputs["model"], inputs["seed"])
-    wrapped = fn(module, group)
+    wrapped = fn(module) if group is dist.group.WORLD else fn(module, group)
     start = {name: value.clone() for name, value in _numbers(module.state_dict()).items()}
     trained = [p for p in module.parameters() if p.requires_grad]
     optimizer = make_optimizer(inputs, trained) if trained else None
@@ -101,14 +104,14 @@ def call_clip(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 
 
 def call_optimizer(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """fn(params, optimizer class, group, lr=…) trains; its state is saved and loaded on the way → the parameters."""
+    """fn(params, optimizer class, group, lr=…) trains, a second one goes on from its state → parameters, the last loss."""
     model = build(inputs["model"], inputs["seed"])
 
     def make():
         return fn(param_groups(model, inputs), OPTIMIZERS[inputs["optimizer"]], group, lr=inputs["lr"], **inputs["options"])
 
-    train_on(model, make, inputs)
-    return parameters(model)
+    optimizer, loss = train_on(model, make, inputs)
+    return _holding({"parameters": parameters(model), "loss": loss}, model, optimizer)
 
 
 def call_sharding_gradients(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -129,39 +132,62 @@ def call_zero2(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     model = build(inputs["model"], inputs["seed"])
     watch_gradients(model)
     trainer = fn(model, OPTIMIZERS[inputs["optimizer"]], group, lr=inputs["lr"], **inputs["options"])
+    scheduler = StepLR(trainer.optimizer, 1, gamma=inputs["gamma"])
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
         with span("backward"):
             (loss_rows(model(x), y).mean() / inputs["micro"]).backward()
         if number % inputs["micro"] == 0:
             trainer.step()
             trainer.zero_grad()
-    return parameters(model)
+            scheduler.step()
+    return _holding(parameters(model), model, trainer)
 
 
 def watch_gradients(model: nn.Module) -> None:
-    """At each gradient that comes, a mark of how many bytes of gradients stand; registered first, so before any is freed."""
-    trained = [p for p in model.parameters() if p.requires_grad]
+    """At each gradient that comes, a mark of how many bytes of gradients still stand, wherever they are kept.
 
-    def note(_):
-        mark(STANDING, bytes=sum(p.grad.nbytes for p in trained if p.grad is not None))
+    Registered first, so that the newest is counted before anything can be done to it. A gradient stands as long as any
+    part of it is kept, such as a slice.
+    """
+    standing: dict[int, tuple[weakref.ref, int]] = {}
 
-    for parameter in trained:
-        parameter.register_post_accumulate_grad_hook(note)
+    def note(parameter: nn.Parameter) -> None:
+        storage = parameter.grad.untyped_storage()
+        standing[storage.data_ptr()] = weakref.ref(storage), storage.nbytes()
+        mark(STANDING, bytes=sum(nbytes for one, nbytes in standing.values() if one() is not None))
+
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(note)
 
 
-def train_on(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) -> None:
-    """Some steps on batches of its own, by make()'s optimizer; halfway the rate is halved, and a second one takes over."""
-    optimizer = make()
+def train_on(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) -> tuple[Any, Any]:
+    """Some steps on batches of its own, under a scheduler; halfway a second optimizer goes on from the first one's state.
+
+    The rate is halved before the second half, and then after every step. Leaves a mark for gradients that are left after
+    zero_grad(). → the second optimizer, and what its last step returned.
+    """
+    optimizer, half = make(), len(inputs["xs"]) // 2
+    scheduler = StepLR(optimizer, half, gamma=0.5)
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True)):
-        if number == len(inputs["xs"]) // 2:
-            for one in optimizer.param_groups:
-                one["lr"] /= 2
+        if number == half:
             state, optimizer = optimizer.state_dict(), make()
             optimizer.load_state_dict(state)
+            scheduler = StepLR(optimizer, 1, gamma=0.5)
         optimizer.zero_grad()
-        loss_rows(model(x), y).mean().backward()
+        mark(LEFT, count=sum(p.grad is not None and bool(p.grad.any()) for p in model.parameters()))
+
+        def closure(x=x, y=y) -> torch.Tensor:
+            loss = loss_rows(model(x), y).mean()
+            loss.backward()
+            return loss.detach()
+
+        if number < half:
+            closure()
         with span("step"):
-            optimizer.step()
+            loss = optimizer.step(closure) if number >= half else optimizer.step()
+        scheduler.step()
+    return optimizer, loss
 
 
 def param_groups(model: nn.Module, inputs: dict[str, Any]) -> list:
@@ -176,6 +202,18 @@ def param_groups(model: nn.Module, inputs: dict[str, Any]) -> list:
 def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
     """The optimizer that a case names, with the learning rate and options that it names."""
     return OPTIMIZERS[inputs["optimizer"]](trained, lr=inputs["lr"], **inputs.get("options", {}))
+
+
+class Held(dict):
+    """A result that keeps alive what it came from, until the memory that this takes has been counted."""
+
+    alive: tuple = ()
+
+
+def _holding(result: dict[str, Any], *alive: Any) -> Held:
+    held = Held(result)
+    held.alive = alive
+    return held
 
 
 def gradients(model: nn.Module) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Inputs x and targets y: (b, IN) and (b, OUT) numbers; for the GPT, (b, T) bytes 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from utils.models import TinyGPT, next_byte_loss, same_start
 
 IN, OUT, LENGTH = 5, 3, 6
+DEEP_LAYERS, DEEP_WIDTH = 12, 32
 
 
 class MLP(nn.Module):
@@ -82,6 +84,21 @@ class Mixed(MLP):
         return self.third(F.gelu(self.second(F.gelu(self.first(x)).float()).double()))
 
 
+class Deep(nn.Module):
+    """Many layers of one size, wide against the batch: what stands of them is easily told."""
+
+    def __init__(self):
+        super().__init__()
+        sizes = [IN] + [DEEP_WIDTH] * DEEP_LAYERS
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
+        self.last = nn.Linear(DEEP_WIDTH, OUT)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return self.last(x)
+
+
 class Empty(nn.Module):
     """Has no parameters."""
 
@@ -89,13 +106,19 @@ class Empty(nn.Module):
         return x[:, :OUT] * 2
 
 
+def _linear() -> nn.Module:
+    """Two tensors only: with more ranks than that, some own none."""
+    return nn.Linear(IN, OUT)
+
+
 def _gpt() -> nn.Module:
     return TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)
 
 
 ZOO: dict[str, Callable[[], nn.Module]] = {
+    "linear": _linear,
     "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "buffered": Buffered, "mixed": Mixed, "empty": Empty,
-    "gpt": _gpt}
+    "deep": Deep, "gpt": _gpt}
 
 
 def build(name: str, seed: int) -> nn.Module:

@@ -9,7 +9,17 @@ from grader.demands import group_size, only_calls, results_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, model_of, train
 from grader.exercises.u01_collectives.inputs import each_rank
-from grader.exercises.u02_data_parallel.demands import A_LOSS_BYTES, gradient_bytes_once, instead, overlapped
+from grader.exercises.u02_data_parallel.broadcast_model import buffer_names, wrong_names
+from grader.exercises.u02_data_parallel.demands import (
+    A_LOSS_BYTES,
+    divided_twice,
+    gradient_bytes_once,
+    in_part,
+    instead,
+    overlapped,
+    own_dtypes,
+    sum_for_mean,
+)
 from grader.exercises.u02_data_parallel.inputs import SEEDS, model_cases, with_batches
 from grader.inside.evidence import RETURNED
 from grader.symptoms import group_ignored, raised, same, unwaited
@@ -24,7 +34,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         make = with_batches(draw, lambda n: 2, STEPS * micro, micro=micro, optimizer="SGD" if n % 2 else "AdamW", lr=LR)
         return [{**one, "seed": seed if r == 0 else draw.integer(0, SEEDS)} for r, one in enumerate(make(model, n, seed))]
 
-    return model_cases(draw, grading, ("buffered", "mlp", "tied", "frozen", "unused", "empty", "gpt"), inputs)
+    return model_cases(draw, grading, ("mlp", "buffered", "tied", "frozen", "unused", "mixed", "empty", "gpt"), inputs)
 
 
 def _plain(case: Case, rank: int) -> dict[str, Any]:
@@ -77,6 +87,7 @@ EXERCISE = Exercise(
         *overlapped(),
         Demand("communicates in no_sync", "nothing is sent inside no_sync()",
                "Gradients that only accumulate are reduced already: inside no_sync() the hooks must do nothing.", _quiet),
+        own_dtypes(),
         ONCE,
         results_waited(),
     ),
@@ -85,12 +96,18 @@ EXERCISE = Exercise(
                       "broadcast."),
         unwaited(),
         instead(ONCE),
+        in_part("start", Symptom("buffers forgotten", "The ranks begin with the same parameters and different buffers: "
+                                 "broadcast module.buffers() too.", wrong_names(buffer_names))),
         Symptom("start not shared", "The ranks begin with different parameters or buffers: broadcast both from the group's "
                                     "rank 0 when wrapping.", _wrong("start")),
+        in_part("gradients", sum_for_mean()),
+        in_part("gradients", divided_twice()),
         Symptom("gradients wrong", "The ranks begin alike, but the first step's gradients are not the mean over ranks of "
                                    "all that was accumulated.", _wrong("gradients")),
         Symptom("later steps wrong", "The first step's gradients are right, and the parameters at the end are not: what is "
                                      "left over from one step must not act in the next.", _wrong("parameters")),
+        raised("argument: 'group'", "DataParallel(module) without a group must work: group=None means the world.",
+               "group demanded"),
         raised("no_sync", "no_sync() is missing, or not a context manager (contextlib.contextmanager makes one).",
                "no no_sync"),
         raised("NoneType", "A parameter that took no part has p.grad None: leave it out, on all ranks.", "no gradient"),

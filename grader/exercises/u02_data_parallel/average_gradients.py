@@ -16,6 +16,7 @@ from grader.exercises.u02_data_parallel.demands import (
     divided_twice,
     dtypes_of,
     gradient_bytes_once,
+    own_dtypes,
     own_kept,
     sum_for_mean,
 )
@@ -66,6 +67,7 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     demands=(
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
+        own_dtypes(),
         gradient_bytes_once(),
         calls_at_most(dtypes_of, "one all-reduce for each dtype",
                       "The mean is right, but every parameter costs a call of its own, and each call its latency α: copy "

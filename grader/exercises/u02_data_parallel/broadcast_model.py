@@ -15,7 +15,7 @@ from grader.inside.zoo import build
 from grader.symptoms import group_ignored, same, wrong_ranks
 from utils.costs import bytes_sent_per_rank
 
-MODELS = ("buffered", "mlp", "tied", "frozen", "gpt", "mixed")
+MODELS = ("mlp", "buffered", "tied", "frozen", "gpt", "mixed")
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -35,7 +35,7 @@ def _kept(look: Look) -> tuple[bool, str]:
     return not replaced, f"rank {replaced[0].rank}: {replaced[0].facts['parameter']} is another tensor" if replaced else ""
 
 
-def _wrong_names(which: Callable[[Look, int], set[str]]) -> Callable[[Look], bool]:
+def wrong_names(which: Callable[[Look, int], set[str]]) -> Callable[[Look], bool]:
     """What differs on every wrong rank is one of, and all of, these names (so far as their values differ at all)."""
 
     def test(look: Look, rank: int, found: dict[str, Any], expected: dict[str, Any]) -> bool:
@@ -45,7 +45,7 @@ def _wrong_names(which: Callable[[Look, int], set[str]]) -> Callable[[Look], boo
     return wrong_ranks(test)
 
 
-def _buffers(look: Look, rank: int) -> set[str]:
+def buffer_names(look: Look, rank: int) -> set[str]:
     return {name for name, _ in model_of(look.case, rank).named_buffers()}
 
 
@@ -67,7 +67,7 @@ def _of_another(look: Look, rank: int, found: dict[str, Any], _) -> bool:
 
 def _own(look: Look, rank: int, found: dict[str, Any], _) -> bool:
     """Of a model with buffers: without, it could be the parameters alone that were forgotten."""
-    return bool(_buffers(look, rank)) and same(found, _own_state(look, rank))
+    return bool(buffer_names(look, rank)) and same(found, _own_state(look, rank))
 
 
 def _not_first(look: Look) -> bool:
@@ -96,14 +96,14 @@ EXERCISE = Exercise(
         group_ignored("Right for the whole world, wrong in a group: the source is the group's rank 0, group_src=0; "
                       "src=0 is rank 0 of the world, which need not be in the group."),
         Symptom("buffers forgotten", "All parameters are equal, the buffers are not: model.buffers() (running means, "
-                                     "masks, counts) take part in the forward pass too.", _wrong_names(_buffers)),
+                                     "masks, counts) take part in the forward pass too.", wrong_names(buffer_names)),
         Symptom("frozen forgotten", "Parameters that are not trained still differ between ranks: they take part in the "
-                                    "forward pass, so broadcast them too.", _wrong_names(_frozen)),
+                                    "forward pass, so broadcast them too.", wrong_names(_frozen)),
         Symptom("another rank's model", "Ranks hold the model of another rank than the group's first: the source is "
                                         "group_src=0.", _not_first),
         Symptom("nothing sent", "Each rank still has numbers of its own: broadcast works in place, on p.data (or under "
                                 "torch.no_grad()).", wrong_ranks(_own)),
         Symptom("parameters forgotten", "The buffers are equal, the parameters are not: broadcast model.parameters() as "
-                                        "well.", _wrong_names(_parameters)),
+                                        "well.", wrong_names(_parameters)),
     ),
 )

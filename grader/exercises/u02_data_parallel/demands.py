@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -36,6 +37,21 @@ def gradient_bytes_once(times: Callable[[Look, int], int] = lambda look, r: 1, e
         "at most 2(n−1)/n of the gradients' bytes a step",
         "More bytes than the gradients have: each gradient must be all-reduced once a step, a tied weight's once too, and "
         "nothing that is frozen or was reduced before.", id="reduced twice")
+
+
+def own_dtypes() -> Demand:
+    """Every dtype that gradients have travels as itself."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.active_ranks:
+            wanted = {str(g.dtype).removeprefix("torch.") for g in some_gradients(look.case, rank).values()}
+            missing = wanted - {call.dtype for call in look.evidence.trace.of(rank, "all_reduce")}
+            if missing and group_size(look, rank) > 1:
+                return False, f"rank {rank} sent no {' and no '.join(sorted(missing))}"
+        return True, ""
+
+    return Demand("promoted", "gradients travel in their own dtype", "torch.cat makes float64 of float32 and float64 "
+                  "together, so the float32 gradients travel at twice their size: one flat tensor for each dtype.", judge)
 
 
 def calls_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id: str) -> Demand:
@@ -127,6 +143,17 @@ def _flat(value: Any) -> list:
 
 def close(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and same(a.double(), b.double(), 1e-5)
+
+
+def in_part(part: str, symptom: Symptom) -> Symptom:
+    """The symptom, looked for in one entry of each rank's result."""
+
+    def matches(look: Look) -> bool:
+        outputs = [found[part] if look.case.members(rank) else found for rank, found in enumerate(look.outputs)]
+        expected = [one[part] if look.case.members(rank) else one for rank, one in enumerate(look.expected)]
+        return symptom.matches(replace(look, evidence=replace(look.evidence, outputs=outputs), expected=expected))
+
+    return replace(symptom, matches=matches)
 
 
 def sum_for_mean() -> Symptom:

@@ -10,6 +10,8 @@ from grader.exercises.plain import batch
 from grader.exercises.u01_collectives.inputs import TWO_GROUPS, ranks
 
 SEEDS = 1 << 30
+IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "frozen": "a frozen layer", "unused": "an unused layer",
+            "buffered": "buffers", "mixed": "two dtypes", "empty": "no parameters", "gpt": "GPT"}
 Inputs = Callable[[str, int, int], list[dict[str, Any]]]  # (model, ranks n, seed) -> one dictionary a rank
 
 
@@ -21,11 +23,12 @@ def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs
     for number in range(count):
         model = models[number % len(models)]
         n = worlds[number] if number < len(worlds) else draw.integer(2, 4)
-        cases.append(Case(f"{ranks(n)}, {model}", tuple(inputs(model, n, draw.integer(0, SEEDS)))))
+        cases.append(Case(f"{ranks(n)}, {IN_WORDS.get(model, model)}", tuple(inputs(model, n, draw.integer(0, SEEDS)))))
     parts = {members: inputs(models[0], len(members), draw.integer(0, SEEDS)) for members in TWO_GROUPS}
     owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
-    name = "groups " + " and ".join(f"({','.join(map(str, members))})" for members in TWO_GROUPS)
-    return [*cases, Case(f"{name}, {models[0]}", tuple(owner[rank] for rank in sorted(owner)), TWO_GROUPS)]
+    groups = " and ".join(f"({','.join(map(str, members))})" for members in TWO_GROUPS)
+    name = f"groups {groups}, {IN_WORDS.get(models[0], models[0])}"
+    return [*cases, Case(name, tuple(owner[rank] for rank in sorted(owner)), TWO_GROUPS)]
 
 
 def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any) -> Inputs:

@@ -23,22 +23,6 @@ def buckets(sizes: Sequence[int], limit: int) -> list[list[int]]:
     return found
 
 
-def _forward(sizes: Sequence[int], limit: int) -> list[list[int]]:
-    last = len(sizes) - 1
-    return [[last - index for index in bucket] for bucket in buckets(sizes[::-1], limit)]
-
-
-def _overfull(sizes: Sequence[int], limit: int) -> list[list[int]]:
-    found, held = [[]], 0
-    for index in reversed(range(len(sizes))):
-        found[-1].append(index)
-        held += sizes[index]
-        if held >= limit:
-            found.append([])
-            held = 0
-    return [bucket for bucket in found if bucket]
-
-
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def of(name: str, sizes: list[int], limit: int) -> Case:
         return Case(name, ({"sizes_bytes": sizes, "bucket_bytes": limit},))
@@ -54,18 +38,24 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return cases + [of("of many sizes, small buckets", mixed, 700)] * grading
 
 
-def _as(make: Callable[[Sequence[int], int], list]) -> Callable:
-    def test(look, rank, found, _) -> bool:
-        inputs = look.case.inputs[rank]
-        return found == make(inputs["sizes_bytes"], inputs["bucket_bytes"])
-
-    return wrong_ranks(test)
+def _each(test: Callable[[list, list, list[int], int], bool]) -> Callable:
+    """test(found, expected, sizes, limit) on buckets that are wrong."""
+    return wrong_ranks(lambda look, r, found, expected: test(found, expected, *look.case.inputs[r].values()))
 
 
-def _several_as(make: Callable[[Sequence[int], int], list]) -> Callable:
-    """Where there is more than one bucket."""
-    matches = _as(make)
-    return lambda look: len(look.expected[0]) > 1 and matches(look)
+def _order(found: list[list[int]]) -> list[int]:
+    return [index for bucket in found for index in bucket]
+
+
+def _filled(found: list[list[int]], sizes: list[int]) -> list[int]:
+    """The bytes in each bucket."""
+    return [sum(sizes[index] for index in bucket) for bucket in found]
+
+
+def _never_full(found: list[list[int]], expected: list[list[int]], sizes: list[int], limit: int) -> bool:
+    """The order is right, and all that is wrong is that a bucket was closed before what would have filled it exactly."""
+    open_for = [held + sizes[following[0]] for held, following in zip(_filled(found, sizes), found[1:], strict=False)]
+    return _order(found) == _order(expected) and limit in open_for and min(open_for) >= limit
 
 
 EXERCISE = Exercise(
@@ -80,20 +70,23 @@ EXERCISE = Exercise(
     demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
     symptoms=(
         Symptom("forward order", "The buckets begin with the first parameter, whose gradient comes last: go from the last "
-                                 "parameter to the first.", _several_as(_forward)),
+                                 "parameter to the first.",
+                _each(lambda found, _, sizes, __: len(found) > 1 and _order(found) == list(range(len(sizes))))),
         Symptom("reversed within", "The buckets are right, but each lists its parameters in forward order: gradients come "
                                    "from the last parameter to the first.",
-                _as(lambda sizes, limit: [bucket[::-1] for bucket in buckets(sizes, limit)])),
+                _each(lambda found, expected, *_: found == [bucket[::-1] for bucket in expected])),
         Symptom("overfull", "A bucket is closed only after it is too full: look before you put the next one in. Only a "
-                            "parameter that is larger than a bucket by itself may exceed it.", _as(_overfull)),
+                            "parameter that is larger than a bucket by itself may exceed it.",
+                _each(lambda found, _, sizes, limit: any(held > limit and len(bucket) > 1 for held, bucket in zip(
+                    _filled(found, sizes), found, strict=True)))),
         Symptom("last bucket lost", "The parameters that are left at the end are in no bucket: keep the one you were "
-                                    "filling.", _as(lambda sizes, limit: buckets(sizes, limit)[:-1])),
+                                    "filling.", _each(lambda found, expected, *_: found == expected[:-1])),
         Symptom("empty bucket", "There is an empty bucket: open one only for a parameter that goes into it.",
-                wrong_ranks(lambda look, r, found, _: isinstance(found, list) and [] in found)),
-        Symptom("too early", "Buckets that are exactly full are not allowed to be: bucket_bytes is what may be in it.",
-                _as(lambda sizes, limit: buckets(sizes, limit - 1))),
+                _each(lambda found, *_: [] in found)),
         Symptom("one each", "Every parameter has a bucket of its own: put the next one into the same as long as it fits.",
-                _as(lambda sizes, limit: [[index] for index in reversed(range(len(sizes)))])),
+                _each(lambda found, expected, *_: found == [[index] for index in _order(expected)])),
+        Symptom("too early", "Buckets that are exactly full are not allowed to be: bucket_bytes is what may be in it.",
+                _each(_never_full)),
         raised("index out of range", "It stops where there are no parameters: the answer is then no bucket.", "none"),
     ),
 )

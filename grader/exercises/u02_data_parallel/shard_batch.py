@@ -34,7 +34,9 @@ def _cut_as(cut: Callable[[torch.Tensor, int, int], torch.Tensor]) -> Callable[[
 
 
 def _world(look: Look, rank: int, found: torch.Tensor, _) -> bool:
-    return look.case.groups is not None and same(found, _shard(look.case.inputs[rank]["x_BD"], look.case.world_size, rank))
+    """As many rows as a rank of the whole world would have."""
+    share = len(look.case.inputs[rank]["x_BD"]) // look.case.world_size
+    return look.case.groups is not None and len(found) in (share, share + 1)
 
 
 def _rounded_up(look: Look) -> bool:

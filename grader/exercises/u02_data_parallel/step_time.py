@@ -12,11 +12,10 @@ from utils.costs import ring_time_s
 
 
 def seconds(compute_s: float, gradient_bytes: float, n_ranks: int, alpha_s: float, beta_s_per_byte: float,
-            overlapped: bool, *, op: str = "all_reduce", backward: float = 2 / 3, ideal: Callable = max) -> float:
+            overlapped: bool) -> float:
     compute_s /= n_ranks
-    reduce_s = ring_time_s(op, gradient_bytes, n_ranks, alpha_s, beta_s_per_byte)
-    backward_s = backward * compute_s
-    return compute_s - backward_s + ideal(backward_s, reduce_s) if overlapped else compute_s + reduce_s
+    reduce_s = ring_time_s("all_reduce", gradient_bytes, n_ranks, alpha_s, beta_s_per_byte)
+    return compute_s / 3 + max(2 / 3 * compute_s, reduce_s) if overlapped else compute_s + reduce_s
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -29,24 +28,33 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return found
 
 
-def _as(**other) -> Callable:
-    """What is found is the time by another formula."""
-    return wrong_ranks(lambda look, r, found, _: same(found, seconds(**{**look.case.inputs[r], **other})))
+def _when(overlapped: bool, test: Callable[..., bool]) -> Callable[[Look], bool]:
+    """test(found, expected, inputs, the all-reduce's seconds) in the wrong cases with, or without, overlap.
+
+    What is wrong in both shows in one of them, where nothing hides it.
+    """
+
+    def of_rank(look: Look, rank: int, found: float, expected: float) -> bool:
+        inputs = look.case.inputs[rank]
+        return inputs["overlapped"] == overlapped and test(found, expected, inputs, _all_reduce_s(inputs))
+
+    return wrong_ranks(of_rank)
 
 
-def _by(formula: Callable[..., float]) -> Callable:
-    return wrong_ranks(lambda look, r, found, _: same(found, formula(**look.case.inputs[r])))
+def _all_reduce_s(inputs: dict, share: float = 1.0) -> float:
+    """The time for this share of the gradients."""
+    return ring_time_s("all_reduce", share * inputs["gradient_bytes"], inputs["n_ranks"], inputs["alpha_s"],
+                       inputs["beta_s_per_byte"])
 
 
-def _not_divided(compute_s: float, n_ranks: int, **rest) -> float:
-    return seconds(compute_s * n_ranks, n_ranks=n_ranks, **rest)
+def _rank_s(inputs: dict) -> float:
+    """What one rank computes."""
+    return inputs["compute_s"] / inputs["n_ranks"]
 
 
-def _gradients_divided(look: Look) -> bool:
-    """Where nothing overlaps: hidden, their size does not show."""
-    matches = _by(lambda gradient_bytes, n_ranks, **rest: seconds(
-        gradient_bytes=gradient_bytes / n_ranks, n_ranks=n_ranks, **rest))
-    return not look.case.inputs[0]["overlapped"] and matches(look)
+def _longer(found: float, expected: float, by: float) -> bool:
+    """found is `by` more than what is right."""
+    return same(found, expected + by)
 
 
 EXERCISE = Exercise(
@@ -61,20 +69,25 @@ EXERCISE = Exercise(
     points={VALUES: 2},
     demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
     symptoms=(
-        Symptom("compute not divided", "Every rank computes its share of the batch only: compute_s / n.", _by(_not_divided)),
+        Symptom("compute not divided", "Every rank computes its share of the batch only: compute_s / n.",
+                _when(False, lambda found, right, i, _: _longer(found, right, i["compute_s"] - _rank_s(i)))),
         Symptom("one phase", "A ring all-reduce has two phases of n−1 steps each, reduce-scatter and all-gather.",
-                _as(op="reduce_scatter")),
+                _when(False, lambda found, right, i, all_s: _longer(found, right, -all_s / 2))),
         Symptom("gradients divided", "The gradients do not shrink with the ranks: each rank has one for every parameter.",
-                _gradients_divided),
-        Symptom("not overlapped", "With overlap the all-reduce runs beside the backward pass: the longer of the two "
-                                  "counts, not their sum.", _as(overlapped=False)),
+                _when(False, lambda found, right, i, all_s: _longer(
+                    found, right, _all_reduce_s(i, share=1 / i["n_ranks"]) - all_s))),
         Symptom("always overlapped", "Without overlap the all-reduce comes after the compute: their sum.",
-                _as(overlapped=True)),
+                _when(False, lambda found, right, i, _: 0.999 * _rank_s(i) <= found < right)),
+        Symptom("not overlapped", "With overlap the all-reduce runs beside the backward pass: the longer of the two "
+                                  "counts, not their sum.",
+                _when(True, lambda found, _, i, all_s: same(found, _rank_s(i) + all_s))),
         Symptom("hidden by the forward", "Gradients exist only once the backward pass has begun, so the forward third "
-                                         "hides nothing.", _as(backward=1.0)),
+                                         "hides nothing.",
+                _when(True, lambda found, _, i, all_s: all_s > _rank_s(i) and same(found, all_s))),
         Symptom("hidden for free", "What is longer than the backward pass cannot hide behind it: max(backward, "
-                                   "all-reduce).", _as(ideal=lambda backward_s, reduce_s: backward_s)),
+                                   "all-reduce).",
+                _when(True, lambda found, _, i, all_s: all_s > _rank_s(i) and same(found, _rank_s(i)))),
         Symptom("half and half", "The backward pass takes two thirds of the compute: it has twice the forward's work.",
-                _as(backward=1 / 2)),
+                _when(True, lambda found, right, i, _: _longer(found, right, _rank_s(i) / 6))),
     ),
 )

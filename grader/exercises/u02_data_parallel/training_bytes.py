@@ -45,11 +45,11 @@ EXERCISE = Exercise(
     symptoms=(
         Symptom("keys", f"The result is a dictionary with the keys {', '.join(map(repr, ITEMS))}.",
                 wrong_ranks(lambda look, r, found, _: not isinstance(found, dict) or set(found) != set(ITEMS))),
-        Symptom("one parameter's", "These are the bytes of one parameter: multiply by their number.",
-                wrong_ranks(lambda look, r, found, expected: found == items(1, look.case.inputs[r]["mixed_precision"]))),
+        Symptom("one parameter's", "These are the bytes of one parameter: multiply by their number.", wrong_ranks(
+            lambda look, r, found, expected: found == {
+                name: size // look.case.inputs[r]["n_parameters"] for name, size in expected.items()})),
         Symptom("precision ignored", "The two precisions are the other way round, or one is ignored.",
-                wrong_ranks(lambda look, r, found, _: found == items(
-                    look.case.inputs[r]["n_parameters"], not look.case.inputs[r]["mixed_precision"]))),
+                lambda look: _is("parameters", 2, False)(look) or _is("parameters", 4, True)(look)),
         Symptom("master copy forgotten", "Mixed precision keeps a float32 copy of the parameters for the optimizer: 4 "
                                          "bytes.", _is("master parameters", 0, True)),
         Symptom("master copy in float32", "In float32 the parameters are their own master copy: 0 bytes more.",

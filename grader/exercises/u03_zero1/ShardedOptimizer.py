@@ -2,110 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-from torch import nn
-
 from grader.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
+from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, model_of, some_gradients
 from grader.exercises.u01_collectives.inputs import each_rank
-from grader.exercises.u02_data_parallel.inputs import model_cases, with_batches
-from grader.inside.training import OPTIMIZERS, make_optimizer, param_groups, parameters
+from grader.exercises.u02_data_parallel.inputs import SEEDS, model_cases, with_batches
+from grader.exercises.u03_zero1.demands import balanced_share, check_bytes, something_sharded, state_divided
+from grader.inside.evidence import RAISED, RETURNED
+from grader.inside.training import LEFT, OPTIMIZERS, param_groups, parameters
 from grader.inside.zoo import loss_rows
 from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
 
 STEPS, LR = 4, 0.05
-STATE_SLACK_BYTES = 64  # a step count a tensor, and such
+HALF = STEPS // 2  # from here on another optimizer, with the first one's state
+RATES = (1.0, 1.0, 0.5, 0.25)  # of LR, step by step: grader.inside.training.train_on
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
-        kind = {"optimizer": "SGD", "options": {"momentum": 0.9}} if n == 3 else {"optimizer": "AdamW", "options": {}}
+        by_sgd = n == 3 or model == "mixed"  # AdamW makes rounding errors of float32 as large as a step
+        kind = {"optimizer": "SGD", "options": {"momentum": 0.9}} if by_sgd else {"optimizer": "AdamW", "options": {}}
         make = with_batches(draw, lambda n: 2, STEPS, lr=LR, two_groups=n in (2, 4), **kind)
         return make(model, n, seed)
 
-    return model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "gpt"), inputs)
+    cases = model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "gpt", "mixed"), inputs)
+    few = Case("4 ranks, 2 tensors", tuple(inputs("linear", 4, draw.integer(0, SEEDS))))
+    return [*cases[:-1], few, cases[-1]]
 
 
-def _train(case: Case, rank: int, factor: float = 1.0, later_lr: float = 0.5, grouped: bool = True) -> dict[str, Any]:
-    """One process on the mean gradient times `factor`; from halfway on at the learning rate times `later_lr`."""
+def _train(case: Case, rank: int, factor: float = 1.0, rates: Sequence[float] = RATES, grouped: bool = True,
+           state_kept: bool = True) -> dict[str, Any]:
+    """One process on the mean gradient times `factor`."""
     inputs, model = case.inputs[rank], model_of(case, rank)
     groups = param_groups(model, inputs if grouped else {**inputs, "two_groups": False})
-    optimizer = OPTIMIZERS[inputs["optimizer"]](groups, lr=inputs["lr"], **inputs["options"])
+
+    def make():
+        return OPTIMIZERS[inputs["optimizer"]](groups, lr=inputs["lr"], **inputs["options"])
+
+    optimizer, own = make(), None
+    first_rates = [one["lr"] for one in optimizer.param_groups]
     for step in range(STEPS):
-        if step == STEPS // 2:
-            for one in optimizer.param_groups:
-                one["lr"] *= later_lr
+        if step == HALF and not state_kept:
+            optimizer = make()
+        for one, lr in zip(optimizer.param_groups, first_rates, strict=True):
+            one["lr"] = lr * rates[step]
         optimizer.zero_grad()
-        for x, y in zip((xs[step] for xs in case.peers_inputs(rank, "xs")),
-                        (ys[step] for ys in case.peers_inputs(rank, "ys")), strict=True):
-            (loss_rows(model(x), y).mean() * factor / len(case.members(rank))).backward()
+        for member, xs, ys in zip(case.members(rank), case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"),
+                                  strict=True):
+            loss = loss_rows(model(xs[step]), ys[step]).mean()
+            (loss * factor / len(case.members(rank))).backward()
+            own = loss.detach() if member == rank else own
         optimizer.step()
-    return parameters(model)
-
-
-def _gradient_bytes(look: Look, rank: int) -> int:
-    return sum(gradient.nbytes for gradient in some_gradients(look.case, rank).values())
+    return {"parameters": parameters(model), "loss": own}
 
 
 def _sent(look: Look, rank: int) -> float:
-    return STEPS * bytes_sent_per_rank("all_reduce", _gradient_bytes(look, rank), group_size(look, rank)) + 64 * STEPS
+    total = sum(gradient.nbytes for gradient in some_gradients(look.case, rank).values())
+    return STEPS * bytes_sent_per_rank("all_reduce", total, group_size(look, rank)) + check_bytes(look, rank, times=2)
 
 
-def _whole_state(look: Look, rank: int) -> tuple[int, int]:
-    """(bytes of the whole state, of its largest tensor's) in one process."""
-    model = model_of(look.case, rank)
-    optimizer = make_optimizer(look.case.inputs[rank], [p for p in model.parameters() if p.requires_grad])
-    for name, gradient in some_gradients(look.case, rank).items():
-        parameter: nn.Parameter = model.get_parameter(name)
-        parameter.grad = gradient
-    optimizer.step()
-    sizes = [sum(value.nbytes for value in state.values() if isinstance(value, torch.Tensor))
-             for state in optimizer.state.values()]
-    return sum(sizes), max(sizes, default=0)
+def _as(**other: Any) -> Callable[[Look], bool]:
+    """The parameters are those that this other way gives, and not the right ones."""
 
+    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        instead = _train(look.case, rank, **other)["parameters"]
+        return same(found["parameters"], instead) and not same(instead, expected["parameters"])
 
-def _divided(look: Look) -> tuple[bool, str]:
-    """Nobody holds more state than a balanced share, give or take half the largest tensor's."""
-    for rank in look.active_ranks:
-        whole, largest = _whole_state(look, rank)
-        memory = look.evidence.memory[rank]
-        held = memory.now["optimizer state"] if memory else 0
-        allowed = max(largest, whole / group_size(look, rank) + largest / 2) + STATE_SLACK_BYTES
-        if held > allowed:
-            return False, f"rank {rank} holds {held:,} B of optimizer state, of {whole:,} B in all"
-    return True, ""
-
-
-def _apart(look: Look) -> bool:
-    """Every rank's own numbers are right, and others are those of the start or older."""
-    for members in {look.case.members(rank) for rank in look.active_ranks}:
-        outputs = [look.outputs[rank] for rank in members]
-        if not all(isinstance(found, dict) for found in outputs):
-            return False
-        for name, right in look.expected[members[0]].items():
-            if not any(same(found.get(name), right, 1e-6) for found in outputs):
-                return False
-    return any(not same(found, expected, 1e-6) for _, found, expected in look.pairs())
-
-
-def _as(**other: Any):
-    """The parameters are those that this other way gives."""
-
-    def matches(look: Look) -> bool:
-        return wrong_ranks(lambda look, r, found, _: same(found, _train(look.case, r, **other), 1e-6))(look)
-
-    return matches
+    return wrong_ranks(test)
 
 
 def _summed(look: Look) -> bool:
     """Only SGD feels the scale of a gradient."""
     by_sgd = look.case.groups is None and look.case.inputs[0]["optimizer"] == "SGD"
     return by_sgd and _as(factor=float(look.case.world_size))(look)
+
+
+def _unmade(look: Look) -> bool:
+    """Optimizer.__init__ was not called, or not with the options."""
+    texts = ("attribute 'param_groups'", "_optimizer_step_pre_hooks", "KeyError: 'lr'")
+    return look.evidence.ending == RAISED and any(text in look.evidence.error for text in texts)
+
+
+NEVER, UNTIL_LOADED = (1.0,) * STEPS, (1.0, 1.0, 0.5, 0.5)  # when the scheduler was heard
+
+
+def _rate_unheard(look: Look) -> bool:
+    lost = look.evidence.ending == RAISED and "initial_lr" in look.evidence.error  # a scheduler wrote it into a copy
+    return lost or any(_as(rates=rates)(look) for rates in (NEVER, UNTIL_LOADED))
+
+
+def _state_lost(look: Look) -> bool:
+    return any(_as(state_kept=False, rates=rates)(look) for rates in (RATES, NEVER, UNTIL_LOADED))
+
+
+def _without(*ops: str) -> Callable[[Look], bool]:
+    """Of these operations there is none in any step, where there are several ranks."""
+
+    def matches(look: Look) -> bool:
+        steps = [s for s in look.evidence.trace.spans if s.name == "step"]
+        calls = [c for c in look.evidence.trace.calls if c.op in ops and any(
+            s.rank == c.rank and s.start_s <= c.start_s <= s.end_s for s in steps)]
+        several = any(group_size(look, rank) > 1 for rank in look.active_ranks)
+        return look.evidence.ending == RETURNED and several and not calls
+
+    return matches
+
+
+def _drifted(look: Look) -> bool:
+    """Ranks that trained together hold different parameters."""
+    groups = {look.case.members(rank) for rank in look.active_ranks}
+    return any(not same(look.outputs[one]["parameters"], look.outputs[members[0]]["parameters"])
+               for members in groups for one in members)
+
+
+def _closure_ignored(look: Look) -> bool:
+    nothing = any(isinstance(found, dict) and found["loss"] is None for _, found, _ in look.pairs())
+    no_grad = look.evidence.ending == RAISED and any(
+        text in look.evidence.error for text in ("does not require grad", "unexpected keyword", "positional argument"))
+    return nothing or no_grad
 
 
 EXERCISE = Exercise(
@@ -119,12 +137,12 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     demands=(
+        something_sharded(),
         only_calls("reduce", "broadcast", "reduce_scatter", "all_gather", hint=(
             "Reduce each gradient to its owner and broadcast its parameters from there (or reduce-scatter and all-gather): "
             "an all-reduce brings every rank gradients that it does not use.")),
-        Demand("state not divided", "each rank holds its share of the optimizer's state",
-               "The result is right, but ranks hold state for parameters that they do not own: give the wrapped optimizer "
-               "only this rank's tensors, and balance them by size.", _divided),
+        state_divided(balanced_share, "The result is right, but some ranks hold much more state than others: balance the "
+                                      "tensors by size, those of all groups together."),
         bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
                    "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "
                    "parallelism sends."),
@@ -133,18 +151,28 @@ EXERCISE = Exercise(
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_dst or group_src."),
         unwaited(),
-        Symptom("sum for mean", "The owner steps with the sum of the gradients: divide by the number of ranks.", _summed),
-        Symptom("parameters not sent", "Each owner updated its tensors, and the other ranks never heard of it: after the "
-                                       "step, broadcast every parameter from its owner.", _apart),
-        Symptom("groups ignored", "Parameter groups have options of their own (here a learning rate): keep the groups, each "
-                                  "with this rank's part of its parameters.",
-                _as(grouped=False)),
-        raised("param_groups", "Schedulers change the learning rate in optimizer.param_groups: show the wrapped "
-               "optimizer's.", "no param_groups"),
-        raised("state_dict", "state_dict() and load_state_dict() are missing: those of the wrapped optimizer do, for this "
-                             "rank's shard.", "no state_dict"),
-        Symptom("rate not heard", "A change of the learning rate in param_groups has no effect: show the wrapped "
-                                  "optimizer's own list, not a copy.", _as(later_lr=1.0)),
+        raised("is not an Optimizer", "A scheduler takes nothing but an Optimizer: write class ShardedOptimizer("
+               "torch.optim.Optimizer), as the skeleton has it.", "not an optimizer"),
+        Symptom("super forgotten", "Optimizer's own constructor makes self.param_groups, with the options in each: call "
+                                   "super().__init__(params, options).", _unmade),
+        Symptom("closure ignored", "step(closure) calls the closure, which computes loss and gradients, before it reduces "
+                                   "them, and returns the closure's loss. (Gradients must be on meanwhile.)",
+                _closure_ignored),
         raised("NoneType", "A parameter that took no part has grad None: leave it out, on all ranks.", "no gradient"),
+        Symptom("gradients not reduced", "Each owner steps with its own gradient: bring it the sum over all ranks first.",
+                _without("reduce", "reduce_scatter", "all_reduce")),
+        Symptom("parameters not sent", "The ranks' parameters differ: each owner updated its tensors, and the others never "
+                                       "heard of it. After the step, broadcast every parameter from its owner.", _drifted),
+        Symptom("gradients left", "After zero_grad() some gradients are still there, and the next ones are added to them: "
+                                  "it must reach the parameters of all ranks, not only one's own.",
+                lambda look: any(s.name == LEFT and s.facts["count"] for s in look.evidence.trace.spans)),
+        Symptom("sum for mean", "The owner steps with the sum of the gradients: divide by the number of ranks.", _summed),
+        Symptom("groups ignored", "Parameter groups have options of their own (here a learning rate): keep the groups, each "
+                                  "with this rank's part of its parameters.", _as(grouped=False)),
+        Symptom("state lost", "After load_state_dict() the training begins as if there had been no step before: the state "
+                              "is the wrapped optimizer's, so save and load that one.", _state_lost),
+        Symptom("rate not heard", "A scheduler changes \"lr\" in self.param_groups, and the wrapped optimizer has groups of "
+                                  "its own: copy the options over before it steps (and back after load_state_dict()).",
+                _rate_unheard),
     ),
 )

@@ -12,7 +12,8 @@ from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
 from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
-from grader.symptoms import group_ignored, same, unwaited, wrong_ranks
+from grader.inside.evidence import RAISED
+from grader.symptoms import every_rank, group_ignored, same, unwaited, wrong_ranks
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -20,17 +21,25 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         return [{"gradient_C": draw.tensor(draw.integer(1, 4), dtype=torch.float64) / 10, "max_norm": max_norm}
                 for _ in range(n)]
 
+    def of(numbers: Sequence[Sequence[float]], max_norm: float, dtype: torch.dtype) -> tuple[dict[str, Any], ...]:
+        return tuple({"gradient_C": torch.tensor(one, dtype=dtype), "max_norm": max_norm} for one in numbers)
+
     cases = [Case(f"{ranks(n)}, at most {max_norm:g}", tuple(inputs(n, max_norm)))
              for n, max_norm in ((1, 1.0), (2, 0.5), (3, 1000.0), (4, 1.0), (4, 1000.0), *[(5, 2.0)] * grading)]
-    zero = ({"gradient_C": torch.zeros(2, dtype=torch.float64), "max_norm": 1.0},) * 2
+    unit = 2.0 ** draw.integer(7, 9)  # 3, 4 and 12 units have the norm 13; their squares overflow in 16 bits
+    cases += [
+        Case("2 ranks, all zero", of([[0, 0], [0, 0]], 1.0, torch.float64)),
+        Case("3 ranks, one owns nothing, at most 1", of([[draw.integer(3, 9)], [], [2]], 1.0, torch.float64)),
+        Case("3 ranks, float16, at most 13", of([[3 * unit], [4 * unit, 0], [12 * unit]], 13.0, torch.float16)),
+    ]
     parts = {members: inputs(len(members), 1.0) for members in TWO_GROUPS}
     owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
-    return [*cases, Case("2 ranks, all zero", zero),
+    return [*cases,
             Case("groups (1,3,4) and (0,2), at most 1", tuple(owner[rank] for rank in range(5)), TWO_GROUPS)]
 
 
 def _norms(case: Case, rank: int) -> list[float]:
-    return [float(gradient.norm()) for gradient in case.peers_inputs(rank, "gradient_C")]
+    return [float(gradient.double().norm()) for gradient in case.peers_inputs(rank, "gradient_C")]
 
 
 def _clipped(case: Case, rank: int, norm: float, always: bool = False) -> dict[str, Any]:
@@ -44,9 +53,20 @@ def _global(case: Case, rank: int) -> float:
 
 
 def _as(norm: Callable[[Case, int], float], always: bool = False) -> Callable[[Look], bool]:
-    """The gradient of every wrong rank is what clipping by another norm gives."""
-    return wrong_ranks(lambda look, r, found, _: same(
-        found["gradient"], _clipped(look.case, r, norm(look.case, r), always)["gradient"], 1e-6))
+    """Norm and gradient of every wrong rank are what clipping by another norm gives."""
+    return wrong_ranks(lambda look, r, found, _: same(found, _clipped(look.case, r, norm(look.case, r), always)))
+
+
+def _by_zero(look: Look) -> bool:
+    """A division by a norm of zero, of numbers or of tensors."""
+    nan = wrong_ranks(lambda look, r, found, _: bool(found["gradient"].isnan().any()))
+    return nan(look) or (look.evidence.ending == RAISED and "ZeroDivisionError" in look.evidence.error)
+
+
+def _in_16_bits(look: Look) -> bool:
+    """Every rank is wrong, or has it infinite, where numbers have 16 bits."""
+    return look.case.inputs[0]["gradient_C"].dtype == torch.float16 and every_rank(
+        lambda look, r, found, expected: not same(found, expected))(look)
 
 
 EXERCISE = Exercise(
@@ -76,11 +96,12 @@ EXERCISE = Exercise(
                 _as(lambda case, r: _global(case, r) ** 2)),
         Symptom("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
                                  "1.", _as(_global, always=True)),
-        Symptom("not a number", "Where all gradients are zero the factor is 0/0: then leave them alone.",
-                wrong_ranks(lambda look, r, found, _: bool(found["gradient"].isnan().any()))),
+        Symptom("not a number", "Where all gradients are zero the factor is 0/0: then leave them alone.", _by_zero),
         Symptom("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",
                 wrong_ranks(lambda look, r, found, expected: same(found["gradient"], look.case.inputs[r]["gradient_C"]))),
         Symptom("norm after clipping", "The gradients are right; returned is to be the norm before clipping, a float.",
-                wrong_ranks(lambda look, r, found, expected: same(found["gradient"], expected["gradient"], 1e-6))),
+                wrong_ranks(lambda look, r, found, expected: same(found["gradient"], expected["gradient"]))),
+        Symptom("16 bits", "In 16 bits a square overflows (300² is infinite in float16) or loses its digits: turn the "
+                           "gradient, or its norm, into float32 before you square and sum.", _in_16_bits),
     ),
 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from grader.demands import only_calls
-from grader.exercise import VALUES, Case, Draw, Exercise, Symptom
+from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank, ranks
 from grader.symptoms import wrong_ranks
+
+Rule = Callable[[Sequence[int], int], list[int]]  # (sizes, n_ranks) -> owners
 
 
 def owners(sizes: Sequence[int], n_ranks: int, order: Callable[[list[int]], list[int]] | None = None,
@@ -30,18 +32,30 @@ def _blocks(sizes: Sequence[int], n_ranks: int) -> list[int]:
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     model = [draw.integer(1, 9) * 64 * (1 + 15 * (k % 2)) for k in range(draw.integer(7, 10))]
-    lists = [(model, 2), (model, 3), (model, 4), ([5, 5, 5, 5, 5], 2), ([100, 1, 1, 1], 2), ([3, 8], 4), ([7], 1)]
-    return [Case(f"{len(sizes)} tensor{'s' * (len(sizes) > 1)} on {ranks(n)}", ({"sizes": sizes, "n_ranks": n},))
+    lists = [(model, 2), (model, 3), (model, 4), ([5, 5, 5, 5, 5], 2), ([100, 1, 1, 1], 2), ([3, 8], 4), ([7], 1), ([], 2)]
+    return [Case(f"{len(sizes)} tensor{'s' * (len(sizes) != 1)} on {ranks(n)}", ({"sizes": sizes, "n_ranks": n},))
             for sizes, n in lists]
 
 
-def _as(other: Callable[[Sequence[int], int], list[int]]) -> Callable:
-    """What is found is what another rule gives, and there it is not the right answer."""
-    return wrong_ranks(lambda look, r, found, _: found == other(**look.case.inputs[r]))
+RULES: dict[str, Rule] = {
+    "in turn": lambda sizes, n_ranks: [index % n_ranks for index in range(len(sizes))],
+    "in blocks": _blocks,
+    "given order": lambda sizes, n_ranks: owners(sizes, n_ranks, lambda sizes: list(range(len(sizes)))),
+    "smallest first": lambda sizes, n_ranks: owners(
+        sizes, n_ranks, lambda sizes: sorted(range(len(sizes)), key=sizes.__getitem__)),
+    "last of equals": lambda sizes, n_ranks: owners(sizes, n_ranks, last_of_equals=True),
+    "all to one": lambda sizes, n_ranks: [0] * len(sizes),
+    "as dealt": lambda sizes, n_ranks: owners(sorted(sizes, reverse=True), n_ranks),
+}
 
 
-def _heaviest(sizes: Sequence[int], n_ranks: int, found: list[int]) -> int:
-    return max(sum(size for size, owner in zip(sizes, found, strict=True) if owner == rank) for rank in range(n_ranks))
+def _by(name: str) -> Callable[[Look], bool]:
+    """What is found is what this other rule gives, in a case where no third one gives the same."""
+
+    def test(look: Look, rank: int, found: list, _) -> bool:
+        return [rule for rule in RULES if RULES[rule](**look.case.inputs[rank]) == found] == [name]
+
+    return wrong_ranks(test)
 
 
 EXERCISE = Exercise(
@@ -56,18 +70,17 @@ EXERCISE = Exercise(
     demands=(only_calls(id="communicates", hint="Every rank computes the same list: no message is needed."),),
     symptoms=(
         Symptom("in turn", "Dealt out in turn, as if all tensors were equally large: give each to the rank that has least.",
-                _as(lambda sizes, n_ranks: [index % n_ranks for index in range(len(sizes))])),
+                _by("in turn")),
         Symptom("in blocks", "Each rank gets as many tensors as the others, not as many numbers: a large one weighs more.",
-                _as(_blocks)),
+                _by("in blocks")),
         Symptom("given order", "Right but for the order: a large tensor that comes last finds all ranks full. Begin with "
-                               "the largest.", _as(lambda sizes, n_ranks: owners(
-                                   sizes, n_ranks, lambda sizes: list(range(len(sizes)))))),
+                               "the largest.", _by("given order")),
         Symptom("smallest first", "The smallest come first: begin with the largest, so that small ones fill the gaps.",
-                _as(lambda sizes, n_ranks: owners(sizes, n_ranks, lambda sizes: sorted(
-                    range(len(sizes)), key=sizes.__getitem__)))),
+                _by("smallest first")),
         Symptom("last of equals", "Of ranks that hold equally much the lowest gets the next one; all ranks must agree.",
-                _as(lambda sizes, n_ranks: owners(sizes, n_ranks, last_of_equals=True))),
-        Symptom("all to one", "One rank owns everything: nothing is divided.",
-                wrong_ranks(lambda look, r, found, _: isinstance(found, list) and len(set(found)) == 1)),
+                _by("last of equals")),
+        Symptom("all to one", "One rank owns everything: nothing is divided.", _by("all to one")),
+        Symptom("as dealt", "These are the right owners in the order in which they were dealt out, by size: owners[i] is to "
+                            "be the owner of sizes[i].", _by("as dealt")),
     ),
 )

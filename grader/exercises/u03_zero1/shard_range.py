@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from grader.demands import only_calls
-from grader.exercise import VALUES, Case, Draw, Exercise, Symptom
-from grader.exercises.u01_collectives.inputs import each_rank
-from grader.symptoms import wrong_ranks
+from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
+from grader.exercises.u01_collectives.inputs import each_rank, ranks
+from grader.symptoms import every_rank
 
 
 def shard(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
@@ -16,23 +16,59 @@ def shard(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    found = []
-    for n_elements, n in ((12, 4), (10, 4), (3, 4), (7, 1), (draw.integer(20, 40) * 3 + 1, 3)):
-        ranks = range(n) if n_elements < 40 else (0, n - 1)
-        found += [Case(f"{n_elements} elements, rank {r} of {n}", (
-            {"n_elements": n_elements, "n_ranks": n, "rank": r},)) for r in ranks]
-    return found
+    sizes = [(12, 4), (10, 4), (5, 4), (3, 4), (0, 2), (7, 1), (draw.integer(20, 40) * 3 + 1, 3)]
+    return [Case(f"{n_elements} number{'s' * (n_elements != 1)} on {ranks(n)}", tuple(
+        {"n_elements": n_elements, "n_ranks": n, "rank": rank} for rank in range(n))) for n_elements, n in sizes]
 
 
-def _as(other: Callable[[int, int, int], tuple]) -> Callable:
-    return wrong_ranks(lambda look, r, found, _: tuple(found) == other(**look.case.inputs[r])
-                       if isinstance(found, (tuple, list)) else False)
+# ── other rules, each a misconception ──
+
+
+def _down(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
+    return rank * (n_elements // n_ranks), (rank + 1) * (n_elements // n_ranks)
 
 
 def _split(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
     length, more = divmod(n_elements, n_ranks)
     start = rank * length + min(rank, more)
     return start, start + length + (rank < more)
+
+
+def _uncut(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
+    length = -(-n_elements // n_ranks)
+    return rank * length, (rank + 1) * length
+
+
+def _stop_cut(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
+    start, stop = _uncut(n_elements, n_ranks, rank)
+    return start, min(stop, n_elements)
+
+
+def _length(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
+    start, stop = shard(n_elements, n_ranks, rank)
+    return start, stop - start
+
+
+def _inclusive(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
+    start, stop = shard(n_elements, n_ranks, rank)
+    return start, stop - 1
+
+
+RULES = (_down, _split, _uncut, _stop_cut, _length, _inclusive)
+
+
+def _all(look: Look, rule: Callable[..., tuple[int, int]]) -> list[tuple[int, int]]:
+    return [rule(**inputs) for inputs in look.case.inputs]
+
+
+def _by(rule: Callable[..., tuple[int, int]]) -> Callable[[Look], bool]:
+    """All ranges are this rule's, in a case where no other rule gives the same ones."""
+
+    def matches(look: Look) -> bool:
+        alone = sum(_all(look, other) == _all(look, rule) for other in RULES) == 1
+        return alone and every_rank(lambda look, r, found, _: tuple(found) == rule(**look.case.inputs[r]))(look)
+
+    return matches
 
 
 EXERCISE = Exercise(
@@ -47,22 +83,16 @@ EXERCISE = Exercise(
     demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
     symptoms=(
         Symptom("tail lost", "Rounding down, n_elements // n_ranks, leaves the last elements to nobody: round up.",
-                _as(lambda n_elements, n_ranks, rank: (
-                    rank * (n_elements // n_ranks), (rank + 1) * (n_elements // n_ranks)))),
-        Symptom("lengths differ by one", "Balanced, but a reduce-scatter needs parts of one length: all have ⌈Ψ/n⌉ "
-                                         "elements, only the last ones are cut short.", _as(_split)),
-        Symptom("beyond the end", "A range ends beyond the array: cut it at n_elements.",
-                _as(lambda n_elements, n_ranks, rank: (
-                    rank * -(-n_elements // n_ranks), (rank + 1) * -(-n_elements // n_ranks)))),
-        Symptom("start beyond the end", "Where there are more ranks than parts, a rank's range is empty: start and stop "
-                                        "are both n_elements.", _as(lambda n_elements, n_ranks, rank: (
-                                            rank * -(-n_elements // n_ranks),
-                                            min((rank + 1) * -(-n_elements // n_ranks), n_elements)))),
-        Symptom("length for stop", "The second number is where the range ends, not its length.",
-                _as(lambda n_elements, n_ranks, rank: (shard(n_elements, n_ranks, rank)[0], shard(
-                    n_elements, n_ranks, rank)[1] - shard(n_elements, n_ranks, rank)[0]))),
-        Symptom("last included", "stop is the first element that is no longer part of the range.",
-                _as(lambda n_elements, n_ranks, rank: (
-                    shard(n_elements, n_ranks, rank)[0], shard(n_elements, n_ranks, rank)[1] - 1))),
+                _by(_down)),
+        Symptom("lengths differ by one", "Balanced, but a reduce-scatter needs parts of one length: all have "
+                                         "⌈n_elements/n_ranks⌉ elements, only the last ones are cut short.", _by(_split)),
+        Symptom("beyond the end", "A range ends beyond the array: cut it at n_elements.", _by(_uncut)),
+        Symptom("start beyond the end", "Some ranks have nothing left, and their range starts beyond the array: then start "
+                                        "and stop are both n_elements.", _by(_stop_cut)),
+        Symptom("length for stop", "The second number is where the range ends, not its length.", _by(_length)),
+        Symptom("last included", "stop is the first element that is no longer part of the range.", _by(_inclusive)),
+        Symptom("elements", "Returned are the elements themselves: wanted are two numbers, where the range starts and where "
+                            "it stops.", every_rank(lambda look, r, found, _: not isinstance(found, (tuple, list)) or (
+                                len(found) != 2))),
     ),
 )

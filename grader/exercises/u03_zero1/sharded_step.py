@@ -13,7 +13,7 @@ from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
 from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
 from grader.inside.training import make_optimizer
-from grader.symptoms import group_ignored, same, unwaited, wrong_ranks
+from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
 
 STEPS, LR = 3, 0.05
@@ -28,9 +28,17 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [(1, 4), (2, draw.integer(2, 5)), (3, draw.integer(2, 4)), (4, draw.integer(1, 4))] + [(5, 2)] * grading
     cases = [Case(f"{ranks(n)}, {length} each, {optimizer}", tuple(inputs(n, length, optimizer)))
              for (n, length), optimizer in zip(sizes, ("AdamW", "AdamW", "SGD", "AdamW", "SGD"), strict=False)]
+    cases.append(Case("4 ranks, 3 numbers and a zero, AdamW", tuple(map(_padded, inputs(4, 1, "AdamW")))))
     parts = {members: inputs(len(members), 2, "AdamW") for members in TWO_GROUPS}
     owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
     return [*cases, Case("groups (1,3,4) and (0,2), AdamW", tuple(owner[rank] for rank in range(5)), TWO_GROUPS)]
+
+
+def _padded(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The last number is padding: more ranks than parameters."""
+    for flat in (inputs["flat"], *inputs["gradients"]):
+        flat[-1] = 0
+    return inputs
 
 
 def _train(case: Case, rank: int, factor: float = 1.0, own: bool = False) -> torch.Tensor:
@@ -56,11 +64,11 @@ def _bytes(look: Look, rank: int) -> float:
 
 
 def _shard_as(other: Callable[[Look, int], torch.Tensor]) -> Callable[[Look], bool]:
-    """Every wrong rank's shard is its part of other(look, rank)."""
+    """Every wrong rank's shard is its part of other(look, rank), which is not the right one."""
 
-    def test(look: Look, rank: int, found: Any, _) -> bool:
+    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
         part = other(look, rank).chunk(group_size(look, rank))[look.case.group_rank(rank)]
-        return isinstance(found, dict) and same(found["shard"], part, 1e-6)
+        return isinstance(found, dict) and same(found["shard"], part) and not same(part, expected["shard"])
 
     return wrong_ranks(test)
 
@@ -105,7 +113,10 @@ EXERCISE = Exercise(
         Symptom("not updated", "The shard is what it was: put the reduced gradient into shard_C.grad and call "
                                "optimizer.step().", _shard_as(lambda look, r: look.case.inputs[r]["flat"])),
         Symptom("parameters not gathered", "Each rank's shard is updated, but flat_P is not, or not all of it: all-gather "
-                                           "the updated *parameters* into flat_P. (Gathering gradients, as some notes say, "
-                                           "would leave each rank to update all of them.)", wrong_ranks(_stale)),
+                                           "the updated parameters into it, in place (flat_P = … would be another tensor). "
+                                           "Gathered gradients, as some notes have them, update nothing.",
+                wrong_ranks(_stale)),
+        raised("NoneType", "shard_C.grad is None until you give it a tensor (torch.empty_like(shard_C)); and the output "
+                           "comes before the input: dist.reduce_scatter_single(output, input, group=group).", "no output"),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank, ranks
-from grader.symptoms import same, wrong_ranks
+from grader.symptoms import every_rank, same, wrong_ranks
 
 
 def bytes_held(n_parameters: int, n_ranks: int) -> float:
@@ -44,6 +44,6 @@ EXERCISE = Exercise(
         Symptom("master copy whole", "(8 + 8/N)Ψ: the float32 master copy is part of the optimizer's state and divided too.",
                 _as(lambda n_parameters, n_ranks: (8 + 8 / n_ranks) * n_parameters)),
         Symptom("whole bytes", "N need not divide 12Ψ: use /, not //.",
-                wrong_ranks(lambda look, r, found, expected: isinstance(found, int) and found == int(expected))),
+                every_rank(lambda look, r, found, expected: isinstance(found, int) and found == int(expected))),
     ),
 )

@@ -1,11 +1,22 @@
-"""Demands on what stands in memory, shared by the exercises of ZeRO-2."""
+"""Cases, and demands on what stands in memory, shared by the exercises of ZeRO-2."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from grader.demands import group_size
-from grader.exercise import Demand, Look
+from grader.exercise import Case, Demand, Draw, Look, Symptom
 from grader.exercises.plain import some_gradients
+from grader.exercises.u02_data_parallel.inputs import SEEDS, Inputs, model_cases
+from grader.inside.evidence import RAISED
 from grader.inside.training import STANDING
+
+
+def odd_models(draw: Draw, grading: bool, inputs: Inputs) -> Sequence[Case]:
+    """Every odd model; one of them on more ranks than some of its tensors have numbers."""
+    cases = model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "gpt", "mixed"), inputs)
+    small = Case("4 ranks, a tensor of 3 numbers", tuple(inputs("linear", 4, draw.integer(0, SEEDS))))
+    return [*cases[:-1], small, cases[-1]]
 
 
 def padded_bytes(look: Look, rank: int) -> int:
@@ -28,4 +39,19 @@ def never_all_gradients() -> Demand:
     """At no time stand more gradients than the two largest together."""
     return Demand("full gradients", "never more than the two largest gradients at once",
                   "The result is right, but whole gradients pile up during the backward pass: reduce-scatter each as soon "
-                  "as it is there, keep the shard, and set p.grad to None in the hook.", _standing)
+                  "as it is there, keep the shard, and set p.grad to None in the hook. (Whoever keeps a slice of a tensor "
+                  "keeps all of it: clone() the slice.)", _standing)
+
+
+def other_type() -> Symptom:
+    """The output of a collective has not the type of its input."""
+    return Symptom("other dtype", "Output and input are of different types (the models here compute in float64): "
+                                  "flat.new_empty(…) and torch.empty_like(…) make a tensor of the same type.",
+                   lambda look: look.evidence.ending == RAISED and "dtype" in look.evidence.error)
+
+
+def misfit() -> Symptom:
+    """A tensor that n does not divide was not padded."""
+    texts = ("size", "outputShape", "divisible")  # of views and copies, of gloo's reduce-scatter, of NCCL's
+    return Symptom("not padded", "The sizes do not fit: pad each flat tensor with zeros to n pieces of ⌈numel/n⌉.",
+                   lambda look: look.evidence.ending == RAISED and any(text in look.evidence.error for text in texts))

@@ -11,9 +11,9 @@ from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, mean_gradients
 from grader.exercises.u01_collectives.inputs import each_rank
-from grader.exercises.u02_data_parallel.inputs import model_cases, with_batches
+from grader.exercises.u02_data_parallel.inputs import with_batches
 from grader.exercises.u03_zero1.reshard import pieces
-from grader.exercises.u04_zero2.demands import never_all_gradients, padded_bytes
+from grader.exercises.u04_zero2.demands import misfit, never_all_gradients, odd_models, other_type, padded_bytes
 from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
 
@@ -21,7 +21,7 @@ PASSES = 2
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    return model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "gpt"), with_batches(draw, lambda n: 2, PASSES))
+    return odd_models(draw, grading, with_batches(draw, lambda n: 2, PASSES))
 
 
 def _gradients(case: Case, rank: int, passes: Sequence[int] = range(PASSES)) -> dict[str, torch.Tensor]:
@@ -42,8 +42,13 @@ def _shards(case: Case, rank: int, factor: float = 1.0, passes: Sequence[int] = 
 
 
 def _as(other: Callable[[Look, int], dict[str, torch.Tensor]]) -> Callable[[Look], bool]:
-    """The shards of every wrong rank are those that another way gives."""
-    return wrong_ranks(lambda look, r, found, _: isinstance(found, dict) and same(found["shards"], other(look, r), 1e-6))
+    """The shards of every wrong rank are those that another way gives, and not the right ones."""
+
+    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        instead = other(look, rank)
+        return isinstance(found, dict) and same(found["shards"], instead) and not same(instead, expected["shards"])
+
+    return wrong_ranks(test)
 
 
 def _reversed(look: Look, rank: int) -> dict[str, torch.Tensor]:
@@ -62,7 +67,7 @@ def _sent(look: Look, rank: int) -> float:
 
 
 def _left(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    return isinstance(found, dict) and bool(found["gradients left"]) and same(found["shards"], expected["shards"], 1e-6)
+    return isinstance(found, dict) and bool(found["gradients left"]) and same(found["shards"], expected["shards"])
 
 
 EXERCISE = Exercise(
@@ -75,7 +80,7 @@ EXERCISE = Exercise(
     adapter="call_sharding_gradients",
     tolerance=TOLERANCE,
     demands=(
-        only_calls("reduce_scatter", hint="dist.reduce_scatter_tensor is all the communication that this exercise needs: an "
+        only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
                    "all-reduce would bring every rank the whole gradient."),
         never_all_gradients(),
         bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
@@ -96,8 +101,12 @@ EXERCISE = Exercise(
                                   "None in the hook.", wrong_ranks(_left)),
         Symptom("another rank's shard", "Ranks hold each other's shards: rank r of the group keeps the r-th piece.",
                 _as(_reversed)),
-        raised("size", "The sizes do not fit: pad the flat gradient with zeros to n pieces of ⌈numel/n⌉.", "not padded"),
+        other_type(),
+        misfit(),
         raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
                "frozen hooked"),
+        raised("KeyError", "In the first pass a parameter has no shard yet to add to.", "first pass"),
+        Symptom("nothing kept", "The dictionary is empty: the hooks are to put the shards into the one that was returned.",
+                wrong_ranks(lambda look, r, found, _: isinstance(found, dict) and not found["shards"])),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank, ranks
-from grader.symptoms import same, wrong_ranks
+from grader.symptoms import every_rank, same, wrong_ranks
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -41,6 +41,6 @@ EXERCISE = Exercise(
         Symptom("state whole", "The gradients are divided, and so is, since ZeRO-1, the optimizer's state.",
                 _as(lambda n: 14 + 2 / n)),
         Symptom("whole bytes", "N need not divide 14Ψ: use /, not //.",
-                wrong_ranks(lambda look, r, found, expected: isinstance(found, int) and found == int(expected))),
+                every_rank(lambda look, r, found, expected: isinstance(found, int) and found == int(expected))),
     ),
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -11,7 +12,7 @@ from tests.mutants import mutant
 class _WithoutNoSync(nn.Module):
     """A right one but for no_sync, in parts that the mutants replace."""
 
-    def __init__(self, module, group):
+    def __init__(self, module, group=None):
         super().__init__()
         self.module, self.group, self.syncing, self.works = module, group, True, []
         self.begin()
@@ -113,12 +114,79 @@ class NeverWaits(_Wrapper):
         dist.all_reduce(p.grad, group=self.group, async_op=True)
 
 
-@mutant("gradients wrong")
+@mutant("buffers forgotten")
+class ForgetsBuffers(_Wrapper):
+    def begin(self):
+        for p in self.module.parameters():
+            dist.broadcast(p.data, group=self.group, group_src=0)
+
+
+@mutant("group demanded")
+class NeedsAGroup(_Wrapper):
+    def __init__(self, module, group):
+        super().__init__(module, group)
+
+
+@mutant("sum for mean")
 class Sums(_Wrapper):
     def finish_gradient_synchronization(self):
         for _, work in self.works:
             work.wait()
         self.works.clear()
+
+
+@mutant("divided twice")
+class AveragesTheAverage(_Wrapper):
+    def start(self, p):
+        self.works.append((p, dist.all_reduce(p.grad, dist.ReduceOp.AVG, group=self.group, async_op=True)))
+
+
+@mutant("gradients wrong")
+class ReducesTheLastRowsOnly(_Wrapper):
+    """What was accumulated before stays each rank's own."""
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        self.syncing = False
+        yield
+        self.syncing = True
+        self.before = {p: p.grad.clone() for p in self.hooked() if p.grad is not None}
+
+    def start(self, p):
+        self.before = getattr(self, "before", {})
+        if p in self.before:
+            p.grad -= self.before[p]
+        super().start(p)
+
+    def finish_gradient_synchronization(self):
+        super().finish_gradient_synchronization()
+        for p, gradient in getattr(self, "before", {}).items():
+            p.grad += gradient
+        self.before = {}
+
+
+@mutant("promoted")
+class OneFlatTensorForAll(_Wrapper):
+    def arrived(self, p):
+        if self.syncing:
+            self.here = [*getattr(self, "here", []), p]
+            if len(self.here) == len(self.hooked()):
+                self.reduce_all()
+
+    def reduce_all(self):
+        flat = torch.cat([p.grad.flatten() for p in self.here])
+        self.flat = self.here, flat, dist.all_reduce(flat, group=self.group, async_op=True)
+        self.here = []
+
+    def finish_gradient_synchronization(self):
+        if getattr(self, "here", []):
+            self.reduce_all()
+        if getattr(self, "flat", None):
+            parameters, flat, work = self.flat
+            work.wait()
+            for p, piece in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+                p.grad.copy_(piece.view_as(p) / dist.get_world_size(self.group))
+            self.flat = None
 
 
 @mutant("later steps wrong")

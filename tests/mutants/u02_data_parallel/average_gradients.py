@@ -78,13 +78,21 @@ def fills_with_zeros(model, group):
         _back(chosen, flat / dist.get_world_size(group))
 
 
-@mutant("reduced twice")
-def promotes(model, group):
+@mutant("promoted")
+def one_flat_tensor_for_all(model, group):
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     flat = _flat(gradients)
-    for _ in range(2):
-        dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)
+    dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)
     _back(gradients, flat)
+
+
+@mutant("reduced twice")
+def averages_again(model, group):
+    for chosen in _by_dtype(model):
+        flat = _flat(chosen)
+        for _ in range(2):
+            dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)
+        _back(chosen, flat)
 
 
 @mutant("group ignored")

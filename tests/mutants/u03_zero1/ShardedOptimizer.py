@@ -1,69 +1,65 @@
 """Wrong sharded optimizers."""
 
+import torch
 import torch.distributed as dist
 
 from tests.mutants import mutant
 
 
-class _Base:
-    """A right one but for state_dict and param_groups, in parts that the mutants replace."""
+class _WithoutState(torch.optim.Optimizer):
+    """A right one but for what is saved, in parts that the mutants replace."""
 
     def __init__(self, params, optimizer_class, group=None, **options):
+        super().__init__(params, options)
         self.group, self.n, self.r = group, dist.get_world_size(group), dist.get_rank(group)
-        params = list(params)
-        groups = params if params and isinstance(params[0], dict) else [{"params": params}]
-        self.params = [p for one in groups for p in one["params"]]
+        self.all = [p for one in self.param_groups for p in one["params"]]
         self.owner = self.owners()
-        mine = [{**one, "params": [p for p in one["params"] if self.is_mine(p)]} for one in self.grouped(groups)]
-        self.optimizer = optimizer_class(mine, **options)
+        self.wrapped = optimizer_class(self.mine(), **options)
 
     def owners(self):
         held, owner = [0] * self.n, {}
-        for p in sorted(self.params, key=lambda p: -p.numel()):
+        for p in sorted(self.all, key=lambda p: -p.numel()):
             owner[p] = held.index(min(held))
             held[owner[p]] += p.numel()
-        return {p: owner[p] for p in self.params}
+        return {p: owner[p] for p in self.all}
 
-    def is_mine(self, p):
-        return self.owner[p] == self.r
-
-    def grouped(self, groups):
-        return groups
+    def mine(self):
+        return [{**one, "params": [p for p in one["params"] if self.owner[p] == self.r]} for one in self.param_groups]
 
     def active(self):
-        return [p for p in self.params if p.grad is not None]
+        return [p for p in self.all if p.grad is not None]
 
-    def step(self):
+    def step(self, closure=None):
+        loss = closure() if closure else None
         self.reduce()
-        self.optimizer.step()
+        self.hear()
+        self.wrapped.step()
         self.send()
+        return loss
 
     def reduce(self):
         for p in self.active():
             dist.reduce(p.grad, group=self.group, group_dst=self.owner[p])
             p.grad /= self.n
 
+    def hear(self):
+        for whole, mine in zip(self.param_groups, self.wrapped.param_groups, strict=False):
+            mine.update({name: value for name, value in whole.items() if name != "params"})
+
     def send(self):
         for p in self.active():
             dist.broadcast(p.data, group=self.group, group_src=self.owner[p])
 
-    def zero_grad(self):
-        for p in self.params:
-            p.grad = None
 
-
-class _WithState(_Base):
+class _Right(_WithoutState):
     def state_dict(self):
-        return self.optimizer.state_dict()
+        self.hear()
+        return self.wrapped.state_dict()
 
     def load_state_dict(self, state):
-        self.optimizer.load_state_dict(state)
-
-
-class _Right(_WithState):
-    @property
-    def param_groups(self):
-        return self.optimizer.param_groups
+        self.wrapped.load_state_dict(state)
+        for whole, mine in zip(self.param_groups, self.wrapped.param_groups, strict=False):
+            whole.update({name: value for name, value in mine.items() if name != "params"})
 
 
 @mutant("sum for mean")
@@ -73,24 +69,32 @@ class Sums(_Right):
             dist.reduce(p.grad, group=self.group, group_dst=self.owner[p])
 
 
+@mutant("gradients not reduced")
+class TrustsItsOwn(_Right):
+    def reduce(self):
+        pass
+
+
 @mutant("parameters not sent")
 class NeverSends(_Right):
     def send(self):
         pass
 
 
-@mutant("state not divided")
-class KeepsAllState(_Right):
-    def is_mine(self, p):
-        return True
+@mutant("not sharded")
+class StepsEverything(_Right):
+    """All-reduces, then every rank steps everything."""
+
+    def mine(self):
+        return self.param_groups
 
     def reduce(self):
         for p in self.active():
-            dist.reduce(p.grad, group=self.group, group_dst=self.owner[p])
+            dist.all_reduce(p.grad, group=self.group)
             p.grad /= self.n
-        for p in self.active():
-            if self.owner[p] != self.r:
-                p.grad.zero_()
+
+    def send(self):
+        pass
 
 
 @mutant("library call")
@@ -99,6 +103,12 @@ class AllReduces(_Right):
         for p in self.active():
             dist.all_reduce(p.grad, group=self.group)
             p.grad /= self.n
+
+
+@mutant("state not divided")
+class DealsInTurn(_Right):
+    def owners(self):
+        return {p: number % self.n for number, p in enumerate(self.all)}
 
 
 @mutant("too many bytes")
@@ -110,33 +120,37 @@ class SendsTwice(_Right):
 
 @mutant("groups ignored")
 class ForgetsGroups(_Right):
-    def grouped(self, groups):
-        return [{"params": self.params}]
+    def mine(self):
+        return [{"params": [p for p in self.all if self.owner[p] == self.r]}]
 
 
-@mutant("no param_groups")
-class ShowsNoGroups(_WithState):
-    pass
-
-
-@mutant("no state_dict")
-class HasNoState(_Base):
-    @property
-    def param_groups(self):
-        return self.optimizer.param_groups
+@mutant("state lost")
+class SavesTheWrongState(_WithoutState):
+    """Inherits state_dict and load_state_dict, which know nothing of the wrapped optimizer."""
 
 
 @mutant("rate not heard")
-class ShowsACopy(_Right):
-    @property
-    def param_groups(self):
-        return [dict(one) for one in self.optimizer.param_groups]
+class NeverHears(_Right):
+    def hear(self):
+        pass
+
+
+@mutant("closure ignored")
+class ForgetsTheLoss(_Right):
+    def step(self, closure=None):
+        super().step(closure)
+
+
+@mutant("gradients left")
+class ForgetsItsOwnOnly(_Right):
+    def zero_grad(self):
+        self.wrapped.zero_grad()
 
 
 @mutant("no gradient")
 class TakesAll(_Right):
     def active(self):
-        return self.params
+        return self.all
 
 
 @mutant("group ignored")
@@ -144,3 +158,27 @@ class InTheWorld(_Right):
     def send(self):
         for p in self.active():
             dist.broadcast(p.data, src=self.owner[p])
+
+
+@mutant("super forgotten")
+class ForgetsSuper(_Right):
+    def __init__(self, params, optimizer_class, group=None, **options):
+        params = list(params)
+        groups = params if isinstance(params[0], dict) else [{"params": params}]
+        self.group, self.n, self.r = group, dist.get_world_size(group), dist.get_rank(group)
+        self.all = [p for one in groups for p in one["params"]]
+        self.owner = self.owners()
+        self.wrapped = optimizer_class([p for p in self.all if self.owner[p] == self.r], **options)
+
+
+class _Plain:
+    """Not a torch optimizer."""
+
+
+@mutant("not an optimizer")
+class OfItsOwn(_Plain):
+    def __init__(self, params, optimizer_class, group=None, **options):
+        self.wrapped = _Right(params, optimizer_class, group, **options)
+
+    def __getattr__(self, name):
+        return getattr(self.wrapped, name)

@@ -13,7 +13,7 @@ def _total(value, group):
 
 
 def _global(gradient_C, group):
-    return _total((gradient_C**2).sum(), group) ** 0.5
+    return _total((gradient_C.double() ** 2).sum(), group) ** 0.5
 
 
 def _scale(gradient_C, norm, max_norm):
@@ -24,12 +24,12 @@ def _scale(gradient_C, norm, max_norm):
 
 @mutant("own norm")
 def of_the_shard(gradient_C, max_norm, group):
-    return _scale(gradient_C, gradient_C.norm().item(), max_norm)
+    return _scale(gradient_C, gradient_C.double().norm().item(), max_norm)
 
 
 @mutant("norms added")
 def adds_norms(gradient_C, max_norm, group):
-    return _scale(gradient_C, _total(gradient_C.norm(), group), max_norm)
+    return _scale(gradient_C, _total(gradient_C.double().norm(), group), max_norm)
 
 
 @mutant("root forgotten")
@@ -64,10 +64,17 @@ def returns_the_new_norm(gradient_C, max_norm, group):
     return min(_scale(gradient_C, _global(gradient_C, group), max_norm), max_norm)
 
 
+@mutant("16 bits")
+def in_its_own_type(gradient_C, max_norm, group):
+    square = (gradient_C**2).sum()
+    dist.all_reduce(square, group=group)
+    return _scale(gradient_C, square.sqrt().item(), max_norm)
+
+
 @mutant("too many bytes")
 def sends_the_squares(gradient_C, max_norm, group):
     squares = torch.zeros(64, dtype=torch.float64)
-    squares[:len(gradient_C)] = gradient_C**2
+    squares[:len(gradient_C)] = gradient_C.double() ** 2
     dist.all_reduce(squares, group=group)
     return _scale(gradient_C, squares.sum().item() ** 0.5, max_norm)
 
@@ -75,7 +82,7 @@ def sends_the_squares(gradient_C, max_norm, group):
 @mutant("library call")
 def gathers(gradient_C, max_norm, group):
     norms = [torch.zeros((), dtype=torch.float64) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(norms, gradient_C.norm(), group=group)
+    dist.all_gather(norms, gradient_C.double().norm(), group=group)
     return _scale(gradient_C, torch.stack(norms).norm().item(), max_norm)
 
 

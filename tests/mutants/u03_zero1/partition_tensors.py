@@ -42,6 +42,11 @@ def highest_rank_first(sizes, n_ranks):
                    lambda held: max(rank for rank in range(n_ranks) if held[rank] == min(held)))
 
 
+@mutant("as dealt")
+def in_the_order_of_size(sizes, n_ranks):
+    return _greedy(sorted(sizes, reverse=True), n_ranks, range(len(sizes)), _lowest)
+
+
 @mutant("all to one")
 def everything_to_the_first(sizes, n_ranks):
     return [0] * len(sizes)

@@ -1,5 +1,7 @@
 """Wrong ranges."""
 
+import torch
+
 from tests.mutants import mutant
 
 
@@ -37,6 +39,11 @@ def start_and_length(n_elements, n_ranks, rank):
     length = _length(n_elements, n_ranks)
     start = min(rank * length, n_elements)
     return start, min((rank + 1) * length, n_elements) - start
+
+
+@mutant("elements")
+def the_numbers(n_elements, n_ranks, rank):
+    return torch.arange(n_elements).tensor_split(n_ranks)[rank]
 
 
 @mutant("last included")

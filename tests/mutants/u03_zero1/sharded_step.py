@@ -8,12 +8,12 @@ from tests.mutants import mutant
 
 def _reduce(gradient_P, shard_C, group, divide=True):
     mine = torch.empty_like(shard_C)
-    dist.reduce_scatter_tensor(mine, gradient_P, group=group)
+    dist.reduce_scatter_single(mine, gradient_P, group=group)
     return mine / dist.get_world_size(group) if divide else mine
 
 
 def _gather(flat_P, shard_C, group):
-    dist.all_gather_into_tensor(flat_P, shard_C.detach(), group=group)
+    dist.all_gather_single(flat_P, shard_C.detach(), group=group)
 
 
 @mutant("sum for mean")
@@ -40,14 +40,21 @@ def never_steps(flat_P, gradient_P, shard_C, optimizer, group):
 def gathers_gradients(flat_P, gradient_P, shard_C, optimizer, group):
     shard_C.grad = _reduce(gradient_P, shard_C, group)
     optimizer.step()
-    dist.all_gather_into_tensor(gradient_P, shard_C.grad, group=group)
+    dist.all_gather_single(gradient_P, shard_C.grad, group=group)
+
+
+@mutant("no output")
+def swaps_the_arguments(flat_P, gradient_P, shard_C, optimizer, group):
+    dist.reduce_scatter_single(gradient_P, shard_C.grad, group=group)
+    optimizer.step()
+    _gather(flat_P, shard_C, group)
 
 
 @mutant("too many bytes")
 def gathers_both(flat_P, gradient_P, shard_C, optimizer, group):
     shard_C.grad = _reduce(gradient_P, shard_C, group)
     optimizer.step()
-    dist.all_gather_into_tensor(gradient_P, shard_C.grad, group=group)
+    dist.all_gather_single(gradient_P, shard_C.grad, group=group)
     _gather(flat_P, shard_C, group)
 
 
@@ -64,4 +71,4 @@ def all_reduces(flat_P, gradient_P, shard_C, optimizer, group):
 def does_not_wait(flat_P, gradient_P, shard_C, optimizer, group):
     shard_C.grad = _reduce(gradient_P, shard_C, group)
     optimizer.step()
-    dist.all_gather_into_tensor(flat_P, shard_C.detach(), group=group, async_op=True)
+    dist.all_gather_single(flat_P, shard_C.detach(), group=group, async_op=True)

@@ -30,7 +30,7 @@ class _WithoutZeroGrad:
 
     def arrived(self, p):
         shard = torch.empty_like(self.shards[p])
-        dist.reduce_scatter_tensor(shard, self.pieces(p.grad).flatten(), group=self.group)
+        dist.reduce_scatter_single(shard, self.pieces(p.grad).flatten(), group=self.group)
         self.keep(p, shard / self.n)
         p.grad = None
 
@@ -46,7 +46,7 @@ class _WithoutZeroGrad:
 
     def gather(self, p, shard):
         whole = shard.new_empty(self.n * len(shard))
-        dist.all_gather_into_tensor(whole, shard, group=self.group)
+        dist.all_gather_single(whole, shard, group=self.group)
         p.data.copy_(whole[:p.numel()].view_as(p))
 
 
@@ -100,6 +100,66 @@ class GathersTwice(_Right):
     def gather(self, p, shard):
         super().gather(p, shard)
         super().gather(p, shard)
+
+
+@mutant("not sharded")
+class StepsEverything(_Right):
+    """Reduce-scatters and gathers gradients; every rank updates everything."""
+
+    def __init__(self, module, optimizer_class, group=None, **options):
+        super().__init__(module, optimizer_class, group, **options)
+        self.optimizer = optimizer_class(self.hooked(module), **options)
+
+    def step(self):
+        for p, shard in self.shards.items():
+            if shard.grad is not None:
+                whole = shard.new_empty(self.n * len(shard))
+                dist.all_gather_single(whole, shard.grad, group=self.group)
+                p.grad = whole[:p.numel()].view_as(p)
+        self.optimizer.step()
+        for p in self.shards:
+            p.grad = None
+
+
+@mutant("no gradient")
+class NeedsEveryGradient(_Right):
+    def step(self):
+        for shard in self.shards.values():
+            shard.grad /= 1
+        super().step()
+
+
+@mutant("other dtype")
+class InFloat32(_Right):
+    def arrived(self, p):
+        shard = torch.empty(self.shards[p].shape)
+        dist.reduce_scatter_single(shard, self.pieces(p.grad).flatten(), group=self.group)
+        self.keep(p, shard / self.n)
+        p.grad = None
+
+
+@mutant("no optimizer")
+class HidesItsOptimizer(_Right):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.hidden = self.__dict__.pop("optimizer")
+
+    def step(self):
+        self.optimizer = self.hidden
+        super().step()
+        del self.optimizer
+
+
+@mutant("sum for mean")
+class Sums(_Right):
+    def keep(self, p, shard):
+        super().keep(p, shard * self.n)
+
+
+@mutant("last pass only")
+class Overwrites(_Right):
+    def keep(self, p, shard):
+        self.shards[p].grad = shard
 
 
 @mutant("library call")

@@ -13,7 +13,7 @@ def _piece(gradient, group, divide=True, reverse=False):
     if reverse:
         flat = flat.view(n, -1).flip(0).flatten()
     shard = flat.new_empty(len(flat) // n)
-    dist.reduce_scatter_tensor(shard, flat, group=group)
+    dist.reduce_scatter_single(shard, flat, group=group)
     return shard / n if divide else shard
 
 
@@ -98,11 +98,45 @@ def forgets_to_pad(model, group):
 
     def piece(p):
         shard = p.grad.new_empty(p.grad.numel() // n)
-        dist.reduce_scatter_tensor(shard, p.grad.flatten(), group=group)
+        dist.reduce_scatter_single(shard, p.grad.flatten(), group=group)
         return shard / n
 
     _hooked(model, _adding(shards, piece))
     return shards
+
+
+@mutant("other dtype")
+def in_float32(model, group):
+    shards, n = {}, dist.get_world_size(group)
+
+    def piece(p):
+        flat = F.pad(p.grad.flatten(), (0, -p.grad.numel() % n))
+        shard = torch.empty(len(flat) // n)
+        dist.reduce_scatter_single(shard, flat, group=group)
+        return shard / n
+
+    _hooked(model, _adding(shards, piece))
+    return shards
+
+
+@mutant("first pass")
+def adds_to_nothing(model, group):
+    shards = {}
+
+    def hook(p):
+        shards[p] += _piece(p.grad, group)
+        p.grad = None
+
+    _hooked(model, hook)
+    return shards
+
+
+@mutant("nothing kept")
+def on_tensors(model, group):
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_hook(lambda gradient: _piece(gradient, group) and None)
+    return {}
 
 
 @mutant("frozen hooked")
@@ -145,7 +179,7 @@ def does_not_wait(model, group):
     def piece(p):
         flat = F.pad(p.grad.flatten(), (0, -p.grad.numel() % n)) / n
         shard = torch.zeros_like(flat[:len(flat) // n])
-        dist.reduce_scatter_tensor(shard, flat, group=group, async_op=True)
+        dist.reduce_scatter_single(shard, flat, group=group, async_op=True)
         return shard
 
     _hooked(model, _adding(shards, piece))

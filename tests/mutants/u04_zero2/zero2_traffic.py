@@ -27,6 +27,11 @@ def four_bytes(n_parameters, n_ranks, n_micro):
     return 2 * (n_micro + 1) * _pass(n_parameters, n_ranks)
 
 
+@mutant("numbers")
+def counts_numbers(n_parameters, n_ranks, n_micro):
+    return (n_micro + 1) * _pass(n_parameters, n_ranks) / 2
+
+
 @mutant("own share sent")
 def sends_to_itself(n_parameters, n_ranks, n_micro):
     return (n_micro + 1) * 2.0 * n_parameters
