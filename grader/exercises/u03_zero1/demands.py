@@ -1,4 +1,4 @@
-"""Demands on optimizer state in shards, shared by the wrappers of ZeRO-1 and ZeRO-2."""
+"""Demands on optimizer state in shards, and a slip, shared by the exercises of ZeRO-1 and ZeRO-2."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 
 from grader.demands import group_size
-from grader.exercise import Demand, Look
+from grader.exercise import Demand, Look, Symptom
 from grader.exercises.plain import model_of, some_gradients
+from grader.inside.evidence import RAISED
 from grader.inside.training import make_optimizer
 
 STATE_SLACK_BYTES = 64  # a step count a tensor, and such
@@ -79,3 +80,11 @@ def flat_share(look: Look, rank: int) -> float:
     sizes = [gradient.numel() for gradient in some_gradients(look.case, rank).values()]
     longer = max((-(-size // n) * n / size for size in sizes), default=1.0)
     return sum(whole_state(look, rank)) / n * longer + STATE_SLACK_BYTES * len(sizes)
+
+
+def other_type() -> Symptom:
+    """The output of a collective has not the type of its input."""
+    return Symptom("other dtype", "Output and input are of different types (the models here compute in float64): "
+                                  "flat.new_empty(…) and torch.empty_like(…) make a tensor of the same type.",
+                   lambda look: look.evidence.ending == RAISED and any(
+                       text in look.evidence.error for text in ("dtype()", "same type")))  # of gloo, of NCCL

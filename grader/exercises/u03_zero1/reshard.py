@@ -9,7 +9,6 @@ import torch
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank
-from grader.exercises.u03_zero1.shard_range import shard
 from grader.symptoms import same, wrong_ranks
 
 
@@ -20,7 +19,7 @@ def _pad(x: torch.Tensor, length: int) -> torch.Tensor:
 def pieces(x: torch.Tensor, n: int) -> list[torch.Tensor]:
     """x in n shards of one length, the last ones filled up with zeros."""
     length = -(-len(x) // n)
-    return [_pad(x[slice(*shard(len(x), n, r))], length) for r in range(n)]
+    return list(_pad(x, n * length).view(n, length).unbind())
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -40,6 +39,12 @@ def _whole(look_inputs: dict, name: str) -> torch.Tensor:
 
 def _loaded(inputs: dict) -> dict[str, torch.Tensor]:
     return {name: pieces(_whole(inputs, name), inputs["n_ranks"])[inputs["rank"]] for name in inputs["saved"][0]}
+
+
+def _cut(inputs: dict, name: str) -> torch.Tensor:
+    """The new shard without padding."""
+    padded = _loaded(inputs)[name]
+    return padded[:max(0, inputs["n_elements"] - inputs["rank"] * len(padded))]
 
 
 def _each(test: Callable[[dict, str, torch.Tensor], bool]) -> Callable[[Look], bool]:
@@ -68,8 +73,7 @@ EXERCISE = Exercise(
         Symptom("padding kept", "The old shards' padding is taken for numbers: put them together, then cut at n_elements.",
                 _each(_padding_kept)),
         Symptom("not padded", "The last shards must be as long as the others, filled up with zeros.",
-                _each(lambda inputs, name, found: same(found, _whole(inputs, name)[slice(
-                    *shard(inputs["n_elements"], inputs["n_ranks"], inputs["rank"]))]))),
+                _each(lambda inputs, name, found: same(found, _cut(inputs, name)))),
         Symptom("old shard", "Returned is the shard that the same rank saved: the number of ranks has changed.",
                 _each(lambda inputs, name, found: inputs["rank"] < len(inputs["saved"]) and same(
                     found, inputs["saved"][inputs["rank"]][name]))),

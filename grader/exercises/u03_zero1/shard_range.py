@@ -45,13 +45,13 @@ def _stop_cut(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
 
 
 def _length(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
-    start, stop = shard(n_elements, n_ranks, rank)
-    return start, stop - start
+    part = range(n_elements)[slice(*_uncut(n_elements, n_ranks, rank))]
+    return part.start, len(part)
 
 
 def _inclusive(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
-    start, stop = shard(n_elements, n_ranks, rank)
-    return start, stop - 1
+    part = range(n_elements)[slice(*_uncut(n_elements, n_ranks, rank))]
+    return part.start, part.stop - 1
 
 
 RULES = (_down, _split, _uncut, _stop_cut, _length, _inclusive)

@@ -12,6 +12,7 @@ from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
 from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
+from grader.exercises.u03_zero1.demands import other_type
 from grader.inside.training import make_optimizer
 from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
@@ -118,5 +119,6 @@ EXERCISE = Exercise(
                 wrong_ranks(_stale)),
         raised("NoneType", "shard_C.grad is None until you give it a tensor (torch.empty_like(shard_C)); and the output "
                            "comes before the input: dist.reduce_scatter_single(output, input, group=group).", "no output"),
+        other_type(),
     ),
 )

@@ -10,8 +10,14 @@ from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, model_of, some_gradients, train
 from grader.exercises.u01_collectives.inputs import each_rank
 from grader.exercises.u02_data_parallel.inputs import with_batches
-from grader.exercises.u03_zero1.demands import STATE_SLACK_BYTES, check_bytes, something_sharded, state_divided
-from grader.exercises.u04_zero2.demands import misfit, never_all_gradients, odd_models, other_type, padded_bytes
+from grader.exercises.u03_zero1.demands import (
+    STATE_SLACK_BYTES,
+    check_bytes,
+    other_type,
+    something_sharded,
+    state_divided,
+)
+from grader.exercises.u04_zero2.demands import misfit, never_all_gradients, odd_models, padded_bytes
 from grader.inside.evidence import RAISED
 from grader.inside.training import parameters
 from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks

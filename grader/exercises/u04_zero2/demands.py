@@ -43,13 +43,6 @@ def never_all_gradients() -> Demand:
                   "keeps all of it: clone() the slice.)", _standing)
 
 
-def other_type() -> Symptom:
-    """The output of a collective has not the type of its input."""
-    return Symptom("other dtype", "Output and input are of different types (the models here compute in float64): "
-                                  "flat.new_empty(…) and torch.empty_like(…) make a tensor of the same type.",
-                   lambda look: look.evidence.ending == RAISED and "dtype" in look.evidence.error)
-
-
 def misfit() -> Symptom:
     """A tensor that n does not divide was not padded."""
     texts = ("size", "outputShape", "divisible")  # of views and copies, of gloo's reduce-scatter, of NCCL's

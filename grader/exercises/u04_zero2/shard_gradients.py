@@ -12,8 +12,9 @@ from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, mean_gradients
 from grader.exercises.u01_collectives.inputs import each_rank
 from grader.exercises.u02_data_parallel.inputs import with_batches
+from grader.exercises.u03_zero1.demands import other_type
 from grader.exercises.u03_zero1.reshard import pieces
-from grader.exercises.u04_zero2.demands import misfit, never_all_gradients, odd_models, other_type, padded_bytes
+from grader.exercises.u04_zero2.demands import misfit, never_all_gradients, odd_models, padded_bytes
 from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
 

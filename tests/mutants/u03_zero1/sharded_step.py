@@ -43,6 +43,15 @@ def gathers_gradients(flat_P, gradient_P, shard_C, optimizer, group):
     dist.all_gather_single(gradient_P, shard_C.grad, group=group)
 
 
+@mutant("other dtype")
+def in_float32(flat_P, gradient_P, shard_C, optimizer, group):
+    mine = torch.empty(len(shard_C))
+    dist.reduce_scatter_single(mine, gradient_P, group=group)
+    shard_C.grad = mine.double() / dist.get_world_size(group)
+    optimizer.step()
+    _gather(flat_P, shard_C, group)
+
+
 @mutant("no output")
 def swaps_the_arguments(flat_P, gradient_P, shard_C, optimizer, group):
     dist.reduce_scatter_single(gradient_P, shard_C.grad, group=group)

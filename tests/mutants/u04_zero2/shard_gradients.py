@@ -133,9 +133,12 @@ def adds_to_nothing(model, group):
 
 @mutant("nothing kept")
 def on_tensors(model, group):
+    def hook(gradient):
+        _piece(gradient, group)
+
     for p in model.parameters():
         if p.requires_grad:
-            p.register_hook(lambda gradient: _piece(gradient, group) and None)
+            p.register_hook(hook)
     return {}
 
 
