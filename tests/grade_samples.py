@@ -1,7 +1,8 @@
-"""`make grade`: autograde the sample submissions with the stock nbgrader command and print the marks."""
+"""`make grade`: autograde the sample submissions of a unit with the stock nbgrader command and print the marks."""
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -10,27 +11,31 @@ from tqdm import tqdm
 
 from grader.exercises import EXERCISES
 from tests.course import SANDBOX, Course
-from tests.submissions import SAMPLES, UNIT, hand_in_all
+from tests.submissions import SLIPS, UNIT, hand_in_all, samples_of
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="make grade", description=__doc__)
+    parser.add_argument("unit", nargs="?", default=UNIT, choices=(UNIT, *SLIPS), help="make grade ARGS=05_zero3, for one")
+    unit = parser.parse_args().unit
+    students = samples_of(unit)
     with tempfile.TemporaryDirectory(prefix="course-") as folder:
-        print(f"Releasing {UNIT} into a course of its own and handing in {len(SAMPLES)} submissions ...", flush=True)
+        print(f"Releasing {unit} into a course of its own and handing in {len(students)} submissions ...", flush=True)
         if not SANDBOX:
             print("No bubblewrap here (apt install bubblewrap), so without a sandbox: the samples are our own.", flush=True)
-        course = Course(Path(folder), UNIT)
+        course = Course(Path(folder), unit)
         hand_in_all(course)
         times = {}
-        for student in tqdm(SAMPLES, desc="nbgrader autograde", unit="submission"):
+        for student in tqdm(students, desc="nbgrader autograde", unit="submission"):
             start = time.monotonic()
-            course.nbgrader("autograde", UNIT, "--student", student)
+            course.nbgrader("autograde", unit, "--student", student)
             times[student] = time.monotonic() - start
-        print(table(course.marks(), times))
+        print(table(unit, course.marks(), times))
 
 
-def table(marks: dict[str, dict[str, float]], times: dict[str, float]) -> str:
+def table(unit: str, marks: dict[str, dict[str, float]], times: dict[str, float]) -> str:
     """Exercises down, students across."""
-    names = [name for name, exercise in EXERCISES.items() if exercise.unit == UNIT]
+    names = [name for name, exercise in EXERCISES.items() if exercise.unit == unit]
     students = list(marks)
     lines = [f"{'':28}" + "".join(f"{s:>13}" for s in students)]
     for name in names:

@@ -1,4 +1,4 @@
-"""Sample submissions of unit 01, one a student, as changes to a filled-in (or blank) notebook."""
+"""Sample submissions, one a student, as changes to a filled-in (or blank) notebook: many of unit 01, some of later units."""
 
 from __future__ import annotations
 
@@ -85,6 +85,36 @@ SAMPLES = {
 }
 
 
+# Of each later unit: a solution with one line changed, the hint that it gets, and an exercise that is left as it was.
+SLIPS = {
+    "02_data_parallel": ("average_gradients", "flat /= dist.get_world_size(group)", "pass", "sum for mean", "training_bytes"),
+    "03_zero1": ("sharded_step", "dist.all_gather_single(flat_P, shard_C.detach(), group=group)", "pass",
+                 "parameters not gathered", "zero1_bytes"),
+    "04_zero2": ("shard_gradients", "shard /= n", "pass", "sum for mean", "zero2_bytes"),
+    "05_zero3": ("ShardedLinear", "return dx_BI, dshard_C / n", "return dx_BI, dshard_C", "sum for mean", "zero_bytes"),
+}
+
+
+def slip(unit: str) -> Change:
+    """One wrong exercise and one that is not written."""
+    exercise, right, wrong, _, blank = SLIPS[unit]
+
+    def change(notebook: NotebookNode) -> None:
+        cell = solution_cell(notebook, exercise)
+        assert right in cell.source, f"{exercise} has no line {right!r}"
+        cell.source = cell.source.replace(right, wrong)
+        solution_cell(notebook, blank).source = f"def {blank}(*arguments):\n    raise NotImplementedError"
+
+    return change
+
+
+def samples_of(unit: str) -> dict[str, Sample]:
+    """Student → sample submission of a unit: many kinds of unit 01, three of the later ones."""
+    if unit in SLIPS:
+        return {"full": SAMPLES["full"], "partial": Sample(slip(unit)), "blank": SAMPLES["blank"]}
+    return SAMPLES
+
+
 def hand_in_all(course: Course) -> None:
-    for student, sample in SAMPLES.items():
+    for student, sample in samples_of(course.unit).items():
         course.submit(student, sample.change, sample.filled_in)

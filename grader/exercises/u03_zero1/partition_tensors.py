@@ -9,25 +9,14 @@ from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank, ranks
 from grader.symptoms import wrong_ranks
 
-Rule = Callable[[Sequence[int], int], list[int]]  # (sizes, n_ranks) -> owners
 
-
-def owners(sizes: Sequence[int], n_ranks: int, order: Callable[[list[int]], list[int]] | None = None,
-           last_of_equals: bool = False) -> list[int]:
+def owners(sizes: Sequence[int], n_ranks: int) -> list[int]:
     """The owner of each tensor. Of equally large tensors the first comes first, of equally loaded ranks the lowest."""
     held, found = [0] * n_ranks, [0] * len(sizes)
-    indices = sorted(range(len(sizes)), key=lambda index: -sizes[index]) if order is None else order(list(sizes))
-    for index in indices:
-        candidates = range(n_ranks)
-        owner = min(reversed(candidates) if last_of_equals else candidates, key=lambda rank: held[rank])
-        found[index] = owner
-        held[owner] += sizes[index]
+    for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
+        found[index] = min(range(n_ranks), key=lambda rank: held[rank])
+        held[found[index]] += sizes[index]
     return found
-
-
-def _blocks(sizes: Sequence[int], n_ranks: int) -> list[int]:
-    each = -(-len(sizes) // n_ranks)
-    return [index // each for index in range(len(sizes))]
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -37,23 +26,38 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
             for sizes, n in lists]
 
 
-RULES: dict[str, Rule] = {
-    "in turn": lambda sizes, n_ranks: [index % n_ranks for index in range(len(sizes))],
-    "in blocks": _blocks,
-    "given order": lambda sizes, n_ranks: owners(sizes, n_ranks, lambda sizes: list(range(len(sizes)))),
-    "smallest first": lambda sizes, n_ranks: owners(
-        sizes, n_ranks, lambda sizes: sorted(range(len(sizes)), key=sizes.__getitem__)),
-    "last of equals": lambda sizes, n_ranks: owners(sizes, n_ranks, last_of_equals=True),
-    "all to one": lambda sizes, n_ranks: [0] * len(sizes),
-    "as dealt": lambda sizes, n_ranks: owners(sorted(sizes, reverse=True), n_ranks),
+def _dealt(found: Sequence[int], sizes: Sequence[int], n_ranks: int, order: Sequence[int], lowest: bool = True) -> bool:
+    """Whether `found` deals the tensors out in this order, each to the lowest (or highest) rank that has least."""
+    held = [0] * n_ranks
+    for index in order:
+        least = [rank for rank in range(n_ranks) if held[rank] == min(held)]
+        if found[index] != least[0 if lowest else -1]:
+            return False
+        held[found[index]] += sizes[index]
+    return True
+
+
+def _by_size(sizes: Sequence[int], sign: int) -> list[int]:
+    return sorted(range(len(sizes)), key=lambda index: sign * sizes[index])
+
+
+# Wrong rules: (found, sizes, n_ranks) -> does it follow this rule?
+RULES: dict[str, Callable[[list[int], list[int], int], bool]] = {
+    "in turn": lambda found, sizes, n_ranks: found == [index % n_ranks for index in range(len(sizes))],
+    "in blocks": lambda found, sizes, n_ranks: found == _blocks(sizes, n_ranks),
+    "given order": lambda found, sizes, n_ranks: _dealt(found, sizes, n_ranks, range(len(sizes))),
+    "smallest first": lambda found, sizes, n_ranks: _dealt(found, sizes, n_ranks, _by_size(sizes, 1)),
+    "last of equals": lambda found, sizes, n_ranks: _dealt(found, sizes, n_ranks, _by_size(sizes, -1), lowest=False),
+    "all to one": lambda found, sizes, n_ranks: len(set(found)) == 1,
+    "as dealt": lambda found, sizes, n_ranks: _dealt(found, sorted(sizes, reverse=True), n_ranks, range(len(sizes))),
 }
 
 
 def _by(name: str) -> Callable[[Look], bool]:
-    """What is found is what this other rule gives, in a case where no third one gives the same."""
+    """What is found follows this rule, in a case where it follows no other one."""
 
     def test(look: Look, rank: int, found: list, _) -> bool:
-        return [rule for rule in RULES if RULES[rule](**look.case.inputs[rank]) == found] == [name]
+        return [rule for rule in RULES if RULES[rule](found, **look.case.inputs[rank])] == [name]
 
     return wrong_ranks(test)
 

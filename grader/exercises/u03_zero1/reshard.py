@@ -12,14 +12,9 @@ from grader.exercises.u01_collectives.inputs import each_rank
 from grader.symptoms import same, wrong_ranks
 
 
-def _pad(x: torch.Tensor, length: int) -> torch.Tensor:
-    return torch.cat([x, x.new_zeros(length - len(x))])
-
-
 def pieces(x: torch.Tensor, n: int) -> list[torch.Tensor]:
     """x in n shards of one length, the last ones filled up with zeros."""
-    length = -(-len(x) // n)
-    return list(_pad(x, n * length).view(n, length).unbind())
+    return list(torch.cat([x, x.new_zeros(-len(x) % n)]).view(n, -1).unbind())
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -41,19 +36,13 @@ def _loaded(inputs: dict) -> dict[str, torch.Tensor]:
     return {name: pieces(_whole(inputs, name), inputs["n_ranks"])[inputs["rank"]] for name in inputs["saved"][0]}
 
 
-def _cut(inputs: dict, name: str) -> torch.Tensor:
-    """The new shard without padding."""
-    padded = _loaded(inputs)[name]
-    return padded[:max(0, inputs["n_elements"] - inputs["rank"] * len(padded))]
-
-
-def _each(test: Callable[[dict, str, torch.Tensor], bool]) -> Callable[[Look], bool]:
-    """test(inputs, name, found tensor) for every tensor of a wrong result with the right keys."""
+def _each(test: Callable[[dict, str, torch.Tensor, torch.Tensor], bool]) -> Callable[[Look], bool]:
+    """test(inputs, name, found tensor, expected tensor) for every tensor of a wrong result with the right keys."""
     return wrong_ranks(lambda look, r, found, expected: isinstance(found, dict) and found.keys() == expected.keys() and all(
-        test(look.case.inputs[r], name, found[name]) for name in expected))
+        test(look.case.inputs[r], name, found[name], expected[name]) for name in expected))
 
 
-def _padding_kept(inputs: dict, name: str, found: torch.Tensor) -> bool:
+def _padding_kept(inputs: dict, name: str, found: torch.Tensor, expected: torch.Tensor) -> bool:
     padded = torch.cat([one[name] for one in inputs["saved"]])
     return same(found, pieces(padded, inputs["n_ranks"])[inputs["rank"]])
 
@@ -73,12 +62,13 @@ EXERCISE = Exercise(
         Symptom("padding kept", "The old shards' padding is taken for numbers: put them together, then cut at n_elements.",
                 _each(_padding_kept)),
         Symptom("not padded", "The last shards must be as long as the others, filled up with zeros.",
-                _each(lambda inputs, name, found: same(found, _cut(inputs, name)))),
+                _each(lambda inputs, name, found, expected: len(found) < len(expected) and same(
+                    found, expected[:len(found)]))),
         Symptom("old shard", "Returned is the shard that the same rank saved: the number of ranks has changed.",
-                _each(lambda inputs, name, found: inputs["rank"] < len(inputs["saved"]) and same(
+                _each(lambda inputs, name, found, expected: inputs["rank"] < len(inputs["saved"]) and same(
                     found, inputs["saved"][inputs["rank"]][name]))),
         Symptom("everything", "Returned is all of it: cut out this rank's shard.",
-                _each(lambda inputs, name, found: same(found, _whole(inputs, name)))),
+                _each(lambda inputs, name, found, expected: inputs["n_ranks"] > 1 and len(found) == inputs["n_elements"])),
         Symptom("one tensor only", "Every tensor of the state is to be there, under its name.",
                 wrong_ranks(lambda look, r, found, expected: isinstance(found, dict) and found.keys() < expected.keys())),
     ),

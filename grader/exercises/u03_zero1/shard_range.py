@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank, ranks
+from grader.inside.evidence import RETURNED
 from grader.symptoms import every_rank
 
 
@@ -21,52 +22,51 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         {"n_elements": n_elements, "n_ranks": n, "rank": rank} for rank in range(n))) for n_elements, n in sizes]
 
 
-# ── other rules, each a misconception ──
+# ── other rules, each a misconception: (n_elements, n_ranks, rank, the right range) -> range ──
+
+Range = tuple[int, int]
 
 
-def _down(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
+def _down(n_elements: int, n_ranks: int, rank: int, right: Range) -> Range:
     return rank * (n_elements // n_ranks), (rank + 1) * (n_elements // n_ranks)
 
 
-def _split(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
+def _split(n_elements: int, n_ranks: int, rank: int, right: Range) -> Range:
     length, more = divmod(n_elements, n_ranks)
     start = rank * length + min(rank, more)
     return start, start + length + (rank < more)
 
 
-def _uncut(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
-    length = -(-n_elements // n_ranks)
+def _uncut(n_elements: int, n_ranks: int, rank: int, right: Range) -> Range:
+    length = (n_elements + n_ranks - 1) // n_ranks
     return rank * length, (rank + 1) * length
 
 
-def _stop_cut(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
-    start, stop = _uncut(n_elements, n_ranks, rank)
-    return start, min(stop, n_elements)
+def _stop_cut(n_elements: int, n_ranks: int, rank: int, right: Range) -> Range:
+    return _uncut(n_elements, n_ranks, rank, right)[0], right[1]
 
 
-def _length(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
-    part = range(n_elements)[slice(*_uncut(n_elements, n_ranks, rank))]
-    return part.start, len(part)
+def _length(n_elements: int, n_ranks: int, rank: int, right: Range) -> Range:
+    return right[0], right[1] - right[0]
 
 
-def _inclusive(n_elements: int, n_ranks: int, rank: int) -> tuple[int, int]:
-    part = range(n_elements)[slice(*_uncut(n_elements, n_ranks, rank))]
-    return part.start, part.stop - 1
+def _inclusive(n_elements: int, n_ranks: int, rank: int, right: Range) -> Range:
+    return right[0], right[1] - 1
 
 
 RULES = (_down, _split, _uncut, _stop_cut, _length, _inclusive)
 
 
-def _all(look: Look, rule: Callable[..., tuple[int, int]]) -> list[tuple[int, int]]:
-    return [rule(**inputs) for inputs in look.case.inputs]
+def _all(look: Look, rule: Callable[..., Range]) -> list[Range]:
+    return [rule(*inputs.values(), right) for inputs, right in zip(look.case.inputs, look.expected, strict=True)]
 
 
-def _by(rule: Callable[..., tuple[int, int]]) -> Callable[[Look], bool]:
+def _by(rule: Callable[..., Range]) -> Callable[[Look], bool]:
     """All ranges are this rule's, in a case where no other rule gives the same ones."""
 
     def matches(look: Look) -> bool:
         alone = sum(_all(look, other) == _all(look, rule) for other in RULES) == 1
-        return alone and every_rank(lambda look, r, found, _: tuple(found) == rule(**look.case.inputs[r]))(look)
+        return alone and look.evidence.ending == RETURNED and list(map(tuple, look.outputs)) == _all(look, rule)
 
     return matches
 

@@ -9,21 +9,8 @@ from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank, ranks
 from grader.symptoms import same, wrong_ranks
 
-# Bytes a parameter in a step of k micro-batches, as a multiple of the share (n−1)/n. The first is right.
-RULES: dict[str, Callable[[int], int]] = {
-    "": lambda k: 2 * (k + 1),
-    "accumulation free": lambda k: 2 * 2,
-    "parameters every time": lambda k: 2 * 2 * k,
-    "parameters forgotten": lambda k: 2 * k,
-    "float32": lambda k: 4 * (k + 1),
-    "numbers": lambda k: k + 1,
-}
-WHOLE = "own share sent"
-
-
-def _sent(rule: str, n_parameters: int, n_ranks: int, n_micro: int) -> float:
-    share = 1 if rule == WHOLE else (n_ranks - 1) / n_ranks
-    return float(RULES["" if rule == WHOLE else rule](n_micro) * share * n_parameters)
+def _right(n_parameters: int, n_ranks: int, n_micro: int) -> float:
+    return (n_micro + 1) * (n_ranks - 1) / n_ranks * 2 * n_parameters
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -34,11 +21,23 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return found
 
 
+# Wrong rules: what is sent, as a multiple of what is right, for n ranks and k micro-batches.
+RULES: dict[str, Callable[[int, int], float]] = {
+    "accumulation free": lambda n, k: 2 / (k + 1),
+    "parameters every time": lambda n, k: 2 * k / (k + 1),
+    "parameters forgotten": lambda n, k: k / (k + 1),
+    "float32": lambda n, k: 2.0,
+    "numbers": lambda n, k: 0.5,
+    "own share sent": lambda n, k: n / (n - 1),
+}
+
+
 def _by(name: str) -> Callable[[Look], bool]:
     """What is found is what this rule gives, in a case where no other gives the same."""
 
-    def test(look: Look, rank: int, found: float, _) -> bool:
-        return [rule for rule in (*RULES, WHOLE) if same(found, _sent(rule, **look.case.inputs[rank]))] == [name]
+    def test(look: Look, rank: int, found: float, expected: float) -> bool:
+        n, k = look.case.inputs[rank]["n_ranks"], look.case.inputs[rank]["n_micro"]
+        return n > 1 and [rule for rule in RULES if same(found, expected * RULES[rule](n, k))] == [name]
 
     return wrong_ranks(test)
 
@@ -49,7 +48,7 @@ EXERCISE = Exercise(
     title="What accumulation costs",
     parameters=("n_parameters", "n_ranks", "n_micro"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: _sent("", **case.inputs[r])),
+    oracle=each_rank(lambda case, r: _right(**case.inputs[r])),
     adapter="call_plain",
     tolerance=1e-9,
     points={VALUES: 2},
@@ -63,6 +62,6 @@ EXERCISE = Exercise(
                 _by("parameters forgotten")),
         Symptom("float32", "In mixed precision gradients and parameters travel with 2 bytes each, not 4.", _by("float32")),
         Symptom("numbers", "So many numbers are sent; wanted are bytes, and each number has 2.", _by("numbers")),
-        Symptom("own share sent", "A rank does not send itself its own share: (n−1)/n.", _by(WHOLE)),
+        Symptom("own share sent", "A rank does not send itself its own share: (n−1)/n.", _by("own share sent")),
     ),
 )
