@@ -87,7 +87,8 @@ SAMPLES = {
 
 # Of each later unit: a solution with one line changed, the hint that it gets, and an exercise that is left as it was.
 SLIPS = {
-    "02_data_parallel": ("average_gradients", "flat /= dist.get_world_size(group)", "pass", "sum for mean", "training_bytes"),
+    "02_data_parallel": ("average_gradients", "flat /= dist.get_world_size(group)", "pass", "sum for mean",
+                         "training_bytes"),
     "03_zero1": ("sharded_step", "dist.all_gather_single(flat_P, shard_C.detach(), group=group)", "pass",
                  "parameters not gathered", "zero1_bytes"),
     "04_zero2": ("shard_gradients", "shard /= n", "pass", "sum for mean", "zero2_bytes"),
