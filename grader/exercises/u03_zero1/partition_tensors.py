@@ -19,6 +19,11 @@ def owners(sizes: Sequence[int], n_ranks: int) -> list[int]:
     return found
 
 
+def _blocks(sizes: Sequence[int], n_ranks: int) -> list[int]:
+    each = -(-len(sizes) // n_ranks)
+    return [index // each for index in range(len(sizes))]
+
+
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     model = [draw.integer(1, 9) * 64 * (1 + 15 * (k % 2)) for k in range(draw.integer(7, 10))]
     lists = [(model, 2), (model, 3), (model, 4), ([5, 5, 5, 5, 5], 2), ([100, 1, 1, 1], 2), ([3, 8], 4), ([7], 1), ([], 2)]

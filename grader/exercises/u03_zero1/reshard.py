@@ -61,12 +61,12 @@ EXERCISE = Exercise(
     symptoms=(
         Symptom("padding kept", "The old shards' padding is taken for numbers: put them together, then cut at n_elements.",
                 _each(_padding_kept)),
-        Symptom("not padded", "The last shards must be as long as the others, filled up with zeros.",
-                _each(lambda inputs, name, found, expected: len(found) < len(expected) and same(
-                    found, expected[:len(found)]))),
         Symptom("old shard", "Returned is the shard that the same rank saved: the number of ranks has changed.",
                 _each(lambda inputs, name, found, expected: inputs["rank"] < len(inputs["saved"]) and same(
                     found, inputs["saved"][inputs["rank"]][name]))),
+        Symptom("not padded", "The last shards must be as long as the others, filled up with zeros.",
+                _each(lambda inputs, name, found, expected: len(found) < len(expected) and same(
+                    found, expected[:len(found)]))),
         Symptom("everything", "Returned is all of it: cut out this rank's shard.",
                 _each(lambda inputs, name, found, expected: inputs["n_ranks"] > 1 and len(found) == inputs["n_elements"])),
         Symptom("one tensor only", "Every tensor of the state is to be there, under its name.",

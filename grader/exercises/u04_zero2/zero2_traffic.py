@@ -9,6 +9,7 @@ from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank, ranks
 from grader.symptoms import same, wrong_ranks
 
+
 def _right(n_parameters: int, n_ranks: int, n_micro: int) -> float:
     return (n_micro + 1) * (n_ranks - 1) / n_ranks * 2 * n_parameters
 

@@ -186,6 +186,7 @@ EXERCISE = Exercise(
                                    "must hold the gradient of p's piece.", wrong_ranks(_untrained)),
         Symptom("sum for mean", "The gradients are n times too large: divide by the number of ranks.", wrong_ranks(_summed)),
         Symptom("later parameters wrong", "The start is right, the parameters after training are not: every gradient must "
-                                          "be the mean over ranks, and those of several passes add up.", _wrong("parameters")),
+                                          "be the mean over ranks, and those of several passes add up.",
+                _wrong("parameters")),
     ),
 )

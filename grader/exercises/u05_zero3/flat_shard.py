@@ -60,7 +60,8 @@ EXERCISE = Exercise(
         group_ignored("Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
                       "dist.get_world_size(group)."),
         Symptom("whole kept alive", "The numbers are right, but the shard is a view: as long as it lives, so does the "
-                                    "whole row that it was cut from, and nothing is saved. Copy it (clone()).", wrong_ranks(_view)),
+                                    "whole row that it was cut from, and nothing is saved. Copy it (clone()).",
+                wrong_ranks(_view)),
         Symptom("group ignored", "Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
                                  "dist.get_world_size(group).",
                 lambda look: look.case.groups is not None and wrong_ranks(lambda look, r, found, _: same(
