@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -12,6 +15,7 @@ from tests.notebooks import functions_of
 from utils import run_ranks
 from utils.layers import cast_floats, layers_of, pieces_of, tensors_in
 
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebooks again
 FullyShard = functions_of("solutions", "05_zero3")["FullyShard"]
 DataParallel = functions_of("solutions", "02_data_parallel")["DataParallel"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 
+import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -19,6 +21,7 @@ from grader.inside.zoo import build, loss_rows
 from tests.notebooks import functions_of
 from utils import run_ranks
 
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebooks again
 STEPS, ROWS = 20, 12  # 12 rows divide among 1, 2, 3 and 4 ranks
 MODELS = ("mlp", "tied", "gpt")
 OPTIMIZERS = {"SGD": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9}), "AdamW": (torch.optim.AdamW, {"lr": 0.01})}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 
+import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -21,6 +23,7 @@ from utils.memory import held_by_category
 ShardedOptimizer = functions_of("solutions", "03_zero1")["ShardedOptimizer"]
 Zero2 = functions_of("solutions", "04_zero2")["Zero2"]
 AdamW, SGD = torch.optim.AdamW, torch.optim.SGD
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank has to import all this
 STEPS = 4
 
 
