@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import nn
 
 from tests.mutants import mutant
-from tests.mutants.u05_zero3 import right
+from tests.mutants.u05_zero3 import ShardedLayer, right
 
 
 @mutant("start not shared")
@@ -92,14 +92,7 @@ class ReducesTwice(right.Wrapper):
 
 @mutant("missing wait")
 class NeverWaits(right.Wrapper):
-    class layer_class(right.Layer):
-        def finish(self):
-            if self.reducing is not None:
-                _, mean, has = self.reducing
-                self.reducing = None
-                for p, piece, one in zip(self.parameters, self.own(mean.to(self.shard.dtype) / self.n), has, strict=True):
-                    if one:
-                        self.add(p, piece)
+    layer_class = ShardedLayer.DoesNotWait
 
 
 @mutant("group ignored")
