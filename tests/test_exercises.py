@@ -13,7 +13,7 @@ from tests.mutants import mutants_of
 from tests.notebooks import functions_of
 
 PAIRS = [(unit, name) for unit in UNITS for name in importlib.import_module(f"grader.exercises.{unit}").ORDER]
-ALWAYS = ("u00_start_here", "u01_collectives")  # the units whose mutants all run in `make test`; of the others one an exercise
+ALWAYS = ("u00_start_here", "u01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
 MUTANTS = [pytest.param(name, fn, id=f"{name}-{fn.__name__}", marks=[pytest.mark.long] * (number > 0 and unit not in ALWAYS))
            for unit, name in PAIRS for number, fn in enumerate(mutants_of(unit, name))]
 GRADING_SEED = 20_261
