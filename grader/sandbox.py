@@ -45,6 +45,11 @@ class Limits:
     disk_bytes: int = 512 << 20  # of each writable folder; they are in memory
     output_bytes: int = 512 << 20
 
+    @property
+    def memory_exceeded(self) -> str:
+        """In words."""
+        return f"it used more than {self.memory_bytes / (1 << 30):g} GiB of memory"
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -168,7 +173,7 @@ class _Watch:
         for thread in threads:
             thread.join()
         if not self._problem and self._group.memory_refused():
-            self._problem = "it used all the memory that it may"
+            self._problem = self._limits.memory_exceeded  # the system was quicker than our look
         if not self._problem and self._process.returncode:
             self._problem = f"the program ended with exit code {self._process.returncode}"
         return Finished(bytes(self._output), self._log.decode(errors="replace"), self._problem, self._peak_bytes)
@@ -210,7 +215,7 @@ class _Watch:
             if time.monotonic() > ends:
                 self._problem = f"it was not done after {self._limits.wall_s:g} s"
             elif used_bytes > self._limits.memory_bytes:
-                self._problem = f"it used more than {self._limits.memory_bytes / (1 << 30):g} GiB of memory"
+                self._problem = self._limits.memory_exceeded
 
     def _machine_is_flooded(self) -> bool:
         """Where no control group counts: far more tasks on the whole machine than when this one began."""
