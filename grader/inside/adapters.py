@@ -105,5 +105,5 @@ def call_with_clock(fn, inputs: dict[str, Any], group) -> Any:
     return fn(run_once, inputs["repeats"], clock, group)
 
 
-ADAPTERS = WITH_MODEL | SHARDING | {f.__name__: f for f in (call_with_group, call_plain, call_with_say, call_with_compute,
-                                                 call_watching_inputs, call_with_clock)}
+ADAPTERS = WITH_MODEL | SHARDING | {f.__name__: f for f in (
+    call_with_group, call_plain, call_with_say, call_with_compute, call_watching_inputs, call_with_clock)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -64,7 +65,18 @@ def subgroup_case(draw: Draw, shape: Callable[[int], tuple[int, ...]],
     """Several groups at work at once; shape(n) is the shape of x in a group of n."""
     owner = {rank: len(group) for group in groups for rank in group}
     inputs = tuple({"x": draw.tensor(*shape(owner[r]))} for r in range(len(owner)))
-    return Case("groups " + " and ".join(f"({','.join(map(str, group))})" for group in groups), inputs, groups)
+    return Case(_groups_in_words(groups), inputs, groups)
+
+
+def group_case(inputs: Callable[[int], Sequence[dict[str, Any]]], what: str = "") -> Case:
+    """The two groups at work at once; inputs(n) gives those of a group of n, in group order; what: more for the name."""
+    of_rank = {rank: one for members in TWO_GROUPS for rank, one in zip(members, inputs(len(members)), strict=True)}
+    name = ", ".join(part for part in (_groups_in_words(TWO_GROUPS), what) if part)
+    return Case(name, tuple(of_rank[rank] for rank in sorted(of_rank)), TWO_GROUPS)
+
+
+def _groups_in_words(groups: Sequence[Sequence[int]]) -> str:
+    return "groups " + " and ".join(f"({','.join(map(str, group))})" for group in groups)
 
 
 def ranks(n: int) -> str:
@@ -90,3 +102,14 @@ def total(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 def each_rank(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:
     """An oracle of whole cases from one of single ranks; every rank of these cases takes part."""
     return lambda case: [oracle(case, rank) for rank in range(case.world_size)]
+
+
+def each_group(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:
+    """The same where all ranks of a group are to have one result: it is computed once, for the group's first rank."""
+
+    def results(case: Case) -> list:
+        members = [case.members(rank) for rank in range(case.world_size)]
+        of_group = {one: oracle(case, one[0]) for one in dict.fromkeys(members)}
+        return [of_group[one] for one in members]
+
+    return results

@@ -8,7 +8,7 @@ from typing import Any
 from grader.demands import group_size, only_calls, results_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, model_of, train
-from grader.exercises.u01_collectives.inputs import each_rank
+from grader.exercises.u01_collectives.inputs import each_group
 from grader.exercises.u02_data_parallel.broadcast_model import buffer_names, wrong_names
 from grader.exercises.u02_data_parallel.demands import (
     A_LOSS_BYTES,
@@ -78,7 +78,7 @@ EXERCISE = Exercise(
     title="Wrap any module",
     parameters=("module", "group"),
     make_cases=_cases,
-    oracle=each_rank(_plain),
+    oracle=each_group(_plain),
     adapter="call_wrapped",
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

@@ -9,7 +9,7 @@ import torch
 from grader.demands import group_size, only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, batch, mean_gradients
-from grader.exercises.u01_collectives.inputs import each_rank
+from grader.exercises.u01_collectives.inputs import each_group
 from grader.exercises.u02_data_parallel.demands import (
     calls_at_most,
     close,
@@ -62,7 +62,7 @@ EXERCISE = Exercise(
     title="One all-reduce for all gradients",
     parameters=("model", "group"),
     make_cases=_cases,
-    oracle=each_rank(_mean),
+    oracle=each_group(_mean),
     adapter="call_with_gradients",
     tolerance=TOLERANCE,
     demands=(

@@ -8,7 +8,7 @@ from typing import Any
 from grader.demands import bytes_sent, group_size, only_calls
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import model_of
-from grader.exercises.u01_collectives.inputs import each_rank
+from grader.exercises.u01_collectives.inputs import each_group
 from grader.exercises.u02_data_parallel.inputs import SEEDS, model_cases
 from grader.inside.training import REPLACED
 from grader.inside.zoo import build
@@ -81,7 +81,7 @@ EXERCISE = Exercise(
     title="All start from one model",
     parameters=("model", "group"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: dict(model_of(case, r).state_dict())),
+    oracle=each_group(lambda case, r: dict(model_of(case, r).state_dict())),
     adapter="call_with_model",
     demands=(
         only_calls("broadcast", hint="dist.broadcast, from the group's rank 0, is all that this exercise needs."),

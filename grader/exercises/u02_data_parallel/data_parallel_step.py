@@ -10,7 +10,7 @@ import torch
 from grader.demands import group_size, only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import batch, train
-from grader.exercises.u01_collectives.inputs import each_rank
+from grader.exercises.u01_collectives.inputs import each_group
 from grader.exercises.u02_data_parallel.demands import gradient_bytes_once
 from grader.exercises.u02_data_parallel.inputs import model_cases
 from grader.inside.training import make_optimizer, parameters
@@ -90,7 +90,7 @@ EXERCISE = Exercise(
     title="A step of data parallelism",
     parameters=("model", "loss_fn", "x", "y", "batch_size", "optimizer", "group"),
     make_cases=_cases,
-    oracle=each_rank(_plain),
+    oracle=each_group(_plain),
     adapter="call_step",
     tolerance=1e-6,
     demands=(

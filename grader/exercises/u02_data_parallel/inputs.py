@@ -7,7 +7,7 @@ from typing import Any
 
 from grader.exercise import Case, Draw
 from grader.exercises.plain import batch
-from grader.exercises.u01_collectives.inputs import TWO_GROUPS, ranks
+from grader.exercises.u01_collectives.inputs import group_case, ranks
 
 SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "frozen": "a frozen layer", "unused": "an unused layer",
@@ -24,11 +24,8 @@ def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs
         model = models[number % len(models)]
         n = worlds[number] if number < len(worlds) else draw.integer(2, 4)
         cases.append(Case(f"{ranks(n)}, {IN_WORDS.get(model, model)}", tuple(inputs(model, n, draw.integer(0, SEEDS)))))
-    parts = {members: inputs(models[0], len(members), draw.integer(0, SEEDS)) for members in TWO_GROUPS}
-    owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
-    groups = " and ".join(f"({','.join(map(str, members))})" for members in TWO_GROUPS)
-    name = f"groups {groups}, {IN_WORDS.get(models[0], models[0])}"
-    return [*cases, Case(name, tuple(owner[rank] for rank in sorted(owner)), TWO_GROUPS)]
+    of_group = group_case(lambda n: inputs(models[0], n, draw.integer(0, SEEDS)), IN_WORDS.get(models[0], models[0]))
+    return [*cases, of_group]
 
 
 def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any) -> Inputs:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from grader.demands import only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, mean_gradients
-from grader.exercises.u01_collectives.inputs import each_rank
+from grader.exercises.u01_collectives.inputs import each_group
 from grader.exercises.u02_data_parallel.demands import (
     divided_twice,
     gradient_bytes_once,
@@ -50,7 +50,7 @@ EXERCISE = Exercise(
     title="Reduce while the backward pass goes on",
     parameters=("model", "group"),
     make_cases=_cases,
-    oracle=each_rank(_means),
+    oracle=each_group(_means),
     adapter="call_backward",
     tolerance=TOLERANCE,
     demands=(

@@ -11,7 +11,7 @@ import torch
 from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
-from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
+from grader.exercises.u01_collectives.inputs import each_rank, group_case, ranks
 from grader.inside.evidence import RAISED
 from grader.symptoms import every_rank, group_ignored, same, unwaited, wrong_ranks
 
@@ -32,10 +32,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         Case("3 ranks, one owns nothing, at most 1", of([[draw.integer(3, 9)], [], [2]], 1.0, torch.float64)),
         Case("3 ranks, float16, at most 13", of([[3 * unit], [4 * unit, 0], [12 * unit]], 13.0, torch.float16)),
     ]
-    parts = {members: inputs(len(members), 1.0) for members in TWO_GROUPS}
-    owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
-    return [*cases,
-            Case("groups (1,3,4) and (0,2), at most 1", tuple(owner[rank] for rank in range(5)), TWO_GROUPS)]
+    return [*cases, group_case(lambda n: inputs(n, 1.0), "at most 1")]
 
 
 def _norms(case: Case, rank: int) -> list[float]:

@@ -11,7 +11,7 @@ from torch import nn
 from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
-from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
+from grader.exercises.u01_collectives.inputs import each_rank, group_case, ranks
 from grader.exercises.u03_zero1.demands import other_type
 from grader.inside.training import make_optimizer
 from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks
@@ -30,9 +30,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, {length} each, {optimizer}", tuple(inputs(n, length, optimizer)))
              for (n, length), optimizer in zip(sizes, ("AdamW", "AdamW", "SGD", "AdamW", "SGD"), strict=False)]
     cases.append(Case("4 ranks, 3 numbers and a zero, AdamW", tuple(map(_padded, inputs(4, 1, "AdamW")))))
-    parts = {members: inputs(len(members), 2, "AdamW") for members in TWO_GROUPS}
-    owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
-    return [*cases, Case("groups (1,3,4) and (0,2), AdamW", tuple(owner[rank] for rank in range(5)), TWO_GROUPS)]
+    return [*cases, group_case(lambda n: inputs(n, 2, "AdamW"), "AdamW")]
 
 
 def _padded(inputs: dict[str, Any]) -> dict[str, Any]:

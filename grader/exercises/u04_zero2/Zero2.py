@@ -8,7 +8,7 @@ from typing import Any
 from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, model_of, some_gradients, train
-from grader.exercises.u01_collectives.inputs import each_rank
+from grader.exercises.u01_collectives.inputs import each_group
 from grader.exercises.u02_data_parallel.inputs import with_batches
 from grader.exercises.u03_zero1.demands import (
     STATE_SLACK_BYTES,
@@ -83,7 +83,7 @@ EXERCISE = Exercise(
     title="Train with gradients in shards",
     parameters=("module", "optimizer_class", "group"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: train(case, r)["parameters"]),
+    oracle=each_group(lambda case, r: train(case, r)["parameters"]),
     adapter="call_zero2",
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

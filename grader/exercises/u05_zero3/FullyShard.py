@@ -11,10 +11,10 @@ import torch
 from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE, model_of, train
-from grader.exercises.u01_collectives.inputs import each_rank
+from grader.exercises.u01_collectives.inputs import each_group
 from grader.exercises.u02_data_parallel.inputs import SEEDS, model_cases, with_batches
 from grader.exercises.u05_zero3.demands import first_wrong, held, owned_at_most
-from grader.inside.sharding import BACKWARD, COMPUTED_IN, FORWARD, HELD, OWNED
+from grader.inside.sharding import BACKWARD, COMPUTED_IN, FORWARD, HELD
 from grader.inside.zoo import DEEP_LAYERS, DEEP_WIDTH
 from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
@@ -142,7 +142,7 @@ EXERCISE = Exercise(
     title="Shard any module",
     parameters=("module", "compute_dtype", "group"),
     make_cases=_cases,
-    oracle=each_rank(_plain),
+    oracle=each_group(_plain),
     adapter="call_fully_shard",
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
@@ -150,7 +150,7 @@ EXERCISE = Exercise(
         only_calls("all_gather", "reduce_scatter", "broadcast", hint=(
             "All-gather parameters, reduce-scatter gradients (and broadcast the start): those are all the communication. An "
             "all-reduce brings every rank whole gradients.")),
-        owned_at_most(_share, OWNED),
+        owned_at_most(_share),
         _stands_at_most(FORWARD, "The result is right, but layers stay whole after they were computed: free each one in a "
                                  "forward hook of its own."),
         _stands_at_most(BACKWARD, "The result is right, but layers or their gradients pile up during the backward pass: as "

@@ -10,7 +10,7 @@ import torch
 from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
-from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
+from grader.exercises.u01_collectives.inputs import each_rank, group_case, ranks
 from grader.exercises.u05_zero3.demands import calls_of, first_wrong, held
 from grader.inside.sharding import BETWEEN, FREED_BYTES, HELD
 from grader.symptoms import group_ignored, raised, same, unwaited
@@ -36,9 +36,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, {' and '.join('×'.join(map(str, s)) for s in shapes)}"
                   f"{', computing in ' + dtype if dtype else ''}", tuple(inputs(n, shapes, dtype)))
              for n, shapes, dtype in sizes]
-    parts = {members: inputs(len(members), small, None) for members in TWO_GROUPS}
-    owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
-    return [*cases, Case("groups (1,3,4) and (0,2)", tuple(owner[rank] for rank in range(5)), TWO_GROUPS)]
+    return [*cases, group_case(lambda n: inputs(n, small, None))]
 
 
 def _length(case: Case, rank: int) -> int:

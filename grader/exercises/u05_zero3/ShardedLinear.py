@@ -10,7 +10,7 @@ import torch
 from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
-from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
+from grader.exercises.u01_collectives.inputs import each_rank, group_case, ranks
 from grader.exercises.u03_zero1.reshard import pieces
 from grader.exercises.u05_zero3.demands import calls_of, first_wrong
 from grader.inside.sharding import HELD
@@ -26,9 +26,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     sizes = [(1, 3, 2), (2, draw.integer(1, 3) * 2 + 1, 2), (3, 4, 2), (4, 16, 6)] + [(5, 3, 2)] * grading
     cases = [Case(f"{ranks(n)}, {layers} layers {dim}×{dim}", tuple(inputs(n, dim, layers))) for n, dim, layers in sizes]
-    parts = {members: inputs(len(members), 3, 2) for members in TWO_GROUPS}
-    owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
-    return [*cases, Case("groups (1,3,4) and (0,2), 2 layers 3×3", tuple(owner[rank] for rank in range(5)), TWO_GROUPS)]
+    return [*cases, group_case(lambda n: inputs(n, 3, 2), "2 layers 3×3")]
 
 
 def _plain(case: Case, rank: int, factor: float = 1.0, own: bool = False) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from grader.exercise import Demand, Look
+from grader.inside.sharding import OWNED
 from grader.symptoms import same
 from utils.trace import Call
 
@@ -27,12 +28,12 @@ def first_wrong(look: Look, parts: Iterable[str]) -> str:
     return next(wrong, "")
 
 
-def owned_at_most(limit, name: str) -> Demand:
-    """Each rank's parameters have at most limit(look, rank) numbers; name: of the marks that say how many."""
+def owned_at_most(limit: Callable[[Look, int], int]) -> Demand:
+    """Each rank's parameters have at most limit(look, rank) numbers."""
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.active_ranks:
-            for count in held(look, rank, name, "", "count"):
+            for count in held(look, rank, OWNED, "", "count"):
                 if count > limit(look, rank):
                     return False, f"rank {rank} holds {count:,} numbers, its share is {limit(look, rank):,}"
         return True, ""

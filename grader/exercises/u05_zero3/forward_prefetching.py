@@ -10,7 +10,7 @@ import torch
 from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
-from grader.exercises.u01_collectives.inputs import TWO_GROUPS, each_rank, ranks
+from grader.exercises.u01_collectives.inputs import each_rank, group_case, ranks
 from grader.exercises.u03_zero1.reshard import pieces
 from grader.exercises.u05_zero3.demands import calls_of
 from grader.inside.sharding import KEPT
@@ -28,9 +28,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [(1, 2, 1), (2, 5, 1), (3, 4, 2), (4, 6, 1), (4, 5, 0), (2, 2, 9)] + [(5, 6, 3)] * grading
     cases = [Case(f"{ranks(n)}, {layers} layers, {depth} ahead", tuple(inputs(n, layers, depth)))
              for n, layers, depth in sizes]
-    parts = {members: inputs(len(members), 4, 1) for members in TWO_GROUPS}
-    owner = {rank: parts[members][place] for members in TWO_GROUPS for place, rank in enumerate(members)}
-    return [*cases, Case("groups (1,3,4) and (0,2), 4 layers, 1 ahead", tuple(owner[r] for r in range(5)), TWO_GROUPS)]
+    return [*cases, group_case(lambda n: inputs(n, 4, 1), "4 layers, 1 ahead")]
 
 
 def _output(case: Case, rank: int, order: Callable[[range], Sequence[int]] = list) -> torch.Tensor:
