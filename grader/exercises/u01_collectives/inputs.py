@@ -37,8 +37,8 @@ def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENT
         sizes += [(4, draw.integer(1, 2), 2), (5, draw.integer(1, 4), draw.integer(1, 3))]
     cases = [_with_roots(same_shape(f"{ranks(n)}, root {root}", draw, n, shape(n, k)), (root,) * n)
              for n, root, k in sizes]
-    group_case = subgroup_case(draw, lambda n: shape(n, 2))
-    cases.append(_with_roots(group_case, tuple(2 if r in TWO_GROUPS[0] else 1 for r in range(5))))
+    in_groups = subgroup_case(draw, lambda n: shape(n, 2))
+    cases.append(_with_roots(in_groups, tuple(2 if r in TWO_GROUPS[0] else 1 for r in range(5))))
     size = f"{shape(1, big)[-1] * 4 >> 10} KiB"
     cases.append(_with_roots(big_case(f"4 ranks, root 2, {size}", draw, 4, shape(4, big)), (2,) * 4))
     return cases
