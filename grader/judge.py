@@ -13,6 +13,10 @@ from grader.exercise import TECHNIQUE, VALUES, Case, Demand, Exercise, Look
 from grader.inside.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
 from grader.verdict import CaseVerdict, DemandVerdict, Verdict
 
+# What one rounding to a type with few digits may change: where an exercise allows any tolerance, results of such a type get
+# at least this one. bfloat16 keeps 8 binary digits; sums of a few roundings stay below 2 units of the last but one.
+ROUNDING = {torch.bfloat16: 2.0 ** -6, torch.float16: 2.0 ** -9}
+
 
 def judge(exercise: Exercise, cases: Sequence[Case], evidences: Sequence[Evidence]) -> Verdict:
     """The verdict on one function.
@@ -21,7 +25,7 @@ def judge(exercise: Exercise, cases: Sequence[Case], evidences: Sequence[Evidenc
     earns its points only on top of right values: doing nothing moves few bytes too.
     """
     if evidences and evidences[0].error_kind == SKELETON_ERROR:
-        return Verdict.without_evidence(exercise, NOT_WRITTEN.format(exercise.id))
+        return Verdict.without_evidence(exercise, _not_written(exercise.id, evidences[0].error))
     looks = [Look(case, evidence, exercise.oracle(case)) for case, evidence in zip(cases, evidences, strict=False)]
     rows = [_judge_case(exercise, look) for look in looks]
     complete = len(rows) == len(cases)
@@ -34,6 +38,14 @@ def judge(exercise: Exercise, cases: Sequence[Case], evidences: Sequence[Evidenc
     }
     return Verdict(exercise.id, exercise.title, tuple(rows), _hints(exercise, looks, rows), earned,
                    dict(exercise.points), skipped=len(cases) - len(rows))
+
+
+def _not_written(exercise: str, error: str) -> str:
+    """The skeleton that was met; where the exercise itself is written, the line that leads to it."""
+    lines = [line.strip() for line in error.splitlines()[1:]]
+    if len(lines) > 1 and SKELETON_ERROR in lines[-1]:
+        return f"{exercise} uses what is not written yet:\n{lines[-2]}\n{lines[-1]}"
+    return NOT_WRITTEN.format(exercise)
 
 
 def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
@@ -111,6 +123,7 @@ def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, pat
         return f"{path}: expected shape {list(expected.shape)}, found {list(found.shape)}".lstrip(": ")
     if found.dtype != expected.dtype:
         return f"{path}: expected {expected.dtype}, found {found.dtype}".lstrip(": ").replace("torch.", "")
+    tolerance = max(tolerance, ROUNDING.get(expected.dtype, 0.0)) if tolerance else 0.0
     a, b = found.double(), expected.double()
     wrong = ~((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))  # written so that NaN is wrong
     if not wrong.any():
