@@ -31,6 +31,7 @@ NAMES = ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._getfram
          "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell")
 STARTS = re.compile(r"os\.(exec|spawn|posix_spawn)|torch\.distributed\..*_get_default_store")
 BUILTINS = ("__import__", "compile", "eval", "exec", "exit", "quit", "globals")
+PLAIN_METHOD = re.compile(r"builtins\.(?!type\.|object\.)\w+\.(?!__)\w+")  # dict.fromkeys, str.join
 ATTRIBUTES = ("_get_backend", "_get_default_store", "__closure__", "cell_contents", "__code__", "__globals__",
               "__subclasses__", "f_back", "f_globals", "f_locals", "gi_frame", "tb_frame")
 METHODS = ("__del__", "__eq__", "__ne__", "__reduce__", "__reduce_ex__", "__setstate__", "__torch_dispatch__",
@@ -157,6 +158,8 @@ def _called(node: ast.Call, aliases: dict[str, str]) -> Iterator[str]:
 def _use(dotted: str) -> Iterator[str]:
     """That a name is used which the lists hold."""
     name = dotted.removeprefix(f"{SHELL}.").split(".")[0]
+    if PLAIN_METHOD.fullmatch(dotted):
+        return
     if dotted.startswith(f"{SHELL}.") and name not in HONEST_SHELL:
         yield f"uses {SHELL}.{name}"
     elif found := next((one for one in (*MODULES, *NAMES) if f"{dotted}.".startswith(f"{one}.")), None):

@@ -8,6 +8,7 @@ import torch.distributed as dist
 from grader import CheckFailed, check
 from grader.exercises import EXERCISES
 from grader.inside.hand_over import _only_raises
+from grader.judge import first_difference
 from tests import submissions
 from tests.notebooks import functions_of
 
@@ -88,3 +89,22 @@ def other_error(x):
                                            (len, False), (type, False), (3, False)])
 def test_an_untouched_skeleton_is_known_without_running_it(fn, untouched):
     assert _only_raises(fn) is untouched
+
+
+# ── exercises that use earlier ones ──
+
+
+def test_a_skeleton_that_an_exercise_uses_is_named():
+    def hello_rank():
+        return with_text(1)
+
+    with pytest.raises(CheckFailed, match=r"hello_rank uses what is not written yet:(.|\n)*return with_text\(1\)"):
+        check.hello_rank(hello_rank)
+
+
+@pytest.mark.parametrize("dtype, tolerance, expected", [
+    (torch.bfloat16, 1e-6, True), (torch.bfloat16, 0.0, False), (torch.float32, 1e-6, False)])
+def test_types_of_few_digits_may_differ_by_a_rounding_where_any_tolerance_is_allowed(dtype, tolerance, expected):
+    right = torch.tensor([1.0, -3.0], dtype=dtype)
+    assert (first_difference(right * (1 + 2 ** -7), right, tolerance) == "") is expected
+    assert first_difference(right * 1.1, right, tolerance)

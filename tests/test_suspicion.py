@@ -62,6 +62,7 @@ def test_what_cheats_need_is_named(source, what):
     "import matplotlib.pyplot as plt\nplt.rcParams['figure.dpi'] = 100\nax.figure.dpi = 3",
     "class Ring:\n    def __init__(self):\n        self.exit = 1\n    def __call__(self):\n        return self.exit",
     "get_ipython().run_line_magic('matplotlib', 'inline')",
+    "counts = dict.fromkeys(range(3), 0)\ntext = str.join(', ', 'abc')",
     "",
 ])
 def test_honest_or_broken_code_is_left_alone(source):

@@ -61,6 +61,11 @@ class MemoryMeter(TorchDispatchMode):
         self._handles: list = []
         self._enclosing: Token | None = None
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and torch need not import its compiler in order to leave this mode alone."""
+        return False
+
     def __enter__(self):
         self._handles = [
             torch.nn.modules.module.register_module_parameter_registration_hook(self._on_parameter),

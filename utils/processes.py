@@ -10,26 +10,27 @@ import sys
 import types
 from collections.abc import Iterator
 
-# What ranks would else import one by one. torch._dynamo: torch imports it at the first optimizer step or dispatch mode; the
-# last two: what a check's rank needs (a server without the grader does without).
-PRELOAD = ["torch", "torch.distributed", "torch._dynamo", "utils.worker", "grader.inside.adapters", "numpy.ctypeslib"]
+# What ranks would else import one by one; the last two: for a check's rank (a server without the grader does without).
+PRELOAD = ["torch", "torch.distributed", "utils.worker", "grader.inside.adapters", "numpy.ctypeslib"]
+COMPILER = "torch._dynamo"  # torch imports it, for 0.9 s, at an optimizer's first step
 
 
-def context_for(start_method: str, isolated: bool = False):
+def context_for(start_method: str, isolated: bool = False, trains: bool = True):
     """The multiprocessing context; ranks of a forkserver find torch already imported.
 
-    isolated: the server can only start isolated ranks, or only others: whoever starts it first in a process decides.
+    isolated: the server can only start isolated ranks, or only others. trains: whether optimizers will step in its ranks.
+    Of both holds: whoever starts the server first in a process decides.
     """
     context = multiprocessing.get_context(start_method)
     if start_method == "forkserver":
-        context.set_forkserver_preload([*PRELOAD, *(["utils.apart"] if isolated else [])])
+        context.set_forkserver_preload([*PRELOAD, *([COMPILER] if trains else []), *(["utils.apart"] if isolated else [])])
     return context
 
 
-def warm_up() -> None:
+def warm_up(isolated: bool = False, trains: bool = True) -> None:
     """Start the server that ranks are forked from, so that the first run need not wait for it to import torch."""
     if hasattr(os, "fork"):
-        context_for("forkserver")
+        context_for("forkserver", isolated, trains)
         with plain_main():
             multiprocessing.forkserver.ensure_running()
 

@@ -20,9 +20,12 @@ from grader.inside import parcel
 from grader.inside.adapters import BEGIN, RankTask
 from grader.inside.case import Case
 from grader.inside.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
+from grader.inside.sharding import SHARDING
+from grader.inside.training import WITH_MODEL
 from utils.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
 from utils.job import Job, Outcome
 from utils.launcher import launch
+from utils.processes import warm_up
 from utils.ranks import Run, explain, to_run
 from utils.sniffer import Witness
 from utils.trace import Trace
@@ -124,6 +127,8 @@ def main() -> None:
     isolated = "--isolated" in sys.argv
     witness = _witness() if isolated else None
     complete = True
+    warm_up(isolated, trains=any(json.loads(content)["adapter"] in WITH_MODEL | SHARDING
+                                 for file, content in files.items() if file.endswith("/job.json")))
     for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
         try:
             *job, timeout_s = read_job(name, files)
