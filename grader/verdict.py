@@ -112,7 +112,7 @@ class Verdict:
     def __str__(self) -> str:
         lines = [self.headline()]
         if self.problem:
-            lines.append(f"  {self.problem}")
+            lines += [f"  {line}" for line in self.problem.splitlines()]
         width = max((len(case.name) for case in self.cases), default=0)
         for case in self.cases:
             lines.append(f"  {sign(case.right)} {case.name:<{width}}  {case.ranks_in_signs()}".rstrip())
@@ -147,7 +147,7 @@ class Verdict:
         body = [f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px;font-size:13px;line-height:1.5">',
                 f'<b style="color:{colour}">{sign(self.passed)} {html.escape(self.headline())}</b>']
         if self.problem:
-            body.append(f"<div>{html.escape(self.problem)}</div>")
+            body.append(f'<div style="white-space:pre-line">{html.escape(self.problem)}</div>')
         if self.cases:
             rows = [(case.right, case.name, case.ranks_in_signs()) for case in self.cases]
             body.append(f'<table style="font-size:12px;margin:4px 0">{"".join(map(_row_html, rows))}</table>')
