@@ -12,6 +12,8 @@ import torch.distributed as dist
 
 from grader.inside.evidence import pack, unpack
 from grader.inside.sharding import SHARDING
+from grader.inside.splitting import SPLITTING
+from grader.inside.splitting_gpt import SPLITTING_GPT
 from grader.inside.training import WITH_MODEL
 from utils.spans import mark
 
@@ -105,5 +107,5 @@ def call_with_clock(fn, inputs: dict[str, Any], group) -> Any:
     return fn(run_once, inputs["repeats"], clock, group)
 
 
-ADAPTERS = WITH_MODEL | SHARDING | {f.__name__: f for f in (
+ADAPTERS = WITH_MODEL | SHARDING | SPLITTING | SPLITTING_GPT | {f.__name__: f for f in (
     call_with_group, call_plain, call_with_say, call_with_compute, call_watching_inputs, call_with_clock)}
