@@ -1,0 +1,5 @@
+"""Unit 07: pipeline parallel, the layers cut across ranks."""
+
+ORDER = ("split_layers", "split_batch", "pipeline_forward", "gpipe_step", "one_f_one_b_step", "bubble_fractions",
+         "gpipe_schedule", "one_f_one_b_schedule", "dependencies", "rank_fault",
+         "reduce_tied_gradient")
