@@ -16,7 +16,7 @@ Split = Callable[[int, int], list[list[int]]]
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     stages = draw.integer(3, 5)
-    sizes = [(8, 4), (11, 4), (7, 3), (5, 5), (6, 1), (2, 3), (stages * draw.integer(2, 4) + 1, stages)]
+    sizes = [(8, 4), (11, 4), (8, 3), (5, 5), (6, 1), (2, 3), (stages * draw.integer(2, 4) + 2, stages)]
     sizes += [(draw.integer(20, 90), draw.integer(2, 12)), (1, 2), (1, 1)] * grading
     return [Case(f"{layers} layers, {n} stage{'s' * (n > 1)}", ({"n_layers": layers, "n_stages": n},)) for layers, n in sizes]
 
@@ -39,7 +39,7 @@ def _expected(case: Case, rank: int) -> dict[str, Any]:
 
 
 def _as(split: Split) -> Callable[[Look], bool]:
-    return wrong_ranks(lambda look, r, found, _: same(found, {"parts": split(**look.case.inputs[r])}))
+    return wrong_ranks(lambda look, r, found, _: same(found, {"parts": split(*look.case.inputs[r].values())}))
 
 
 def _later_larger(n_layers: int, n_stages: int) -> list[list[int]]:
