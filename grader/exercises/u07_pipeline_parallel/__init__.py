@@ -2,4 +2,5 @@
 
 ORDER = ("split_layers", "split_batch", "pipeline_forward", "gpipe_step", "one_f_one_b_step", "bubble_fractions",
          "gpipe_schedule", "one_f_one_b_schedule", "dependencies", "rank_fault",
-         "reduce_tied_gradient")
+         "validate_schedule", "simulate", "input_then_weights",
+         "Pipeline", "interleaved_schedule", "zero_bubble_schedule", "reduce_tied_gradient")

@@ -114,7 +114,8 @@ EXERCISE = Exercise(
         Symptom("ends of the pipeline", "The first stage's forward waits for no stage, nor does the last stage's backward: "
                                         "there is no stage −1 and no stage n_stages.", _as(_without_ends)),
         Symptom("weights first", "W comes after I: the gradient of the input is found first, and the weights' gradients use "
-                                 "what it found on its way.", _as(_weights_first)),
+                                 "what it found on its way.",
+                lambda look: look.case.inputs[0]["n_stages"] > 1 and _as(_weights_first)(look)),
         Symptom("weights wait for weights", "The weights' gradients need nothing from another stage: W waits for the I of its "
                                             "own stage only.", _as(_weights_as_backward)),
         Symptom("waits for the weights", "I needs the gradient from the stage after, which that stage's I gives. It need not "

@@ -39,7 +39,13 @@ def _warm_up_reversed(look: Look) -> bool:
     """Rank 0 begins with one forward, the last rank with the most."""
     rows = found_rows(look)
     first = [next((i for i, step in enumerate(row) if step.kind != "F"), len(row)) for row in rows]
-    return len(rows) > 1 and first[0] < first[-1]
+    return len(rows) > 2 and first == sorted(first) and first[0] < first[-1]
+
+
+def _newest_first(look: Look) -> bool:
+    """On some rank micro-batches do not go backward in the order in which they went forward."""
+    by_kind = [{kind: [step.micro for step in row if step.kind == kind] for kind in "FB"} for row in found_rows(look)]
+    return any(row["F"] != row["B"] for row in by_kind if sorted(row["F"]) == sorted(row["B"]))
 
 
 EXERCISE = Exercise(
@@ -58,7 +64,7 @@ EXERCISE = Exercise(
         wrong_number_of_ranks(plain_shape),
         Symptom("GPipe made", "This is GPipe: all micro-batches are in flight at once. After n_stages − 1 − r forwards rank r "
                               "goes forward and backward in turn.",
-                lambda look: look.case.inputs[0]["n_micro"] > look.case.inputs[0]["n_stages"] and made_as(
+                lambda look: look.case.inputs[0]["n_micro"] > look.case.inputs[0]["n_stages"] > 1 and made_as(
                     lambda look: oracle.gpipe(**look.case.inputs[0]))(look)),
         Symptom("warm-up the wrong way round", "The last rank warms up longest here. It is the first one that must fill all "
                                                "the stages after it: n_stages − 1 − r forwards.", _warm_up_reversed),
@@ -69,8 +75,10 @@ EXERCISE = Exercise(
                                         "min(n_stages − 1 − r, n_micro).",
                    lambda fault, look: fault.why == NO_SUCH_MICRO and _few(look), plain_shape),
         *fault_symptoms(plain_shape)[1:],
-        fault_seen("deadlock", "The schedule can not run: a rank waits for a gradient that needs a later forward of its own. "
-                               "Micro-batches go backward in the order in which they went forward, on every rank.",
+        Symptom("newest first", "Micro-batches should go backward in the order in which they went forward, the oldest first, "
+                                "on every rank.", _newest_first),
+        fault_seen("deadlock", "The schedule cannot run: a rank waits for a gradient that a later rank cannot give before it "
+                               "gets a further forward. Every rank goes forward and backward in turn after its warm-up.",
                    lambda fault, look: fault.why == STUCK, plain_shape),
         Symptom("too many in flight", "It can run, but a rank has more in flight than n_stages − r: its warm-up is too long. "
                                       "In the steady phase a forward comes first, which is one more.", peaks_differ(+1)),

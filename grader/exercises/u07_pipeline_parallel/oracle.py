@@ -166,7 +166,7 @@ def play(rows: Rows, durations: dict[str, float], hop: float, blocks: bool = Fal
                 ready = [times[n][1] + hop * far for n, far in away.items()]
                 start = max([0.0 if own_rank_free else max(free) if lockstep else free[rank], *ready])
                 end = start + durations[step.kind]
-                sends = step.kind != "W" and 0 <= step.stage + (1 if step.kind == "F" else -1) < n_stages
+                sends = n_ranks > 1 and step.kind != "W" and 0 <= step.stage + (1 if step.kind == "F" else -1) < n_stages
                 free[rank] = end + hop * (blocks and sends)
                 times[step] = start, end
                 place[rank] += 1

@@ -43,6 +43,13 @@ def no_cool_down(n_stages, n_micro):
 
 
 @mutant("deadlock")
+def last_rank_waits_for_all(n_stages, n_micro):
+    rows = _made(n_stages, n_micro, lambda stage: min(n_stages - 1 - stage, n_micro))
+    rows[-1].sort(key=lambda step: step.kind != "F")
+    return rows
+
+
+@mutant("newest first")
 def newest_first(n_stages, n_micro):
     rows = []
     for stage in range(n_stages):
