@@ -12,6 +12,7 @@ from utils.figures.hardware import ladder_figure, superpod_table
 from utils.figures.machines import node_figure, torus_figure
 from utils.figures.memory_bars import memory_bars
 from utils.figures.memory_curve import memory_curve
+from utils.figures.pipeline import schedule_grid, schedule_grids, schedule_table
 from utils.figures.ring import ring_figure, ring_filmstrip, ring_steps
 from utils.figures.style import Picture, figure_html, human_bytes
 from utils.figures.tables import Column, Table, bytes_table
@@ -23,6 +24,6 @@ __all__ = [
     "Column", "Picture", "Table", "alpha_beta_figure", "bandwidth_figure", "before_after", "broadcast_rounds_figure",
     "bytes_table", "collective_picture", "figure_html", "human_bytes", "ladder_figure", "loss_curves", "matrix_figure",
     "memory_bars", "memory_curve", "node_figure", "published_all_reduce_figure", "ring_figure", "ring_filmstrip",
-    "ring_or_tree_figure", "ring_steps", "step_time_figure", "superpod_table", "timeline_figure", "torus_figure",
+    "ring_or_tree_figure", "ring_steps", "schedule_grid", "schedule_grids", "schedule_table", "step_time_figure", "superpod_table", "timeline_figure", "torus_figure",
     "traffic_figure", "tree_figure", "tree_rounds",
 ]

@@ -37,7 +37,7 @@ def _inputs(draw: Draw, rows: oracle.Rows, shape: Shape | None = None, steps: in
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     turned = written("F0 F1 F2 B2 B0 B1", "F0 F1 F2 B0 B2 B1")  # messages wanted in another order than they are sent
     schedules = {
-        "1 rank": oracle.one_f_one_b(1, 3),
+        "1 rank, 2 stages": oracle.interleaved(1, 2, 3),
         "GPipe on 3": oracle.gpipe(3, 4),
         "1F1B on 4": oracle.one_f_one_b(4, 6),
         "1F1B turned round on 2": turned,
@@ -45,7 +45,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         "zero bubble on 3": oracle.zero_bubble(3, 5),
     }
     if grading:
-        schedules["1 rank, 2 stages"] = oracle.interleaved(1, 2, 3)
+        schedules["1 rank"] = oracle.one_f_one_b(1, 3)
         schedules["1F1B on 5"] = oracle.one_f_one_b(5, 7)
     cases = [Case(name, tuple(_inputs(draw, rows))) for name, rows in schedules.items()]
     cases.append(Case("float32, 1F1B on 2", tuple(_inputs(draw, oracle.one_f_one_b(2, 5), dtype=torch.float32))))
@@ -237,10 +237,7 @@ EXERCISE = Exercise(
         forgotten_send(),
         raised("itself", "Two stages of one rank: hand the tensor over within the rank, no message.", "message to itself"),
         deadlocked("", "Ranks wait for each other. Sends must not block (isend, and wait for them later), a receive should "
-                       "come right before the step that needs it, with the tag of the message that it wants."),
-        Symptom("messages mixed up", "With messages wanted in another order than they were sent the wrong ones are taken. Give "
-                                     "each message a tag of its own, from kind, micro-batch and stage.",
-                _shuffled),
+                       "come right before the step that needs it, with the tag of the message that it wants.", "deadlock"),
         unwaited(),
         Symptom("losses divided", "The losses that come back are divided by n_micro: divide what backward starts from, and "
                                   "return each micro-batch's own loss.", _losses(lambda shape: 1 / shape.n_micro)),
@@ -258,5 +255,8 @@ EXERCISE = Exercise(
                "gradient comes back for the stage before.", "no gradient for the input"),
         raised("NoneType", "A received activation needs requires_grad_() before its stage computes, or its gradient is None.",
                "no gradient of the input"),
+        Symptom("messages mixed up", "With messages wanted in another order than they were sent the wrong ones are taken. Give "
+                                     "each message a tag of its own, from kind, micro-batch and stage.",
+                _shuffled),
     ),
 )
