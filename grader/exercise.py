@@ -68,6 +68,8 @@ class Exercise:
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the expected result of each rank, computed by one process.
     adapter: name of the function in grader.adapters that calls the student's function inside a rank.
+    reading: (case, what a rank returned) -> what of it is compared with the oracle's, where several results are right;
+        a pure function, and what it raises makes the result wrong.
     """
 
     id: str
@@ -83,6 +85,7 @@ class Exercise:
     tolerance: float = 0.0
     timeout_s: float = 30.0
     optional: bool = False
+    reading: Callable[[Case, Any], Any] = lambda case, found: found
 
     def cases(self, seed: int, grading: bool) -> tuple[Case, ...]:
         """The cases drawn from `seed`; for grading also one of them again, with each end of the line late in turn."""

@@ -51,13 +51,21 @@ def _not_written(exercise: str, error: str) -> str:
 def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
     problems = {}
     for rank, found, expected in look.pairs():
-        difference = first_difference(found, expected, exercise.tolerance)
+        difference = first_difference(_read(exercise, look.case, found), expected, exercise.tolerance)
         if difference:
             problems[rank] = difference
     ended = look.evidence.ending == RETURNED
     demands = tuple(_judge_demand(demand, look) for demand in asked_of(exercise, look)) if ended else ()
     return CaseVerdict(look.case.name, look.case.world_size, tuple(look.active_ranks), problems, look.evidence.ending,
                        look.evidence.error, demands)
+
+
+def _read(exercise: Exercise, case: Case, found: Any) -> Any:
+    """What of a result is compared; a result that cannot be read is compared as it is, and differs."""
+    try:
+        return found if found is MISSING else exercise.reading(case, found)
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return found
 
 
 def asked_of(exercise: Exercise, look: Look) -> tuple[Demand, ...]:

@@ -132,6 +132,61 @@ def drops_the_work(rank):
         dist.send(torch.ones(3), dst=0)
 
 
+def drops_the_first_of_two(rank):
+    """The second message lies ready all the same: nothing is wrong with its address."""
+    if rank == 0:
+        dist.isend(torch.ones(3), dst=1)
+        dist.send(torch.ones(3), dst=1)
+    elif rank == 1:
+        time.sleep(0.5)
+        for _ in range(2):
+            dist.recv(torch.ones(3), src=0)
+
+
+def a_line_of_waiting_ranks(rank, world_size):
+    """A pipeline whose last stage sends no gradient: no two ranks wait for each other."""
+    if rank == world_size - 1:
+        dist.recv(torch.ones(3), src=rank - 1)
+        return
+    if rank > 0:
+        dist.recv(torch.ones(3), src=rank - 1)
+    dist.send(torch.ones(3), dst=rank + 1)
+    dist.recv(torch.ones(3), src=rank + 1)
+
+
+def behind_a_cycle(rank):
+    """Ranks 0 and 1 wait for each other, rank 2 behind them."""
+    if rank == 2:
+        dist.recv(torch.ones(3), src=1)
+    else:
+        dist.send(torch.ones(3), dst=1 - rank)
+
+
+def activations_lie_ready(rank):
+    """Stage 1 waits for a gradient that stage 2 never sends, while stage 0 has started to send it more to do."""
+    if rank == 0:
+        works = [dist.isend(torch.ones(3), dst=1) for _ in range(2)]
+        dist.recv(torch.ones(3), src=1)
+        works[0].wait()
+    elif rank == 1:
+        dist.recv(torch.ones(3), src=0)
+        dist.send(torch.ones(3), dst=2)
+        dist.recv(torch.ones(3), src=2)
+    else:
+        dist.recv(torch.ones(3), src=1)
+
+
+def messages_in_a_circle(rank):
+    """Of 1F1B with sends that block: rank 0 sends on, rank 1 waits for what rank 2 would send after rank 0's receive."""
+    if rank == 0:
+        dist.send(torch.ones(3), dst=1)
+    elif rank == 1:
+        dist.recv(torch.ones(3), src=2)
+        dist.recv(torch.ones(3), src=0)
+    else:
+        dist.send(torch.ones(3), dst=0)
+
+
 def ddp_left_out(rank):
     if rank:
         torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
@@ -159,6 +214,11 @@ CASES = [  # function, exception, kind of verdict, ranks and words that the mess
     (new_group_of_others, Mismatch, "ranks differs", ["new_group([0, 1])", "new_group([0, 2])"]),
     (async_never_joined, Deadlock, "rank never calls", ["rank 0 waits", "work.wait()"]),
     (drops_the_work, Deadlock, "dropped message", ["dist.isend(torch.ones(3), dst=1)", "wait()"]),
+    (drops_the_first_of_two, Deadlock, "dropped message", ["dist.isend(torch.ones(3), dst=1)", "wait()"]),
+    (a_line_of_waiting_ranks, Deadlock, "receive without send", ["let rank 2 send it: send(..., dst=1)"]),
+    (behind_a_cycle, Deadlock, "cycle of sends", ["ranks 0 and 1 each send first", "rank 2 waits for rank 1"]),
+    (activations_lie_ready, Deadlock, "receive without send", ["let rank 2 send it: send(..., dst=1)"]),
+    (messages_in_a_circle, Deadlock, "cycle of messages", ["ranks 0–2 wait for each other", "isend"]),
     (ddp_left_out, Deadlock, "rank never calls", ["rank 0 has returned", "DistributedDataParallel("]),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from utils.calls import POINT_TO_POINT
 from utils.errors import Deadlock, Mismatch, Standstill, ranks_in_words
 from utils.source import to_line
 from utils.waits import BLOCKED, ENDED, Disagreement, WaitState
@@ -93,30 +94,73 @@ def _whereabouts(state: WaitState, rank: int) -> str:
 
 
 def _diagnose(state: WaitState, ranks: list[int]) -> tuple[str, str]:
-    """(kind, mend) for a standstill."""
-    calls = {rank: state.ranks[rank].calls[state.ranks[rank].waits_for] for rank in ranks}
-    for rank in ranks:
-        strays = state.messages_for(rank)
-        if calls[rank]["op"] == "recv" and strays:
-            return _wrong_address(rank, calls[rank], strays[0])
+    """(kind, mend) for a standstill: for the ranks that it comes from, not for those who wait behind them in line."""
     for rank in ranks:
         if dropped := state.dropped_partner(rank):
             where = f"rank {dropped['rank']} started the matching {dropped['op']} ({to_line(dropped['source'])})"
             return "dropped message", f"{where} but threw its Work away: keep what it returns, and wait() for it."
-    kinds = {call["op"] for call in calls.values()}
-    missing = {m for rank in ranks for m in _missing(state, rank)}
-    if missing & set(ranks) and kinds <= {"recv"}:
-        return "cycle of receives", ("every rank receives first, so nobody sends: let some ranks send first (even ranks "
-                                     "send then receive, odd ranks the reverse), or start with isend/irecv.")
-    if missing & set(ranks) and kinds <= {"send"}:
-        return "cycle of sends", ("every rank sends first, and a send ends only when it is received: let some ranks "
-                                  "receive first, or start with isend and wait after the receive.")
-    if missing & set(ranks):
-        same_members = len({tuple(call["members"]) for call in calls.values()}) == 1
-        return "opposite order" if same_members else "member does not join", (
-            "these ranks wait for each other in different calls: make the calls in the same order on every rank, and "
-            "let every member of a group join each of its calls.")
-    return _absent_partner(state, ranks, calls, sorted(missing))
+    missing = {rank: set(_missing(state, rank)) for rank in ranks}
+    cycle = _in_cycles(missing)
+    culprits = cycle or [rank for rank in ranks if missing[rank] - set(ranks)] or ranks
+    calls = {rank: state.ranks[rank].calls[state.ranks[rank].waits_for] for rank in culprits}
+    all_have_mail = all(call["op"] == "recv" and state.messages_for(rank) for rank, call in calls.items())
+    for rank in culprits:
+        if stray := _stray(state, rank, calls[rank], bool(cycle), all_have_mail):
+            return _wrong_address(rank, calls[rank], stray)
+    if cycle:
+        return _cycle_mend(state, cycle, calls)
+    return _absent_partner(state, culprits, calls, sorted(set().union(*missing.values()) - set(ranks)))
+
+
+def _in_cycles(waits_for: dict[int, set[int]]) -> list[int]:
+    """The ranks that wait, through others or not, for themselves."""
+
+    def reached(rank: int) -> set[int]:
+        found, new = set(), {rank}
+        while new:
+            new = set().union(*(waits_for.get(one, set()) for one in new)) - found
+            found |= new
+        return found
+
+    return [rank for rank in sorted(waits_for) if rank in reached(rank)]
+
+
+def _stray(state: WaitState, rank: int, call: dict, in_cycle: bool, all_have_mail: bool) -> dict | None:
+    """A message that lies ready for a rank which waits for another one, if it may be the one that was meant.
+
+    One from the awaited rank, with another tag. In a circle any, if all its ranks have one: then all look the wrong way.
+    In a line one whose sender can do no more; else it may be what comes later, such as a pipeline's next activations.
+    """
+    if call["op"] != "recv":
+        return None
+    awaited = None if call["peer"] is None else call["members"][call["peer"]]
+    for stray in state.messages_for(rank):
+        sender = state.ranks[stray["rank"]]
+        no_more = sender.state == ENDED or sender.waits_for == stray["number"]
+        if stray["rank"] == awaited or (all_have_mail if in_cycle else no_more):
+            return stray
+    return None
+
+
+def _cycle_mend(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> tuple[str, str]:
+    """(kind, mend) for ranks that wait for each other in a circle."""
+    kinds, who = {call["op"] for call in calls.values()}, ranks_in_words(cycle)
+    everybody = len(cycle) == len(state.ranks)
+    if kinds == {"recv"}:
+        return "cycle of receives", (f"{'every rank receives' if everybody else who + ' each receive'} first, so nobody "
+                                     "sends: let some ranks send first (even ranks send then receive, odd ranks the "
+                                     "reverse), or start with isend/irecv.")
+    if kinds == {"send"}:
+        return "cycle of sends", (f"{'every rank sends' if everybody else who + ' each send'} first, and a send ends only "
+                                  "when it is received: let some ranks receive first, or start with isend and wait after "
+                                  "the receive.")
+    if kinds <= POINT_TO_POINT:
+        return "cycle of messages", (f"{who} wait for each other, in sends and in receives: write down who sends what to "
+                                     "whom in which order, and start sends with isend, so that they hold nobody up.")
+    same_members = len({tuple(call["members"]) for call in calls.values()}) == 1
+    return "opposite order" if same_members else "member does not join", (
+        "these ranks wait for each other in different calls: make the calls in the same order on every rank, and "
+        "let every member of a group join each of its calls.")
 
 
 def _wrong_address(rank: int, call: dict, stray: dict) -> tuple[str, str]:

@@ -1,10 +1,11 @@
-"""Sliders that teach: the ring step by step, before and after each collective, what a ring and a tree cost.
+"""Sliders that teach: the ring step by step, before and after each collective, ring and tree, pipeline schedules.
 
 Each shows a still picture of the same thing wherever widgets do not run, such as in an exported page.
 """
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -12,9 +13,11 @@ import ipywidgets
 
 from utils.figures.collectives import COLLECTIVES, MOST_RANKS, collective_picture
 from utils.figures.costs_figures import all_reduce_times_s, ring_or_tree_figure
+from utils.figures.pipeline import schedule_grid
 from utils.figures.ring import PHASES, ring_figure, ring_filmstrip
 from utils.figures.style import Picture, figure_html, human_bytes
 from utils.figures.tables import Column, Table
+from utils.schedules import Played, Schedule, Times
 
 
 class Interactive(ipywidgets.VBox):
@@ -104,3 +107,39 @@ def cost_table(n_ranks: int, total_bytes: float, alpha_us: float, bandwidth_GBps
                Column("time", "time", "ms", show="{:.4g}".format)]
     rows = zip(("ring", "tree"), steps, sizes, [1e3 * time for time in times_s], strict=True)
     return Table([list(row) for row in rows], columns)
+
+
+def schedule_player(generators: dict[str, Callable[[int, int], Schedule]],
+                    simulate: Callable[[Schedule, dict[str, float], float], Played]) -> Interactive:
+    """Choose a schedule, stages, micro-batches and the time of a hop; see its timetable up to a moment.
+
+    generators: name → a function of stages and micro-batches, or of those where it exists (ValueError is shown);
+    simulate: plays a schedule for durations by kind (a forward takes 1, a backward 2, in one piece or in two).
+    """
+    name = ipywidgets.Dropdown(options=list(generators), description="schedule")
+    stages = ipywidgets.IntSlider(4, min=1, max=8, description="stages")
+    micro = ipywidgets.IntSlider(8, min=1, max=24, description="micro-batches")
+    hop = ipywidgets.FloatSlider(0.0, min=0.0, max=1.0, step=0.05, description="hop")
+    until = ipywidgets.IntSlider(100, min=5, max=100, step=5, description="shown (%)")
+    durations = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}
+
+    def picture(which: str, n_stages: int, n_micro: int, hop_time: float, percent: int) -> Picture:
+        played = simulate(generators[which](n_stages, n_micro), durations, hop_time)
+        title = (f"{which}: {played.makespan:.4g} units, {played.bubble_rate:.1%} idle; "
+                 f"in flight at most {', '.join(map(str, played.peaks))}")
+        return schedule_grid(_until(played.times, played.makespan * percent / 100), n_stages, title)
+
+    def show(*values) -> str:
+        try:
+            return figure_html(picture(*values))
+        except ValueError as error:
+            return f"<p>{html.escape(str(error))}</p>"
+
+    controls = [name, stages, micro, hop, until]
+    return Interactive(controls, show, lambda: [picture(which, stages.value, micro.value, hop.value, 100)
+                                                for which in generators])
+
+
+def _until(times: Times, moment: float) -> Times:
+    """What has begun before `moment`, cut there."""
+    return {step: (start, min(end, moment)) for step, (start, end) in times.items() if start < moment}

@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 
 from grader.inside.evidence import pack, unpack
+from grader.inside.pipelining import PIPELINING
+from grader.inside.schedules_run import SCHEDULES
 from grader.inside.sharding import SHARDING
 from grader.inside.splitting import SPLITTING
 from grader.inside.splitting_gpt import SPLITTING_GPT
@@ -107,5 +109,5 @@ def call_with_clock(fn, inputs: dict[str, Any], group) -> Any:
     return fn(run_once, inputs["repeats"], clock, group)
 
 
-ADAPTERS = WITH_MODEL | SHARDING | SPLITTING | SPLITTING_GPT | {f.__name__: f for f in (
+ADAPTERS = WITH_MODEL | SHARDING | SPLITTING | SPLITTING_GPT | PIPELINING | SCHEDULES | {f.__name__: f for f in (
     call_with_group, call_plain, call_with_say, call_with_compute, call_watching_inputs, call_with_clock)}

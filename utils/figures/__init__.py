@@ -13,6 +13,7 @@ from utils.figures.layer_times import layer_times
 from utils.figures.machines import node_figure, torus_figure
 from utils.figures.memory_bars import memory_bars
 from utils.figures.memory_curve import memory_curve
+from utils.figures.pipeline import schedule_grid, schedule_grids, schedule_table
 from utils.figures.ring import ring_figure, ring_filmstrip, ring_steps
 from utils.figures.splits import split_figure
 from utils.figures.style import Picture, figure_html, human_bytes
@@ -25,6 +26,7 @@ __all__ = [
     "Column", "Picture", "Table", "alpha_beta_figure", "bandwidth_figure", "before_after", "broadcast_rounds_figure",
     "bytes_table", "collective_picture", "figure_html", "human_bytes", "ladder_figure", "layer_times", "loss_curves",
     "matrix_figure", "memory_bars", "memory_curve", "node_figure", "published_all_reduce_figure", "ring_figure",
-    "ring_filmstrip", "ring_or_tree_figure", "ring_steps", "split_figure", "step_time_figure", "superpod_table",
-    "timeline_figure", "torus_figure", "traffic_figure", "tree_figure", "tree_rounds",
+    "ring_filmstrip", "ring_or_tree_figure", "ring_steps", "schedule_grid", "schedule_grids", "schedule_table",
+    "split_figure", "step_time_figure", "superpod_table", "timeline_figure", "torus_figure", "traffic_figure",
+    "tree_figure", "tree_rounds",
 ]

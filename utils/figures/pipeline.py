@@ -1,0 +1,99 @@
+"""Pipeline schedules: one row a rank, a block a step, the bubble left pale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from utils.figures.style import (
+    BLUE,
+    GREEN,
+    INK,
+    ORANGE,
+    PALE,
+    WIDTH_IN,
+    YELLOW,
+    Picture,
+    first_that_fits,
+    ink_on,
+    new_figure,
+    styled,
+)
+from utils.schedules import KINDS, Schedule, Step, Times
+
+COLOURS = {"F": BLUE, "B": ORANGE, "I": YELLOW, "W": GREEN}
+ROW_IN, PANEL_IN, LEGEND_IN = 0.3, 0.62, 0.32
+LIGHTER = 0.45  # how far towards white the second chunk's colours go
+
+
+def schedule_table(schedule: Schedule, title: str = "") -> Picture:
+    """Each rank's steps in their order, one beside the other: who does what, not when."""
+    times = {Step(*step): (float(place), place + 1.0) for row in schedule for place, step in enumerate(row)}
+    return schedule_grids({title: times}, len(schedule), "each rank's steps, in order")
+
+
+def schedule_grid(times: Times, n_ranks: int, title: str = "", label: str = "time") -> Picture:
+    """A schedule with times: one row a rank, blocks with the micro-batch's number, idle time pale."""
+    return schedule_grids({title: times}, n_ranks, label)
+
+
+@styled
+def schedule_grids(panels: Mapping[str, Times], n_ranks: int, label: str | Sequence[str] = "time") -> Picture:
+    """Several schedules below each other, such as the predicted one and the measured one.
+
+    panels: title → times of each step; label: of the time axis, one for all or one a panel.
+    Blocks of a rank's second, third… chunk are lighter.
+    """
+    each_in = PANEL_IN + n_ranks * ROW_IN
+    height_in = len(panels) * each_in + LEGEND_IN
+    figure = new_figure(height_in)
+    labels = [label] * len(panels) if isinstance(label, str) else list(label)
+    for number, ((title, times), text) in enumerate(zip(panels.items(), labels, strict=True)):
+        top_in = height_in - number * each_in
+        axes = figure.add_axes((0.75 / WIDTH_IN, (top_in - each_in + 0.33) / height_in, 1 - 0.9 / WIDTH_IN,
+                                n_ranks * ROW_IN / height_in))
+        _draw(axes, times, n_ranks, title)
+        axes.annotate(text, (1, 0), xycoords="axes fraction", xytext=(0, -22), textcoords="offset points", ha="right", fontsize=8)
+    _legend(figure, panels)
+    return Picture(figure, " ".join(_in_words(title, times, n_ranks) for title, times in panels.items()))
+
+
+def _draw(axes: Axes, times: Times, n_ranks: int, title: str) -> None:
+    makespan = max((end for _, end in times.values()), default=1.0)
+    axes.set(xlim=(0, makespan), ylim=(n_ranks - 0.5, -0.5), yticks=range(n_ranks))
+    axes.set_yticklabels([f"rank {rank}" for rank in range(n_ranks)])
+    axes.tick_params(length=0, pad=3, labelsize=8)
+    axes.spines[:].set_visible(False)
+    axes.set_title(title, pad=5, fontsize=9.5)
+    axes.barh(range(n_ranks), [makespan] * n_ranks, height=0.86, color=PALE, linewidth=0)
+    inches = (WIDTH_IN - 0.9) / makespan
+    for (kind, micro, stage), (start, end) in times.items():
+        colour = _colour(kind, stage // n_ranks)
+        axes.barh(stage % n_ranks, end - start, left=start, height=0.86, color=colour, edgecolor="white", linewidth=0.6)
+        text = first_that_fits([str(micro)], (end - start) * inches, 7.5)
+        axes.text((start + end) / 2, stage % n_ranks, text, ha="center", va="center_baseline", fontsize=7.5,
+                  color=ink_on(colour))
+
+
+def _colour(kind: str, chunk: int) -> tuple[float, float, float]:
+    share = 1 - (1 - LIGHTER) ** chunk
+    return tuple(part + (1 - part) * share for part in to_rgb(COLOURS[kind]))
+
+
+def _legend(figure: Figure, panels: Mapping[str, Times]) -> None:
+    kinds = [kind for kind in KINDS if any(step[0] == kind for times in panels.values() for step in times)]
+    patches = [Patch(facecolor=COLOURS[kind], label=f"{kind}  {KINDS[kind]}") for kind in kinds]
+    patches.append(Patch(facecolor=PALE, label="idle"))
+    figure.legend(handles=patches, loc="lower left", ncols=len(patches), fontsize=8, bbox_to_anchor=(0.07, 0.0),
+                  labelcolor=INK, handlelength=1.2, columnspacing=1.4)
+
+
+def _in_words(title: str, times: Times, n_ranks: int) -> str:
+    busy = [sum(end - start for step, (start, end) in times.items() if step[2] % n_ranks == rank) for rank in range(n_ranks)]
+    makespan = max((end for _, end in times.values()), default=0.0)
+    shares = ", ".join(f"rank {rank} {part / makespan:.0%}" for rank, part in enumerate(busy)) if makespan else "nothing"
+    return f"{title or 'Schedule'}: {len(times)} steps on {n_ranks} ranks in {makespan:.3g}; busy: {shares}."
