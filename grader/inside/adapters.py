@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 
 from grader.inside.evidence import pack, unpack
+from grader.inside.rings import RINGS
+from grader.inside.sequences import SEQUENCES
 from grader.inside.sharding import SHARDING
 from grader.inside.training import WITH_MODEL
 from utils.spans import mark
@@ -105,5 +107,5 @@ def call_with_clock(fn, inputs: dict[str, Any], group) -> Any:
     return fn(run_once, inputs["repeats"], clock, group)
 
 
-ADAPTERS = WITH_MODEL | SHARDING | {f.__name__: f for f in (
+ADAPTERS = WITH_MODEL | SHARDING | RINGS | SEQUENCES | {f.__name__: f for f in (
     call_with_group, call_plain, call_with_say, call_with_compute, call_watching_inputs, call_with_clock)}
