@@ -10,11 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from grader.inside.sharding import HELD
+from grader.inside.sharding import HELD, _settled as settled
 from utils.memory import held_bytes
 from utils.spans import mark
 
 RUN, FLOPS = "run called", "FLOPs"
+LEAST = -1e30
+RESULTS = 5  # what may stand after attention, in sizes of q: o, lse, and copies of q, k and v
 REFUSED = "ValueError that names"
 
 
@@ -48,12 +50,15 @@ def _marked(number: int, up_DF: Tensor, down_FD: Tensor, p: float) -> Callable[[
 
 
 def call_merge(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Tensor]:
-    """fn(o1, lse1, o2, lse2) over the parts of the keys, one after another → the attention to all of them."""
+    """fn(o1, lse1, o2, lse2) over the parts of the keys, one after another → the attention to all of them.
+
+    Where lse is −inf, which equals nothing, LEAST stands for it.
+    """
     parts = [_part(inputs["q"], k, v, seen) for k, v, seen in zip(inputs["ks"], inputs["vs"], inputs["seen"], strict=True)]
     o, lse = parts[0]
     for part in parts[1:]:
         o, lse = fn(o, lse, *part)
-    return {"o": o, "lse": lse}
+    return {"o": o, "lse": torch.where(lse == float("-inf"), LEAST, lse)}
 
 
 def _part(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,12 +69,18 @@ def _part(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> tuple[Tensor, Tensor
 
 
 def call_ring_attention(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
-    """o = function.apply(q, k, v, group) and its gradients; marks the work done and what stands between the two."""
+    """o = function.apply(q, k, v, group) and its gradients; marks the work done and what stands between the two.
+
+    Or what a ValueError says of the sizes that do not fit.
+    """
     q, k, v = (inputs[name].clone().requires_grad_() for name in "qkv")
     start = held_bytes()
     with FlopCounterMode(display=False) as forward:
-        o = function.apply(q, k, v, group)
-    mark(HELD, bytes=held_bytes() - start)
+        try:
+            o = function.apply(q, k, v, group)
+        except ValueError as error:
+            return {REFUSED: _named(inputs["sizes"], error)}
+    mark(HELD, bytes=settled(start, RESULTS * q.nbytes))
     with FlopCounterMode(display=False) as backward:
         (o * inputs["weights"]).sum().backward()
     mark(FLOPS, forward=forward.get_total_flops(), backward=backward.get_total_flops())
@@ -90,9 +101,13 @@ def call_attention(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any
     try:
         o = fn(q, k, v, group)
     except ValueError as error:
-        return {REFUSED: [size for size in inputs["sizes"] if str(size) in str(error)]}
+        return {REFUSED: _named(inputs["sizes"], error)}
     (o * inputs["weights"]).sum().backward()
     return {"o": o, "dq": q.grad, "dk": k.grad, "dv": v.grad}
+
+
+def _named(sizes: list[int], error: ValueError) -> list[int]:
+    return [size for size in sizes if str(size) in str(error)]
 
 
 RINGS = {f.__name__: f for f in (call_recompute, call_merge, call_ring_attention, call_swap, call_attention)}
