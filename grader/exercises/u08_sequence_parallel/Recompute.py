@@ -94,8 +94,11 @@ def _doubled(look: Look, found: Any, expected: Any) -> bool:
     return same(found["dx"], expected["dx"]) and same(found["dparameters"], twice)
 
 
-def _first_wrong_is(part: str) -> Callable[[Look], bool]:
-    return lambda look: first_wrong(look, ("y", "dx", "dparameters", "random after forward", "random after backward")) == part
+PARTS = ("y", "dx", "dparameters", "random after forward", "random after backward")
+
+
+def _first_wrong_is(*parts: str) -> Callable[[Look], bool]:
+    return lambda look: first_wrong(look, PARTS) in parts
 
 
 _REWOUND = ("The forward pass must move the random state on as the layer itself does: here the next layer's dropout draws "
@@ -125,19 +128,19 @@ EXERCISE = Exercise(
                "under torch.enable_grad(), on an x that requires a gradient.", "second run without graph"),
         raised("number of gradients", "backward returns one value for each argument of forward after ctx: None for run, "
                "then dx, then one for each parameter.", "too few gradients"),
-        Symptom("gradient from above ignored", "Each layer's gradients are those of the plain sum of its outputs: the second "
-                "run's backward must start from dy.", _gradient_as(
+        Symptom("gradient from above ignored", "Each layer's gradients are those of the plain sum of its outputs: the "
+                "second run's backward must start from dy.", _gradient_as(
                     lambda look, found, _: same(found["dparameters"], _plain(look.case, 0, True)["dparameters"], 2e-2))),
         Symptom("parameter gradients twice", "The parameters' gradients are exactly twice the right ones: "
-                "torch.autograd.backward has already added them to p.grad, and then they are returned as well. Do one of the "
-                "two.", _gradient_as(_doubled)),
+                "torch.autograd.backward has already added them to p.grad, and then they are returned as well. Do one of "
+                "the two.", _gradient_as(_doubled)),
         Symptom("parameter gradients lost", "x gets its gradient, the parameters get none: ask for theirs too and return "
                 "them after dx, in the order of forward's arguments.",
                 _gradient_as(lambda look, found, _: _lost(found))),
         Symptom("input gradient lost", "The last layer's parameters have their gradients, the input has none, so everything "
                 "before it learns nothing: return dx, the gradient of the second run's input.", _gradient_as(
-                    lambda look, found, expected: expected["dx"] is not None and (found["dx"] is None or not found["dx"].any())
-                    and same(found["dparameters"][-1], expected["dparameters"][-1], 2e-2))),
+                    lambda look, found, expected: expected["dx"] is not None
+                    and (found["dx"] is None or not found["dx"].any()) and same(found["dparameters"][-1], expected["dparameters"][-1], 2e-2))),
         Symptom("random state rewound in forward", _REWOUND, lambda look: _first_wrong_is("random after forward")(look) or (
             look.case.inputs[0]["p"] > 0 and len(look.case.inputs[0]["layers"]) > 1 and _first_wrong_is("y")(look))),
         Symptom("random state moved by backward", "The gradients are right, but backward leaves another random state behind "
@@ -145,7 +148,9 @@ EXERCISE = Exercise(
                 "inside torch.random.fork_rng().", _first_wrong_is("random after backward")),
         Symptom("other dropout", "The gradients are wrong where there is dropout: the second run drew another mask than the "
                 "first. Save the random state before the first run, and set it before the second.", lambda look: (
-                    look.case.inputs[0]["p"] > 0 and _first_wrong_is("dx")(look) or _first_wrong_is("dparameters")(look))),
+                    look.case.inputs[0]["p"] > 0 and _first_wrong_is("dx", "dparameters")(look))),
         Symptom("wrong output", "y is wrong: forward returns run(x).", _first_wrong_is("y")),
+        Symptom("wrong gradients", "y is right, the gradients are not: those of run(x), started from dy, with respect to x "
+                "and to each parameter.", _first_wrong_is("dx", "dparameters")),
     ),
 )

@@ -18,6 +18,7 @@ from grader.exercises.u08_sequence_parallel.long_attention import (
     inputs_of,
     named,
     not_refused,
+    where_wrong,
     whole_attention,
     with_sizes,
 )
@@ -90,17 +91,11 @@ def _own_part(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]:
 
 
 def _as(sees: Sees) -> Callable[[Look], bool]:
-    """Each o that is wrong is what `sees` gives."""
-
-    def matches(look: Look) -> bool:
-        wrong = [(rank, found["o"]) for rank, found, expected in look.pairs() if not same(found["o"], expected["o"], 1e-5)]
-        return bool(wrong) and all(same(o, _pass_by(look.case, rank, sees), 1e-5) for rank, o in wrong)
-
-    return matches
+    return where_wrong("o", lambda look, rank: _pass_by(look.case, rank, sees))
 
 
 def _own_queries(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    """dk is what this rank's own queries alone contribute."""
+    """dq is right, and dk is what this rank's own queries alone contribute."""
     inputs, k = look.case.inputs[rank], look.case.inputs[rank]["k"].clone().requires_grad_()
     n, r, q = group_size(look, rank), look.case.group_rank(rank), inputs["q"]
     ks = [k if m == r else one for m, one in enumerate(look.case.peers_inputs(rank, "k"))]
@@ -108,7 +103,7 @@ def _own_queries(look: Look, rank: int, found: Any, expected: Any) -> bool:
         ~_right_mask(n, r, m, q.shape[2]), float("-inf")) for m, one in enumerate(ks)], -1)
     o = torch.softmax(scores, -1) @ torch.cat(look.case.peers_inputs(rank, "v"), 2)
     (o * inputs["weights"]).sum().backward()
-    return same(found["o"], expected["o"], 1e-5) and same(found["dk"], k.grad, 1e-5)
+    return same(found["dq"], expected["dq"], 1e-5) and same(found["dk"], k.grad, 1e-5)
 
 
 def _a_neighbours(look: Look, rank: int, found: Any, expected: Any) -> bool:
@@ -165,14 +160,14 @@ EXERCISE = Exercise(
     optional=True,
     demands=(
         only_calls("send", "recv", id="whole gather", hint=(
-            "Keys and values pass round the ring, rank to rank: only sends and receives, so that no rank ever holds the whole "
-            "sequence.")),
+            "Keys and values pass round the ring, rank to rank: only sends and receives, so that no rank ever holds the "
+            "whole sequence.")),
         Demand("hidden blocks computed", "no work on chunks that no query may see",
-               "Right, but a rank multiplies chunks that the causal mask then hides. From an earlier rank only its first half "
-               "is seen, by all rows; from a later rank all is seen, by the second half of the rows.", _work),
+               "Right, but a rank multiplies chunks that the causal mask then hides. From an earlier rank only its first "
+               "half is seen, by all rows; from a later rank all is seen, by the second half of the rows.", _work),
         Demand("others' keys kept", "q, k, v, o and lse stand between forward and backward",
-               "Right, but other ranks' keys and values, or the probabilities, stand from forward to backward: save only your "
-               "own q, k, v, o and lse, and let K and V go round again.", _kept),
+               "Right, but other ranks' keys and values, or the probabilities, stand from forward to backward: save only "
+               "your own q, k, v, o and lse, and let K and V go round again.", _kept),
         ring_neighbours(),
         bytes_sent(_sent, "K and V 2(n−1) times, their gradients n times",
                    "Right, but more was sent than K and V n − 1 times each way, and dK and dV n times."),
@@ -185,8 +180,8 @@ EXERCISE = Exercise(
         deadlocked("", "Every rank waits in a send or a receive: start the send with isend, then receive, then wait.",
                    "ring stands"),
         unwaited(),
-        Symptom("own part only", "Each rank attends to its own keys and nothing else: K and V of the others must come by, and "
-                                 "be merged.", _as(_own_part)),
+        Symptom("own part only", "Each rank attends to its own keys and nothing else: K and V of the others must come by, "
+                                 "and be merged.", _as(_own_part)),
         Symptom("mask by local index", "The causal mask compares positions inside the shards, but chunks of other ranks lie "
                                        "elsewhere in the sequence: compare global positions. The mask is triangular for a "
                                        "rank's own keys only.", _as(_local)),
@@ -197,14 +192,14 @@ EXERCISE = Exercise(
         Symptom("wrong way round", "The blocks are taken for another rank's: what goes to the next rank comes from the one "
                                    "before, so after `step` steps rank r has the keys of rank (r − step) mod n.",
                 _as(_other_way)),
-        Symptom("values not sent", "The keys travel, the values do not: each output mixes this rank's own V with the others' "
-                                   "weights.", _as(_own_values)),
-        Symptom("gradients left on the way", "dK and dV are right, but on the wrong rank: they travel with their K and V and "
-                                             "need one more hop, n in all, to be home.", wrong_ranks(_a_neighbours)),
+        Symptom("values not sent", "The keys travel, the values do not: each output mixes this rank's own V with the "
+                                   "others' weights.", _as(_own_values)),
+        Symptom("gradients left on the way", "dK and dV are right, but on the wrong rank: they travel with their K and V "
+                                             "and need one more hop, n in all, to be home.", wrong_ranks(_a_neighbours)),
         Symptom("own queries only", "dK and dV hold only what this rank's own queries contribute: the queries of all other "
                                     "ranks must add theirs while the gradients go round.", wrong_ranks(_own_queries)),
-        Symptom("wrong output", "o is wrong: start from zeros and lse = −inf, and merge in, for each step, the rows and keys "
-                                "that see each other.", _part("o")),
+        Symptom("wrong output", "o is wrong: start from zeros and lse = −inf, and merge in, for each step, the rows and "
+                                "keys that see each other.", _part("o")),
         Symptom("wrong dq", "o is right, dq is not: sum attend_backward's dq over all steps, with the merged o and lse.",
                 _part("dq")),
         Symptom("wrong dk", "o and dq are right, dk is not: add each step's dk to the part of the travelling gradient that "

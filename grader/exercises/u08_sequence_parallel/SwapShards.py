@@ -12,12 +12,14 @@ from grader.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank, group_case, ranks
 from grader.exercises.u05_zero3.demands import first_wrong
+from grader.exercises.u08_sequence_parallel.long_attention import where_wrong
 from grader.symptoms import group_ignored, raised, same, unwaited, wrong_ranks
 from utils.costs import bytes_sent_per_rank
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, shape: Sequence[int], cut: int, join: int, dtype: torch.dtype = torch.float64) -> list[dict[str, Any]]:
+    def inputs(n: int, shape: Sequence[int], cut: int, join: int,
+               dtype: torch.dtype = torch.float64) -> list[dict[str, Any]]:
         """Of each rank: x, with n equal pieces along `cut`; and weights for the loss, in the shape of the result."""
         swapped = [size // n if d == cut else size * n if d == join else size for d, size in enumerate(shape)]
         return [{"x": draw.tensor(*shape, dtype=dtype), "cut": cut, "join": join,
@@ -28,8 +30,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         return Case(f"{ranks(n)}, {'×'.join(map(str, shape))}, cut {cut}, join {join}{what}",
                     tuple(inputs(n, shape, cut, join, dtype)))
 
-    cases = [case(1, (2, 3, 4, 5), 1, 2), case(2, (2, 4, 3, 5), 1, 2), case(4, (2, 2, 12, 3), 2, 1), case(3, (1, 6, 2, 3), 1, 2),
-             case(2, (3, 2, 5, 4), 1, 2, torch.bfloat16)]
+    cases = [case(1, (2, 3, 4, 5), 1, 2), case(2, (2, 4, 3, 5), 1, 2), case(4, (2, 2, 12, 3), 2, 1),
+             case(3, (1, 6, 2, 3), 1, 2), case(2, (3, 2, 5, 4), 1, 2, torch.bfloat16)]
     cases += [case(3, (6, 4, 5), 0, 2), case(4, (2, 8, draw.integer(1, 5), 3), 1, 2)] * grading
     return [*cases, group_case(lambda n: inputs(n, (2, n, 3, 2), 1, 2))]
 
@@ -49,13 +51,9 @@ def _whole(case: Case, rank: int) -> dict[str, Tensor]:
 
 
 def _y(found_as: Callable[[Look, int, int, int], Tensor]) -> Callable[[Look], bool]:
-    """y of each wrong rank is what found_as(look, rank, cut, join) gives."""
-
-    def test(look: Look, rank: int, found: Any, _: Any) -> bool:
-        inputs = look.case.inputs[rank]
-        return same(found["y"], found_as(look, rank, inputs["cut"], inputs["join"]))
-
-    return wrong_ranks(test)
+    """y, where it is wrong, is what found_as(look, rank, cut, join) gives."""
+    return where_wrong("y", lambda look, rank: found_as(
+        look, rank, look.case.inputs[rank]["cut"], look.case.inputs[rank]["join"]))
 
 
 def _reversed(look: Look, rank: int, cut: int, join: int) -> Tensor:
@@ -113,7 +111,8 @@ def _first_wrong(name: str) -> Callable[[Look], bool]:
     return lambda look: first_wrong(look, ("y", "dx")) == name
 
 
-_SIZE = "The pieces do not fit: cut x into n equal pieces along `cut`, send each one contiguous, and join what arrives along `join`."
+_SIZE = ("The pieces do not fit: cut x into n equal pieces along `cut`, send each one contiguous, and join what arrives along "
+         "`join`.")
 
 EXERCISE = Exercise(
     id="SwapShards",
@@ -127,8 +126,8 @@ EXERCISE = Exercise(
     demands=(
         only_calls("all_to_all", hint="One all-to-all is enough: each rank gets from each other one piece, and no rank ever "
                                       "holds the whole tensor."),
-        Demand("not one swap each way", "one all-to-all forward, one backward", "The result is right, but each way takes one "
-               "all-to-all.", _both_ways),
+        Demand("not one swap each way", "one all-to-all forward, one backward", "The result is right, but each way takes "
+               "one all-to-all.", _both_ways),
         bytes_sent(_sent, "(n−1)/n of x each way", "Right, but more was sent than (n−1)/n of x each way."),
         results_waited(),
     ),
@@ -142,16 +141,16 @@ EXERCISE = Exercise(
                 _y(_reversed)),
         Symptom("joined along cut", "The pieces are joined along `cut`, where they came from: join them along `join`.",
                 _y(_not_joined)),
-        Symptom("interleaved", "The pieces are interleaved along `join`: rank 0's positions come first, then rank 1's. A view or "
-                               "reshape of the received row mixes them.", _y(_interleaved)),
+        Symptom("interleaved", "The pieces are interleaved along `join`: rank 0's positions come first, then rank 1's. A "
+                               "view or reshape of the received row mixes them.", _y(_interleaved)),
         Symptom("every nth", "Rank r took every n-th slice along `cut`: it should get the r-th of n equal pieces.",
                 _y(_every_nth)),
-        Symptom("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was joined is "
-                                          "cut and what was cut is joined.", wrong_ranks(_gradient)),
-        Symptom("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece belongs "
-                                     "to the rank that it came from. Backward is a swap too.", wrong_ranks(_unmoved)),
-        Symptom("wrong output", "y is wrong: from rank s comes the piece number r of its x, and the n pieces are joined along "
-                                "`join` in the order of ranks.", _first_wrong("y")),
+        Symptom("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was joined "
+                                          "is cut and what was cut is joined.", wrong_ranks(_gradient)),
+        Symptom("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece "
+                                     "belongs to the rank that it came from. Backward is a swap too.", wrong_ranks(_unmoved)),
+        Symptom("wrong output", "y is wrong: from rank s comes the piece number r of its x, and the n pieces are joined "
+                                "along `join` in the order of ranks.", _first_wrong("y")),
         Symptom("wrong dx", "y is right, dx is not: swap dy with cut and join exchanged.", _first_wrong("dx")),
         raised("size", _SIZE, "pieces do not fit"),
         raised("split", _SIZE, "pieces do not split"),

@@ -12,6 +12,7 @@ from torch import Tensor
 from grader.exercise import Case, Draw, Look, Symptom
 from grader.exercises.u01_collectives.inputs import ranks
 from grader.inside.rings import REFUSED
+from grader.symptoms import same
 from utils.attention import cut_zigzag, join_zigzag
 
 PARTS = ("o", "dq", "dk", "dv")
@@ -20,7 +21,8 @@ Join = Callable[[list[Tensor]], Tensor]
 Cut = Callable[[Tensor, int], list[Tensor]]
 
 
-def inputs_of(draw: Draw, n: int, heads: int, rows: int, size: int, dtype: torch.dtype = torch.float64) -> list[dict[str, Any]]:
+def inputs_of(draw: Draw, n: int, heads: int, rows: int, size: int,
+              dtype: torch.dtype = torch.float64) -> list[dict[str, Any]]:
     """q, k, v (2, heads, rows, size) of each of n ranks, and the weights of the loss."""
     return [{name: (draw.tensor(2, heads, rows, size) / 25).to(dtype) for name in ("q", "k", "v", "weights")}
             for _ in range(n)]
@@ -54,6 +56,17 @@ def whole_attention(case: Case, rank: int, cut: str, causal: bool = True) -> dic
     n, r = len(case.members(rank)), case.group_rank(rank)
     wholes: Sequence[Tensor] = (o.detach(), q.grad, k.grad, v.grad)
     return {name: cut_one(whole, n)[r].clone() for name, whole in zip(PARTS, wholes, strict=True)}
+
+
+def where_wrong(part: str, output: Callable[[Look, int], Tensor], tolerance: float = 1e-5) -> Callable[[Look], bool]:
+    """This part of the result is wrong on some rank, and where it is, it is what output(look, rank) gives."""
+
+    def matches(look: Look) -> bool:
+        wrong = [(rank, found[part]) for rank, found, expected in look.pairs()
+                 if not same(found[part], expected[part], tolerance)]
+        return bool(wrong) and all(same(one, output(look, rank), tolerance) for rank, one in wrong)
+
+    return matches
 
 
 def not_refused(hint: str) -> Symptom:

@@ -32,7 +32,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                             "seen": seen},))
 
     cases = [case("3 and 7 keys", (3, 7), 0.02), case("4, 1 and 5 keys", (4, 1, 5), 0.03),
-             case("scores in the thousands", (3, 4), 1.0), case("scores in the thousands, float32", (4, 3), 1.0, torch.float32),
+             case("scores in the thousands", (3, 4), 1.0), case("the same, float32", (4, 3), 1.0, torch.float32),
              case("queries that see no key", (3, 2), 0.02, unseen="rows")]
     return [*cases, case("many keys", (draw.integer(5, 30), draw.integer(5, 30)), 0.05)] if grading else cases
 
@@ -127,13 +127,13 @@ EXERCISE = Exercise(
         Symptom("weights swapped", "Each output is weighed with the other one's share.", _as(_swapped)),
         Symptom("not divided", "The outputs are scaled by exp(lse_i − maximum), but their sum is not divided by the sum of "
                                "those: the weights must add up to 1.", _as(_not_divided)),
-        Symptom("overflow", "Large scores overflow: exp(lse) of a score in the thousands is infinite. Only differences may go "
-                            "into exp: subtract the larger lse first, as torch.logaddexp does.",
+        Symptom("overflow", "Large scores overflow: exp(lse) of a score in the thousands is infinite. Only differences may "
+                            "go into exp: subtract the larger lse first, as torch.logaddexp does.",
                 lambda look: not _nothing_seen(look) and _has_nan(look)),
-        Symptom("nothing seen", "Where neither part saw a key, both lse are −inf, and −inf − (−inf) is NaN: such a query has "
-                                "output 0 and lse −inf.", lambda look: _nothing_seen(look) and _has_nan(look)),
-        Symptom("wrong lse", "o is right, lse is not, and the next merge needs it: lse = log(exp(lse1) + exp(lse2)), computed "
-                             "safely.", lambda look: len(look.case.inputs[0]["ks"]) == 2
+        Symptom("nothing seen", "Where neither part saw a key, both lse are −inf, and −inf − (−inf) is NaN: such a query "
+                                "has output 0 and lse −inf.", lambda look: _nothing_seen(look) and _has_nan(look)),
+        Symptom("wrong lse", "o is right, lse is not, and the next merge needs it: lse = log(exp(lse1) + exp(lse2)), "
+                             "computed safely.", lambda look: len(look.case.inputs[0]["ks"]) == 2
                 and first_wrong(look, ("o", "lse")) == "lse"),
     ),
 )

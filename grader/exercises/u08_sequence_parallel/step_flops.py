@@ -66,15 +66,15 @@ EXERCISE = Exercise(
         Symptom("logits forgotten", "The head is missing: 2bshV in forward, three times that in a step.", _as(logits=0)),
         Symptom("causal halving", "The attention is counted at half: the papers count all s² scores of a layer, masked or "
                                   "not, and MFU is compared on that count.", _as(scores=0.5)),
-        Symptom("attention forgotten", "The products of attention itself are missing: QKᵀ and the weights times V, 2bs²h each "
-                                       "in a layer's forward pass.", _as(scores=0.0)),
-        Symptom("recompute forgotten", "The hardware runs more than the model needs: full recomputation adds a forward pass of "
-                                       "the layers, selective one of QKᵀ and of the weights times V.", _as(again=0)),
+        Symptom("attention forgotten", "The products of attention itself are missing: QKᵀ and the weights times V, 2bs²h "
+                                       "each in a layer's forward pass.", _as(scores=0.0)),
+        Symptom("recompute forgotten", "The hardware runs more than the model needs: full recomputation adds a forward pass "
+                                       "of the layers, selective one of QKᵀ and of the weights times V.", _as(again=0)),
         Symptom("recomputed twice", "What is computed again is counted twice: it is one more forward pass.", _as(again=2)),
         Symptom("logits again", "The head is not computed again: it is not part of a layer.", _as(logits_again=1)),
-        Symptom("a whole step again", "Selective recomputation runs the attention core's *forward* again, 4bs²h a layer; what "
-                                      "you have is its forward and backward, as in the paper's equation. The next cell shows "
-                                      "both.", _as(selective_passes=3)),
+        Symptom("a whole step again", "Selective recomputation runs the attention core's *forward* again, 4bs²h a layer; "
+                                      "what you have is its forward and backward, as in the paper's equation. The next cell "
+                                      "shows both.", _as(selective_passes=3)),
         Symptom("model and hardware swapped", "The model's FLOPs come first, the hardware's second.", _swapped),
     ),
 )

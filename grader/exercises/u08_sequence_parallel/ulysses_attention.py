@@ -19,6 +19,7 @@ from grader.exercises.u08_sequence_parallel.long_attention import (
     inputs_of,
     named,
     not_refused,
+    where_wrong,
     whole_attention,
 )
 from grader.symptoms import group_ignored, same, unwaited, wrong_ranks
@@ -36,13 +37,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _o_as(output: Callable[[Look, int, dict[str, list[Tensor]]], Tensor]) -> Callable[[Look], bool]:
-    """o of each wrong rank is output(look, rank, q, k and v of all its group)."""
-
-    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        wrong = output(look, rank, {name: look.case.peers_inputs(rank, name) for name in "qkv"})
-        return not same(found["o"], expected["o"], 1e-5) and same(found["o"], wrong, 1e-5)
-
-    return wrong_ranks(test)
+    """o, where it is wrong, is output(look, rank, q, k and v of all its group)."""
+    return where_wrong("o", lambda look, rank: output(look, rank, {name: look.case.peers_inputs(rank, name)
+                                                                   for name in "qkv"}))
 
 
 def _uncausal(look: Look, rank: int, qkv: dict[str, list[Tensor]]) -> Tensor:
@@ -54,12 +51,10 @@ def _own_part(look: Look, rank: int, qkv: dict[str, list[Tensor]]) -> Tensor:
     return F.scaled_dot_product_attention(*(qkv[name][look.case.group_rank(rank)] for name in "qkv"), is_causal=True)
 
 
-def _not_back(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    """o is the whole sequence of this rank's heads."""
-    whole = F.scaled_dot_product_attention(*(torch.cat(look.case.peers_inputs(rank, name), 2) for name in "qkv"),
-                                           is_causal=True)
-    heads = whole.chunk(group_size(look, rank), 1)[look.case.group_rank(rank)]
-    return same(found["o"], heads, 1e-5)
+def _not_back(look: Look, rank: int, qkv: dict[str, list[Tensor]]) -> Tensor:
+    """The whole sequence of this rank's heads."""
+    whole = F.scaled_dot_product_attention(*(torch.cat(qkv[name], 2) for name in "qkv"), is_causal=True)
+    return whole.chunk(group_size(look, rank), 1)[look.case.group_rank(rank)]
 
 
 def _heads_mixed(look: Look, rank: int, found: Any, expected: Any) -> bool:
@@ -92,8 +87,8 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     optional=True,
     demands=(
-        only_calls("all_to_all", hint="Only all-to-alls: an all-gather would bring the whole of K and V, all heads, to every "
-                                      "rank."),
+        only_calls("all_to_all", hint="Only all-to-alls: an all-gather would bring the whole of K and V, all heads, to "
+                                      "every rank."),
         not_far_more_bytes(_sent, "Far more was sent than four swaps each way."),
         bytes_sent(_sent, "four swaps each way, (n−1)/n of a shard each",
                    "Right, but more was sent than one swap each for q, k, v and o, forward and backward."),
@@ -103,10 +98,10 @@ EXERCISE = Exercise(
         group_ignored("The ranks of other groups are touched: pass group to every swap, and ask dist.get_world_size(group)."),
         unwaited(),
         Symptom("no mask", "Every query sees all keys, later ones too: is_causal=True.", _o_as(_uncausal)),
-        Symptom("own part only", "Each rank attends to its own part of the sequence only: swap q, k and v first, so that it has "
-                                 "the whole sequence of some heads.", _o_as(_own_part)),
+        Symptom("own part only", "Each rank attends to its own part of the sequence only: swap q, k and v first, so that it "
+                                 "has the whole sequence of some heads.", _o_as(_own_part)),
         Symptom("not swapped back", "o is the whole sequence of this rank's heads: swap it back to this rank's part of the "
-                                    "sequence, all heads.", wrong_ranks(_not_back)),
+                                    "sequence, all heads.", _o_as(_not_back)),
         Symptom("heads mixed", "The heads come back in another order than they went.", wrong_ranks(_heads_mixed)),
         Symptom("wrong output", "o is wrong: cut heads, join the sequence; causal attention; cut the sequence, join heads.",
                 _part("o")),
