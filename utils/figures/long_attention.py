@@ -36,7 +36,7 @@ def causal_work_figure(n_ranks: int = 4) -> Picture:
     """
     if not 2 <= n_ranks <= len(CYCLE):
         raise ValueError(f"n_ranks must be from 2 to {len(CYCLE)}; got {n_ranks}")
-    figure = new_figure(3.6, layout="constrained")
+    figure = new_figure(2.7, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     grids = figure.subplots(1, 4, width_ratios=(1, 0.8, 1, 0.8))
     words = []

@@ -140,7 +140,8 @@ EXERCISE = Exercise(
         Symptom("input gradient lost", "The last layer's parameters have their gradients, the input has none, so everything "
                 "before it learns nothing: return dx, the gradient of the second run's input.", _gradient_as(
                     lambda look, found, expected: expected["dx"] is not None
-                    and (found["dx"] is None or not found["dx"].any()) and same(found["dparameters"][-1], expected["dparameters"][-1], 2e-2))),
+                    and (found["dx"] is None or not found["dx"].any())
+                    and same(found["dparameters"][-1], expected["dparameters"][-1], 2e-2))),
         Symptom("random state rewound in forward", _REWOUND, lambda look: _first_wrong_is("random after forward")(look) or (
             look.case.inputs[0]["p"] > 0 and len(look.case.inputs[0]["layers"]) > 1 and _first_wrong_is("y")(look))),
         Symptom("random state moved by backward", "The gradients are right, but backward leaves another random state behind "

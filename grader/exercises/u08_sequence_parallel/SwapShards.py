@@ -111,8 +111,8 @@ def _first_wrong(name: str) -> Callable[[Look], bool]:
     return lambda look: first_wrong(look, ("y", "dx")) == name
 
 
-_SIZE = ("The pieces do not fit: cut x into n equal pieces along `cut`, send each one contiguous, and join what arrives along "
-         "`join`.")
+_SIZE = ("The pieces do not fit: cut x into n equal pieces along `cut`, send each one contiguous, and join what arrives "
+         "along `join`.")
 
 EXERCISE = Exercise(
     id="SwapShards",
@@ -148,7 +148,8 @@ EXERCISE = Exercise(
         Symptom("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was joined "
                                           "is cut and what was cut is joined.", wrong_ranks(_gradient)),
         Symptom("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece "
-                                     "belongs to the rank that it came from. Backward is a swap too.", wrong_ranks(_unmoved)),
+                                     "belongs to the rank that it came from. Backward is a swap too.",
+                wrong_ranks(_unmoved)),
         Symptom("wrong output", "y is wrong: from rank s comes the piece number r of its x, and the n pieces are joined "
                                 "along `join` in the order of ranks.", _first_wrong("y")),
         Symptom("wrong dx", "y is right, dx is not: swap dy with cut and join exchanged.", _first_wrong("dx")),

@@ -95,7 +95,7 @@ EXERCISE = Exercise(
         results_waited(),
     ),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group to every swap, and ask dist.get_world_size(group)."),
+        group_ignored("The ranks of other groups are touched: pass group to every swap and to dist.get_world_size."),
         unwaited(),
         Symptom("no mask", "Every query sees all keys, later ones too: is_causal=True.", _o_as(_uncausal)),
         Symptom("own part only", "Each rank attends to its own part of the sequence only: swap q, k and v first, so that it "
