@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from grader.inside.sharding import HELD, settled
+from utils.flops import FlopCounter
 from utils.memory import held_bytes
 from utils.spans import mark
 
@@ -75,16 +75,16 @@ def call_ring_attention(function: type[torch.autograd.Function], inputs: dict[st
     """
     q, k, v = (inputs[name].clone().requires_grad_() for name in "qkv")
     start = held_bytes()
-    with FlopCounterMode(display=False) as forward:
+    with FlopCounter() as forward:
         try:
             o = function.apply(q, k, v, group)
         except ValueError as error:
             return {REFUSED: _named(inputs["sizes"], error)}
     mark(HELD, bytes=settled(start, RESULTS * q.nbytes))
-    with FlopCounterMode(display=False) as backward:
+    with FlopCounter() as backward:
         if o.shape == inputs["weights"].shape and o.requires_grad:
             (o * inputs["weights"]).sum().backward()
-    mark(FLOPS, forward=forward.get_total_flops(), backward=backward.get_total_flops())
+    mark(FLOPS, forward=forward.total, backward=backward.total)
     return {"o": o, "dq": q.grad, "dk": k.grad, "dv": v.grad}
 
 

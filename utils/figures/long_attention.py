@@ -10,6 +10,7 @@ from matplotlib.patches import Polygon, Rectangle
 from utils.figures.curves import MARKERS
 from utils.figures.style import CYCLE, FAINT, PALE, Picture, human_bytes, ink_on, new_figure, plot, styled
 
+MIB = 1 << 20
 CUTS = ("in order", "two chunks a rank")
 
 
@@ -94,12 +95,11 @@ def trade_figure(points: Mapping[str, tuple[float, float]]) -> Picture:
         raise ValueError("trade_figure needs one or more {name: (bytes, seconds)}")
     figure, axes = plot(3.0)
     for number, (name, (kept, seconds)) in enumerate(points.items()):
-        axes.plot(kept, 1e3 * seconds, MARKERS[number % len(MARKERS)], color=CYCLE[number % len(CYCLE)], markersize=10)
-        axes.annotate(name, (kept, 1e3 * seconds), xytext=(9, 4), textcoords="offset points")
+        axes.plot(kept / MIB, 1e3 * seconds, MARKERS[number % len(MARKERS)], color=CYCLE[number % len(CYCLE)], markersize=10)
+        axes.annotate(name, (kept / MIB, 1e3 * seconds), xytext=(9, 4), textcoords="offset points")
     most_bytes, most_s = (max(pair[i] for pair in points.values()) for i in (0, 1))
-    axes.set(xlim=(0, 1.3 * most_bytes), ylim=(0, 1.25e3 * most_s), xlabel="kept from forward to backward",
+    axes.set(xlim=(0, 1.3 * most_bytes / MIB), ylim=(0, 1.25e3 * most_s), xlabel="kept from forward to backward (MiB)",
              ylabel="forward and backward (ms)")
-    axes.xaxis.set_major_formatter(lambda size, _: human_bytes(size))
     axes.grid(True)
     return Picture(figure, "Memory against time. " + "; ".join(
         f"{name}: {human_bytes(kept)}, {1e3 * seconds:.3g} ms" for name, (kept, seconds) in points.items()) + ".")
