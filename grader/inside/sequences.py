@@ -29,6 +29,8 @@ def call_sequence_function(function: type[torch.autograd.Function], inputs: dict
             y = function.apply(x, group)
     except ValueError as error:
         return {"refused": all(str(size) in str(error) for size in (len(x), n))}
+    if y.shape != inputs["weights"].shape:
+        return {"y": y, "dx": None}
     with span(BACKWARD):
         (y * inputs["weights"]).sum().backward()
     return {"y": y, "dx": x.grad}
@@ -41,6 +43,8 @@ def call_gather_linear(function: type[torch.autograd.Function], inputs: dict[str
     with span(FORWARD):
         y = function.apply(x, weight, bias, group)
     mark(KEPT, bytes=settled_bytes(start, y.nbytes + inputs["x"].nbytes) - y.nbytes)
+    if y.shape != inputs["weights"].shape:
+        return {"y": y, "dx": None, "dweight": None, "dbias": None}
     with span(BACKWARD):
         (y * inputs["weights"]).sum().backward()
     return {"y": y, "dx": x.grad, "dweight": weight.grad, "dbias": bias.grad}
@@ -90,6 +94,7 @@ def call_sequence_gpt(cls: Callable, inputs: dict[str, Any], group) -> dict[str,
     """model = cls(plain, group); steps of loss(tokens, targets), backward, reduce_gradients() and SGD → each rank's losses,
     the gradients of the first step by the plain model's names, and the parameters at the end."""
     plain = make_gpt(inputs)
+    names = [name for name, _ in plain.named_parameters()]
     try:
         model = cls(plain, group)
         losses, first = [], {}
@@ -103,13 +108,13 @@ def call_sequence_gpt(cls: Callable, inputs: dict[str, Any], group) -> dict[str,
                 loss.backward()
             with span(REDUCE):
                 model.reduce_gradients()
-            first = first or _gradients(model)
+            first = first or {name: g for name, g in _gradients(model).items() if name in names}
             optimizer.step()
             losses.append(loss.detach())
     except ValueError as error:
         return {"refused": all(str(size) in str(error) for size in (len(inputs["tokens"][0]), dist.get_world_size(group)))}
     named = {_plain_name(name): p.detach() for name, p in model.named_parameters()}
-    return {"losses": losses, "gradients": first, "parameters": named}
+    return {"losses": losses, "gradients": first, "parameters": {name: named[name] for name in names if name in named}}
 
 
 def make_block(inputs: dict[str, Any]) -> TransformerBlock:

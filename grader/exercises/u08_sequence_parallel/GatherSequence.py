@@ -53,8 +53,9 @@ def gradient_as(plain: Oracle, **other: Any) -> Callable[[Look], bool]:
 
 
 def result_as(plain: Oracle, **other: Any) -> Callable[[Look], bool]:
-    """y is that of another way, on every wrong rank, whatever dx is."""
-    return wrong_ranks(lambda look, r, found, _: same(found["y"], plain(look.case, r, **other)["y"]))
+    """y is that of another way, on every wrong rank, which is not right."""
+    return wrong_ranks(lambda look, r, found, expected: not same(found["y"], expected["y"]) and same(
+        found["y"], plain(look.case, r, **other)["y"]))
 
 
 EXERCISE = Exercise(

@@ -74,6 +74,13 @@ def _whole_loss(look: Look, rank: int, found: Any, expected: Any) -> bool:
     return group_size(look, rank) > 1 and same(found["losses"][0], whole)
 
 
+def _from_0(look: Look) -> bool:
+    """The first losses are wrong somewhere, and everywhere those of positions counted from 0."""
+    pairs = [(found["losses"][0], expected["losses"][0], _plain(look.case, r, local_positions=True)["losses"][0])
+             for r, found, expected in look.pairs()]
+    return any(not same(f, e) for f, e, _ in pairs) and all(same(f, other) for f, _, other in pairs)
+
+
 def _wrong_names(look: Look, rank: int) -> set[str]:
     found, expected = look.outputs[rank]["gradients"], look.expected[rank]["gradients"]
     return {name for name in expected if not same(found[name], expected[name])}
@@ -150,8 +157,7 @@ EXERCISE = Exercise(
         Symptom("mean of the piece", "Each rank's loss is the mean over its own positions, n times too large: divide the sum "
                                      "by the number of all positions, so that the ranks' parts add up to the mean.",
                 _loss_as(lambda look, r: float(group_size(look, r)))),
-        Symptom("positions from 0", "Every rank counts its positions from 0: rank r's piece begins at r·S/n.", wrong_ranks(
-            lambda look, r, found, _: same(found["losses"][0], _plain(look.case, r, local_positions=True)["losses"][0]))),
+        Symptom("positions from 0", "Every rank counts its positions from 0: rank r's piece begins at r·S/n.", _from_0),
         Symptom("blocks not reduced", "The embedding's, the last norm's and the head's gradients are right, the blocks' own "
                                       "norms and biases are not: call each block's reduce_gradients, or reduce them all here.",
                 _only("attention_norm", "mlp_norm", "out", "down")),

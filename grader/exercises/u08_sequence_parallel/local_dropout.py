@@ -49,7 +49,8 @@ def _plain(case: Case, rank: int, scale: Callable[[float], float] = lambda p: 1 
 
 
 def _as(**other: Any) -> Callable[[Look], bool]:
-    return wrong_ranks(lambda look, r, found, _: same(found["y"], _plain(look.case, r, **other)["y"]))
+    return wrong_ranks(lambda look, r, found, expected: not same(found["y"], expected["y"]) and same(
+        found["y"], _plain(look.case, r, **other)["y"]))
 
 
 def _again_differs(look: Look) -> bool:
