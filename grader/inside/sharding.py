@@ -76,7 +76,7 @@ def call_sharded_layer(cls: Callable, inputs: dict[str, Any], group) -> dict[str
                 p.grad = gradient.to(p.dtype)
         layer.reduce()
         layer.finish()
-        mark(HELD, phase="freed", bytes=_settled(start, FREED_BYTES))
+        mark(HELD, phase="freed", bytes=settled(start, FREED_BYTES))
         found[f"gradients, round {number}"] = _pieces(p.grad for p in parameters)
     pairs = zip(found["pieces"], _pieces(p.data for p in parameters), strict=True)
     found["pieces as before"] = all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs)
@@ -125,7 +125,7 @@ def _watch_layers(module: nn.Module, numbers: dict[str, int]) -> None:
             layer.register_forward_hook(after)
 
 
-def _settled(start: int, enough: int) -> int:
+def settled(start: int, enough: int) -> int:
     """Bytes held beyond `start`, once the transport has let go of what it sent: it does so a moment after the wait."""
     deadline_s = time.monotonic() + SETTLE_S
     while held_bytes() - start > enough and time.monotonic() < deadline_s:

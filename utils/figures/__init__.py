@@ -10,6 +10,7 @@ from utils.figures.costs_figures import (
 from utils.figures.curves import loss_curves, step_time_figure
 from utils.figures.hardware import ladder_figure, superpod_table
 from utils.figures.layer_times import layer_times
+from utils.figures.long_attention import causal_work_figure, trade_figure
 from utils.figures.machines import node_figure, torus_figure
 from utils.figures.memory_bars import memory_bars
 from utils.figures.memory_curve import memory_curve
@@ -24,9 +25,9 @@ from utils.figures.tree import broadcast_rounds_figure, tree_figure, tree_rounds
 
 __all__ = [
     "Column", "Picture", "Table", "alpha_beta_figure", "bandwidth_figure", "before_after", "broadcast_rounds_figure",
-    "bytes_table", "collective_picture", "figure_html", "human_bytes", "ladder_figure", "layer_times", "loss_curves",
-    "matrix_figure", "memory_bars", "memory_curve", "node_figure", "published_all_reduce_figure", "ring_figure",
-    "ring_filmstrip", "ring_or_tree_figure", "ring_steps", "schedule_grid", "schedule_grids", "schedule_table",
-    "split_figure", "step_time_figure", "superpod_table", "timeline_figure", "torus_figure", "traffic_figure",
-    "tree_figure", "tree_rounds",
+    "bytes_table", "causal_work_figure", "collective_picture", "figure_html", "human_bytes", "ladder_figure",
+    "layer_times", "loss_curves", "matrix_figure", "memory_bars", "memory_curve", "node_figure",
+    "published_all_reduce_figure", "ring_figure", "ring_filmstrip", "ring_or_tree_figure", "ring_steps", "schedule_grid",
+    "schedule_grids", "schedule_table", "split_figure", "step_time_figure", "superpod_table", "timeline_figure",
+    "torus_figure", "trade_figure", "traffic_figure", "tree_figure", "tree_rounds",
 ]

@@ -1,0 +1,105 @@
+"""Causal attention over a sequence in shards: which blocks each rank computes; and what recomputation trades."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Polygon, Rectangle
+
+from utils.figures.curves import MARKERS
+from utils.figures.style import CYCLE, FAINT, PALE, Picture, human_bytes, ink_on, new_figure, plot, styled
+
+MIB = 1 << 20
+CUTS = ("in order", "two chunks a rank")
+
+
+def owners(n_ranks: int, zigzag: bool) -> list[int]:
+    """The rank that has each of the 2n chunks of the sequence."""
+    return [min(i, 2 * n_ranks - 1 - i) if zigzag else i // 2 for i in range(2 * n_ranks)]
+
+
+def blocks_per_step(n_ranks: int, zigzag: bool) -> list[list[float]]:
+    """Blocks of chunk × chunk that are computed: a row for each rank, a column for each step of the ring; a block on the
+    diagonal is half seen and counts as half."""
+    chunks = owners(n_ranks, zigzag)
+    of_rank = [[i for i, owner in enumerate(chunks) if owner == rank] for rank in range(n_ranks)]
+    return [[sum(1.0 if key < query else 0.5 * (key == query) for query in of_rank[rank]
+                 for key in of_rank[(rank - step) % n_ranks]) for step in range(n_ranks)] for rank in range(n_ranks)]
+
+
+@styled
+def causal_work_figure(n_ranks: int = 4) -> Picture:
+    """Queries × keys in chunks, coloured by the rank that computes them: shards in order, and two chunks a rank.
+
+    Beside each: the blocks that each rank computes, step by step. A step lasts as long as its slowest rank.
+    Raises: ValueError unless there are 2 to 8 ranks.
+    """
+    if not 2 <= n_ranks <= len(CYCLE):
+        raise ValueError(f"n_ranks must be from 2 to {len(CYCLE)}; got {n_ranks}")
+    figure = new_figure(2.7, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    grids = figure.subplots(1, 4, width_ratios=(1, 0.8, 1, 0.8))
+    words = []
+    for number, title in enumerate(CUTS):
+        _draw_map(grids[2 * number], owners(n_ranks, number == 1), title)
+        steps = blocks_per_step(n_ranks, number == 1)
+        _draw_steps(grids[2 * number + 1], steps)
+        slowest = sum(map(max, zip(*steps, strict=True)))
+        words.append(f"{title}: " + ", ".join(f"rank {r} {sum(row):g}" for r, row in enumerate(steps))
+                     + f"; if every step waits for its slowest rank, {slowest:g}")
+    return Picture(figure, "Blocks of causal attention by rank. " + ". ".join(words) + ".")
+
+
+def _draw_map(axes: Axes, chunks: Sequence[int], title: str) -> None:
+    size = len(chunks)
+    for query, rank in enumerate(chunks):
+        for key in range(query):
+            axes.add_patch(Rectangle((key, query), 1, 1, facecolor=CYCLE[rank], edgecolor="white", linewidth=1))
+        corner = [(query, query), (query, query + 1), (query + 1, query + 1)]
+        axes.add_patch(Polygon(corner, facecolor=CYCLE[rank], edgecolor="white", linewidth=1))
+        axes.text(query + 0.75, query + 0.3, f"{rank}", color=FAINT, fontsize=8, ha="center", va="center")
+        if query:
+            axes.text(0.5, query + 0.5, f"{rank}", color=ink_on(CYCLE[rank]), fontsize=8, ha="center", va="center")
+    axes.set(xlim=(0, size), ylim=(size, 0), aspect="equal", title=title, xlabel="chunk of keys", ylabel="chunk of queries")
+    ticks = [i + 0.5 for i in range(size)]
+    axes.set_xticks(ticks, range(size))
+    axes.set_yticks(ticks, range(size))
+    axes.tick_params(length=0)
+
+
+def _draw_steps(axes: Axes, steps: Sequence[Sequence[float]]) -> None:
+    for rank, row in enumerate(steps):
+        left = 0.0
+        for step, blocks in enumerate(row):
+            longest = max(other[step] for other in steps)
+            axes.barh(rank, longest, left=left, height=0.7, color=PALE)
+            axes.barh(rank, blocks, left=left, height=0.7, color=CYCLE[rank])
+            if blocks:
+                axes.text(left + blocks / 2, rank, f"{blocks:g}", color=ink_on(CYCLE[rank]), fontsize=8, ha="center",
+                          va="center_baseline")
+            left += longest
+            axes.axvline(left, color=FAINT, linewidth=0.6)
+    axes.set(ylim=(len(steps) - 0.5, -0.5), xlabel="blocks, step after step", yticks=range(len(steps)))
+    axes.set_yticklabels([f"rank {rank}" for rank in range(len(steps))])
+    axes.tick_params(axis="y", length=0)
+
+
+@styled
+def trade_figure(points: Mapping[str, tuple[float, float]]) -> Picture:
+    """Memory against time: name → (bytes kept for backward, seconds of a step).
+
+    Raises: ValueError without points.
+    """
+    if not points:
+        raise ValueError("trade_figure needs one or more {name: (bytes, seconds)}")
+    figure, axes = plot(3.0)
+    for number, (name, (kept, seconds)) in enumerate(points.items()):
+        axes.plot(kept / MIB, 1e3 * seconds, MARKERS[number % len(MARKERS)], color=CYCLE[number % len(CYCLE)], markersize=10)
+        axes.annotate(name, (kept / MIB, 1e3 * seconds), xytext=(9, 4), textcoords="offset points")
+    most_bytes, most_s = (max(pair[i] for pair in points.values()) for i in (0, 1))
+    axes.set(xlim=(0, 1.3 * most_bytes / MIB), ylim=(0, 1.25e3 * most_s), xlabel="kept from forward to backward (MiB)",
+             ylabel="forward and backward (ms)")
+    axes.grid(True)
+    return Picture(figure, "Memory against time. " + "; ".join(
+        f"{name}: {human_bytes(kept)}, {1e3 * seconds:.3g} ms" for name, (kept, seconds) in points.items()) + ".")
