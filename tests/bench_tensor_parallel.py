@@ -46,7 +46,7 @@ def passes_of(block: nn.Module) -> Callable[[], None]:
 
 
 def torchs_gpt(model: TinyGPT, group: dist.ProcessGroup | None = None) -> TinyGPT:
-    """The GPT in pieces by torch's classes; qkv's rows sorted by rank first, as its ColwiseParallel cuts neighbouring rows."""
+    """The GPT in pieces by torch's classes; qkv's rows are sorted by rank first, as ColwiseParallel cuts neighbours."""
     n = dist.get_world_size(group)
     for block in model.blocks:
         rows = torch.arange(block.qkv.out_features).view(3, n, -1).transpose(0, 1).flatten()

@@ -121,6 +121,11 @@ PICTURES = {
     "published all-reduce": figures.published_all_reduce_figure,
     "ring or tree": lambda: figures.ring_or_tree_figure(MIB, 64, 5e-6, 1e-10),
     "memory": lambda: figures.memory_bars(MEMORY, limit_bytes=80e9, title="7.5B parameters", base=1000),
+    **{f"{' and '.join(cuts)} cut among {n}": (lambda cuts=cuts, n=n: figures.split_figure(cuts, n))
+       for cuts in (("outputs",), ("inputs",), ("outputs", "inputs")) for n in (2, 3, 6)},
+    "outputs gathered": lambda: figures.split_figure(("outputs",), 4, gathered=True),
+    "layer times": lambda: figures.layer_times([2, 4, 8, 16], [1e8] * 4, [0.04, 0.02, 0.01, 0.005], {
+        "NVLink": 300.0, "InfiniBand": 25.0}, node=8),
     "memory of nothing": lambda: figures.memory_bars([("rank 0", {"parameters": 0})]),
 }
 

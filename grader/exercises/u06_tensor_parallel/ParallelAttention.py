@@ -216,8 +216,6 @@ EXERCISE = Exercise(
         results_waited(),
     ),
     symptoms=(
-        not_refused("Heads that n does not divide must be refused: raise ValueError naming n_heads and the number of ranks "
-                    "before anything is cut."),
         group_ignored("The ranks of other groups are touched: pass group to every layer and every call."),
         unwaited(),
         raised("has no attribute", "The layers must be called q, k, v and out, each with a weight and a bias (or None).",
@@ -251,5 +249,7 @@ EXERCISE = Exercise(
                 _kv_alone("gradients", shared=False)),
         Symptom("wrong gradients", "y and dx are right, a weight's or bias's gradient is not: the own part's, and "
                                    "out.bias's counted once.", _when("gradients")),
+        not_refused("Heads that n does not divide must be refused: raise ValueError naming n_heads and the number of ranks "
+                    "before anything is cut."),
     ),
 )

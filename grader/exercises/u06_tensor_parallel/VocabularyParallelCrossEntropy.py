@@ -29,8 +29,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         return [{"logits": part.to(kind).contiguous(), "targets": targets, "weights": weights.to(kind)}
                 for part in whole.chunk(n, 1)]
 
-    sizes = [(1, 4, 5, "float64", 0.0), (2, 7, 3, "float64", 900.0), (4, 9, 3, "float64", -900.0), (3, 5, 6, "float32", 0.0)]
-    sizes += [(2, 6, 5, "bfloat16", 0.0), (4, 3, 1, "float64", 0.0)] * grading
+    sizes = [(1, 4, 5, "float64", 0.0), (2, 7, 3, "float64", 900.0), (4, 9, 3, "float64", -900.0), (3, 5, 6, "float32", 0.0),
+             (2, 6, 5, "bfloat16", 0.0)] + [(4, 3, 1, "float64", 0.0)] * grading
     cases = [Case(f"{ranks(n)}, {rows} rows, {columns} columns each, {dtype}{f', shifted by {shift:g}' if shift else ''}",
                   tuple(inputs(n, rows, columns, dtype, shift))) for n, rows, columns, dtype, shift in sizes]
     return [*cases, group_case(lambda n: inputs(n, 5, 4), "4 columns each")]

@@ -108,8 +108,6 @@ EXERCISE = Exercise(
         results_waited(),
     ),
     symptoms=(
-        not_refused("A vocabulary that n does not divide must be refused: raise ValueError naming both (in practice it is "
-                    "padded)."),
         raised("index", "An id lies outside the own rows: subtract the first own row, and look up row 0 for foreign ids.",
                "ids not shifted"),
         group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
@@ -127,5 +125,7 @@ EXERCISE = Exercise(
         Symptom("foreign ids in gradient", "y is right, the gradient is not: ids of other ranks must add nothing to it, "
                                            "not even to row 0. Multiply by the mask where autograd sees it.",
                 _when("dweight")),
+        not_refused("A vocabulary that n does not divide must be refused: raise ValueError naming both (in practice it is "
+                    "padded)."),
     ),
 )

@@ -181,8 +181,6 @@ EXERCISE = Exercise(
         results_waited(),
     ),
     symptoms=(
-        not_refused("Heads that n does not divide must be refused, although the widths divide: raise ValueError naming "
-                    "both."),
         group_ignored("The ranks of other groups are touched: pass group to every layer."),
         unwaited(),
         raised("invalid for input of size", "The sizes do not fit: qkv's own rows are three pieces, of q, of k and of v, "
@@ -209,5 +207,7 @@ EXERCISE = Exercise(
                               "rank and on two.", _when("losses")),
         Symptom("wrong gradients", "The losses are right, some gradients are not.", _when("gradients")),
         Symptom("wrong at the end", "The gradients are right, the parameters at the end are not.", _when("parameters")),
+        not_refused("Heads that n does not divide must be refused, although the widths divide: raise ValueError naming "
+                    "both."),
     ),
 )
