@@ -24,6 +24,6 @@ __all__ = [
     "Column", "Picture", "Table", "alpha_beta_figure", "bandwidth_figure", "before_after", "broadcast_rounds_figure",
     "bytes_table", "collective_picture", "figure_html", "human_bytes", "ladder_figure", "loss_curves", "matrix_figure",
     "memory_bars", "memory_curve", "node_figure", "published_all_reduce_figure", "ring_figure", "ring_filmstrip",
-    "ring_or_tree_figure", "ring_steps", "schedule_grid", "schedule_grids", "schedule_table", "step_time_figure", "superpod_table", "timeline_figure", "torus_figure",
-    "traffic_figure", "tree_figure", "tree_rounds",
+    "ring_or_tree_figure", "ring_steps", "schedule_grid", "schedule_grids", "schedule_table", "step_time_figure",
+    "superpod_table", "timeline_figure", "torus_figure", "traffic_figure", "tree_figure", "tree_rounds",
 ]
