@@ -95,6 +95,8 @@ SLIPS = {
     "05_zero3": ("ShardedLinear", "return dx_BI, dshard_C / n", "return dx_BI, dshard_C", "sum for mean", "zero_bytes"),
     "06_tensor_parallel": ("ParallelAttention", "x_BTD = CopyToGroup.apply(x_BTD, self.group)", "pass", "f missing",
                            "layer_bytes"),
+    "07_pipeline_parallel": ("gpipe_step", "loss_fn(output_MO, y_MO) / n_micro", "loss_fn(output_MO, y_MO)", "not divided",
+                             "bubble_fractions"),
 }
 
 

@@ -9,15 +9,13 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from utils.faults import SENTENCES
+
 if TYPE_CHECKING:
     from utils.trace import Trace
 
 KINDS = {"F": "forward", "B": "backward", "I": "gradient of the input", "W": "gradient of the weights"}
 WHOLE, SPLIT = "FB", "FIW"  # backward in one piece, or in two
-
-UNKNOWN_KIND, NO_SUCH_MICRO, NOT_THIS_RANKS = "unknown kind", "no such micro-batch", "not this rank's stage"
-REPEATED, MISSING, TOO_EARLY = "repeated", "missing", "too early"
-STUCK, TOO_MANY = "stuck", "too many in flight"
 
 
 class Step(NamedTuple):
@@ -45,7 +43,7 @@ class Shape(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong with a schedule: the rank, the step, and why (one of the words above).  str() makes a sentence."""
+    """What is wrong with a schedule: the rank, the step, and why (one of utils.faults).  str() makes a sentence."""
 
     rank: int
     step: Step
@@ -53,19 +51,7 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         step = Step(*self.step)
-        return f"rank {self.rank}: {step} {_SENTENCES.get(self.why, f'is wrong: {self.why}')}"
-
-
-_SENTENCES = {
-    UNKNOWN_KIND: "is of a kind that this schedule does not have",
-    NO_SUCH_MICRO: "is of a micro-batch that there is not",
-    NOT_THIS_RANKS: "belongs to another rank, or to no stage at all",
-    REPEATED: "comes twice",
-    MISSING: "is missing",
-    TOO_EARLY: "comes before the step of the same stage that it needs",
-    STUCK: "can never start: it waits for a step that waits for it in turn, or that nobody does",
-    TOO_MANY: "puts more micro-batches in flight than the rank may keep",
-}
+        return f"rank {self.rank}: {step} {SENTENCES.get(self.why, f'is wrong: {self.why}')}"
 
 
 class Played(NamedTuple):
@@ -95,7 +81,7 @@ def _step(word: str, rank: int) -> Step:
 
 def in_words(schedule: Schedule) -> str:
     """The text that `written` reads, a line a rank."""
-    return "\n".join(" ".join(f"{kind}{micro}" if stage == rank else f"{kind}{micro}.{stage}" for kind, micro, stage in steps)
+    return "\n".join(" ".join(f"{kind}{micro}" + f".{stage}" * (stage != rank) for kind, micro, stage in steps)
                      for rank, steps in enumerate(schedule))
 
 
@@ -108,7 +94,7 @@ def shape_of(schedule: Schedule) -> Shape:
 
 
 def measured_times(trace: Trace) -> Times:
-    """When ranks did each step, from the spans named str(step) of a run; seconds since the first one began.
+    """When ranks did each step (the last time), from the spans named str(step) of a run; seconds since the first start.
 
     Raises: ValueError if there is no such span.
     """

@@ -15,13 +15,16 @@ Layers = list[tuple[Tensor, list[nn.Parameter]]]
 def with_layers(module: nn.Module, *args: Tensor) -> tuple[Tensor, Layers]:
     """module(*args), and of each layer that was used: its output, and the trained parameters that are its own.
 
-    A layer is any module with parameters registered directly in it; used twice, it is there twice. Its output must be a
-    tensor, and so must everything that autograd is to find: a layer with several outputs raises ValueError.
+    A layer is any module with parameters registered directly in it.
+    Raises: ValueError for a layer with several outputs, and for a weight that is used twice.
     """
     found: Layers = []
 
     def note(layer: nn.Module, _, output) -> None:
         own = [p for p in layer.parameters(recurse=False) if p.requires_grad]
+        if any(p is other for p in own for _, others in found for other in others):
+            raise ValueError(f"a weight of {type(layer).__name__} is used twice in one stage: what both uses add to its "
+                             "gradient cannot be told apart; run the stage with its backward in one piece")
         if own and len(tensors_in(output)) != 1:
             raise ValueError(f"{type(layer).__name__} returned {len(tensors_in(output))} tensors; expected one a layer")
         if own:
@@ -36,9 +39,9 @@ def with_layers(module: nn.Module, *args: Tensor) -> tuple[Tensor, Layers]:
 
 
 class SlowStage(nn.Module):
-    """tanh of a linear layer on a device of its own: each kind of step takes so many seconds, the processor is free meanwhile.
+    """tanh of a linear layer on a device of its own: each kind of step takes its time, and the processor is free meanwhile.
 
-    seconds: of "F", of "I" and of "W"; a whole backward takes those of I and W. So a pipeline keeps its shape on a machine
+    seconds: of an "F", an "I" and a "W"; a whole backward takes those of I and W. So a pipeline keeps its shape on a machine
     with fewer cores than ranks. Shapes: (B, dim) → (B, dim).
     """
 

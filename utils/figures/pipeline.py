@@ -46,31 +46,33 @@ def schedule_grids(panels: Mapping[str, Times], n_ranks: int, label: str | Seque
     """Several schedules below each other, such as the predicted one and the measured one.
 
     panels: title → times of each step; label: of the time axis, one for all or one a panel.
-    Blocks of a rank's second, third… chunk are lighter.
+    All panels have the same scale. Blocks of a rank's second, third… chunk are lighter.
     """
     each_in = PANEL_IN + n_ranks * ROW_IN
     height_in = len(panels) * each_in + LEGEND_IN
     figure = new_figure(height_in)
+    right = max((end for times in panels.values() for _, end in times.values()), default=1.0)
     labels = [label] * len(panels) if isinstance(label, str) else list(label)
     for number, ((title, times), text) in enumerate(zip(panels.items(), labels, strict=True)):
         top_in = height_in - number * each_in
         axes = figure.add_axes((0.75 / WIDTH_IN, (top_in - each_in + 0.33) / height_in, 1 - 0.9 / WIDTH_IN,
                                 n_ranks * ROW_IN / height_in))
-        _draw(axes, times, n_ranks, title)
-        axes.annotate(text, (1, 0), xycoords="axes fraction", xytext=(0, -22), textcoords="offset points", ha="right", fontsize=8)
+        _draw(axes, times, n_ranks, title, right)
+        axes.annotate(text, (1, 0), xycoords="axes fraction", xytext=(0, -22), textcoords="offset points", ha="right",
+                      fontsize=8)
     _legend(figure, panels)
     return Picture(figure, " ".join(_in_words(title, times, n_ranks) for title, times in panels.items()))
 
 
-def _draw(axes: Axes, times: Times, n_ranks: int, title: str) -> None:
+def _draw(axes: Axes, times: Times, n_ranks: int, title: str, right: float) -> None:
     makespan = max((end for _, end in times.values()), default=1.0)
-    axes.set(xlim=(0, makespan), ylim=(n_ranks - 0.5, -0.5), yticks=range(n_ranks))
+    axes.set(xlim=(0, right), ylim=(n_ranks - 0.5, -0.5), yticks=range(n_ranks))
     axes.set_yticklabels([f"rank {rank}" for rank in range(n_ranks)])
     axes.tick_params(length=0, pad=3, labelsize=8)
     axes.spines[:].set_visible(False)
     axes.set_title(title, pad=5, fontsize=9.5)
     axes.barh(range(n_ranks), [makespan] * n_ranks, height=0.86, color=PALE, linewidth=0)
-    inches = (WIDTH_IN - 0.9) / makespan
+    inches = (WIDTH_IN - 0.9) / right
     for (kind, micro, stage), (start, end) in times.items():
         colour = _colour(kind, stage // n_ranks)
         axes.barh(stage % n_ranks, end - start, left=start, height=0.86, color=colour, edgecolor="white", linewidth=0.6)

@@ -66,8 +66,8 @@ def _plain(case: Case, rank: int, scale: Callable[[Shape], float] = lambda shape
            last_only: bool = False, last_step: bool = False) -> dict[str, Any]:
     """One process with all stages: losses, and the gradients of the stages of this rank, added over steps.
 
-    Wrong ways: gradients times scale(shape); weights' gradients times weight_factor; those of the last micro-batch only, or of
-    the last step only.
+    Wrong ways: gradients times scale(shape); weights' gradients times weight_factor; those of the last micro-batch only,
+    or of the last step only.
     """
     inputs, shape = case.inputs[rank], _shape(case, rank)
     fault = oracle.fault_of(_rows(case, rank), shape)
@@ -216,8 +216,8 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     demands=(
-        only_calls("send", "recv", hint="Activations and gradients go from stage to stage by send and recv (isend, irecv); no "
-                                        "collective is needed."),
+        only_calls("send", "recv", hint="Activations and gradients go from stage to stage by send and recv (isend, irecv); "
+                                        "no collective is needed."),
         Demand("another order", "steps in the schedule's order",
                "Losses and gradients are right, but the steps were not done in the order of the schedule.", _in_order),
         Demand("kept too long", "activations let go at B or W",
@@ -244,7 +244,8 @@ EXERCISE = Exercise(
         Symptom("losses elsewhere", "Only the rank of the last stage returns losses; others return [].", _loss_elsewhere),
         Symptom("sum for mean", "Gradients are n_micro times too large: they are to be those of the losses' mean, so each "
                                 "micro-batch's loss counts 1/n_micro.", _gradients_as(scale=lambda shape: shape.n_micro)),
-        Symptom("last micro-batch only", "Gradients are those of the last micro-batch alone: they add up over micro-batches.",
+        Symptom("last micro-batch only", "Gradients are those of the last micro-batch alone: they add up over "
+                                         "micro-batches.",
                 _gradients_as(last_only=True)),
         Symptom("last step only", "Gradients of earlier calls of step() are gone: they add to .grad.",
                 _gradients_as(last_step=True)),
@@ -253,10 +254,11 @@ EXERCISE = Exercise(
                 _split(_gradients_as(weight_factor=2.0))),
         raised("does not require grad", "A received activation needs requires_grad_() before its stage computes, or no "
                "gradient comes back for the stage before.", "no gradient for the input"),
-        raised("NoneType", "A received activation needs requires_grad_() before its stage computes, or its gradient is None.",
+        raised("NoneType", "A received activation needs requires_grad_() before its stage computes, or its gradient is "
+                           "None.",
                "no gradient of the input"),
-        Symptom("messages mixed up", "With messages wanted in another order than they were sent the wrong ones are taken. Give "
-                                     "each message a tag of its own, from kind, micro-batch and stage.",
+        Symptom("messages mixed up", "With messages wanted in another order than they were sent the wrong ones are taken. "
+                                     "Give each message a tag of its own, from kind, micro-batch and stage.",
                 _shuffled),
     ),
 )

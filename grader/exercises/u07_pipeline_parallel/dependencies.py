@@ -15,7 +15,8 @@ from utils.schedules import Step
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [1, 2, 4] + [draw.integer(5, 7)] * grading
     return [Case(f"{n} stage{'s' * (n > 1)}", ({"n_stages": n, "steps": [
-        (kind, micro, stage) for kind in "FBIW" for micro in (0, draw.integer(2, 9)) for stage in range(n)]},)) for n in sizes]
+        (kind, micro, stage) for kind in "FBIW" for micro in (0, draw.integer(2, 9)) for stage in range(n)]},))
+            for n in sizes]
 
 
 def _all(case: Case, way: Callable[[Step, int], list] = oracle.needs) -> dict[tuple, list]:
@@ -116,10 +117,10 @@ EXERCISE = Exercise(
         Symptom("weights first", "W comes after I: the gradient of the input is found first, and the weights' gradients use "
                                  "what it found on its way.",
                 lambda look: look.case.inputs[0]["n_stages"] > 1 and _as(_weights_first)(look)),
-        Symptom("weights wait for weights", "The weights' gradients need nothing from another stage: W waits for the I of its "
-                                            "own stage only.", _as(_weights_as_backward)),
-        Symptom("waits for the weights", "I needs the gradient from the stage after, which that stage's I gives. It need not "
-                                         "wait for its W: that is what the split is for.", _as(_waits_for_weights)),
+        Symptom("weights wait for weights", "The weights' gradients need nothing from another stage: W waits for the I of "
+                                            "its own stage only.", _as(_weights_as_backward)),
+        Symptom("waits for the weights", "I needs the gradient from the stage after, which that stage's I gives. It need "
+                                         "not wait for its W: that is what the split is for.", _as(_waits_for_weights)),
         Symptom("kinds mixed", "A schedule has B, or I and W. In one with I the gradient comes from the I of the stage "
                                "after.", _as(_whole)),
         Symptom("one after another", "Micro-batches do not need each other. In which order a rank takes them, the schedule "

@@ -8,7 +8,8 @@ from typing import Any
 from grader.exercise import Case, Look, Symptom
 from grader.exercises.u07_pipeline_parallel import oracle
 from grader.inside.evidence import RETURNED
-from utils.schedules import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY, Fault, Shape
+from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY
+from utils.schedules import Fault, Shape
 
 WHOLE_TIMES = {"F": 1.0, "B": 2.0}
 
@@ -48,7 +49,8 @@ def fault_seen(id: str, hint: str, test: Callable[[Fault, Look], bool], shape: C
 def fault_symptoms(shape: Callable[[Case], Shape]) -> tuple[Symptom, ...]:
     """The faults that a rank's own list may have."""
     hints = {
-        NO_SUCH_MICRO: "There is a step of a micro-batch that does not exist: they go from 0 to n_micro − 1, in every phase.",
+        NO_SUCH_MICRO: "There is a step of a micro-batch that does not exist: they go from 0 to n_micro − 1, in every "
+                       "phase.",
         NOT_THIS_RANKS: "A step has a stage that is another rank's: rank r has stage r, and with several chunks every "
                         "n_ranks-th one after it.",
         REPEATED: "A step comes twice on one rank.",

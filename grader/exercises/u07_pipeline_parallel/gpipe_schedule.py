@@ -18,7 +18,7 @@ from grader.exercises.u07_pipeline_parallel.generators import (
     size_cases,
     wrong_number_of_ranks,
 )
-from utils.schedules import STUCK
+from utils.faults import STUCK
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -60,11 +60,11 @@ EXERCISE = Exercise(
                 lambda look: look.case.inputs[0]["n_micro"] > look.case.inputs[0]["n_stages"] > 2 and made_as(
                     lambda look: oracle.one_f_one_b(**look.case.inputs[0]))(look)),
         *fault_symptoms(plain_shape),
-        fault_seen("orders do not fit", "The schedule deadlocks or waits: the backwards should come in the same order on all "
-                                        "ranks.", lambda fault, look: fault.why == STUCK, plain_shape),
+        fault_seen("orders do not fit", "The schedule deadlocks or waits: the backwards should come in the same order on "
+                                        "all ranks.", lambda fault, look: fault.why == STUCK, plain_shape),
         Symptom("backward begins early", "A rank has fewer micro-batches in flight than n_micro: in GPipe no backward comes "
                                          "before the last forward of the rank.", peaks_differ(-1)),
-        Symptom("waits", "The schedule can run but takes longer than it must: the backwards should come in the same order on "
-                         "all ranks.", lambda look: bool(found_rows(look))),
+        Symptom("waits", "The schedule can run but takes longer than it must: the backwards should come in the same order "
+                         "on all ranks.", lambda look: bool(found_rows(look))),
     ),
 )

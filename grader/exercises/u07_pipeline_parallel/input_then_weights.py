@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         return draw.tensor(*shape, dtype=torch.float64) / 60
 
     def case(name: str, sizes: Sequence[int], n: int, loss: bool = False, tokens: bool = False, frozen=()) -> Case:
-        weights = [[number(a, b), number(b)] for a, b in zip(sizes, sizes[1:], strict=False)]
+        weights = [[number(a, b), number(b)] for a, b in itertools.pairwise(sizes)]
         xs = [number(3, sizes[0]) for _ in range(n)]
         dys = [None if loss else number(3, sizes[-1]) for _ in range(n)]
         return Case(name, ({"weights": weights, "xs": xs, "dys": dys, "x_needs_gradient": not tokens,
@@ -41,7 +42,8 @@ def _plain(case: Case, factor: float = 1.0, last_only: bool = False, chained: bo
     """
     inputs = case.inputs[0]
     parameters = [[one.clone().requires_grad_(f"{number}.1.{kind}" not in inputs["frozen"])
-                   for kind, one in zip(("weight", "bias"), both, strict=True)] for number, both in enumerate(inputs["weights"])]
+                   for kind, one in zip(("weight", "bias"), both, strict=True)]
+                  for number, both in enumerate(inputs["weights"])]
     found: dict[str, Any] = {"dx": [], "early": [], "gradients": []}
     named = {f"{number}.1.{kind}": one for number, both in enumerate(parameters)
              for kind, one in zip(("weight", "bias"), both, strict=True)}
@@ -133,8 +135,8 @@ EXERCISE = Exercise(
                "The weights' gradients are computed in the first half already. Ask autograd.grad for the gradients of x and "
                "of the layers' outputs only; the weights' come from those, later.", _not_early),
         Demand("computed twice", "back through each layer once",
-               "The numbers are right, but you go back through the layers twice. Ask for the gradients of all z in the first "
-               "half; in the second each layer's weights come from its own z alone.", _input_at_once),
+               "The numbers are right, but you go back through the layers twice. Ask for the gradients of all z in the "
+               "first half; in the second each layer's weights come from its own z alone.", _input_at_once),
     ),
     symptoms=(
         raised("does not require grad", "x of the first stage needs no gradient (x.requires_grad is False): do not ask for "
@@ -144,8 +146,8 @@ EXERCISE = Exercise(
                                        "weights' wait until weights() is called.",
                 lambda look: look.evidence.ending == RETURNED and look.outputs[0]["early"] != []),
         Symptom("paths counted twice", "Gradients are too large in all layers but the last: with all z asked at once each "
-                                       "gradient also flows on into the layers below, where it is counted a second time. Ask "
-                                       "layer by layer.", _gradients_as(chained=True)),
+                                       "gradient also flows on into the layers below, where it is counted a second time. "
+                                       "Ask layer by layer.", _gradients_as(chained=True)),
         Symptom("not added", "weights() must add to .grad: what earlier micro-batches left is gone.",
                 _gradients_as(last_only=True)),
         Symptom("doubled", "The weights' gradients are twice too large.", _gradients_as(factor=2.0)),

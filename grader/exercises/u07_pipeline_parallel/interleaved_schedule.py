@@ -18,7 +18,8 @@ from grader.exercises.u07_pipeline_parallel.generators import (
     wrong_number_of_ranks,
 )
 from grader.inside.evidence import RETURNED
-from utils.schedules import STUCK, Shape
+from utils.faults import STUCK
+from utils.schedules import Shape
 
 
 def _shape(case: Case) -> Shape:
@@ -99,20 +100,20 @@ EXERCISE = Exercise(
         Symptom("refused", "Here n_ranks divides n_micro: this schedule exists.",
                 lambda look: isinstance(look.outputs[0], dict)),
         wrong_number_of_ranks(_shape),
-        Symptom("stages side by side", "Rank r has the stages r, r + n_ranks, r + 2·n_ranks, …, not n_chunks that follow one "
-                                       "another: only so a micro-batch passes every rank before it returns.",
+        Symptom("stages side by side", "Rank r has the stages r, r + n_ranks, r + 2·n_ranks, …, not n_chunks that follow "
+                                       "one another: only so a micro-batch passes every rank before it returns.",
                 _as_seen(_blocks)),
         fault_seen("one chunk only", "Stages are missing: each rank has n_chunks of them.",
                    lambda fault, look: fault.why == "missing" and all(
                        len({step.stage for step in row}) == 1 for row in found_rows(look)), _shape),
         Symptom("chunks forward and backward alike", "Backward goes through a rank's chunks in the opposite order: the last "
                                                      "chunk's gradient comes first.", _as_seen(_chunks_reversed)),
-        Symptom("chunk by chunk", "All micro-batches pass a rank's first chunk before its second begins. Take them in groups "
-                                  "of n_ranks: a group passes chunk 0, then chunk 1, then comes the next group.",
+        Symptom("chunk by chunk", "All micro-batches pass a rank's first chunk before its second begins. Take them in "
+                                  "groups of n_ranks: a group passes chunk 0, then chunk 1, then comes the next group.",
                 _as_seen(_whole_chunks)),
         *fault_symptoms(_shape),
-        fault_seen("deadlock", "The schedule cannot run. Of the warm-up: 2·(n_ranks − 1 − r) + (n_chunks − 1)·n_ranks forwards "
-                               "on rank r, then a forward and a backward in turn.",
+        fault_seen("deadlock", "The schedule cannot run. Of the warm-up: 2·(n_ranks − 1 − r) + (n_chunks − 1)·n_ranks "
+                               "forwards on rank r, then a forward and a backward in turn.",
                    lambda fault, look: fault.why == STUCK, _shape),
         Symptom("warm-up too long", "It can run, but more is in flight than need be: the warm-up is 2·(n_ranks − 1 − r) + "
                                     "(n_chunks − 1)·n_ranks forwards.", _as_seen(peaks_differ(+1))),

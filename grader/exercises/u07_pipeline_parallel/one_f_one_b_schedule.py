@@ -18,7 +18,7 @@ from grader.exercises.u07_pipeline_parallel.generators import (
     size_cases,
     wrong_number_of_ranks,
 )
-from utils.schedules import NO_SUCH_MICRO, STUCK
+from utils.faults import NO_SUCH_MICRO, STUCK
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -62,8 +62,8 @@ EXERCISE = Exercise(
     demands=(only_calls(id="communicates", hint="A schedule is data: no message is needed to make one."),),
     symptoms=(
         wrong_number_of_ranks(plain_shape),
-        Symptom("GPipe made", "This is GPipe: all micro-batches are in flight at once. After n_stages − 1 − r forwards rank r "
-                              "goes forward and backward in turn.",
+        Symptom("GPipe made", "This is GPipe: all micro-batches are in flight at once. After n_stages − 1 − r forwards "
+                              "rank r goes forward and backward in turn.",
                 lambda look: look.case.inputs[0]["n_micro"] > look.case.inputs[0]["n_stages"] > 1 and made_as(
                     lambda look: oracle.gpipe(**look.case.inputs[0]))(look)),
         Symptom("warm-up the wrong way round", "The last rank warms up longest here. It is the first one that must fill all "
@@ -75,13 +75,14 @@ EXERCISE = Exercise(
                                         "min(n_stages − 1 − r, n_micro).",
                    lambda fault, look: fault.why == NO_SUCH_MICRO and _few(look), plain_shape),
         *fault_symptoms(plain_shape)[1:],
-        Symptom("newest first", "Micro-batches should go backward in the order in which they went forward, the oldest first, "
-                                "on every rank.", _newest_first),
-        fault_seen("deadlock", "The schedule cannot run: a rank waits for a gradient that a later rank cannot give before it "
-                               "gets a further forward. Every rank goes forward and backward in turn after its warm-up.",
+        Symptom("newest first", "Micro-batches should go backward in the order in which they went forward, the oldest "
+                                "first, on every rank.", _newest_first),
+        fault_seen("deadlock", "The schedule cannot run: a rank waits for a gradient that a later rank cannot give before "
+                               "it gets a further forward. Every rank goes forward and backward in turn after its warm-up.",
                    lambda fault, look: fault.why == STUCK, plain_shape),
-        Symptom("too many in flight", "It can run, but a rank has more in flight than n_stages − r: its warm-up is too long. "
-                                      "In the steady phase a forward comes first, which is one more.", peaks_differ(+1)),
+        Symptom("too many in flight", "It can run, but a rank has more in flight than n_stages − r: its warm-up is too "
+                                      "long. In the steady phase a forward comes first, which is one "
+                                      "more.", peaks_differ(+1)),
         Symptom("warm-up too short", "It can run, but ranks wait: the warm-up is too short. While the first gradient is on "
                                      "its way to rank r, n_stages − 1 − r forwards fit before the steady phase.",
                 peaks_differ(-1)),

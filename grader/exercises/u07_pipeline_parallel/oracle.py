@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from utils.schedules import (
-    MISSING,
-    NO_SUCH_MICRO,
-    NOT_THIS_RANKS,
-    REPEATED,
-    STUCK,
-    TOO_EARLY,
-    TOO_MANY,
-    UNKNOWN_KIND,
-    Fault,
-    Shape,
-    Step,
-)
+from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, STUCK, TOO_EARLY, TOO_MANY, UNKNOWN_KIND
+from utils.schedules import Fault, Shape, Step
 
 Rows = list[list[Step]]
 CHANGES = {"F": 1, "B": -1, "I": 0, "W": -1}  # of the micro-batches in flight
@@ -96,7 +85,8 @@ def every_fault(steps: Sequence[Step], rank: int, shape: Shape):
     """All faults of one rank, in the order in which they are looked for."""
     stages = range(rank, shape.n_stages, shape.n_ranks)
     for step in steps:
-        for why, wrong in ((UNKNOWN_KIND, step.kind not in shape.kinds), (NO_SUCH_MICRO, not 0 <= step.micro < shape.n_micro),
+        for why, wrong in ((UNKNOWN_KIND, step.kind not in shape.kinds),
+                           (NO_SUCH_MICRO, not 0 <= step.micro < shape.n_micro),
                            (NOT_THIS_RANKS, step.stage not in stages)):
             if wrong:
                 yield Fault(rank, step, why)

@@ -9,16 +9,8 @@ from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u07_pipeline_parallel import oracle
 from grader.inside.evidence import RETURNED
-from utils.schedules import (
-    MISSING,
-    NO_SUCH_MICRO,
-    NOT_THIS_RANKS,
-    REPEATED,
-    TOO_EARLY,
-    UNKNOWN_KIND,
-    Shape,
-    Step,
-)
+from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY, UNKNOWN_KIND
+from utils.schedules import Shape, Step
 
 
 def _case(draw: Draw, rank: int, shape: Shape, right: list[Step]) -> Case:
@@ -143,8 +135,8 @@ EXERCISE = Exercise(
     symptoms=(
         Symptom("stages of a rank", "A rank may have several stages: s is rank r's if s % n_ranks == r (and there is such a "
                                     "stage).", _stage_differs),
-        Symptom("other ranks' steps wanted", "A list that is in order is called too early: look only for needs on a stage of "
-                                             "this very rank. The others' lists are not here.",
+        Symptom("other ranks' steps wanted", "A list that is in order is called too early: look only for needs on a stage "
+                                             "of this very rank. The others' lists are not here.",
                 wrong_as(_reading, lambda case: _faults(case, _own_only_wanted))),
         Symptom("repeats not seen", "A step that comes twice passes: look whether it is among the steps before it.",
                 _without(REPEATED)),
@@ -154,12 +146,13 @@ EXERCISE = Exercise(
                                   "own forward: compare with the steps before it.", _without(TOO_EARLY)),
         Symptom("micro-batch not checked", "Micro-batches go from 0 to n_micro − 1; another number is NO_SUCH_MICRO.",
                 _without(NO_SUCH_MICRO)),
-        Symptom("kind not checked", "Only the kinds in shape.kinds exist in this schedule; any other is UNKNOWN_KIND, a \"W\" "
-                                    "in \"FB\" as well.", _without(UNKNOWN_KIND)),
+        Symptom("kind not checked", "Only the kinds in shape.kinds exist in this schedule; any other is UNKNOWN_KIND, a "
+                                    "\"W\" in \"FB\" as well.", _without(UNKNOWN_KIND)),
         Symptom("stage not checked", "A step whose stage is another rank's, or beyond the last, is NOT_THIS_RANKS.",
                 _without(NOT_THIS_RANKS)),
         Symptom("one search for all", "The faults are right one by one, but the first kind of fault in the contract comes "
-                                      "first: search the whole list for impossible steps, then for repeated ones, and so on.",
+                                      "first: search the whole list for impossible steps, then for repeated ones, and so "
+                                      "on.",
                 wrong_as(_reading, lambda case: _faults(case, _one_pass))),
     ),
 )

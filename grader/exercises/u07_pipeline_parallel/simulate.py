@@ -93,13 +93,13 @@ EXERCISE = Exercise(
     points={VALUES: 4},
     demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
     symptoms=(
-        Symptom("hops forgotten", "The timetable is right for a hop of 0: what comes from another rank arrives hop_time after "
-                                  "it was done.", _times_as(_without_hops)),
-        Symptom("hops keep the sender busy", "A message travels while its sender goes on: the hop delays the step that needs "
-                                             "it, not the rank that sent it.",
+        Symptom("hops forgotten", "The timetable is right for a hop of 0: what comes from another rank arrives hop_time "
+                                  "after it was done.", _times_as(_without_hops)),
+        Symptom("hops keep the sender busy", "A message travels while its sender goes on: the hop delays the step that "
+                                             "needs it, not the rank that sent it.",
                 _times_as(lambda case: _played(case, blocks=True))),
-        Symptom("hops within a rank", "Between two steps of one rank nothing travels, even where their stages differ: no hop "
-                                      "there.", _times_as(lambda case: _played(case, everywhere=True))),
+        Symptom("hops within a rank", "Between two steps of one rank nothing travels, even where their stages differ: no "
+                                      "hop there.", _times_as(lambda case: _played(case, everywhere=True))),
         Symptom("several at once", "A rank does one step at a time: a step starts no earlier than the one before it in the "
                                    "rank's list ends.", _times_as(lambda case: _played(case, own_rank_free=True))),
         Symptom("everybody waits", "A step waits for its own rank and for what it needs, not for all other ranks.",
@@ -110,8 +110,8 @@ EXERCISE = Exercise(
                 _number("bubble rate", _of_one_rank)),
         Symptom("gone at I", "In flight until W, not I: the weights' gradients need the activations too.",
                 _number("peaks", _peaks(I=-1, W=0))),
-        Symptom("all forwards counted", "A backward takes its micro-batch out of flight: the peak is the most at one time, not "
-                                        "the number of forwards.", _number("peaks", _peaks(B=0, I=0, W=0))),
+        Symptom("all forwards counted", "A backward takes its micro-batch out of flight: the peak is the most at one time, "
+                                        "not the number of forwards.", _number("peaks", _peaks(B=0, I=0, W=0))),
         Symptom("one peak for all", "peaks is a list, one number for each rank.",
                 lambda look: look.evidence.ending == RETURNED and len(look.outputs[0]["peaks"]) != len(
                     look.case.inputs[0]["schedule"])),

@@ -11,20 +11,8 @@ from grader.exercises.u07_pipeline_parallel import oracle
 from grader.exercises.u07_pipeline_parallel.rank_fault import said, wrong_as
 from grader.inside.evidence import RAISED
 from grader.symptoms import raised
-from utils.schedules import (
-    MISSING,
-    NO_SUCH_MICRO,
-    NOT_THIS_RANKS,
-    REPEATED,
-    STUCK,
-    TOO_EARLY,
-    TOO_MANY,
-    UNKNOWN_KIND,
-    Fault,
-    Shape,
-    Step,
-    written,
-)
+from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, STUCK, TOO_EARLY, TOO_MANY, UNKNOWN_KIND
+from utils.schedules import Fault, Shape, Step, written
 
 OWN = (MISSING, REPEATED, TOO_EARLY, NO_SUCH_MICRO, NOT_THIS_RANKS, UNKNOWN_KIND)
 
@@ -73,7 +61,8 @@ def _between_ranks_cases(draw: Draw) -> dict[str, tuple]:
         "interleaved": (chunks, Shape(2, 4, 4), oracle.peaks(chunks)),
         "interleaved, with less memory": (chunks, Shape(2, 4, 4), [peak - 1 for peak in oracle.peaks(chunks)]),
         "interleaved, chunks the wrong way round": (
-            written("F0.2 F1.2 F0.0 F1.0 B0.2 B1.2 B0.0 B1.0", "F0.1 F1.1 F0.3 F1.3 B0.3 B1.3 B0.1 B1.1"), Shape(2, 4, 2), None),
+            written("F0.2 F1.2 F0.0 F1.0 B0.2 B1.2 B0.0 B1.0", "F0.1 F1.1 F0.3 F1.3 B0.3 B1.3 B0.1 B1.1"),
+            Shape(2, 4, 2), None),
         "zero bubble": (split, Shape(3, 3, 5, "FIW"), oracle.peaks(split)),
         "zero bubble, weights last": (late, Shape(3, 3, 5, "FIW"), oracle.peaks(split)),
         "both kinds mixed": ([split[0], oracle.one_f_one_b(3, 5)[1], split[2]], Shape(3, 3, 5, "FIW"), None),
@@ -154,17 +143,18 @@ EXERCISE = Exercise(
                 lambda look: look.evidence.ending not in ("returned", RAISED)),
         Symptom("ranks' own faults not seen", "Faults within one rank's list pass: ask rank_fault for every rank first.",
                 _as(without=OWN)),
-        Symptom("ranks without a list", "A schedule with fewer lists than ranks passes: all steps of such a rank are MISSING.",
+        Symptom("ranks without a list", "A schedule with fewer lists than ranks passes: all steps of such a rank are "
+                                        "MISSING.",
                 wrong_as(_reading, lambda case: _each(case, lambda rows, shape, limits: oracle.fault_of(
                     rows, shape, limits) if len(rows) == shape.n_ranks else None))),
         Symptom("stuck before memory", "A schedule that cannot run is STUCK, whatever it would hold: look at memory last.",
                 wrong_as(_reading, lambda case: _each(case, _memory_first))),
         Symptom("deadlocks not seen", "A schedule that can never run passes: let all ranks go as far as they can, again and "
                                       "again, and look who is left.", _as(without=(STUCK,))),
-        Symptom("gone at I", "With the backward in two pieces the activations go at W, not at I: the weights' gradients need "
-                             "them.", wrong_as(_reading, lambda case: _faults(case, weight_frees=False))),
-        Symptom("memory not checked", "More in flight than the limits allow passes: count forwards up and backwards down, rank "
-                                      "by rank.", _as(without=(TOO_MANY,))),
+        Symptom("gone at I", "With the backward in two pieces the activations go at W, not at I: the weights' gradients "
+                             "need them.", wrong_as(_reading, lambda case: _faults(case, weight_frees=False))),
+        Symptom("memory not checked", "More in flight than the limits allow passes: count forwards up and backwards down, "
+                                      "rank by rank.", _as(without=(TOO_MANY,))),
         Symptom("highest rank named", "Of the ranks that are stuck the lowest one is to be named.",
                 wrong_as(_reading, lambda case: _each(case, _highest))),
         Symptom("limit is allowed", "As many in flight as the limit says are allowed: only more are TOO_MANY.",

@@ -16,7 +16,8 @@ from grader.exercises.u07_pipeline_parallel.generators import (
     wrong_number_of_ranks,
 )
 from grader.inside.evidence import RETURNED
-from utils.schedules import MISSING, STUCK, TOO_EARLY, UNKNOWN_KIND, Shape
+from utils.faults import MISSING, STUCK, TOO_EARLY, UNKNOWN_KIND
+from utils.schedules import Shape
 
 TIMES = {"F": 1.0, "I": 1.0, "W": 1.0}
 
@@ -38,9 +39,9 @@ def _reading(case: Case, found: Any) -> dict[str, Any]:
         return played
     most = min(case.inputs[0]["n_stages"], case.inputs[0]["n_micro"])
     allowed = oracle.summary(oracle.zero_bubble(**case.inputs[0]), _shape(case), TIMES)["makespan"]
-    return {**played, "makespan": f"at most {allowed:g}" if played["makespan"] <= allowed + 1e-9 else f"{played['makespan']:g}",
-            "in flight at most": f"at most {most}" if max(played["in flight at most"]) <= most else (
-                f"{max(played['in flight at most'])}")}
+    makespan, in_flight = played["makespan"], max(played["in flight at most"])
+    return {**played, "makespan": f"at most {allowed:g}" if makespan <= allowed + 1e-9 else f"{makespan:g}",
+            "in flight at most": f"at most {most}" if in_flight <= most else f"{in_flight}"}
 
 
 def _kept_whole(look: Look) -> bool:
@@ -83,20 +84,22 @@ EXERCISE = Exercise(
         wrong_number_of_ranks(_shape),
         fault_seen("still whole", "There is a \"B\": here the backward comes in two steps, \"I\" and \"W\".",
                    lambda fault, look: fault.why == UNKNOWN_KIND, _shape),
-        fault_seen("weights never", "W steps are missing: every micro-batch needs one on every stage, the last ones after the "
-                                    "last I.", lambda fault, look: fault.why == MISSING and fault.step.kind == "W", _shape),
+        fault_seen("weights never", "W steps are missing: every micro-batch needs one on every stage, the last ones after "
+                                    "the last I.",
+                   lambda fault, look: fault.why == MISSING and fault.step.kind == "W", _shape),
         fault_seen("weights before input", "A W comes before its own I.",
                    lambda fault, look: fault.why == TOO_EARLY and fault.step.kind == "W", _shape),
         *fault_symptoms(_shape),
         fault_seen("deadlock", "The schedule cannot run: F and I should come in the order that F and B have in 1F1B.",
                    lambda fault, look: fault.why == STUCK, _shape),
-        Symptom("nothing put off", "Every W follows its own I at once: that is 1F1B again, only in smaller pieces. Put W off, "
-                                   "by r micro-batches on rank r.",
+        Symptom("nothing put off", "Every W follows its own I at once: that is 1F1B again, only in smaller pieces. Put W "
+                                   "off, by r micro-batches on rank r.",
                 lambda look: look.evidence.ending == RETURNED and _kept_whole(look)),
-        Symptom("weights all at the end", "All W at the end: activations stay in flight until then, as many as GPipe has. Rank "
-                                          "r puts W off by r micro-batches only.", _weights_last),
-        Symptom("put off on the wrong ranks", "The first rank puts off more than the last: but rank r has p − r micro-batches "
-                                              "in flight already, and so room for r more.", _late_on_the_wrong_ranks),
+        Symptom("weights all at the end", "All W at the end: activations stay in flight until then, as many as GPipe has. "
+                                          "Rank r puts W off by r micro-batches only.", _weights_last),
+        Symptom("put off on the wrong ranks", "The first rank puts off more than the last: but rank r has p − r "
+                                              "micro-batches in flight already, and so room for r "
+                                              "more.", _late_on_the_wrong_ranks),
         Symptom("too much in flight", "More in flight than 1F1B has on its first rank: put W off by r micro-batches on rank "
                                       "r, no more.", lambda look: max(oracle.peaks(found_rows(look))) > min(
                                           look.case.inputs[0]["n_stages"], look.case.inputs[0]["n_micro"])),

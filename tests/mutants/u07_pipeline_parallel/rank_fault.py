@@ -1,16 +1,8 @@
 """Wrong searches of one rank's list."""
 
 from tests.mutants import mutant
-from utils.schedules import (
-    MISSING,
-    NO_SUCH_MICRO,
-    NOT_THIS_RANKS,
-    REPEATED,
-    TOO_EARLY,
-    UNKNOWN_KIND,
-    Fault,
-    Step,
-)
+from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY, UNKNOWN_KIND
+from utils.schedules import Fault, Step
 
 
 def _needs(step, n_stages):

@@ -42,7 +42,7 @@ def without_hops(schedule, durations, hop_time=0.0):
 @mutant("hops keep the sender busy")
 def sender_waits(schedule, durations, hop_time=0.0):
     def after(step, n_stages):
-        sends = step.kind == "F" and step.stage < n_stages - 1 or step.kind in "BI" and step.stage > 0
+        sends = (step.kind == "F" and step.stage < n_stages - 1) or (step.kind in "BI" and step.stage > 0)
         return hop_time * sends
 
     return _played(schedule, durations, hop_time, after=after)

@@ -1,18 +1,8 @@
 """Wrong explanations of schedules."""
 
 from tests.mutants import mutant
-from utils.schedules import (
-    MISSING,
-    NO_SUCH_MICRO,
-    NOT_THIS_RANKS,
-    REPEATED,
-    STUCK,
-    TOO_EARLY,
-    TOO_MANY,
-    UNKNOWN_KIND,
-    Fault,
-    Step,
-)
+from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, STUCK, TOO_EARLY, TOO_MANY, UNKNOWN_KIND
+from utils.schedules import Fault, Step
 
 
 def _needs(step, n_stages):

@@ -30,7 +30,8 @@ def _put_off(n_stages, n_micro, by):
 
 @mutant("still whole")
 def plain(n_stages, n_micro):
-    return [[step._replace(kind="F" if step.kind == "F" else "B") for step in row] for row in _one_f_one_b(n_stages, n_micro)]
+    return [[step._replace(kind="F" if step.kind == "F" else "B") for step in row]
+            for row in _one_f_one_b(n_stages, n_micro)]
 
 
 @mutant("weights never")

@@ -1,0 +1,105 @@
+"""A pipelined step against torch's own schedule, and micro-batches against the layer-wise split, in the same ranks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+from tests.bench_training import slowest
+from tests.notebooks import functions_of
+from utils.models import TinyGPT, next_byte_loss, same_start
+from utils.pipelines import Delayed, GPTStage
+from utils.text import text_batch
+
+STAGES, MICRO, ROUNDS = 4, 8, 21
+SCHEDULE_WANTED = 1.25
+NEAR = 0.75  # of the predicted factor: a micro-batch's products are smaller, and each costs two messages
+WIDTH, ROWS = 512, 512  # of a layer that computes long enough for messages not to count
+DEVICE_S = 0.08  # a whole batch forward on a device; backward takes twice as long
+
+
+def bench_one_f_one_b(line: Callable, in_turn: Callable) -> None:
+    """A step of the reference 1F1B against torch's Schedule1F1B: the tiny GPT, 4 stages, 8 micro-batches."""
+    own_step = functions_of("solutions", "07_pipeline_parallel")["one_f_one_b_step"]
+
+    def race() -> list[float]:
+        rank = dist.get_rank()
+        first, last = rank == 0, rank == STAGES - 1
+        tokens_BT = text_batch(0, 2 * MICRO, 64)
+        x, y = tokens_BT[:, :-1], tokens_BT[:, 1:]
+        own, torchs = (GPTStage(same_start(TinyGPT, n_layers=STAGES), [rank]) for _ in range(2))
+        like = torch.zeros(2, 64, 64)
+        between = torch.zeros(2, 64, 64, requires_grad=True)  # torch asks what crosses a border whether it takes a gradient
+        part = PipelineStage(torchs, rank, STAGES, torch.device("cpu"), input_args=(x[:2] if first else between,),
+                             output_args=(torch.zeros(2, 64, 256, requires_grad=True) if last else between,))
+        runner = Schedule1F1B(part, MICRO, loss_fn=_loss)
+
+        def by_own() -> None:
+            own.zero_grad()
+            own_step(own, x if first else None, y if last else None, _loss, MICRO, like, None)
+
+        def by_torch() -> None:
+            torchs.zero_grad()
+            runner.step(*([x] if first else []), target=y if last else None, losses=[] if last else None)
+
+        return in_turn(by_own, by_torch, rounds=ROUNDS)
+
+    own_s, torchs_s = slowest(race, STAGES)
+    ratio = own_s / torchs_s
+    line("a step of 1F1B / of torch's Schedule1F1B, tiny GPT, 4 stages", ratio, f"<= {SCHEDULE_WANTED}",
+         ratio <= SCHEDULE_WANTED, f"{1e3 * own_s:.1f} ms against {1e3 * torchs_s:.1f} ms")
+
+
+def bench_micro_batches(line: Callable, in_turn: Callable) -> None:
+    """A step of 8 micro-batches against the layer-wise split, 4 stages: on this machine's cores, and on 4 devices.
+
+    With fewer cores than stages the work itself takes its time on them: no schedule is faster than all work / cores. Stages
+    that stand for devices of their own (they sleep) have no such bound, and show what the simulator predicts for them.
+    """
+    solutions, cores = functions_of("solutions", "07_pipeline_parallel"), len(os.sched_getaffinity(0))
+    step, on_devices = solutions["gpipe_step"], simulated_factor(solutions)
+    print(f"     predicted by simulation: {on_devices:.2f} times as fast on {STAGES} devices or cores; "
+          f"{min(on_devices, cores):.2f} on the {cores} of this machine")
+    for name, predicted, make, rounds in (
+            (f"{cores} cores", min(on_devices, cores), _computing_stage, ROUNDS),
+            (f"{STAGES} devices", on_devices, _sleeping_stage, 5)):
+
+        def race(make=make, rounds=rounds) -> list[float]:
+            rank = dist.get_rank()
+            x, y = (torch.ones(ROWS, WIDTH) if rank == end else None for end in (0, STAGES - 1))
+
+            def with_micro_batches(m: int) -> Callable[[], object]:
+                stage, like = make(m), torch.zeros(ROWS // m, WIDTH)
+                return lambda: step(stage, x, y, F.mse_loss, m, like, None)
+
+            return in_turn(with_micro_batches(1), with_micro_batches(MICRO), rounds=rounds)
+
+        layer_wise_s, micro_s = slowest(race, STAGES)
+        factor = layer_wise_s / micro_s
+        line(f"layer-wise / {MICRO} micro-batches, {STAGES} stages, {name}", factor / predicted, f">= {NEAR}",
+             factor / predicted >= NEAR, f"{factor:.2f} times as fast, predicted {predicted:.2f}")
+
+
+def simulated_factor(solutions: dict) -> float:
+    """How many times as fast MICRO micro-batches are as one, where every stage has a device: by the simulator."""
+    generate, simulate = solutions["gpipe_schedule"], solutions["simulate"]
+    whole = simulate(generate(STAGES, 1), {"F": MICRO * 1.0, "B": MICRO * 2.0}).makespan
+    return whole / simulate(generate(STAGES, MICRO), {"F": 1.0, "B": 2.0}).makespan
+
+
+def _computing_stage(n_micro: int) -> nn.Module:
+    return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(WIDTH, WIDTH), nn.GELU())))
+
+
+def _sleeping_stage(n_micro: int) -> nn.Module:
+    return Delayed(nn.Linear(WIDTH, WIDTH), DEVICE_S / n_micro, 2 * DEVICE_S / n_micro)
+
+
+def _loss(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    return next_byte_loss(logits, tokens).mean()
