@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from tests.bench_marking import bench_bombs, bench_marking
+from tests.bench_sequence_parallel import bench_sequence_parallel
 from tests.bench_training import bench_data_parallel, bench_fully_shard, bench_overlap
 from tests.notebooks import functions_of
 from utils import run_ranks
@@ -167,7 +168,8 @@ def in_turn(*functions: Callable[[], object], rounds: int = 11) -> list[float]:
 BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tracing, "rings": bench_rings,
            "bombs": partial(bench_bombs, line), "marking": partial(bench_marking, line),
            "data_parallel": partial(bench_data_parallel, line, in_turn), "overlap": partial(bench_overlap, line, in_turn),
-           "fully_shard": partial(bench_fully_shard, line, in_turn)}
+           "fully_shard": partial(bench_fully_shard, line, in_turn),
+           "sequence_parallel": partial(bench_sequence_parallel, line, in_turn)}
 
 
 def main() -> None:

@@ -93,6 +93,8 @@ SLIPS = {
                  "parameters not gathered", "zero1_bytes"),
     "04_zero2": ("shard_gradients", "shard /= n", "pass", "sum for mean", "zero2_bytes"),
     "05_zero3": ("ShardedLinear", "return dx_BI, dshard_C / n", "return dx_BI, dshard_C", "sum for mean", "zero_bytes"),
+    "08_sequence_parallel": ("SequenceParallelGPT", "return total / tokens_SB.numel()", "return total / own_sB.numel()",
+                             "mean of the piece", "activation_bytes"),
 }
 
 
