@@ -97,6 +97,8 @@ SLIPS = {
                            "layer_bytes"),
     "07_pipeline_parallel": ("gpipe_step", "loss_fn(output_MO, y_MO) / n_micro", "loss_fn(output_MO, y_MO)", "not divided",
                              "bubble_fractions"),
+    "08_sequence_parallel": ("SequenceParallelGPT", "return total / tokens_SB.numel()", "return total / own_sB.numel()",
+                             "mean of the piece", "activation_bytes"),
 }
 
 

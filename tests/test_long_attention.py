@@ -168,5 +168,5 @@ def test_the_calculator_runs_on_the_formula_it_is_given():
     calculator = activation_calculator(formula)
     assert "48.0 GB" in calculator.view.value or "48 GB" in calculator.view.value
     calculator.controls[1].value = 4096
-    assert asked[-1] == (4096, 1, 6144, 64, 8, True, "full")
+    assert asked[-1] == (4096, 4, 6144, 64, 8, True, "full")
     assert len(calculator._stills()) == 1

@@ -29,7 +29,7 @@ def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive
     models = {row["model"]: row for row in read_table("recompute_tables_22B_175B")}
     model = ipywidgets.Dropdown(options=list(models), description="model")
     length = ipywidgets.SelectionSlider(options=[2**k for k in range(9, 18)], value=2048, description="sequence")
-    batch = ipywidgets.IntSlider(1, min=1, max=8, description="batch")
+    batch = ipywidgets.IntSlider(4, min=1, max=8, description="batch")
     ranks = ipywidgets.SelectionSlider(options=(1, 2, 4, 8), value=8, description="ranks t")
 
     def picture(name: str, s: int, b: int, t: int) -> Picture:

@@ -17,7 +17,7 @@ from utils.spans import mark, span
 
 KEPT, NUMBERS, RANDOM_CHANGED = "bytes kept for backward", "numbers owned", "random state changed"
 FORWARD, BACKWARD, REDUCE = "forward", "backward", "reduce"
-SETTLE_S = 0.3
+SETTLE_S, POLL_S, QUIET_POLLS = 0.3, 0.005, 10
 
 
 def call_sequence_function(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -132,10 +132,11 @@ def make_gpt(inputs: dict[str, Any]) -> BlockGPT:
 
 def settled_bytes(start: int, enough: int) -> int:
     """Bytes held beyond `start`, once the transport has let go of what it sent: it does so a moment after the wait."""
-    deadline_s, least = time.monotonic() + SETTLE_S, held_bytes() - start
-    while least > enough and time.monotonic() < deadline_s:
-        time.sleep(0.005)
-        least = min(least, held_bytes() - start)
+    deadline_s, least, quiet = time.monotonic() + SETTLE_S, held_bytes() - start, 0
+    while least > enough and quiet < QUIET_POLLS and time.monotonic() < deadline_s:
+        time.sleep(POLL_S)
+        now = held_bytes() - start
+        least, quiet = (now, 0) if now < least else (least, quiet + 1)
     return least
 
 

@@ -1,5 +1,6 @@
 """Figures and tables of the course: plain functions from plain data to a Picture or a Table that shows itself."""
 
+from utils.figures.activations import activation_bars
 from utils.figures.collectives import before_after, collective_picture
 from utils.figures.costs_figures import (
     alpha_beta_figure,
@@ -24,9 +25,9 @@ from utils.figures.traffic import matrix_figure, traffic_figure
 from utils.figures.tree import broadcast_rounds_figure, tree_figure, tree_rounds
 
 __all__ = [
-    "Column", "Picture", "Table", "alpha_beta_figure", "bandwidth_figure", "before_after", "broadcast_rounds_figure",
-    "bytes_table", "causal_work_figure", "collective_picture", "figure_html", "human_bytes", "ladder_figure",
-    "layer_times", "loss_curves", "matrix_figure", "memory_bars", "memory_curve", "node_figure",
+    "Column", "Picture", "Table", "activation_bars", "alpha_beta_figure", "bandwidth_figure", "before_after",
+    "broadcast_rounds_figure", "bytes_table", "causal_work_figure", "collective_picture", "figure_html", "human_bytes",
+    "ladder_figure", "layer_times", "loss_curves", "matrix_figure", "memory_bars", "memory_curve", "node_figure",
     "published_all_reduce_figure", "ring_figure", "ring_filmstrip", "ring_or_tree_figure", "ring_steps", "schedule_grid",
     "schedule_grids", "schedule_table", "split_figure", "step_time_figure", "superpod_table", "timeline_figure",
     "torus_figure", "trade_figure", "traffic_figure", "tree_figure", "tree_rounds",

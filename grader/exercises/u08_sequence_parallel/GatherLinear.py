@@ -89,14 +89,16 @@ EXERCISE = Exercise(
     points={"values": 3, "technique": 3},
     demands=(
         only_calls("all_gather", "reduce_scatter", hint=(
-            "All-gather x, reduce-scatter its gradient: those two are all the communication. An all-reduce of dx gives every "
+            "All-gather x, reduce-scatter its gradient: those two are all the communication. An all-reduce of dx gives "
+            "every "
             "rank positions that are not its own.")),
         kept_at_most(lambda look, rank: 1.4 * look.case.inputs[rank]["x"].nbytes, "no whole x between forward and backward",
                      "The result is right, but the gathered x is kept from forward to backward: save the piece, and gather "
                      "it again in backward."),
         Demand("gathered once", "one all-gather in forward, one in backward",
                "x is gathered once only, so somebody keeps it whole: gather it again in backward.", _gathers_in_backward),
-        bytes_sent(_sent, "3(n−1)/n of x's bytes", "Right, but more was sent than two all-gathers of x and one reduce-scatter "
+        bytes_sent(_sent, "3(n−1)/n of x's bytes", "Right, but more was sent than two all-gathers of x and one "
+                                                   "reduce-scatter "
                                                    "of its gradient."),
         results_waited(),
     ),
@@ -104,7 +106,8 @@ EXERCISE = Exercise(
         group_ignored("The ranks of other groups are touched: pass group=group to every call, and keep it in ctx for the "
                       "backward pass."),
         unwaited(),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dweight, dbias "
+        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dweight, "
+                                      "dbias "
                "and None.", "too few gradients"),
         Symptom("bias forgotten", "The bias is missing: y = x Wᵀ + b.", _part_as("y", bias=0)),
         Symptom("bias on every rank", "The bias is in y n times: each rank has its own columns here, and adds its own bias "
@@ -119,7 +122,8 @@ EXERCISE = Exercise(
                 _part_as("dweight", scaled_dw=True)),
         Symptom("wrong y", "y is wrong: y = x Wᵀ + b with x the whole sequence, as in F.linear.", part("y", PARTS)),
         Symptom("wrong dx", "y is right, dx is not: this rank's piece of the sum over ranks of dy W.", part("dx", PARTS)),
-        Symptom("wrong dW", "y and dx are right, dW is not: dyᵀ x with sequence and batch as one dim.", part("dweight", PARTS)),
+        Symptom("wrong dW", "y and dx are right, dW is not: dyᵀ x with sequence and batch as one dim.",
+                part("dweight", PARTS)),
         Symptom("wrong db", "Only db is wrong: dy summed over sequence and batch.", part("dbias", PARTS)),
     ),
 )

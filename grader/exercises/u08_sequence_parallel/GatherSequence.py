@@ -83,8 +83,8 @@ EXERCISE = Exercise(
                "too few gradients"),
         Symptom("pieces reversed", "The pieces are in reverse order: rank r's positions come r-th.",
                 result_as(_plain, backwards=True)),
-        Symptom("gathered along the batch", "The pieces were joined along another dim: the sequence is dim 0.", lambda look: any(
-            result_as(_plain, dim=dim)(look) for dim in (1, 2))),
+        Symptom("gathered along the batch", "The pieces were joined along another dim: the sequence is dim 0.",
+                lambda look: any(result_as(_plain, dim=dim)(look) for dim in (1, 2))),
         Symptom("gradient not summed", "dx is the gradient of this rank's own use of x. But every rank has used your piece: "
                                        "the conjugate of an all-gather sums over ranks, and each keeps its piece.",
                 gradient_as(_plain, backward="own")),

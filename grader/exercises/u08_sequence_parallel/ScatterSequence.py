@@ -69,7 +69,8 @@ EXERCISE = Exercise(
         unwaited(),
         raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx and None.",
                "too few gradients"),
-        Symptom("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks in reverse.",
+        Symptom("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks in "
+                                   "reverse.",
                 result_as(_plain, backwards=True)),
         Symptom("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be added.",
                 result_as(_plain, forward="own")),
@@ -82,7 +83,8 @@ EXERCISE = Exercise(
                 gradient_as(_plain, backward="mean")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, the whole sequence.",
                 part("dx", ("y", "dx"))),
-        Symptom("not refused", "A sequence that the ranks do not divide must raise a ValueError that names both sizes, before "
+        Symptom("not refused", "A sequence that the ranks do not divide must raise a ValueError that names both sizes, "
+                               "before "
                                "any call.", not_refused("")),
         Symptom("wrong result", "y is not piece r, (S/n, B, D), of the sum over ranks.", part("y", ("y", "dx"))),
     ),

@@ -88,11 +88,13 @@ def _own_gradients(case: Case, rank: int, block: Any, x: Tensor) -> dict[str, Te
     """The gradients that a rank has of what is whole: from its own positions, with what comes back from all the others."""
     n, r = len(case.members(rank)), case.group_rank(rank)
     norms = {"attention_norm": block.attention_norm, "mlp_norm": block.mlp_norm}
-    kept: dict[str, Tensor] = {}
-    hooks = [norm.register_forward_hook(lambda m, a, o, name=name: kept.update({name: (a[0].detach(), o)}) or o.retain_grad())
-             for name, norm in norms.items()]
-    hooks += [getattr(block, name).register_forward_hook(lambda m, a, o, name=name: kept.update({name: (None, o)})
-                                                         or o.retain_grad()) for name in ("out", "down")]
+    kept: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def note(name: str, module: Any, args: tuple[Tensor, ...], output: Tensor) -> None:
+        kept[name] = args[0].detach(), output
+        output.retain_grad()
+
+    hooks = [getattr(block, name).register_forward_hook(partial(note, name)) for name in (*norms, "out", "down")]
     (block(x.detach().requires_grad_()) * joined(case, rank, "weights")).sum().backward()
     for hook in hooks:
         hook.remove()
@@ -175,7 +177,8 @@ EXERCISE = Exercise(
                      "The result is right, but more is kept for backward than pieces: qkv's and up's inputs through "
                      "GatherLinear, which saves the piece; out's and down's results through ScatterSequence.", "whole kept"),
         bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce",
-                   "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers again."),
+                   "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers "
+                   "again."),
         results_waited(),
     ),
     symptoms=(
@@ -190,7 +193,8 @@ EXERCISE = Exercise(
                 _result_as(biases=0.0)),
         Symptom("same masks", "All ranks draw the same dropout masks: their heads and positions differ, and so must their "
                               "masks. Use local_dropout.", _result_as(masks=True)),
-        Symptom("norms not reduced", "y and dx are right; the LayerNorms' gradients are those of this rank's positions only. "
+        Symptom("norms not reduced", "y and dx are right; the LayerNorms' gradients are those of this rank's positions "
+                                     "only. "
                                      "All ranks have used these weights: sum over ranks in reduce_gradients().",
                 _gradients_as("own")),
         Symptom("norms averaged", "The LayerNorms' gradients are n times too small: all ranks compute parts of one loss, so "
@@ -201,7 +205,8 @@ EXERCISE = Exercise(
                                  "3·seed + 1 and 3·seed + 2, of the attention weights, then of what out and down give.",
                 lambda look: look.case.inputs[0]["seed"] is not None and part("y", PARTS)(look)),
         Symptom("wrong y", "y is not the plain block's, cut along the sequence. In order: norm, GatherLinear with qkv, "
-                           "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's half "
+                           "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "
+                           "half "
                            "alike.", part("y", PARTS)),
         Symptom("wrong dx", "y is right, dx is not: some function's backward is not its conjugate.", part("dx", PARTS)),
         Symptom("wrong gradients", "y and dx are right, gradients of parameters are not: each rank has those of its cut of "

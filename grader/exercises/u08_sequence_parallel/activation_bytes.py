@@ -59,7 +59,8 @@ EXERCISE = Exercise(
         Symptom("all divided", "Without sequence parallelism both LayerNorms' inputs, the inputs of qkv and up, and the two "
                                "masks after out and down stay whole: 10sbh that t does not divide.",
                 _where(lambda i: not i["sequence_parallel"] and i["t"] > 1, _as(whole=0))),
-        Symptom("linear inputs divided", "The inputs of qkv and up are whole under tensor parallelism: it cuts their outputs. "
+        Symptom("linear inputs divided", "The inputs of qkv and up are whole under tensor parallelism: it cuts their "
+                                         "outputs. "
                                          "With norms and masks: 4 + 4 + 2 = 10.",
                 _where(lambda i: not i["sequence_parallel"], _as(whole=6))),
         Symptom("nothing divided more", "With sequence parallelism the 10sbh are divided as well: 34/t.",

@@ -92,7 +92,7 @@ def numbers_at_most(limit: Callable[[Look, int], int]) -> Demand:
         return True, ""
 
     return Demand("weights not cut", "each rank holds its shard of qkv, out, up and down",
-                  "The result is right, but ranks hold weights that they do not use: keep what cut_block gives, and no more.",
+                  "The result is right, but ranks hold weights that they do not use: keep what cut_block gives only.",
                   judge)
 
 

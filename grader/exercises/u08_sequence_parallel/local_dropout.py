@@ -68,7 +68,8 @@ EXERCISE = Exercise(
     tolerance=1e-9,
     demands=(
         only_calls(id="communicates", hint="Every rank can compute its seed from its rank: no message is needed."),
-        random_state_kept("The masks are right, but torch's own random state was changed, and with it every random number that "
+        random_state_kept("The masks are right, but torch's own random state was changed, and with it every random number "
+                          "that "
                           "comes after: draw from a torch.Generator of your own."),
     ),
     symptoms=(

@@ -76,16 +76,21 @@ EXERCISE = Exercise(
         unwaited(),
         raised("NoneType", "Some parameters have no gradient: leave them out.", "no gradient"),
         raised("Expected all tensors", "Some parameters have no gradient: leave them out.", "none in the row"),
-        Symptom("nothing reduced", "The gradients are as they were: each rank still has those of its own positions. Write the "
+        Symptom("nothing reduced", "The gradients are as they were: each rank still has those of its own positions. Write "
+                                   "the "
                                    "sum back into p.grad.",
                 wrong_ranks(lambda look, r, found, _: same(found, look.case.inputs[r]["gradients"]))),
-        Symptom("mean for sum", "The gradients are n times too small. In data parallelism each rank has a loss of its own, and "
+        Symptom("mean for sum", "The gradients are n times too small. In data parallelism each rank has a loss of its "
+                                "own, and "
                                 "the mean is wanted; here all ranks compute parts of one loss.",
-                wrong_ranks(lambda look, r, found, _: same(found, _plain(look.case, r, lambda parts: total(parts) / len(parts))))),
+                wrong_ranks(lambda look, r, found, _: same(
+                    found, _plain(look.case, r, lambda parts: total(parts) / len(parts))))),
         Symptom("only the first", "Only the first gradient is summed.", _first_only),
         Symptom("invented gradient", "A parameter without a gradient must stay without one.", wrong_ranks(
-            lambda look, r, found, expected: any(e is None and f is not None for f, e in zip(found, expected, strict=True)))),
-        Symptom("pieces mixed up", "The sums are there, but in other places: cut the row in the order in which you joined it.",
+            lambda look, r, found, expected: any(e is None and f is not None
+                                                 for f, e in zip(found, expected, strict=True)))),
+        Symptom("pieces mixed up", "The sums are there, but in other places: cut the row in the order in which you joined "
+                                   "it.",
                 wrong_ranks(lambda look, r, found, expected: same(*(torch.cat([
                     one.flatten() for one in each if one is not None]).sort().values for each in (found, expected))))),
     ),

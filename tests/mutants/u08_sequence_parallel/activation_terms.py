@@ -53,4 +53,5 @@ def norms_for_free(s, b, h, a):
 @mutant("one head")
 def no_heads(s, b, h, a):
     weights = s * s * b
-    return _right(s, b, h, a) | {"attention.softmax": 2 * weights, "attention.dropout": weights, "attention.mix": 2 * weights}
+    core = {"attention.softmax": 2 * weights, "attention.dropout": weights, "attention.mix": 2 * weights}
+    return _right(s, b, h, a) | core
