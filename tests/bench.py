@@ -15,9 +15,9 @@ import torch
 import torch.distributed as dist
 
 from tests.bench_marking import bench_bombs, bench_marking
-from tests.bench_tensor_parallel import bench_tensor_parallel
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b
 from tests.bench_sequence_parallel import bench_sequence_parallel
+from tests.bench_tensor_parallel import bench_tensor_parallel
 from tests.bench_training import bench_data_parallel, bench_fully_shard, bench_overlap
 from tests.notebooks import functions_of
 from utils import run_ranks
@@ -171,9 +171,9 @@ BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tr
            "bombs": partial(bench_bombs, line), "marking": partial(bench_marking, line),
            "data_parallel": partial(bench_data_parallel, line, in_turn), "overlap": partial(bench_overlap, line, in_turn),
            "fully_shard": partial(bench_fully_shard, line, in_turn),
-           "tensor_parallel": partial(bench_tensor_parallel, line, in_turn)}
+           "tensor_parallel": partial(bench_tensor_parallel, line, in_turn),
            "one_f_one_b": partial(bench_one_f_one_b, line, in_turn),
-           "micro_batches": partial(bench_micro_batches, line, in_turn)}
+           "micro_batches": partial(bench_micro_batches, line, in_turn),
            "sequence_parallel": partial(bench_sequence_parallel, line, in_turn)}
 
 

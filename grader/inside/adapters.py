@@ -12,8 +12,8 @@ import torch.distributed as dist
 
 from grader.inside.evidence import pack, unpack
 from grader.inside.pipelining import PIPELINING
-from grader.inside.schedules_run import SCHEDULES
 from grader.inside.rings import RINGS
+from grader.inside.schedules_run import SCHEDULES
 from grader.inside.sequences import SEQUENCES
 from grader.inside.sharding import SHARDING
 from grader.inside.splitting import SPLITTING
@@ -111,5 +111,6 @@ def call_with_clock(fn, inputs: dict[str, Any], group) -> Any:
     return fn(run_once, inputs["repeats"], clock, group)
 
 
-ADAPTERS = WITH_MODEL | SHARDING | SPLITTING | SPLITTING_GPT | PIPELINING | SCHEDULES | RINGS | SEQUENCES | {f.__name__: f for f in (
-    call_with_group, call_plain, call_with_say, call_with_compute, call_watching_inputs, call_with_clock)}
+ADAPTERS = WITH_MODEL | SHARDING | SPLITTING | SPLITTING_GPT | PIPELINING | SCHEDULES | SEQUENCES | RINGS | {
+    f.__name__: f for f in (
+        call_with_group, call_plain, call_with_say, call_with_compute, call_watching_inputs, call_with_clock)}
