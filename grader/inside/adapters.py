@@ -114,3 +114,5 @@ def call_with_clock(fn, inputs: dict[str, Any], group) -> Any:
 ADAPTERS = WITH_MODEL | SHARDING | SPLITTING | SPLITTING_GPT | PIPELINING | SCHEDULES | SEQUENCES | RINGS | {
     f.__name__: f for f in (
         call_with_group, call_plain, call_with_say, call_with_compute, call_watching_inputs, call_with_clock)}
+# Those in which an optimizer may step.
+TRAIN = frozenset({*WITH_MODEL, *SHARDING, "call_tensor_parallel_gpt", "call_sequence_gpt"})

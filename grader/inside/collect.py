@@ -17,11 +17,9 @@ from typing import Any
 import cloudpickle
 
 from grader.inside import parcel
-from grader.inside.adapters import BEGIN, RankTask
+from grader.inside.adapters import BEGIN, TRAIN, RankTask
 from grader.inside.case import Case
 from grader.inside.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
-from grader.inside.sharding import SHARDING
-from grader.inside.training import WITH_MODEL
 from utils.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
 from utils.job import Job, Outcome
 from utils.launcher import launch
@@ -127,7 +125,7 @@ def main() -> None:
     isolated = "--isolated" in sys.argv
     witness = _witness() if isolated else None
     complete = True
-    warm_up(isolated, trains=any(json.loads(content)["adapter"] in WITH_MODEL | SHARDING
+    warm_up(isolated, trains=any(json.loads(content)["adapter"] in TRAIN
                                  for file, content in files.items() if file.endswith("/job.json")))
     for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
         try:
