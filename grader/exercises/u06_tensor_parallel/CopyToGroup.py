@@ -30,9 +30,8 @@ EXERCISE = Exercise(
     demands=one_all_reduce(BACKWARD, FORWARD),
     symptoms=(
         *shared_symptoms(),
-        Symptom("f and g swapped"
-                "", "This is g: it sums in forward and passes the gradient on. f does it the other way round.",
-                mixed_up(SUM, OWN)),
+        Symptom("f and g swapped", "This is g: it sums in forward and passes the gradient on. f does it the other way "
+                                   "round.", mixed_up(SUM, OWN)),
         Symptom("all-reduced both ways", "x is the same on all ranks already: forward passes it on, only the gradient is "
                                          "summed.", mixed_up(SUM, SUM)),
         Symptom("gradient not summed", "Forward is right, but the gradient of this rank's use of x is passed back alone: x "

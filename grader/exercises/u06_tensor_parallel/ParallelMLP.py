@@ -30,8 +30,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         tensors = {name: numbers(draw, *rows, dim, dtype=dtype) for name in ("x", "dy")}
         return [{**layers, **tensors, "refused": [inner, n] if extra else None, "options": {}} for _ in range(n)]
 
-    made = [("1 rank, GELU"
-             "", inputs(1, (2,), 3, 4, False)), ("2 ranks, SwiGLU", inputs(2, (2,), 5, draw.integer(2, 4), True)),
+    made = [("1 rank, GELU", inputs(1, (2,), 3, 4, False)),
+            ("2 ranks, SwiGLU", inputs(2, (2,), 5, draw.integer(2, 4), True)),
             ("4 ranks, GELU, x with 3 dims", inputs(4, (2, 3), 3, 2, False)),
             ("3 ranks, SwiGLU, float32, no bias", inputs(3, (3,), 5, 2, True, "float32", False)),
             ("2 ranks, GELU, bfloat16", inputs(2, (2,), 3, 3, False, "bfloat16")),
@@ -155,9 +155,8 @@ EXERCISE = Exercise(
                                    "through f once, and give the result to both.",
                 lambda look: any(_as("dx", own=(one,))(look) for one in ("up", "gate"))),
         Symptom("dx times n", "dx is n times too large: it is summed twice.", times_n("dx")),
-        Symptom("bias n times", "The bias of down is in y n times: add it once, after g.", lambda look: as_(
-            lambda look, r: flat(_result(look.case, r, bias_times=group_size(look, r))), "y"
-                                                                                         "", whatever=("down.bias",))(look)),
+        Symptom("bias n times", "The bias of down is in y n times: add it once, after g.", as_(
+            lambda look, r: flat(_result(look.case, r, bias_times=group_size(look, r))), "y", whatever=("down.bias",))),
         Symptom("gate and up exchanged", "SiLU is for the gate: SiLU(gate(x))·up(x).", _gated_only(
             _all_as(activation=lambda up, gate: F.silu(up) * gate))),
         Symptom("other activation", "With a gate the activation is SiLU, not the sigmoid and not GELU.", _gated_only(

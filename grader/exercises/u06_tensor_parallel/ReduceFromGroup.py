@@ -40,8 +40,7 @@ EXERCISE = Exercise(
                 mixed_up(MEAN, OWN)),
         Symptom("gradient times n", "The gradient is n times too large: y has one loss, counted once.",
                 mixed_up(SUM, TIMES_N)),
-        Symptom("gradient divided"
-                "", "The gradient is divided by n, but each term of a sum gets the whole gradient of the sum.",
+        Symptom("gradient divided", "The gradient is divided by n, but each term of a sum gets the sum's whole gradient.",
                 mixed_up(SUM, DIVIDED)),
     ),
 )

@@ -38,8 +38,8 @@ EXERCISE = Exercise(
     demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
     symptoms=(
         Symptom("half", "Half of it: there are four all-reduces, an f and a g each of attention and MLP, each sends "
-                        "2(n−1)/n of its array, and each number has 2 bytes. Which of the three twos is missing?"
-                        "", _as(times=2)),
+                        "2(n−1)/n of its array, and each number has 2 bytes. Which of these is missing?",
+                _as(times=2)),
         Symptom("quarter", "A quarter of it: there are four all-reduces, one forward and one backward for attention and for "
                            "the MLP, and each sends 2(n−1)/n of its array.", _as(times=1)),
         Symptom("twice", "Twice too much: one all-reduce a *pair* of linears in each direction, as nothing is sent between "
