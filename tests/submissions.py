@@ -93,8 +93,7 @@ SLIPS = {
                  "parameters not gathered", "zero1_bytes"),
     "04_zero2": ("shard_gradients", "shard /= n", "pass", "sum for mean", "zero2_bytes"),
     "05_zero3": ("ShardedLinear", "return dx_BI, dshard_C / n", "return dx_BI, dshard_C", "sum for mean", "zero_bytes"),
-    "07_pipeline_parallel": ("gpipe_step", "loss_fn(output_MO, y_MO) / n_micro", "loss_fn(output_MO, y_MO)", "not divided",
-                             "bubble_fractions"),
+    "07_pipeline_parallel": ("gpipe_step", "next(self.ys)) / self.n_micro", "next(self.ys))", "not divided", "bubble_fractions"),
 }
 
 
