@@ -99,6 +99,7 @@ SLIPS = {
                              "bubble_fractions"),
     "08_sequence_parallel": ("SequenceParallelGPT", "return total / tokens_SB.numel()", "return total / own_sB.numel()",
                              "mean of the piece", "activation_bytes"),
+    "07_pipeline_parallel": ("gpipe_step", "next(self.ys)) / self.n_micro", "next(self.ys))", "not divided", "bubble_fractions"),
 }
 
 

@@ -20,6 +20,7 @@ from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, unio
 from utils.figures.ring import PHASES, ring_start, ring_steps
 from utils.figures.tree import tree_rounds
 from utils.memory import CATEGORIES
+from utils.schedules import Step, written
 from utils.tables import read_table, table_names
 from utils.trace import Call, Span, Trace
 from utils.widgets import collective_browser, cost_calculator, ring_stepper
@@ -120,6 +121,11 @@ PICTURES = {
     "bandwidth": lambda: figures.bandwidth_figure(bandwidths(), "this machine"),
     "published all-reduce": figures.published_all_reduce_figure,
     "ring or tree": lambda: figures.ring_or_tree_figure(MIB, 64, 5e-6, 1e-10),
+    "schedule": lambda: figures.schedule_table(written("F0 F1 B0 B1", "F0 B0 F1 B1"), "1F1B"),
+    "schedule on 8 ranks": lambda: figures.schedule_grid(
+        {Step("F", micro, rank): (rank + micro, rank + micro + 1.0) for micro in range(9) for rank in range(8)}, 8),
+    "schedules, planned and measured": lambda: figures.schedule_grids(
+        {"planned": {Step("F", 0, 0): (0.0, 1.0)}, "measured": {Step("F", 0, 0): (0.0, 1.5)}}, 1, "seconds"),
     "memory": lambda: figures.memory_bars(MEMORY, limit_bytes=80e9, title="7.5B parameters", base=1000),
     **{f"{' and '.join(cuts)} cut among {n}": (lambda cuts=cuts, n=n: figures.split_figure(cuts, n))
        for cuts in (("outputs",), ("inputs",), ("outputs", "inputs")) for n in (2, 3, 6)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import cloudpickle
@@ -32,7 +33,7 @@ def stages_of(p, dtype):
     """p stages of one layer each, with the widths above."""
     generator = torch.Generator().manual_seed(0)
     return [WatchedStage([[torch.randn(b, a, generator=generator).to(dtype), torch.randn(b, generator=generator).to(dtype)]])
-            for a, b in zip(WIDTHS[:p], WIDTHS[1:], strict=False)]
+            for a, b in itertools.pairwise(WIDTHS[:p + 1])]
 
 
 def batch_of(p, m, dtype):
@@ -153,12 +154,12 @@ def test_the_tiny_gpt_trains_as_in_one_process(name, p):
 
 
 def test_more_stages_than_layers():
-    with pytest.raises(ValueError, match="3 layers.*5 stages"):
+    with pytest.raises(ValueError, match=r"3 layers.*5 stages"):
         split_layers(3, 5)
 
 
 def test_a_batch_that_does_not_divide():
-    with pytest.raises(ValueError, match="10 rows.*4 micro-batches"):
+    with pytest.raises(ValueError, match=r"10 rows.*4 micro-batches"):
         split_batch(torch.ones(10, 2), 4)
 
 

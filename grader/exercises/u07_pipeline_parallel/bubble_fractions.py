@@ -44,7 +44,8 @@ EXERCISE = Exercise(
                 _as(lambda p, m, v: fractions(p, m, v)[::-1])),
         Symptom("one too many", "A stage waits for the p − 1 others, not for p.",
                 _as(lambda p, m, v: (p / (v * m), p / (v * m + p)))),
-        Symptom("chunks forgotten", "With v chunks a rank each pass of one chunk takes 1/v of the time, and so does what a rank "
+        Symptom("chunks forgotten", "With v chunks a rank each pass of one chunk takes 1/v of the time, and so does what "
+                                    "a rank "
                                     "waits: v multiplies m.", _as(lambda p, m, v: fractions(p, m, 1))),
         Symptom("chunks divide once", "The chunks stand in the first share only: in the second one too v multiplies m.",
                 _as(lambda p, m, v: ((p - 1) / (v * m), (p - 1) / (m + p - 1)))),

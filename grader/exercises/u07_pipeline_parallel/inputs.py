@@ -27,7 +27,7 @@ def pipeline_inputs(draw: Draw, n: int, n_micro: int, rows: int, dtype: str = "f
 
 def pipeline_cases(draw: Draw, grading: bool, sizes: Sequence[tuple[int, int, int, str]],
                    drop: Sequence[str] = ()) -> Sequence[Case]:
-    """One case for each (ranks, micro-batches, rows of one, dtype), and one in two groups; inputs without those in `drop`."""
+    """A case for each (ranks, micro-batches, rows of one, dtype), and one in two groups; inputs without those in `drop`."""
     def inputs(*args) -> list[dict[str, Any]]:
         return [{name: value for name, value in one.items() if name not in drop} for one in pipeline_inputs(draw, *args)]
 
@@ -105,7 +105,8 @@ def sent_bytes(look: Look, rank: int, back: bool) -> int:
 
 def error_missing(hint: str) -> Symptom:
     """A result where ValueError should have been raised. For the adapter call_splitting."""
-    return Symptom("no error", hint, wrong_ranks(lambda look, r, found, expected: "parts" in found and "parts" not in expected))
+    return Symptom("no error", hint, wrong_ranks(
+        lambda look, r, found, expected: "parts" in found and "parts" not in expected))
 
 
 def error_without_sizes(hint: str) -> Symptom:

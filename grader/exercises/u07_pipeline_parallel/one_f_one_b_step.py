@@ -54,7 +54,8 @@ EXERCISE = Exercise(
     demands=(
         only_calls("send", "recv", hint=P2P_ONLY),
         in_flight_at_most(lambda p, r, m: min(p - r, m), "at most p − r micro-batches in flight on stage r",
-                          "The gradients are right, but activations pile up: a stage starts a new micro-batch only when it has "
+                          "The gradients are right, but activations pile up: a stage starts a new micro-batch only when "
+                          "it has "
                           "done a backward pass for one, and backward frees that one's (no retain_graph)."),
         order(wanted_order, "another order", "warm-up of p − 1 − r, then forward and backward in turn",
               "The gradients are right, but the passes come in another order than 1F1B's: min(p − 1 − r, n_micro) forward "
@@ -68,7 +69,8 @@ EXERCISE = Exercise(
         *message_symptoms("A stage sends an output to the next one, which at that moment sends a gradient back: each waits "
                           "for the other to receive. Use isend, and wait for the Works later."),
         *gradient_symptoms(
-            Symptom("stale activations", "A gradient met the newest activations that are kept, not its own: gradients come in "
+            Symptom("stale activations", "A gradient met the newest activations that are kept, not its own: gradients "
+                                         "come in "
                                          "the order of the forward passes, so take the oldest (first in, first out).",
                     as_step(lambda look, r: staged_step(look.case, r, lambda place, k: _applied(look.case, r, place, k)))),
         ),

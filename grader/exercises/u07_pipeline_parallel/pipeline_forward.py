@@ -84,14 +84,17 @@ EXERCISE = Exercise(
         unwaited(),
         Symptom("kept by others", "Only the last stage has the output of the whole: the other ranks return None.",
                 wrong_ranks(_kept_by_others)),
-        Symptom("last micro-batch only", "Only the last micro-batch came out: keep the output of each one and join them with "
+        Symptom("last micro-batch only", "Only the last micro-batch came out: keep the output of each one and join them "
+                                         "with "
                                          "torch.cat.", _last(lambda look, r: _micro(look, r, lambda parts: parts[-1]))),
         Symptom("wrong order", "The micro-batches come out in the reverse order: send and keep them in order.",
                 _last(lambda look, r: _micro(look, r, lambda parts: torch.cat(parts[::-1])))),
-        Symptom("one buffer for all", "Every micro-batch came out as the same one: a receive into one buffer overwrites what "
+        Symptom("one buffer for all", "Every micro-batch came out as the same one: a receive into one buffer overwrites "
+                                      "what "
                                       "is still needed. Make a new one for each (torch.empty_like).",
                 _last(lambda look, r: _micro(look, r, lambda parts: torch.cat([parts[-1]] * len(parts))))),
-        deadlocked("receive without send", "A stage waits for a micro-batch that nobody sends: every stage but the last sends "
+        deadlocked("receive without send", "A stage waits for a micro-batch that nobody sends: every stage but the last "
+                                           "sends "
                    "each output to the next one.", "nothing sent"),
         deadlocked("send without receive", "An output is sent that nobody receives: the last stage sends nothing, and every "
                    "other one receives n_micro messages.", "nobody receives"),

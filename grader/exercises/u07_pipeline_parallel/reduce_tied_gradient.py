@@ -80,7 +80,8 @@ EXERCISE = Exercise(
     adapter="call_tied",
     tolerance=TOLERANCE,
     demands=(
-        only_calls("send", "recv", "all_reduce", hint="The two ends exchange their gradients: one message each way is enough."),
+        only_calls("send", "recv", "all_reduce", hint="The two ends exchange their gradients: one message each way is "
+                                                      "enough."),
         Demand("others take part", "only the first and the last stage communicate",
                "Stages in the middle hold nothing of this weight: only the first and the last one talk to each other.",
                _only_the_ends, gate=True),
@@ -90,12 +91,14 @@ EXERCISE = Exercise(
     ),
     symptoms=(
         group_ignored(),
-        deadlocked("cycle of sends", "Both ends send first, and a send ends only when it is received: let one receive first, or "
+        deadlocked("cycle of sends", "Both ends send first, and a send ends only when it is received: let one receive "
+                                     "first, or "
                    "use isend.", "both send first"),
         deadlocked("cycle of receives", "Both ends receive first, and nobody sends: let one send first, or use isend.",
                    "both receive first"),
         unwaited(),
-        Symptom("weights summed", "The weight itself was changed: what is summed is its gradient.", wrong_ranks(_weight_changed)),
+        Symptom("weights summed", "The weight itself was changed: what is summed is its gradient.",
+                wrong_ranks(_weight_changed)),
         Symptom("doubled alone", "With one stage there is one weight and one gradient: nothing to add.",
                 wrong_ranks(_doubled_alone)),
         Symptom("mean for sum", "The mean was taken. The two gradients are parts of one: embedding and head both use the "
@@ -103,7 +106,8 @@ EXERCISE = Exercise(
                 _as(lambda look, r: _reduced(look.case, r, lambda both: sum(both) / len(both))["gradient"])),
         Symptom("swapped", "Each end has the other one's gradient: add what comes to what is there.",
                 _as(lambda look, r: _other(look.case, r))),
-        Symptom("not reduced", "An end kept its own gradient only: both must end with the sum, or the two copies of the weight "
+        Symptom("not reduced", "An end kept its own gradient only: both must end with the sum, or the two copies of the "
+                               "weight "
                                "drift apart.", _as(_own)),
     ),
 )

@@ -48,7 +48,8 @@ EXERCISE = Exercise(
     symptoms=(
         error_missing("Where the micro-batches do not divide the rows, raise ValueError: the mean of means would not be the "
                       "mean."),
-        error_without_sizes("The error is raised, but it does not name the rows and the number of micro-batches: name both."),
+        error_without_sizes("The error is raised, but it does not name the rows and the number of micro-batches: name "
+                            "both."),
         Symptom("number for size", "The micro-batches have n_micro rows each: n_micro is how many there are, not how long.",
                 _as(lambda x, m: x.split(m))),
         Symptom("dealt like cards", "Rows are dealt out like cards: a micro-batch is rows that follow one another.",

@@ -18,7 +18,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     stages = draw.integer(3, 5)
     sizes = [(8, 4), (11, 4), (8, 3), (5, 5), (6, 1), (2, 3), (stages * draw.integer(2, 4) + 2, stages)]
     sizes += [(draw.integer(20, 90), draw.integer(2, 12)), (1, 2), (1, 1)] * grading
-    return [Case(f"{layers} layers, {n} stage{'s' * (n > 1)}", ({"n_layers": layers, "n_stages": n},)) for layers, n in sizes]
+    return [Case(f"{layers} layers, {n} stage{'s' * (n > 1)}", ({"n_layers": layers, "n_stages": n},))
+            for layers, n in sizes]
 
 
 def _pieces(sizes: Sequence[int]) -> list[list[int]]:
@@ -72,7 +73,8 @@ EXERCISE = Exercise(
         error_without_sizes("The error is raised, but it does not say how many layers and stages there were: name both."),
         Symptom("tail lost", "The last layers are on no stage: when the stages do not divide the layers, some get one more.",
                 _as(lambda n, p: _pieces([n // p] * p))),
-        Symptom("dealt like cards", "Layers are dealt out like cards. A stage's layers lie next to each other, or each would "
+        Symptom("dealt like cards", "Layers are dealt out like cards. A stage's layers lie next to each other, or each "
+                                    "would "
                                     "need a message.", _as(lambda n, p: [list(range(s, n, p)) for s in range(p)])),
         Symptom("later stages larger", "The sizes are right, but the larger stages come last: here they come first.",
                 _as(_later_larger)),

@@ -60,20 +60,25 @@ def message_symptoms(crossing: str) -> tuple[Symptom, ...]:
     return (
         group_ignored(),
         forgotten_send(),
-        Symptom("sent the wrong way", "Gradients go back: the gradient of a stage's input goes to the stage before it, which "
-                                      "made that input.", lambda look: look.evidence.ending != RETURNED and _sent_onwards(look)),
+        Symptom("sent the wrong way", "Gradients go back: the gradient of a stage's input goes to the stage before it, "
+                                      "which "
+                                      "made that input.",
+                lambda look: look.evidence.ending != RETURNED and _sent_onwards(look)),
         raised("NoneType", "Something is None: the gradient of a received x is there only after "
                "x.requires_grad_() before the forward pass; y and the loss exist on the last stage only, x_BD on the first.",
                "no gradient of the input"),
-        raised("does not require grad", "Backward found no graph: the forward pass must be recorded (no torch.no_grad, and no "
+        raised("does not require grad", "Backward found no graph: the forward pass must be recorded (no torch.no_grad, "
+                                        "and no "
                "detach before backward).", "no graph"),
         raised("second time", "A micro-batch's backward ran twice: each one's output is kept until its own gradient comes, "
                "once.", "backward twice"),
         deadlocked("cycle of sends", crossing, "crossing sends"),
-        Symptom("gradient not sent", "A stage waits for a gradient that never comes: after its backward pass every stage but "
+        Symptom("gradient not sent", "A stage waits for a gradient that never comes: after its backward pass every stage "
+                                     "but "
                                      "the first sends x.grad to the stage before it.",
                 lambda look: look.evidence.ending in (DEADLOCKED, TIMED_OUT) and _nothing_sent_back(look)),
-        deadlocked("", "The stages wait for each other. Write down, for two neighbours, the messages that each one sends and "
+        deadlocked("", "The stages wait for each other. Write down, for two neighbours, the messages that each one sends "
+                       "and "
                    "receives, in order: the lists must fit.", "messages do not fit"),
         unwaited(),
     )
@@ -92,12 +97,14 @@ def gradient_symptoms(*more: Symptom) -> tuple[Symptom, ...]:
                                          "so never clear or overwrite them in between.",
                 as_step(lambda look, r: staged_step(look.case, r, last_only=True))),
         *more,
-        Symptom("local loss", "Each stage went backward from its own output, as if that were a loss. Only the last stage has "
+        Symptom("local loss", "Each stage went backward from its own output, as if that were a loss. Only the last stage "
+                              "has "
                               "the loss; the others use the gradient that they receive: output.backward(gradient).",
                 as_step(lambda look, r: staged_step(look.case, r, local=True))),
         Symptom("nothing backward", "A stage has no gradients: call backward for each micro-batch on every stage.",
                 wrong_ranks(_no_gradients)),
-        Symptom("loss wrong", "The gradients are right, the loss is not: return the mean over all micro-batches, on the last "
+        Symptom("loss wrong", "The gradients are right, the loss is not: return the mean over all micro-batches, on the "
+                              "last "
                               "stage.", wrong_ranks(_lost_loss)),
     )
 

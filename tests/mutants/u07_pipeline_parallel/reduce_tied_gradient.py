@@ -42,7 +42,7 @@ def sums_the_weights(weight, group):
 
 @mutant("not reduced")
 def one_way_only(weight, group):
-    p, r, other = _ends(group)
+    p, r, _ = _ends(group)
     if p > 1 and r == p - 1:
         dist.send(weight.grad, group_dst=0, group=group)
     elif p > 1 and r == 0:

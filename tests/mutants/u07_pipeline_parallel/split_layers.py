@@ -1,5 +1,7 @@
 """Wrong ways to cut layers into stages."""
 
+import itertools
+
 from tests.mutants import mutant
 
 
@@ -12,7 +14,7 @@ def _checked(n_layers, n_stages):
 def never_complains(n_layers, n_stages):
     each, more = divmod(n_layers, n_stages)
     starts = [s * each + min(s, more) for s in range(n_stages + 1)]
-    return [range(a, b) for a, b in zip(starts, starts[1:])]
+    return [range(a, b) for a, b in itertools.pairwise(starts)]
 
 
 @mutant("sizes not named")
@@ -40,7 +42,7 @@ def larger_at_the_end(n_layers, n_stages):
     _checked(n_layers, n_stages)
     each, more = divmod(n_layers, n_stages)
     starts = [s * each + max(0, s - (n_stages - more)) for s in range(n_stages + 1)]
-    return [range(a, b) for a, b in zip(starts, starts[1:])]
+    return [range(a, b) for a, b in itertools.pairwise(starts)]
 
 
 @mutant("rest on the last stage")
