@@ -23,8 +23,9 @@ from utils.figures.tree import broadcast_rounds_figure, tree_figure, tree_rounds
 
 __all__ = [
     "Column", "Picture", "Table", "activation_bars", "alpha_beta_figure", "bandwidth_figure", "before_after",
-    "broadcast_rounds_figure", "bytes_table", "causal_work_figure", "collective_picture", "figure_html", "human_bytes",
-    "ladder_figure", "loss_curves", "matrix_figure", "memory_bars", "memory_curve", "node_figure",
-    "published_all_reduce_figure", "ring_figure", "ring_filmstrip", "ring_or_tree_figure", "ring_steps", "step_time_figure",
-    "superpod_table", "timeline_figure", "torus_figure", "trade_figure", "traffic_figure", "tree_figure", "tree_rounds",
+    "broadcast_rounds_figure", "bytes_table", "causal_work_figure", "collective_picture", "figure_html",
+    "human_bytes", "ladder_figure", "loss_curves", "matrix_figure", "memory_bars", "memory_curve", "node_figure",
+    "published_all_reduce_figure", "ring_figure", "ring_filmstrip", "ring_or_tree_figure", "ring_steps",
+    "step_time_figure", "superpod_table", "timeline_figure", "torus_figure", "trade_figure", "traffic_figure",
+    "tree_figure", "tree_rounds",
 ]
