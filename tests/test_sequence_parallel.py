@@ -14,7 +14,7 @@ from torch.distributed.tensor import Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 
 from tests.notebooks import functions_of
-from utils import run_ranks
+from utils import figures, run_ranks
 from utils.activations import saved_by_part, saved_bytes
 from utils.blocks import BlockGPT, TransformerBlock
 from utils.errors import RankFailed
@@ -85,6 +85,13 @@ def test_a_storage_counts_once_and_parameters_do_not():
     layer, x = nn.Linear(4, 4, bias=False), numbers(3, 4, dtype=torch.float32).requires_grad_()
     assert saved_by_part(nn.Sequential(layer), lambda: layer(x)) == {"0": x.nbytes}
     assert saved_bytes(layer, lambda: (x * x).sum()) == x.nbytes
+
+
+def test_the_bars_lose_no_byte():
+    counted = reference("activation_terms")(128, 2, 256, 8)
+    words = figures.activation_bars([("counted", counted | {"elsewhere": 1024})]).words
+    assert figures.human_bytes(sum(counted.values()) + 1024) in words and "elsewhere 1 KiB" in words
+    assert f"core of attention {figures.human_bytes(5 * 8 * 128**2 * 2)}" in words
 
 
 # ── the paper (Korthikanti et al., arXiv 2205.05198) ──
