@@ -201,14 +201,13 @@ EXERCISE = Exercise(
                                   "they are summed.", _gradients_as("mean")),
         Symptom("biases left out", "The biases of out and down are whole on every rank and were used on its positions only, "
                                    "as the LayerNorms' were: reduce their gradients too.", wrong_ranks(_left_out)),
-        Symptom("wrong dropout", "Without dropout all is right: with a seed the three are local_dropout with 3·seed, "
-                                 "3·seed + 1 and 3·seed + 2, of the attention weights, then of what out and down give.",
-                lambda look: look.case.inputs[0]["seed"] is not None and part("y", PARTS)(look)),
         Symptom("wrong y", "y is not the plain block's, cut along the sequence. In order: norm, GatherLinear with qkv, "
                            "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "
-                           "half "
-                           "alike.", part("y", PARTS)),
+                           "half alike.", lambda look: look.case.inputs[0]["seed"] is None and part("y", PARTS)(look)),
         Symptom("wrong dx", "y is right, dx is not: some function's backward is not its conjugate.", part("dx", PARTS)),
+        Symptom("wrong dropout", "Without dropout all is right: with a seed the three are local_dropout with 3·seed, "
+                                 "3·seed + 1 and 3·seed + 2, of the attention weights, then of what out and down give.",
+                part("y", PARTS)),
         Symptom("wrong gradients", "y and dx are right, gradients of parameters are not: each rank has those of its cut of "
                                    "qkv, out, up and down, and the sum over ranks of all others.", part("gradients", PARTS)),
     ),

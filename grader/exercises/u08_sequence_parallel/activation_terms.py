@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
 from grader.exercises.u01_collectives.inputs import each_rank
-from grader.symptoms import same, wrong_ranks
+from grader.symptoms import every_rank, same, wrong_ranks
 
 ATTENTION = ("attention.scores", "attention.softmax", "attention.dropout", "attention.mix")
 
@@ -42,6 +43,16 @@ def _squared_wrongly(look: Look, rank: int, found, expected) -> bool:
     return all(same(found[part], expected[part] / heads) for part in ATTENTION[1:])
 
 
+def _wide_masks(look: Look, rank: int, found: Any, expected: Any) -> bool:
+    """What is wrong are masks, some or all of them, of twice their size."""
+    wrong = {part for part in expected if found[part] != expected[part]}
+    return all("dropout" in part and found[part] == 2 * expected[part] for part in wrong)
+
+
+def _is_dictionary(look: Look, rank: int, found: Any, expected: Any) -> bool:
+    return isinstance(found, dict) and found.keys() == expected.keys()
+
+
 EXERCISE = Exercise(
     id="activation_terms",
     unit="08_sequence_parallel",
@@ -57,7 +68,8 @@ EXERCISE = Exercise(
         Symptom("numbers for bytes", "These are numbers, not bytes: in 16-bit formats each takes 2 bytes, and a mask 1.",
                 _as(number=1)),
         Symptom("float32", "Two bytes a number: the count is for 16-bit formats.", _as(number=4)),
-        Symptom("wide mask", "A dropout keeps its mask only: yes or no for each number, in 1 byte.", _as(mask=2)),
+        Symptom("wide mask", "A dropout keeps its mask only: yes or no for each number, in 1 byte.",
+                wrong_ranks(_wide_masks)),
         Symptom("dropout keeps its input", "A dropout's backward needs the mask alone, 1 byte a number, not its input too.",
                 _as(mask=3)),
         Symptom("width forgotten", "Between `up` and `down` rows are four times as wide: what gelu and down keep is 8sbh "
@@ -69,5 +81,8 @@ EXERCISE = Exercise(
         Symptom("norms forgotten", "A LayerNorm keeps its input for its backward pass.", _as(norms=False)),
         Symptom("one head", "Each of the a heads has scores of its own: s² numbers for each head and sequence.",
                 wrong_ranks(_squared_wrongly)),
+        Symptom("another part", "Look at the part that is shown first: which tensors does its backward pass need that no "
+                                "part before it keeps, of how many numbers, in how many bytes each?",
+                every_rank(_is_dictionary)),
     ),
 )

@@ -55,3 +55,8 @@ def no_heads(s, b, h, a):
     weights = s * s * b
     core = {"attention.softmax": 2 * weights, "attention.dropout": weights, "attention.mix": 2 * weights}
     return _right(s, b, h, a) | core
+
+
+@mutant("another part")
+def gelu_for_free(s, b, h, a):
+    return _right(s, b, h, a) | {"gelu": 0}
