@@ -11,7 +11,7 @@ from grader.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
 from grader.exercises.u01_collectives.inputs import each_rank, group_case, ranks
-from grader.symptoms import deadlocked, group_ignored, same, unwaited, wrong_ranks
+from grader.symptoms import deadlocked, group_ignored, raised, same, unwaited, wrong_ranks
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -91,9 +91,10 @@ EXERCISE = Exercise(
     ),
     symptoms=(
         group_ignored(),
+        raised("NoneType", "Stages between the ends have no copy of the weight (None), and nothing to say: only the first "
+               "and the last take part.", "middle stages"),
         deadlocked("cycle of sends", "Both ends send first, and a send ends only when it is received: let one receive "
-                                     "first, or "
-                   "use isend.", "both send first"),
+                                     "first, or use isend.", "both send first"),
         deadlocked("cycle of receives", "Both ends receive first, and nobody sends: let one send first, or use isend.",
                    "both receive first"),
         unwaited(),
@@ -107,7 +108,6 @@ EXERCISE = Exercise(
         Symptom("swapped", "Each end has the other one's gradient: add what comes to what is there.",
                 _as(lambda look, r: _other(look.case, r))),
         Symptom("not reduced", "An end kept its own gradient only: both must end with the sum, or the two copies of the "
-                               "weight "
-                               "drift apart.", _as(_own)),
+                               "weight drift apart.", _as(_own)),
     ),
 )

@@ -49,6 +49,17 @@ def _times_as(way: Callable[[Case], dict[str, Any]]) -> Callable[[Look], bool]:
     return matches
 
 
+def _starts(early: bool) -> Callable[[Look], bool]:
+    """Some step starts too early; or none does, and some too late."""
+
+    def matches(look: Look) -> bool:
+        found, expected = look.outputs[0]["times"], look.expected[0]["times"]
+        beside = [found[step][0] - start for step, (start, _) in expected.items()]
+        return min(beside) < -1e-6 if early else min(beside) >= -1e-6 and max(beside) > 1e-6
+
+    return matches
+
+
 def _number(name: str, way: Callable[[Look, oracle.Rows], Any]) -> Callable[[Look], bool]:
     """The times are right, and this number is that of a wrong way."""
 
@@ -117,5 +128,10 @@ EXERCISE = Exercise(
                     look.case.inputs[0]["schedule"])),
         Symptom("makespan", "The makespan is the last end on any rank.",
                 _number("makespan", lambda look, rows: look.outputs[0]["makespan"])),
+        Symptom("starts early", "A step starts before its rank is free, or before all that it needs has arrived: its start "
+                                "is the latest of these.", _starts(early=True)),
+        Symptom("starts late", "A step starts later than it must: as soon as its rank is free and all that it needs has "
+                               "arrived. A hop delays what is needed from another rank, and nothing else.",
+                _starts(early=False)),
     ),
 )

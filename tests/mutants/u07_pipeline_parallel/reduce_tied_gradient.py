@@ -108,3 +108,8 @@ def does_not_wait(weight, group):
         dist.irecv(theirs, group_src=other, group=group)
         weight.grad = weight.grad + theirs
         work.wait()
+
+
+@mutant("middle stages")
+def everybody_reduces(weight, group):
+    dist.all_reduce(weight.grad, group=group)

@@ -93,3 +93,13 @@ def the_most(schedule, durations, hop_time=0.0):
 def last_forward(schedule, durations, hop_time=0.0):
     played = _played(schedule, durations, hop_time)
     return played._replace(makespan=max(end for step, (_, end) in played.times.items() if step.kind == "F"))
+
+
+@mutant("starts early")
+def waits_for_one_of_its_needs(schedule, durations, hop_time=0.0):
+    return _played(schedule, durations, hop_time, start_of=lambda free, rank, ready: max([free[rank], *ready[:1]]))
+
+
+@mutant("starts late")
+def hops_before_every_step(schedule, durations, hop_time=0.0):
+    return _played(schedule, durations, hop_time, start_of=lambda free, rank, ready: max([free[rank] + hop_time, *ready]))
