@@ -95,7 +95,7 @@ SLIPS = {
     "05_zero3": ("ShardedLinear", "return dx_BI, dshard_C / n", "return dx_BI, dshard_C", "sum for mean", "zero_bytes"),
     "06_tensor_parallel": ("ParallelAttention", "x_BTD = CopyToGroup.apply(x_BTD, self.group)", "pass", "f missing",
                            "layer_bytes"),
-    "07_pipeline_parallel": ("gpipe_step", "next(self.ys)) / self.n_micro", "next(self.ys))", "not divided",
+    "07_pipeline_parallel": ("reduce_tied_gradient", "weight.grad += theirs_VD", "weight.grad = theirs_VD", "swapped",
                              "bubble_fractions"),
     "08_sequence_parallel": ("SequenceParallelGPT", "return total / tokens_SB.numel()", "return total / own_sB.numel()",
                              "mean of the piece", "activation_bytes"),
