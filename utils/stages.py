@@ -74,6 +74,6 @@ class _Sleep(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx, dy: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
         time.sleep(ctx.seconds)
-        return dy, None
+        return gradient, None

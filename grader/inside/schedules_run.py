@@ -147,9 +147,9 @@ class _Tell(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx, dy: Tensor):
+    def backward(ctx, gradient: Tensor):
         mark(DONE, **ctx.facts)
-        return dy, None, None
+        return gradient, None, None
 
 
 class _Chained(nn.Module):
