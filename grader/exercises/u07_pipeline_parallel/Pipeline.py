@@ -11,7 +11,7 @@ from grader.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.exercise import Case, Demand, Draw, Exercise, Look, Symptom
 from grader.exercises.plain import TOLERANCE
 from grader.exercises.u01_collectives.inputs import each_rank, group_case
-from grader.exercises.u07_pipeline_parallel import oracle
+from grader.exercises.u07_pipeline_parallel import oracle, right_orders
 from grader.inside.evidence import DEADLOCKED, RETURNED
 from grader.inside.schedules_run import ALIVE, DONE, squared_error
 from grader.symptoms import deadlocked, forgotten_send, group_ignored, raised, same, unwaited
@@ -37,19 +37,19 @@ def _inputs(draw: Draw, rows: oracle.Rows, shape: Shape | None = None, steps: in
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     turned = written("F0 F1 F2 B2 B0 B1", "F0 F1 F2 B0 B2 B1")  # messages wanted in another order than they are sent
     schedules = {
-        "1 rank, 2 stages": oracle.interleaved(1, 2, 3),
-        "GPipe on 3": oracle.gpipe(3, 4),
-        "1F1B on 4": oracle.one_f_one_b(4, 6),
+        "1 rank, 2 stages": right_orders.interleaved(1, 2, 3),
+        "GPipe on 3": right_orders.gpipe(3, 4),
+        "1F1B on 4": right_orders.one_f_one_b(4, 6),
         "1F1B turned round on 2": turned,
-        "interleaved on 2": oracle.interleaved(2, 2, 4),
-        "zero bubble on 3": oracle.zero_bubble(3, 5),
+        "interleaved on 2": right_orders.interleaved(2, 2, 4),
+        "zero bubble on 3": right_orders.zero_bubble(3, 5),
     }
     if grading:
-        schedules["1 rank"] = oracle.one_f_one_b(1, 3)
-        schedules["1F1B on 5"] = oracle.one_f_one_b(5, 7)
+        schedules["1 rank"] = right_orders.one_f_one_b(1, 3)
+        schedules["1F1B on 5"] = right_orders.one_f_one_b(5, 7)
     cases = [Case(name, tuple(_inputs(draw, rows))) for name, rows in schedules.items()]
-    cases.append(Case("float32, 1F1B on 2", tuple(_inputs(draw, oracle.one_f_one_b(2, 5), dtype=torch.float32))))
-    cases.append(group_case(lambda n: _inputs(draw, oracle.one_f_one_b(n, 4), steps=1), "1F1B"))
+    cases.append(Case("float32, 1F1B on 2", tuple(_inputs(draw, right_orders.one_f_one_b(2, 5), dtype=torch.float32))))
+    cases.append(group_case(lambda n: _inputs(draw, right_orders.one_f_one_b(n, 4), steps=1), "1F1B"))
     bad = written("F0 B0 F1 B1", "F0 F1 B0 B1")
     return [*cases, Case("a schedule that cannot run", tuple(_inputs(draw, bad, steps=1)))]
 

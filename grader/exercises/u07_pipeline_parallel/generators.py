@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from grader.exercise import Case, Look, Symptom
 from grader.exercises.u07_pipeline_parallel import oracle
@@ -65,11 +64,6 @@ def wrong_number_of_ranks(shape: Callable[[Case], Shape]) -> Symptom:
     """The list is not one over ranks."""
     return Symptom("not a row a rank", "Return a list with one list of steps for each rank, rank 0's first.",
                    lambda look: len(found_rows(look)) != shape(look.case).n_ranks)
-
-
-def made_as(*ways: Callable[[Look], Any]) -> Callable[[Look], bool]:
-    """The returned schedule is, step by step, one that a wrong way gives."""
-    return lambda look: any(found_rows(look) == way(look) for way in ways)
 
 
 def peaks_differ(sign: int) -> Callable[[Look], bool]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
-from grader.exercises.u07_pipeline_parallel import oracle
+from grader.exercises.u07_pipeline_parallel import oracle, right_orders
 from grader.exercises.u07_pipeline_parallel.generators import (
     WHOLE_TIMES,
     fault_seen,
@@ -48,7 +48,7 @@ EXERCISE = Exercise(
     title="GPipe as a table",
     parameters=("n_stages", "n_micro"),
     make_cases=_cases,
-    oracle=lambda case: [_reading(case, oracle.gpipe(**case.inputs[0]))],
+    oracle=lambda case: [_reading(case, right_orders.gpipe(**case.inputs[0]))],
     adapter="call_generator",
     reading=_reading,
     tolerance=1e-9,

@@ -7,7 +7,7 @@ from typing import Any
 
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
-from grader.exercises.u07_pipeline_parallel import oracle
+from grader.exercises.u07_pipeline_parallel import oracle, right_orders
 from grader.exercises.u07_pipeline_parallel.generators import (
     WHOLE_TIMES,
     fault_seen,
@@ -40,7 +40,7 @@ def _oracle(case: Case) -> list[Any]:
     inputs = case.inputs[0]
     if inputs["n_micro"] % inputs["n_ranks"]:
         return [_refusal(case)]
-    return [_reading(case, oracle.interleaved(**inputs))]
+    return [_reading(case, right_orders.interleaved(**inputs))]
 
 
 def _reading(case: Case, found: Any) -> Any:

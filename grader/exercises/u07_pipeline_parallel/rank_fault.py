@@ -7,7 +7,7 @@ from typing import Any
 
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
-from grader.exercises.u07_pipeline_parallel import oracle
+from grader.exercises.u07_pipeline_parallel import oracle, right_orders
 from grader.inside.evidence import RETURNED
 from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY, UNKNOWN_KIND
 from utils.schedules import Shape, Step
@@ -52,11 +52,11 @@ def _case(draw: Draw, rank: int, shape: Shape, right: list[Step]) -> Case:
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     m = draw.integer(3, 5)
-    cases = [_case(draw, 0, Shape(3, 3, m), oracle.one_f_one_b(3, m)[0]),
-             _case(draw, 3, Shape(4, 4, m), oracle.gpipe(4, m)[3]),
-             _case(draw, 1, Shape(2, 4, 4), oracle.interleaved(2, 2, 4)[1]),
-             _case(draw, 1, Shape(3, 3, m, "FIW"), oracle.zero_bubble(3, m)[1])]
-    return cases + [_case(draw, 0, Shape(1, 1, 2), oracle.gpipe(1, 2)[0])] * grading
+    cases = [_case(draw, 0, Shape(3, 3, m), right_orders.one_f_one_b(3, m)[0]),
+             _case(draw, 3, Shape(4, 4, m), right_orders.gpipe(4, m)[3]),
+             _case(draw, 1, Shape(2, 4, 4), right_orders.interleaved(2, 2, 4)[1]),
+             _case(draw, 1, Shape(3, 3, m, "FIW"), right_orders.zero_bubble(3, m)[1])]
+    return cases + [_case(draw, 0, Shape(1, 1, 2), right_orders.gpipe(1, 2)[0])] * grading
 
 
 def _faults(case: Case, way: Callable[[list[Step], int, Shape], Any] = oracle.rank_fault) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
-from grader.exercises.u07_pipeline_parallel import oracle
+from grader.exercises.u07_pipeline_parallel import oracle, right_orders
 from grader.inside.evidence import RETURNED
 from grader.symptoms import same
 from utils.schedules import written
@@ -19,15 +19,15 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     p, m, hop = draw.integer(3, 4), draw.integer(4, 7), draw.integer(1, 4) / 8
     uneven = {"F": draw.integer(5, 9) / 4, "B": draw.integer(10, 15) / 4}
     schedules = {
-        "1 rank": (oracle.one_f_one_b(1, 3), WHOLE, hop),
-        "GPipe": (oracle.gpipe(p, m), WHOLE, 0.0),
-        "1F1B, with hops": (oracle.one_f_one_b(p, m), uneven, hop),
-        "interleaved, with hops": (oracle.interleaved(2, 2, 4), WHOLE, hop),
-        "zero bubble, with hops": (oracle.zero_bubble(p, m), SPLIT, hop),
+        "1 rank": (right_orders.one_f_one_b(1, 3), WHOLE, hop),
+        "GPipe": (right_orders.gpipe(p, m), WHOLE, 0.0),
+        "1F1B, with hops": (right_orders.one_f_one_b(p, m), uneven, hop),
+        "interleaved, with hops": (right_orders.interleaved(2, 2, 4), WHOLE, hop),
+        "zero bubble, with hops": (right_orders.zero_bubble(p, m), SPLIT, hop),
         "1 rank, 3 stages, with hops": (written("F0.0 F0.1 F0.2 B0.2 B0.1 B0.0 F1.0 F1.1 F1.2 B1.2 B1.1 B1.0"), WHOLE, hop),
     }
     if grading:
-        schedules["1F1B of 8"] = (oracle.one_f_one_b(8, 11), uneven, 0.3)
+        schedules["1F1B of 8"] = (right_orders.one_f_one_b(8, 11), uneven, 0.3)
         schedules["by hand"] = (written("F0 F1 F2 B2 B1 B0", "F0 F1 F2 B2 B0 B1"), uneven, hop)
     return [Case(name, ({"schedule": [[tuple(step) for step in row] for row in rows], "durations": durations,
                          "hop_time": hop},)) for name, (rows, durations, hop) in schedules.items()]

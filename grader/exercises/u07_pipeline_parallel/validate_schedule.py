@@ -7,7 +7,7 @@ from typing import Any
 
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
-from grader.exercises.u07_pipeline_parallel import oracle
+from grader.exercises.u07_pipeline_parallel import oracle, right_orders
 from grader.exercises.u07_pipeline_parallel.rank_fault import said, wrong_as
 from grader.inside.evidence import RAISED
 from grader.symptoms import raised
@@ -23,8 +23,8 @@ def _limits(shape: Shape) -> list[int]:
 
 def _one_rank_cases(draw: Draw, p: int, m: int) -> dict[str, tuple]:
     """Faults in one rank's own list, and limits."""
-    shape, right, some = Shape(p, p, m), oracle.one_f_one_b(p, m), draw.integer(1, p - 1)
-    gpipe = oracle.gpipe(p, m)
+    shape, right, some = Shape(p, p, m), right_orders.one_f_one_b(p, m), draw.integer(1, p - 1)
+    gpipe = right_orders.gpipe(p, m)
 
     def spoilt(change: Callable[[list[Step]], list[Step]], *ranks: int) -> list[list[Step]]:
         return [change(row) if rank in ranks else row for rank, row in enumerate(right)]
@@ -48,7 +48,7 @@ def _one_rank_cases(draw: Draw, p: int, m: int) -> dict[str, tuple]:
 def _between_ranks_cases(draw: Draw) -> dict[str, tuple]:
     """Lists that are in order each, and cannot run together, or can."""
     two, three = Shape(2, 2, 2), Shape(3, 3, 3)
-    chunks, split = oracle.interleaved(2, 2, 4), oracle.zero_bubble(3, 5)
+    chunks, split = right_orders.interleaved(2, 2, 4), right_orders.zero_bubble(3, 5)
     late = [sorted(row, key=lambda step: step.kind == "W") for row in split]
     return {
         "one by one against all first": (written("F0 B0 F1 B1", "F0 F1 B0 B1"), two, None),
@@ -65,7 +65,7 @@ def _between_ranks_cases(draw: Draw) -> dict[str, tuple]:
             Shape(2, 4, 2), None),
         "zero bubble": (split, Shape(3, 3, 5, "FIW"), oracle.peaks(split)),
         "zero bubble, weights last": (late, Shape(3, 3, 5, "FIW"), oracle.peaks(split)),
-        "both kinds mixed": ([split[0], oracle.one_f_one_b(3, 5)[1], split[2]], Shape(3, 3, 5, "FIW"), None),
+        "both kinds mixed": ([split[0], right_orders.one_f_one_b(3, 5)[1], split[2]], Shape(3, 3, 5, "FIW"), None),
     }
 
 

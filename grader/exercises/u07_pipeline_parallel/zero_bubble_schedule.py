@@ -7,7 +7,7 @@ from typing import Any
 
 from grader.demands import only_calls
 from grader.exercise import VALUES, Case, Draw, Exercise, Look, Symptom
-from grader.exercises.u07_pipeline_parallel import oracle
+from grader.exercises.u07_pipeline_parallel import oracle, right_orders
 from grader.exercises.u07_pipeline_parallel.generators import (
     fault_seen,
     fault_symptoms,
@@ -79,7 +79,7 @@ EXERCISE = Exercise(
     title="Zero bubble, ZB-H1 (c)",
     parameters=("n_stages", "n_micro"),
     make_cases=_cases,
-    oracle=lambda case: [_reading(case, oracle.zero_bubble(**case.inputs[0]))],
+    oracle=lambda case: [_reading(case, right_orders.zero_bubble(**case.inputs[0]))],
     adapter="call_generator",
     reading=_reading,
     tolerance=1e-9,
