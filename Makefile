@@ -41,7 +41,8 @@ clean: ## remove .venv and caches; your notebooks and grades stay
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Tests that share a browser or measure time carry one xdist_group, and so run one after another.
-PYTEST = $(RUN) -m pytest -q -n 2 --dist loadgroup
+# The many programs that tests start find our modules compiled, even where Python is told not to keep them.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(RUN) -m pytest -q -n 2 --dist loadgroup
 
 # The formgrader finds nbgrader_config.py through JUPYTER_CONFIG_PATH; a token in the environment stays out of `ps`.
 LAB_ENV = JUPYTER_CONFIG_PATH="$(CURDIR)/grader$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \

@@ -78,9 +78,10 @@ SAMPLES = {
             return x_NC[r] + received
         """), filled_in=False),
     "looping": Sample(replaced("ring_reduce_scatter", """
+        import time
         def ring_reduce_scatter(x_NC, group):
-            while True:
-                pass
+            while not x_NC.isnan().all():  # which never comes
+                time.sleep(0.01)
         """), filled_in=False),
 }
 

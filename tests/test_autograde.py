@@ -8,41 +8,15 @@ import pytest
 from grader.exercises import EXERCISES
 from grader.mark import Marks
 from tests.course import Course, check_cell, solution_cell, verdict_text
-from tests.submissions import SAMPLES, UNIT
+from tests.submissions import SAMPLES, UNIT, Sample
 
-pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.timeout(1800)]
 CHOSEN = ("broadcast_naive", "ring_reduce_scatter", "ring_all_gather", "ring_all_reduce")
 FULL = {name: EXERCISES[name].max_points for name in CHOSEN}
 NOTHING = dict.fromkeys(CHOSEN, 0.0)
 
 
-@pytest.fixture(scope="module")
-def course(tmp_path_factory):
-    return Course(tmp_path_factory.mktemp("course"), UNIT, CHOSEN)
-
-
-def grade(course, student, change=lambda notebook: None, filled_in=True):
-    """(points by exercise, marked notebook) of one submission, through the stock command."""
-    course.submit(student, change, filled_in)
-    course.nbgrader("autograde", UNIT, "--student", student, "--force")
-    return course.marks()[student], course.autograded(student)
-
-
-@pytest.mark.parametrize("student, points, words", [
-    ("full", FULL, "4 of 4 points"),
-    ("partial", FULL | {"ring_all_reduce": 2.0, "ring_all_gather": 0.0}, "whole tensors travel"),
-    ("blank", NOTHING, "not written yet"),
-    ("raising", NOTHING, "IndexError"),
-    ("deadlocking", NOTHING, "every rank receives first"),
-    ("looping", NOTHING, "was not done in time"),
-])
-def test_samples_earn_what_they_should(course, student, points, words):
-    sample = SAMPLES[student]
-    found, notebook = grade(course, student, sample.change, sample.filled_in)
-    assert found == points
-    assert words in "".join(verdict_text(notebook, name) for name in CHOSEN)
-    course.nbgrader("generate_feedback", UNIT, "--student", student, "--force")
-    assert words in course.feedback(student)
+# ── what else a class hands in ──
 
 
 def skip_the_checks(notebook):
@@ -94,61 +68,117 @@ def hang_first(notebook):
     solution_cell(notebook, CHOSEN[0]).source = "import time\ntime.sleep(10_000)"
 
 
-@pytest.mark.parametrize("change", [skip_the_checks, silence_the_checks, print_points, unlock_the_checks,
-                                    delete_the_checks, duplicate_the_checks, fake_the_check, die_first])
-def test_a_blank_submission_earns_nothing_however_it_dresses(course, change):
-    points, notebook = grade(course, change.__name__, change, filled_in=False)
-    assert points == NOTHING
+def warn(notebook):
+    cell = solution_cell(notebook, "ring_all_reduce")
+    cell.source = "import sys, warnings\nwarnings.warn('deprecated')\nprint('x', file=sys.stderr)\n" + cell.source
+
+
+def die_late(notebook):
+    solution_cell(notebook, "ring_all_gather").source = "import os\nos._exit(0)"
+
+
+def add_helper(notebook):
+    cell = solution_cell(notebook, "ring_all_gather")
+    helper = nbformat.v4.new_code_cell("def my_helper(x):\n    return x")
+    helper.metadata["tags"] = ["skip-execution"]
+    notebook.cells.insert(notebook.cells.index(cell), helper)
+    before, _, after = cell.source.rpartition("return ")
+    value, *rest = after.splitlines()
+    cell.source = "\n".join([f"{before}return my_helper({value})", *rest])
+
+
+DRESSED = (skip_the_checks, silence_the_checks, print_points, unlock_the_checks, delete_the_checks, duplicate_the_checks,
+           fake_the_check, die_first)
+TOUCHED = (skip_the_checks, silence_the_checks, delete_the_checks, duplicate_the_checks)
+CLASS = {**SAMPLES, **{change.__name__: Sample(change, filled_in=False) for change in DRESSED},
+         "warns": Sample(warn), "dies": Sample(die_late), "helps_herself": Sample(add_helper)}
+LATECOMERS = {**{f"right_{change.__name__}": Sample(change) for change in TOUCHED}, "hangs": Sample(hang_first)}
+
+
+def hand_in(course: Course, samples: dict[str, Sample]) -> None:
+    for student, sample in samples.items():
+        course.submit(student, sample.change, sample.filled_in)
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory) -> Course:
+    """A class that the stock command has marked, all in one call."""
+    course = Course(tmp_path_factory.mktemp("course"), UNIT, CHOSEN)
+    hand_in(course, CLASS)
+    course.nbgrader("autograde", UNIT)
+    return course
+
+
+@pytest.fixture(scope="module")
+def later(course) -> Course:
+    """Then some more, marked by another call."""
+    hand_in(course, LATECOMERS)
+    course.nbgrader("autograde", UNIT)
+    return course
+
+
+# ── what they earn ──
+
+
+@pytest.mark.parametrize("student, points, words", [
+    ("full", FULL, "4 of 4 points"),
+    ("partial", FULL | {"ring_all_reduce": 2.0, "ring_all_gather": 0.0}, "whole tensors travel"),
+    ("blank", NOTHING, "not written yet"),
+    ("raising", NOTHING, "IndexError"),
+    ("deadlocking", NOTHING, "every rank receives first"),
+    ("looping", NOTHING, "was not done in time"),
+])
+def test_samples_earn_what_they_should(course, student, points, words):
+    assert course.marks()[student] == points
+    assert words in "".join(verdict_text(course.autograded(student), name) for name in CHOSEN)
+
+
+def test_feedback_says_what_the_marked_notebook_says(course):
+    course.nbgrader("generate_feedback", UNIT)
+    assert "whole tensors travel" in course.feedback("partial")
+    assert "every rank receives first" in course.feedback("deadlocking")
+    assert "was not done in time" in course.feedback("looping")
+
+
+@pytest.mark.parametrize("student", [change.__name__ for change in DRESSED])
+def test_a_blank_submission_earns_nothing_however_it_dresses(course, student):
+    assert course.marks()[student] == NOTHING
     for name in CHOSEN:
-        text = verdict_text(notebook, name)
+        text = verdict_text(course.autograded(student), name)
         assert "not written yet" in text or "Nothing to judge: " in text
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", [skip_the_checks, silence_the_checks, delete_the_checks, duplicate_the_checks])
-def test_a_right_submission_keeps_its_marks_whatever_happened_to_the_checks(course, change):
-    assert grade(course, f"right_{change.__name__}", change)[0] == FULL
+@pytest.mark.parametrize("student", [f"right_{change.__name__}" for change in TOUCHED])
+def test_a_right_submission_keeps_its_marks_whatever_happened_to_the_checks(later, student):
+    assert later.marks()[student] == FULL
 
 
 def test_a_warning_on_stderr_costs_nothing(course):
-    def warn(notebook):
-        cell = solution_cell(notebook, "ring_all_reduce")
-        cell.source = "import sys, warnings\nwarnings.warn('deprecated')\nprint('x', file=sys.stderr)\n" + cell.source
-
-    assert grade(course, "warning", warn)[0] == FULL
+    assert course.marks()["warns"] == FULL
 
 
 def test_a_kernel_that_dies_keeps_what_came_before(course):
-    def die_late(notebook):
-        solution_cell(notebook, "ring_all_gather").source = "import os\nos._exit(0)"
-
-    points, notebook = grade(course, "dies", die_late)
-    assert points == NOTHING | {name: FULL[name] for name in CHOSEN[:2]}
-    assert "the kernel died in the cell 'ring_all_gather'" in verdict_text(notebook, "ring_all_reduce")
+    assert course.marks()["dies"] == NOTHING | {name: FULL[name] for name in CHOSEN[:2]}
+    assert "the kernel died in the cell 'ring_all_gather'" in verdict_text(course.autograded("dies"), "ring_all_reduce")
 
 
 @pytest.mark.long
-def test_a_cell_that_hangs_costs_its_exercise_only(course):
-    points, notebook = grade(course, "hangs", hang_first)
-    assert points == FULL | {CHOSEN[0]: 0.0}
-    assert "was not done after" in verdict_text(notebook, CHOSEN[0])
+def test_a_cell_that_hangs_costs_its_exercise_only(later):
+    assert later.marks()["hangs"] == FULL | {CHOSEN[0]: 0.0}
+    assert "was not done after" in verdict_text(later.autograded("hangs"), CHOSEN[0])
 
 
-def test_extra_cells_and_renamed_ones(course):
-    def add_helper(notebook):
-        index = notebook.cells.index(solution_cell(notebook, "ring_all_gather"))
-        helper = nbformat.v4.new_code_cell("def my_helper(x):\n    return x")
-        helper.metadata["tags"] = ["skip-execution"]
-        notebook.cells.insert(index, helper)
-        notebook.cells[index + 1].source = notebook.cells[index + 1].source.replace("return ", "return my_helper(", 1)
-        cell = notebook.cells[index + 1]
-        lines = cell.source.splitlines()
-        last = max(i for i, line in enumerate(lines) if "my_helper(" in line)
-        lines[last] += ")"
-        cell.source = "\n".join(lines)
+def test_a_student_s_own_cells_are_used(course):
+    """Here: one that the checked function needs."""
+    assert course.marks()["helps_herself"] == FULL
 
-    points, _ = grade(course, "helper", add_helper)
-    assert points["ring_reduce_scatter"] == FULL["ring_reduce_scatter"]
+
+@pytest.mark.long
+def test_marking_anew_by_name_keeps_everyone_else_s_marks(later):
+    before = later.marks()
+    later.nbgrader("autograde", UNIT, "--student", "partial", "--force")
+    assert later.marks() == before
 
 
 def test_validate_lists_the_failed_checks(course, tmp_path):

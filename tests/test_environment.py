@@ -55,6 +55,14 @@ def test_every_dependency_has_a_reason(entry):
     assert re.search(rf"^ *- {re.escape(entry)} +# \S+", ENVIRONMENT, re.MULTILINE)
 
 
+@pytest.mark.xdist_group("together")
+def test_groups_of_tests_stay_together(request):
+    """Some versions of pytest and pytest-xdist do not work together, and say nothing of it."""
+    if request.config.getoption("dist", "no") != "loadgroup":
+        pytest.skip("not spread over groups here")
+    assert request.node.nodeid.endswith("@together")
+
+
 @pytest.mark.parametrize("entry", PINNED)
 def test_the_pinned_version_is_installed(entry):
     requirement = Requirement(entry)

@@ -90,8 +90,7 @@ EXERCISE = Exercise(
         Symptom("wrong order", "The micro-batches come out in the reverse order: send and keep them in order.",
                 _last(lambda look, r: _micro(look, r, lambda parts: torch.cat(parts[::-1])))),
         Symptom("one buffer for all", "Every micro-batch came out as the same one: a receive into one buffer overwrites "
-                                      "what "
-                                      "is still needed. Make a new one for each (torch.empty_like).",
+                                      "what is still needed. Make a new one for each (torch.empty_like).",
                 _last(lambda look, r: _micro(look, r, lambda parts: torch.cat([parts[-1]] * len(parts))))),
         deadlocked("receive without send", "A stage waits for a micro-batch that nobody sends: every stage but the last "
                                            "sends "

@@ -74,8 +74,7 @@ EXERCISE = Exercise(
         Symptom("tail lost", "The last layers are on no stage: when the stages do not divide the layers, some get one more.",
                 _as(lambda n, p: _pieces([n // p] * p))),
         Symptom("dealt like cards", "Layers are dealt out like cards. A stage's layers lie next to each other, or each "
-                                    "would "
-                                    "need a message.", _as(lambda n, p: [list(range(s, n, p)) for s in range(p)])),
+                                    "would need a message.", _as(lambda n, p: [list(range(s, n, p)) for s in range(p)])),
         Symptom("later stages larger", "The sizes are right, but the larger stages come last: here they come first.",
                 _as(_later_larger)),
         Symptom("rest on the last stage", "The last stage takes all that is left over, and every other one waits for it: "

@@ -61,8 +61,7 @@ def message_symptoms(crossing: str) -> tuple[Symptom, ...]:
         group_ignored(),
         forgotten_send(),
         Symptom("sent the wrong way", "Gradients go back: the gradient of a stage's input goes to the stage before it, "
-                                      "which "
-                                      "made that input.",
+                                      "which made that input.",
                 lambda look: look.evidence.ending != RETURNED and _sent_onwards(look)),
         raised("NoneType", "Something is None: the gradient of a received x is there only after "
                "x.requires_grad_() before the forward pass; y and the loss exist on the last stage only, x_BD on the first.",
@@ -74,8 +73,7 @@ def message_symptoms(crossing: str) -> tuple[Symptom, ...]:
                "once.", "backward twice"),
         deadlocked("cycle of sends", crossing, "crossing sends"),
         Symptom("gradient not sent", "A stage waits for a gradient that never comes: after its backward pass every stage "
-                                     "but "
-                                     "the first sends x.grad to the stage before it.",
+                                     "but the first sends x.grad to the stage before it.",
                 lambda look: look.evidence.ending in (DEADLOCKED, TIMED_OUT) and _nothing_sent_back(look)),
         deadlocked("", "The stages wait for each other. Write down, for two neighbours, the messages that each one sends "
                        "and "
@@ -98,14 +96,12 @@ def gradient_symptoms(*more: Symptom) -> tuple[Symptom, ...]:
                 as_step(lambda look, r: staged_step(look.case, r, last_only=True))),
         *more,
         Symptom("local loss", "Each stage went backward from its own output, as if that were a loss. Only the last stage "
-                              "has "
-                              "the loss; the others use the gradient that they receive: output.backward(gradient).",
+                              "has the loss; the others use the gradient that they receive: output.backward(gradient).",
                 as_step(lambda look, r: staged_step(look.case, r, local=True))),
         Symptom("nothing backward", "A stage has no gradients: call backward for each micro-batch on every stage.",
                 wrong_ranks(_no_gradients)),
         Symptom("loss wrong", "The gradients are right, the loss is not: return the mean over all micro-batches, on the "
-                              "last "
-                              "stage.", wrong_ranks(_lost_loss)),
+                              "last stage.", wrong_ranks(_lost_loss)),
     )
 
 

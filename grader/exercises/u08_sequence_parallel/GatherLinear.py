@@ -90,16 +90,14 @@ EXERCISE = Exercise(
     demands=(
         only_calls("all_gather", "reduce_scatter", hint=(
             "All-gather x, reduce-scatter its gradient: those two are all the communication. An all-reduce of dx gives "
-            "every "
-            "rank positions that are not its own.")),
+            "every rank positions that are not its own.")),
         kept_at_most(lambda look, rank: 1.4 * look.case.inputs[rank]["x"].nbytes, "no whole x between forward and backward",
                      "The result is right, but the gathered x is kept from forward to backward: save the piece, and gather "
                      "it again in backward."),
         Demand("gathered once", "one all-gather in forward, one in backward",
                "x is gathered once only, so somebody keeps it whole: gather it again in backward.", _gathers_in_backward),
         bytes_sent(_sent, "3(n−1)/n of x's bytes", "Right, but more was sent than two all-gathers of x and one "
-                                                   "reduce-scatter "
-                                                   "of its gradient."),
+                                                   "reduce-scatter of its gradient."),
         results_waited(),
     ),
     symptoms=(

@@ -84,8 +84,7 @@ EXERCISE = Exercise(
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, the whole sequence.",
                 part("dx", ("y", "dx"))),
         Symptom("not refused", "A sequence that the ranks do not divide must raise a ValueError that names both sizes, "
-                               "before "
-                               "any call.", not_refused("")),
+                               "before any call.", not_refused("")),
         Symptom("wrong result", "y is not piece r, (S/n, B, D), of the sum over ranks.", part("y", ("y", "dx"))),
     ),
 )

@@ -194,8 +194,7 @@ EXERCISE = Exercise(
         Symptom("same masks", "All ranks draw the same dropout masks: their heads and positions differ, and so must their "
                               "masks. Use local_dropout.", _result_as(masks=True)),
         Symptom("norms not reduced", "y and dx are right; the LayerNorms' gradients are those of this rank's positions "
-                                     "only. "
-                                     "All ranks have used these weights: sum over ranks in reduce_gradients().",
+                                     "only. All ranks have used these weights: sum over ranks in reduce_gradients().",
                 _gradients_as("own")),
         Symptom("norms averaged", "The LayerNorms' gradients are n times too small: all ranks compute parts of one loss, so "
                                   "they are summed.", _gradients_as("mean")),

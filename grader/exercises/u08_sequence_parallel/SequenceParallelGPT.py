@@ -155,12 +155,10 @@ EXERCISE = Exercise(
         Symptom("not refused", "A sequence that the ranks do not divide must raise a ValueError naming both: piece does.",
                 lambda look: any("refused" in expected for expected in look.expected)),
         Symptom("whole loss", "Every rank returns the loss of all positions: it has the logits of its own only, and its "
-                              "loss "
-                              "is their sum over the number of all positions. The ranks' parts add up to the mean.",
+                              "loss is their sum over the number of all positions. The ranks' parts add up to the mean.",
                 wrong_ranks(_whole_loss)),
         Symptom("mean of the piece", "Each rank's loss is the mean over its own positions, n times too large: divide the "
-                                     "sum "
-                                     "by the number of all positions, so that the ranks' parts add up to the mean.",
+                                     "sum by the number of all positions, so that the ranks' parts add up to the mean.",
                 _loss_as(lambda look, r: float(group_size(look, r)))),
         Symptom("positions from 0", "Every rank counts its positions from 0: rank r's piece begins at r·S/n.", _from_0),
         Symptom("blocks not reduced", "The embedding's, the last norm's and the head's gradients are right, the blocks' own "
@@ -168,8 +166,7 @@ EXERCISE = Exercise(
                                       "here.",
                 _only("attention_norm", "mlp_norm", "out", "down")),
         Symptom("embedding not reduced", "The blocks are right; embedding, positions, last norm and head, whole on every "
-                                         "rank "
-                                         "and used on its positions only, have gradients that must be summed too.",
+                                         "rank and used on its positions only, have gradients that must be summed too.",
                 _only("embedding", "positions", "norm", "head")),
         Symptom("gradients scaled", "Every gradient is n times too large or too small.", wrong_ranks(_divided)),
         Symptom("replicated gradients", "The cut weights' gradients are right; of those that every rank has whole, some are "

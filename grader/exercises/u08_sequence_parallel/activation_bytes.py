@@ -60,8 +60,7 @@ EXERCISE = Exercise(
                                "masks after out and down stay whole: 10sbh that t does not divide.",
                 _where(lambda i: not i["sequence_parallel"] and i["t"] > 1, _as(whole=0))),
         Symptom("linear inputs divided", "The inputs of qkv and up are whole under tensor parallelism: it cuts their "
-                                         "outputs. "
-                                         "With norms and masks: 4 + 4 + 2 = 10.",
+                                         "outputs. With norms and masks: 4 + 4 + 2 = 10.",
                 _where(lambda i: not i["sequence_parallel"], _as(whole=6))),
         Symptom("nothing divided more", "With sequence parallelism the 10sbh are divided as well: 34/t.",
                 _ignores_sequence_parallel),

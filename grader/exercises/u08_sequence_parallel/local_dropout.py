@@ -69,8 +69,7 @@ EXERCISE = Exercise(
     demands=(
         only_calls(id="communicates", hint="Every rank can compute its seed from its rank: no message is needed."),
         random_state_kept("The masks are right, but torch's own random state was changed, and with it every random number "
-                          "that "
-                          "comes after: draw from a torch.Generator of your own."),
+                          "that comes after: draw from a torch.Generator of your own."),
     ),
     symptoms=(
         Symptom("mask redrawn", "Called twice with the same seed it gives two masks: a forward pass that is computed again, "

@@ -77,8 +77,7 @@ EXERCISE = Exercise(
         raised("NoneType", "Some parameters have no gradient: leave them out.", "no gradient"),
         raised("Expected all tensors", "Some parameters have no gradient: leave them out.", "none in the row"),
         Symptom("nothing reduced", "The gradients are as they were: each rank still has those of its own positions. Write "
-                                   "the "
-                                   "sum back into p.grad.",
+                                   "the sum back into p.grad.",
                 wrong_ranks(lambda look, r, found, _: same(found, look.case.inputs[r]["gradients"]))),
         Symptom("mean for sum", "The gradients are n times too small. In data parallelism each rank has a loss of its "
                                 "own, and "

@@ -6,35 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.mutants import mutant
-
-
-class _Copy(torch.autograd.Function):
-    """f"""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, dx):
-        dx = dx.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(dx, group=ctx.group)
-        return dx, None
-
-
-class _Reduce(torch.autograd.Function):
-    """g"""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        x = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(x, group=group)
-        return x
-
-    @staticmethod
-    def backward(ctx, dy):
-        return dy, None
+from tests.mutants.u06_tensor_parallel.right import Copy, Reduce
 
 
 class _Right(nn.Module):
@@ -90,7 +62,7 @@ class _Right(nn.Module):
         return slots[self.first]
 
     def inputs(self, x):
-        return (_Copy.apply(x, self.group),) * 3
+        return (Copy.apply(x, self.group),) * 3
 
     def attend(self, q, k, v):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
@@ -99,7 +71,7 @@ class _Right(nn.Module):
         return self.heads, self.kv_heads, self.kv_heads
 
     def sum(self, z):
-        y = _Reduce.apply(z @ self.out.weight.T, self.group)
+        y = Reduce.apply(z @ self.out.weight.T, self.group)
         return y if self.out.bias is None else y + self.out.bias
 
     def forward(self, x):
@@ -178,13 +150,13 @@ class WithoutG(_Right):
 @mutant("bias n times")
 class BiasBefore(_Right):
     def sum(self, z):
-        return _Reduce.apply(F.linear(z, self.out.weight, self.out.bias), self.group)
+        return Reduce.apply(F.linear(z, self.out.weight, self.out.bias), self.group)
 
 
 @mutant("not one all-reduce backward")
 class ThreeTimesF(_Right):
     def inputs(self, x):
-        return tuple(_Copy.apply(x, self.group) for _ in range(3))
+        return tuple(Copy.apply(x, self.group) for _ in range(3))
 
 
 @mutant("library call")

@@ -6,29 +6,16 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.mutants import mutant
+from tests.mutants.u06_tensor_parallel.right import Reduce
 
 
-class _Reduce(torch.autograd.Function):
-    """g"""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        x = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(x, group=group)
-        return x
-
-    @staticmethod
-    def backward(ctx, dy):
-        return dy, None
-
-
-class _ReduceBoth(_Reduce):
+class _ReduceBoth(Reduce):
     """All-reduce in both directions."""
 
     @staticmethod
     def forward(ctx, x, group):
         ctx.group = group
-        return _Reduce.forward(ctx, x, group)
+        return Reduce.forward(ctx, x, group)
 
     @staticmethod
     def backward(ctx, dy):
@@ -64,7 +51,7 @@ class _Right(nn.Module):
         return F.embedding((ids - self.first) * own, self.weight) * own[..., None]
 
     def forward(self, ids):
-        return _Reduce.apply(self.look_up(ids), self.group)
+        return Reduce.apply(self.look_up(ids), self.group)
 
 
 @mutant("ids not masked")

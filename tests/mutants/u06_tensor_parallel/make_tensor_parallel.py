@@ -8,35 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.mutants import mutant
-
-
-class _Copy(torch.autograd.Function):
-    """f"""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, dx):
-        dx = dx.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(dx, group=ctx.group)
-        return dx, None
-
-
-class _Reduce(torch.autograd.Function):
-    """g"""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        x = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(x, group=group)
-        return x
-
-    @staticmethod
-    def backward(ctx, dy):
-        return dy, None
+from tests.mutants.u06_tensor_parallel.right import Copy, Reduce
 
 
 class _Linear(nn.Module):
@@ -51,10 +23,10 @@ class _Linear(nn.Module):
 
     def forward(self, x):
         if self.dim == 0:
-            return F.linear(_Copy.apply(x, self.group) if self.f else x, self.weight, self.bias)
+            return F.linear(Copy.apply(x, self.group) if self.f else x, self.weight, self.bias)
         if not self.bias_once:
-            return _Reduce.apply(F.linear(x, self.weight, self.bias), self.group)
-        return _Reduce.apply(F.linear(x, self.weight), self.group) + self.bias
+            return Reduce.apply(F.linear(x, self.weight, self.bias), self.group)
+        return Reduce.apply(F.linear(x, self.weight), self.group) + self.bias
 
 
 def _by_heads(qkv, n):
@@ -134,7 +106,7 @@ def heads_in_turn(model, group):
 class _TwiceForQkv(_Linear):
     def forward(self, x):
         parts = zip(self.weight.chunk(3), self.bias.chunk(3), strict=True)
-        return torch.cat([F.linear(_Copy.apply(x, self.group), weight, bias) for weight, bias in parts], -1)
+        return torch.cat([F.linear(Copy.apply(x, self.group), weight, bias) for weight, bias in parts], -1)
 
 
 @mutant("not two all-reduces a layer, backward")

@@ -18,7 +18,7 @@ class Copy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dy):
-        dx = dy.clone()
+        dx = dy.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(dx, group=ctx.group)
         return dx, None
 
@@ -28,7 +28,7 @@ class Reduce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, group):
-        y = x.clone()
+        y = x.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(y, group=group)
         return y
 

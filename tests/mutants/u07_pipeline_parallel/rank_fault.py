@@ -1,17 +1,9 @@
 """Wrong searches of one rank's list."""
 
 from tests.mutants import mutant
+from tests.mutants.u07_pipeline_parallel.right import needed
 from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY, UNKNOWN_KIND
 from utils.schedules import Fault, Step
-
-
-def _needs(step, n_stages):
-    kind, micro, stage = step
-    if kind == "F":
-        return [Step("F", micro, stage - 1)] if stage > 0 else []
-    if kind == "W":
-        return [Step("I", micro, stage)]
-    return [Step("F", micro, stage)] + ([Step(kind, micro, stage + 1)] if stage < n_stages - 1 else [])
 
 
 def _impossible(step, rank, shape, without=()):
@@ -36,7 +28,7 @@ def _fault(steps, rank, shape, without=(), everywhere=False):
         if step not in steps and MISSING not in without:
             return Fault(rank, step, MISSING)
     for i, step in enumerate(steps):
-        needs = [need for need in _needs(step, shape.n_stages) if everywhere or need.stage in stages]
+        needs = [need for need in needed(step, shape.n_stages) if everywhere or need.stage in stages]
         if step.kind in shape.kinds and TOO_EARLY not in without and any(need not in steps[:i] for need in needs):
             return Fault(rank, step, TOO_EARLY)
     return None
@@ -92,6 +84,6 @@ def step_by_step(steps, rank, shape):
         why = _impossible(step, rank, shape) or (REPEATED if step in steps[:i] else None)
         if why:
             return Fault(rank, step, why)
-        if any(need.stage in stages and need not in steps[:i] for need in _needs(step, shape.n_stages)):
+        if any(need.stage in stages and need not in steps[:i] for need in needed(step, shape.n_stages)):
             return Fault(rank, step, TOO_EARLY)
     return _fault(steps, rank, shape)

@@ -3,16 +3,8 @@
 import itertools
 
 from tests.mutants import mutant
-from utils.schedules import Played, Step
-
-
-def _needs(step, n_stages):
-    kind, micro, stage = step
-    if kind == "F":
-        return [Step("F", micro, stage - 1)] if stage > 0 else []
-    if kind == "W":
-        return [Step("I", micro, stage)]
-    return [Step("F", micro, stage)] + ([Step(kind, micro, stage + 1)] if stage < n_stages - 1 else [])
+from tests.mutants.u07_pipeline_parallel.right import needed
+from utils.schedules import Played
 
 
 def _played(schedule, durations, hop_time, start_of=max, travels=lambda a, b, n: a % n != b % n, after=lambda step, n: 0.0,
@@ -21,9 +13,9 @@ def _played(schedule, durations, hop_time, start_of=max, travels=lambda a, b, n:
     rows, times, free = [list(row) for row in schedule], {}, [0.0] * n
     while any(rows):
         for rank, row in enumerate(rows):
-            while row and all(need in times for need in _needs(row[0], n_stages)):
+            while row and all(need in times for need in needed(row[0], n_stages)):
                 step = row.pop(0)
-                ready = [times[need][1] + hop_time * travels(need.stage, step.stage, n) for need in _needs(step, n_stages)]
+                ready = [times[need][1] + hop_time * travels(need.stage, step.stage, n) for need in needed(step, n_stages)]
                 start = start_of([free[rank], *ready]) if start_of is max else start_of(free, rank, ready)
                 times[step] = start, start + durations[step.kind]
                 free[rank] = times[step][1] + after(step, n_stages)

@@ -1,17 +1,9 @@
 """Wrong explanations of schedules."""
 
 from tests.mutants import mutant
+from tests.mutants.u07_pipeline_parallel.right import needed
 from utils.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, STUCK, TOO_EARLY, TOO_MANY, UNKNOWN_KIND
 from utils.schedules import Fault, Step
-
-
-def _needs(step, n_stages):
-    kind, micro, stage = step
-    if kind == "F":
-        return [Step("F", micro, stage - 1)] if stage > 0 else []
-    if kind == "W":
-        return [Step("I", micro, stage)]
-    return [Step("F", micro, stage)] + ([Step(kind, micro, stage + 1)] if stage < n_stages - 1 else [])
 
 
 def _rank_fault(steps, rank, shape):
@@ -28,7 +20,7 @@ def _rank_fault(steps, rank, shape):
         if step not in steps:
             return Fault(rank, step, MISSING)
     for i, step in enumerate(steps):
-        if any(need.stage in stages and need not in steps[:i] for need in _needs(step, shape.n_stages)):
+        if any(need.stage in stages and need not in steps[:i] for need in needed(step, shape.n_stages)):
             return Fault(rank, step, TOO_EARLY)
     return None
 
@@ -43,7 +35,7 @@ def _left(schedule, shape):
     while moved:
         moved = False
         for row in rows:
-            while row and done.issuperset(_needs(row[0], shape.n_stages)):
+            while row and done.issuperset(needed(row[0], shape.n_stages)):
                 done.add(row.pop(0))
                 moved = True
     return [Fault(rank, row[0], STUCK) for rank, row in enumerate(rows) if row]
@@ -84,7 +76,7 @@ def waits_for_ever(schedule, shape, limits=None):
     done, rows = set(), [list(row) for row in schedule]
     while any(rows):
         for row in rows:
-            if row and done.issuperset(_needs(row[0], shape.n_stages)):
+            if row and done.issuperset(needed(row[0], shape.n_stages)):
                 done.add(row.pop(0))
     return _memory(schedule, limits)
 

@@ -4,42 +4,18 @@ import torch
 import torch.distributed as dist
 
 from tests.mutants import mutant
-
-
-def _gathered(x, group):
-    y = x.new_empty(dist.get_world_size(group) * len(x), *x.shape[1:])
-    dist.all_gather_single(y, x.contiguous(), group=group)
-    return y
-
-
-def _scattered(x, group):
-    y = x.new_empty(len(x) // dist.get_world_size(group), *x.shape[1:])
-    dist.reduce_scatter_single(y, x.contiguous(), group=group)
-    return y
-
-
-class _Right(torch.autograd.Function):
-    """A right one."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return _gathered(x, group)
-
-    @staticmethod
-    def backward(ctx, dy):
-        return _scattered(dy, ctx.group), None
+from tests.mutants.u08_sequence_parallel.right import Gather, gathered, scattered
 
 
 @mutant("gradient not summed")
-class CutsTheGradient(_Right):
+class CutsTheGradient(Gather):
     @staticmethod
     def backward(ctx, dy):
         return dy.chunk(dist.get_world_size(ctx.group))[dist.get_rank(ctx.group)], None
 
 
 @mutant("library call")
-class AllReducesAndCuts(_Right):
+class AllReducesAndCuts(Gather):
     @staticmethod
     def backward(ctx, dy):
         dy = dy.clone()
@@ -48,52 +24,52 @@ class AllReducesAndCuts(_Right):
 
 
 @mutant("mean for sum")
-class Averages(_Right):
+class Averages(Gather):
     @staticmethod
     def backward(ctx, dy):
-        return _scattered(dy, ctx.group) / dist.get_world_size(ctx.group), None
+        return scattered(dy, ctx.group) / dist.get_world_size(ctx.group), None
 
 
 @mutant("pieces reversed")
-class Reverses(_Right):
+class Reverses(Gather):
     @staticmethod
     def forward(ctx, x, group):
         ctx.group = group
-        return torch.cat(_gathered(x, group).chunk(dist.get_world_size(group))[::-1])
+        return torch.cat(gathered(x, group).chunk(dist.get_world_size(group))[::-1])
 
     @staticmethod
     def backward(ctx, dy):
-        return _scattered(torch.cat(dy.chunk(dist.get_world_size(ctx.group))[::-1]), ctx.group), None
+        return scattered(torch.cat(dy.chunk(dist.get_world_size(ctx.group))[::-1]), ctx.group), None
 
 
 @mutant("gathered along the batch")
-class AlongTheBatch(_Right):
+class AlongTheBatch(Gather):
     @staticmethod
     def forward(ctx, x, group):
         ctx.group = group
-        return torch.cat(_gathered(x, group).chunk(dist.get_world_size(group)), dim=1)
+        return torch.cat(gathered(x, group).chunk(dist.get_world_size(group)), dim=1)
 
     @staticmethod
     def backward(ctx, dy):
-        return _scattered(torch.cat(dy.chunk(dist.get_world_size(ctx.group), dim=1)), ctx.group), None
+        return scattered(torch.cat(dy.chunk(dist.get_world_size(ctx.group), dim=1)), ctx.group), None
 
 
 @mutant("too few gradients")
-class OneGradient(_Right):
+class OneGradient(Gather):
     @staticmethod
     def backward(ctx, dy):
-        return _scattered(dy, ctx.group)
+        return scattered(dy, ctx.group)
 
 
 @mutant("group ignored")
-class TheWorld(_Right):
+class TheWorld(Gather):
     @staticmethod
     def backward(ctx, dy):
-        return _scattered(dy, None), None
+        return scattered(dy, None), None
 
 
 @mutant("missing wait")
-class DoesNotWait(_Right):
+class DoesNotWait(Gather):
     @staticmethod
     def forward(ctx, x, group):
         ctx.group = group
@@ -103,8 +79,8 @@ class DoesNotWait(_Right):
 
 
 @mutant("too many bytes")
-class GathersTwice(_Right):
+class GathersTwice(Gather):
     @staticmethod
     def forward(ctx, x, group):
-        _gathered(x, group)
-        return _Right.forward(ctx, x, group)
+        gathered(x, group)
+        return Gather.forward(ctx, x, group)

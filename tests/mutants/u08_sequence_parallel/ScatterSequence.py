@@ -4,18 +4,7 @@ import torch
 import torch.distributed as dist
 
 from tests.mutants import mutant
-
-
-def _gathered(x, group):
-    y = x.new_empty(dist.get_world_size(group) * len(x), *x.shape[1:])
-    dist.all_gather_single(y, x.contiguous(), group=group)
-    return y
-
-
-def _scattered(x, group):
-    y = x.new_empty(len(x) // dist.get_world_size(group), *x.shape[1:])
-    dist.reduce_scatter_single(y, x.contiguous(), group=group)
-    return y
+from tests.mutants.u08_sequence_parallel.right import gathered, scattered
 
 
 def _divides(x, group):
@@ -31,11 +20,11 @@ class _Right(torch.autograd.Function):
     def forward(ctx, x, group):
         _divides(x, group)
         ctx.group = group
-        return _scattered(x, group)
+        return scattered(x, group)
 
     @staticmethod
     def backward(ctx, dy):
-        return _gathered(dy, ctx.group), None
+        return gathered(dy, ctx.group), None
 
 
 @mutant("not reduced")
@@ -76,7 +65,7 @@ class NoConjugate(_Right):
 class DividesTheGradient(_Right):
     @staticmethod
     def backward(ctx, dy):
-        return _gathered(dy, ctx.group) / dist.get_world_size(ctx.group), None
+        return gathered(dy, ctx.group) / dist.get_world_size(ctx.group), None
 
 
 @mutant("pieces reversed")
@@ -85,7 +74,7 @@ class Reverses(_Right):
     def forward(ctx, x, group):
         _divides(x, group)
         ctx.group = group
-        return _scattered(torch.cat(x.chunk(dist.get_world_size(group))[::-1]), group)
+        return scattered(torch.cat(x.chunk(dist.get_world_size(group))[::-1]), group)
 
 
 @mutant("not refused")
@@ -93,11 +82,11 @@ class CutsOff(_Right):
     @staticmethod
     def forward(ctx, x, group):
         ctx.group, ctx.left = group, len(x) % dist.get_world_size(group)
-        return _scattered(x[:len(x) - ctx.left], group)
+        return scattered(x[:len(x) - ctx.left], group)
 
     @staticmethod
     def backward(ctx, dy):
-        dx = _gathered(dy, ctx.group)
+        dx = gathered(dy, ctx.group)
         return torch.cat([dx, dx.new_zeros(ctx.left, *dx.shape[1:])]), None
 
 
@@ -105,11 +94,11 @@ class CutsOff(_Right):
 class TheWorld(_Right):
     @staticmethod
     def backward(ctx, dy):
-        return _gathered(dy, None), None
+        return gathered(dy, None), None
 
 
 @mutant("too few gradients")
 class OneGradient(_Right):
     @staticmethod
     def backward(ctx, dy):
-        return _gathered(dy, ctx.group)
+        return gathered(dy, ctx.group)
