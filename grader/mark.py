@@ -23,6 +23,7 @@ from grader.demands import CONTRADICTED
 from grader.exercise import Exercise
 from grader.exercises import EXERCISES
 from grader.inside import parcel
+from grader.inside.adapters import TRAIN
 from grader.inside.collect import job_files
 from grader.judge import judge
 from grader.splice import is_check, name_of, splice
@@ -137,7 +138,8 @@ def _run_functions(exercises: list[Exercise], functions: Mapping[str, bytes], ma
     for one in exercises:
         files |= job_files(one.id, functions[f"{one.id}.pkl"], one.adapter, one.cases(marks.seed, grading=True),
                            PATIENCE * one.timeout_s)
-    program = ["-m", "grader.inside.collect", *([] if unsafe else ["--isolated"])]
+    trains = any(one.adapter in TRAIN for one in exercises)
+    program = ["-m", "grader.inside.collect", *["--isolated"] * (not unsafe), *["--train"] * trains]
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe)
     marks.peak_bytes = max(marks.peak_bytes, done.peak_bytes)
     if done.problem:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
+import itertools
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
+import multiprocessing.util
 import os
 import signal
 import sys
+import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 # What ranks would else import one by one; the last two: for a check's rank (a server without the grader does without).
 PRELOAD = ["torch", "torch.distributed", "utils.worker", "grader.inside.adapters", "numpy.ctypeslib"]
@@ -27,12 +31,45 @@ def context_for(start_method: str, isolated: bool = False, trains: bool = True):
     return context
 
 
-def warm_up(isolated: bool = False, trains: bool = True) -> None:
-    """Start the server that ranks are forked from, so that the first run need not wait for it to import torch."""
+def warm_up(isolated: bool = False, trains: bool = True, split_off: bool = False) -> None:
+    """Start the server that ranks are forked from, so that the first run need not wait for it to import torch.
+
+    split_off: a copy of this process becomes the server, and has what is imported here without importing it again. For a
+    process with one thread and nothing in its memory that a rank may not see.
+    """
     if hasattr(os, "fork"):
         context_for("forkserver", isolated, trains)
-        with plain_main():
+        multiprocessing.resource_tracker.ensure_running()
+        with plain_main(), _splitting_off() if split_off else contextlib.nullcontext():
             multiprocessing.forkserver.ensure_running()
+
+
+@contextlib.contextmanager
+def _splitting_off() -> Iterator[None]:
+    """What multiprocessing starts as a new interpreter meanwhile becomes a copy of this process."""
+    original, multiprocessing.util.spawnv_passfds = multiprocessing.util.spawnv_passfds, _run_in_a_copy
+    try:
+        yield
+    finally:
+        multiprocessing.util.spawnv_passfds = original
+
+
+def _run_in_a_copy(_: str, arguments: Sequence[str], kept: Sequence[int]) -> int:
+    """Run the program that follows -c with no other files than those `kept` and the log.  Returns its process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        ends = [2, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
+        for last_kept, next_kept in itertools.pairwise(ends):
+            os.closerange(last_kept + 1, next_kept)
+        exec(arguments[-1], {})
+    except Exception:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ def run_cells(notebook: NotebookNode, functions: Path, work: Path, writer: parce
     """Run what is to be run; remarks on what went wrong. An error in a cell does not stop the next one."""
     remarks: list[str] = []
     client = Client(notebook, timeout=CELL_TIMEOUT_S, allow_errors=True, kernel_name="python3",
-                    resources={"metadata": {"path": str(work)}})
+                    shutdown_kernel="immediate", resources={"metadata": {"path": str(work)}})
     timeouts, sent = 0, {"exercises.json"}
     with client.setup_kernel(env={**os.environ, FUNCTIONS: str(functions), "RANKS_LATER": "1"}):
         for index, cell in enumerate(notebook.cells):

@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle
 
 from grader.inside import parcel
-from grader.inside.adapters import BEGIN, TRAIN, RankTask
+from grader.inside.adapters import BEGIN, RankTask
 from grader.inside.case import Case
 from grader.inside.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
 from utils.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
@@ -118,15 +118,14 @@ def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, byte
 
 def main() -> None:
     """Work through every job of the parcel on standard input; evidence goes to standard output as it comes."""
+    isolated = "--isolated" in sys.argv
+    warm_up(isolated, trains="--train" in sys.argv, split_off=True)  # while there is nothing here that ranks may not see
     files = parcel.from_bytes(sys.stdin.buffer.read())
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints to the log
     writer = parcel.Writer(stream)
-    isolated = "--isolated" in sys.argv
     witness = _witness() if isolated else None
     complete = True
-    warm_up(isolated, trains=any(json.loads(content)["adapter"] in TRAIN
-                                 for file, content in files.items() if file.endswith("/job.json")))
     for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
         try:
             *job, timeout_s = read_job(name, files)
