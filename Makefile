@@ -18,7 +18,7 @@ lab: $(STAMP) ## open the course in JupyterLab; options: PORT=8899 TOKEN=secret 
 test: $(STAMP) ## run the tests, without the long ones
 	$(PYTEST) -m "not long" $(ARGS)
 
-test-all: $(STAMP) ## run every test and the linter, as CI does
+test-all: $(STAMP) ## run every test and the linter, as CI does; TEST_MINUTES=60: begin no long test later
 	$(PY) -m ruff check .; lint=$$?; $(PYTEST) $(ARGS) && exit $$lint
 
 grade: $(STAMP) ## autograde the sample submissions
@@ -42,7 +42,7 @@ clean: ## remove .venv and caches; your notebooks and grades stay
 
 # Tests that share a browser or measure time carry one xdist_group, and so run one after another.
 # The many programs that tests start find our modules compiled, even where Python is told not to keep them.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(RUN) -m pytest -q -n 2 --dist loadgroup
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(RUN) -m pytest -q -rs -n 2 --dist loadgroup
 
 # The formgrader finds nbgrader_config.py through JUPYTER_CONFIG_PATH; a token in the environment stays out of `ps`.
 LAB_ENV = JUPYTER_CONFIG_PATH="$(CURDIR)/grader$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \

@@ -31,62 +31,22 @@ def marked(source: str):
     return marks.points(NAME), str(marks.verdicts[NAME]), notebook, marks.remarks
 
 
-HIDES_ITS_CALLS = """
-    import gc, torch.distributed as dist
-
-    def ring_all_reduce(x, group):
-        for one in gc.get_objects():
-            if type(one).__name__ == "Recorder":
-                one._send = lambda *args, **kwargs: None
-        dist.all_reduce(x, group=group)
-        return x
-    """
-
-TALKS_THROUGH_SOCKETS = """
-    import socket, time, torch, torch.distributed as dist
-
-    def exchange(x, group):
-        n, r = dist.get_world_size(group), dist.get_rank(group)
-        data, rows = x.numpy().tobytes(), []
-        server = socket.create_server(("127.0.0.1", 20_000 + dist.get_rank()))
-        for one in dist.get_process_group_ranks(group):
-            for _ in range(200):
-                try:
-                    client = socket.create_connection(("127.0.0.1", 20_000 + one))
-                    break
-                except OSError:
-                    time.sleep(0.01)
-            client.sendall(data)
-            client.close()
-        for _ in range(n):
-            peer, received = server.accept()[0], b""
-            while chunk := peer.recv(1 << 16):
-                received += chunk
-            rows.append(torch.frombuffer(bytearray(received), dtype=x.dtype))
-        return torch.stack(rows).sum(0)
-
-    def ring_all_reduce(x, group):
-        return exchange(x, group)
-    """
-
-TALKS_THROUGH_FILES = """
+TALKS_THROUGH_SYSTEM_FILES = """
     import time, torch, torch.distributed as dist
 
     def ring_all_reduce(x, group):
         total, r = x.clone(), dist.get_rank()
-        torch.save(x, f"/dev/shm/{r}")
+        torch.save(x, f"/dev/rank{r}")
         for one in dist.get_process_group_ranks(group):
             if one != r:
                 for _ in range(50):
                     try:
-                        total += torch.load(f"/dev/shm/{one}")
+                        total += torch.load(f"/dev/rank{one}")
                         break
                     except OSError:
                         time.sleep(0.01)
         return total
     """
-
-TALKS_THROUGH_SYSTEM_FILES = TALKS_THROUGH_FILES.replace("/dev/shm/", "/dev/rank")
 
 FORGES_A_RING = """
     import gc, torch, torch.distributed as dist
@@ -131,40 +91,12 @@ SENDS_TO_ONE_UNSEEN = FORGES_A_RING + """
         return x
     """
 
-READS_OTHERS_MEMORY = """
-    import os, torch.distributed as dist
-
-    def ring_all_reduce(x, group):
-        others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()]
-        raise RuntimeError(f"sees {others}")
-    """
-
-WRITES_EVIDENCE = """
-    import os
-    from grader.inside import parcel
-
-    try:
-        writer = parcel.Writer(open(f"/proc/{os.getppid()}/fd/1", "wb"))
-        writer.add("ring_all_reduce/0.json", b"{}")
-    except OSError:
-        pass
-
-    def ring_all_reduce(x, group):
-        raise NotImplementedError
-    """
-
 
 @pytest.mark.parametrize("source, words", [
-    (HIDES_ITS_CALLS, "gloo's all-reduce moved"),
     (CALLS_THE_LIBRARY_UNSEEN, "gloo's all-reduce moved"),
     (SENDS_TO_ONE_UNSEEN, "rank 0 sent rank 1"),
-    (TALKS_THROUGH_SOCKETS, "that are not dist calls"),
-    (TALKS_THROUGH_FILES, "expected"),
     (TALKS_THROUGH_SYSTEM_FILES, "Read-only file system"),
-    (READS_OTHERS_MEMORY, "sees []"),
-    (WRITES_EVIDENCE, "not written yet"),
-], ids=["hides its calls", "calls the library unseen", "sends to one unseen", "sockets", "files", "system files",
-        "memory of others", "writes evidence"])
+], ids=["calls the library unseen", "sends to one unseen", "system files"])
 def test_a_cheat_earns_nothing_and_is_named(source, words):
     points, verdict, _, _ = marked(source)
     assert points == 0 and words in verdict
