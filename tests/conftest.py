@@ -12,8 +12,10 @@ MINUTES = float(os.environ.get("TEST_MINUTES", "inf"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups stay where and as they are: xdist hands them out first, each whole."""
-    items.sort(key=lambda item: _has(item, "long") and not _has(item, "xdist_group"))
+    """Groups stay as they are: xdist hands them out first, each whole. Of the others the large corpora are the last."""
+    late = [item for item in items if _has(item, "long") and not _has(item, "xdist_group")]
+    chosen = set(late)
+    items[:] = [item for item in items if item not in chosen] + late[::-1]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
