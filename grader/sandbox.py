@@ -96,11 +96,14 @@ def run(arguments: Sequence[str], data: bytes, limits: Limits = Limits(), may_is
 
 
 def _own_limits(limits: Limits, alone: bool = True) -> list[str]:
-    """What the kernel holds each process to; alone: in a sandbox, whose tasks it counts apart (but not where root's)."""
+    """What the kernel holds each process to; alone: in a sandbox, whose tasks it counts apart (but not where root's).
+
+    Memory: a little more than all may use together, so that the watch, not an error in a rank, is what ends a hoarder.
+    """
     if shutil.which("prlimit") is None:
         return []
     tasks = [f"--nproc={limits.tasks}"] if alone else []
-    return ["prlimit", f"--cpu={limits.cpu_s}", f"--data={limits.memory_bytes}", "--core=0", *tasks, "--"]
+    return ["prlimit", f"--cpu={limits.cpu_s}", f"--data={limits.memory_bytes + limits.disk_bytes}", "--core=0", *tasks, "--"]
 
 
 @contextlib.contextmanager

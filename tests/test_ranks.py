@@ -235,3 +235,33 @@ def test_the_same_function_under_torchrun(tmp_path):
     (tmp_path / "results" / "rank1.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"ranks \[1\] of 2"):
         read_results(tmp_path / "results")
+
+
+SPLITS_OFF = """
+import os, sys, types
+from utils import run_ranks
+from utils.processes import warm_up
+
+def look():
+    links = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{number}"))
+        except OSError:
+            pass  # the folder itself, closed by now
+    return "before" in sys.modules, "after" in sys.modules, sys.argv[1] in links
+
+kept_open = os.open(sys.argv[1], os.O_RDONLY | os.O_CREAT)
+os.set_inheritable(kept_open, True)
+sys.modules["before"] = types.ModuleType("before")
+warm_up(split_off=True)
+sys.modules["after"] = types.ModuleType("after")
+print(run_ranks(look, 2).results, sys.stdin.read())
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_a_server_that_is_a_copy_has_what_was_imported_before_and_no_file(tmp_path):
+    done = subprocess.run([sys.executable, "-c", SPLITS_OFF, str(tmp_path / "file")], input="all of stdin",
+                          capture_output=True, text=True)
+    assert done.stdout == "[(True, False, False), (True, False, False)] all of stdin\n", done.stderr
