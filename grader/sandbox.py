@@ -103,7 +103,8 @@ def _own_limits(limits: Limits, alone: bool = True) -> list[str]:
     if shutil.which("prlimit") is None:
         return []
     tasks = [f"--nproc={limits.tasks}"] if alone else []
-    return ["prlimit", f"--cpu={limits.cpu_s}", f"--data={limits.memory_bytes + limits.disk_bytes}", "--core=0", *tasks, "--"]
+    memory = f"--data={limits.memory_bytes + limits.disk_bytes}"
+    return ["prlimit", f"--cpu={limits.cpu_s}", memory, "--core=0", *tasks, "--"]
 
 
 @contextlib.contextmanager
