@@ -87,12 +87,13 @@ def add_helper(notebook):
     cell.source = "\n".join([f"{before}return my_helper({value})", *rest])
 
 
-DRESSED = (skip_the_checks, silence_the_checks, print_points, unlock_the_checks, delete_the_checks, duplicate_the_checks,
-           fake_the_check, die_first)
+DRESSED = (skip_the_checks, delete_the_checks, fake_the_check, die_first)
+DRESSED_LATE = (silence_the_checks, print_points, unlock_the_checks, duplicate_the_checks)
 TOUCHED = (skip_the_checks, silence_the_checks, delete_the_checks, duplicate_the_checks)
-CLASS = {**SAMPLES, **{change.__name__: Sample(change, filled_in=False) for change in DRESSED},
-         "warns": Sample(warn), "dies": Sample(die_late), "helps_herself": Sample(add_helper)}
-LATECOMERS = {**{f"right_{change.__name__}": Sample(change) for change in TOUCHED}, "hangs": Sample(hang_first)}
+CLASS = {**SAMPLES, **{change.__name__: Sample(change, filled_in=False) for change in DRESSED}, "dies": Sample(die_late)}
+LATECOMERS = {**{change.__name__: Sample(change, filled_in=False) for change in DRESSED_LATE},
+              **{f"right_{change.__name__}": Sample(change) for change in TOUCHED},
+              "warns": Sample(warn), "helps_herself": Sample(add_helper), "hangs": Sample(hang_first)}
 
 
 def hand_in(course: Course, samples: dict[str, Sample]) -> None:
@@ -140,12 +141,22 @@ def test_feedback_says_what_the_marked_notebook_says(course):
     assert "was not done in time" in course.feedback("looping")
 
 
-@pytest.mark.parametrize("student", [change.__name__ for change in DRESSED])
-def test_a_blank_submission_earns_nothing_however_it_dresses(course, student):
+def earned_nothing(course: Course, student: str) -> None:
     assert course.marks()[student] == NOTHING
     for name in CHOSEN:
         text = verdict_text(course.autograded(student), name)
         assert "not written yet" in text or "Nothing to judge: " in text
+
+
+@pytest.mark.parametrize("student", [change.__name__ for change in DRESSED])
+def test_a_blank_submission_earns_nothing_however_it_dresses(course, student):
+    earned_nothing(course, student)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("student", [change.__name__ for change in DRESSED_LATE])
+def test_nor_in_any_other_dress(later, student):
+    earned_nothing(later, student)
 
 
 @pytest.mark.long
@@ -154,8 +165,9 @@ def test_a_right_submission_keeps_its_marks_whatever_happened_to_the_checks(late
     assert later.marks()[student] == FULL
 
 
-def test_a_warning_on_stderr_costs_nothing(course):
-    assert course.marks()["warns"] == FULL
+@pytest.mark.long
+def test_a_warning_on_stderr_costs_nothing(later):
+    assert later.marks()["warns"] == FULL
 
 
 def test_a_kernel_that_dies_keeps_what_came_before(course):
@@ -169,9 +181,10 @@ def test_a_cell_that_hangs_costs_its_exercise_only(later):
     assert "was not done after" in verdict_text(later.autograded("hangs"), CHOSEN[0])
 
 
-def test_a_student_s_own_cells_are_used(course):
+@pytest.mark.long
+def test_a_student_s_own_cells_are_used(later):
     """Here: one that the checked function needs."""
-    assert course.marks()["helps_herself"] == FULL
+    assert later.marks()["helps_herself"] == FULL
 
 
 @pytest.mark.long

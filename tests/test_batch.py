@@ -46,6 +46,7 @@ def test_the_formgrader_and_feedback_take_it_up(graded):
     assert "whole tensors travel" in course.feedback("partial")
 
 
+@pytest.mark.long
 def test_a_regrade_prints_what_changes_and_keeps_it(graded):
     course, _ = graded
     file = course.root / "submitted" / "partial" / UNIT / f"{UNIT}.ipynb"
@@ -63,6 +64,7 @@ def test_a_regrade_prints_what_changes_and_keeps_it(graded):
     assert "No mark changes." in course.grader("autograde", UNIT, "--student", "blank", "--regrade")
 
 
+@pytest.mark.long
 def test_a_lost_gradebook_is_made_anew(graded):
     course, _ = graded
     (course.root / "gradebook.db").unlink()
@@ -73,6 +75,7 @@ def test_a_lost_gradebook_is_made_anew(graded):
     assert course.marks() == MARKS
 
 
+@pytest.mark.long
 def test_the_stock_command_gives_the_same_marks(graded):
     course, _ = graded
     course.nbgrader("autograde", UNIT, "--force")
@@ -93,6 +96,7 @@ def test_refusals_say_what_to_do(graded, arguments, code, words):
     assert "Traceback" not in caught.value.stderr
 
 
+@pytest.mark.long
 def test_files_that_are_not_quite_notebooks(tmp_path):
     """Through this command and the stock one alike: what can be read is marked, and the rest is named."""
     course = Course(tmp_path, UNIT, CHOSEN)
@@ -117,6 +121,7 @@ def test_files_that_are_not_quite_notebooks(tmp_path):
     assert course.marks()["torn"] == FULL
 
 
+@pytest.mark.long
 def test_alone_together_and_in_any_order_give_the_same(graded):
     course, _ = graded
     for student in reversed(MARKS):

@@ -92,6 +92,7 @@ SENDS_TO_ONE_UNSEEN = FORGES_A_RING + """
     """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source, words", [
     (CALLS_THE_LIBRARY_UNSEEN, "gloo's all-reduce moved"),
     (SENDS_TO_ONE_UNSEEN, "rank 0 sent rank 1"),
@@ -138,6 +139,7 @@ def test_outputs_that_a_browser_would_run_are_dropped():
     assert "not written yet" in verdict_text(notebook, NAME)
 
 
+@pytest.mark.long
 def test_a_flood_of_output_is_cut_and_costs_nothing():
     source = solution_cell(nbformat.read(ROOT / "solutions" / "01_collectives" / "01_collectives.ipynb", as_version=4),
                            NAME).source
