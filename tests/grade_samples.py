@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from grader.exercises import EXERCISES
 from tests.course import SANDBOX, Course
-from tests.submissions import SLIPS, UNIT, hand_in_all, samples_of
+from tests.submissions import SLIPS, UNIT, hand_in, samples_of
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         if not SANDBOX:
             print("No bubblewrap here (apt install bubblewrap), so without a sandbox: the samples are our own.", flush=True)
         course = Course(Path(folder), unit)
-        hand_in_all(course)
+        hand_in(course, students)
         times = {}
         for student in tqdm(students, desc="nbgrader autograde", unit="submission"):
             start = time.monotonic()

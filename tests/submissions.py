@@ -123,6 +123,7 @@ def samples_of(unit: str) -> dict[str, Sample]:
     return SAMPLES
 
 
-def hand_in_all(course: Course) -> None:
-    for student, sample in samples_of(course.unit).items():
+def hand_in(course: Course, samples: dict[str, Sample]) -> None:
+    """Each student's sample, into the course's folder."""
+    for student, sample in samples.items():
         course.submit(student, sample.change, sample.filled_in)

@@ -7,7 +7,7 @@ import pytest
 
 from grader.exercises import EXERCISES
 from tests.course import Course, solution_cell, verdict_text
-from tests.submissions import SAMPLES, UNIT
+from tests.submissions import SAMPLES, UNIT, hand_in
 
 pytestmark = [pytest.mark.xdist_group("batch"), pytest.mark.timeout(600)]
 CHOSEN = ("ring_all_gather", "ring_all_reduce")
@@ -19,8 +19,7 @@ MARKS = {"full": FULL, "partial": {"ring_all_gather": 0.0, "ring_all_reduce": 2.
 def graded(tmp_path_factory):
     """A course with three submissions, an empty folder, and what marking them printed."""
     course = Course(tmp_path_factory.mktemp("batch"), UNIT, CHOSEN)
-    for student in MARKS:
-        course.submit(student, SAMPLES[student].change, SAMPLES[student].filled_in)
+    hand_in(course, {student: SAMPLES[student] for student in MARKS})
     return course, course.grader("autograde", UNIT)
 
 

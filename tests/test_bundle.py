@@ -34,6 +34,7 @@ from tests.notebooks import ROOT
 
 pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
 LARGEST_BYTES = 10_000_000
+ALL_MUTANTS = ("u00_start_here",)  # the units whose every wrong solution is tried in the bundle
 NEVER = re.compile("solutions|tests|mutants|attacks|sandbox|cgroup|accept|grader/mark|splice|autograde|gradebook|report|"
                    "release|nbgrader|journal|cluster|grader/batch|suspicion|bundle|public_source|feedback|reading|course|"
                    "[.]git|[.]venv|build/")
@@ -315,11 +316,15 @@ def first_hints(said: dict[str, dict]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(verdict["hints"][:1]) for name, verdict in said.items()}
 
 
-@pytest.mark.parametrize("unit", [UNITS[0], *(pytest.param(unit, marks=pytest.mark.long) for unit in UNITS[1:])])
-def test_references_earn_everything_skeletons_nothing_and_a_mutant_its_hint(unit, folder):
+def mutants_here(unit: str, exercise: str) -> list:
     """What differs here is where an exercise's cases and results come from: one wrong solution shows it, as a rule."""
+    return mutants_of(unit, exercise)[:None if unit in ALL_MUTANTS else 1]
+
+
+@pytest.mark.parametrize("unit", [UNITS[0], *(pytest.param(unit, marks=pytest.mark.long) for unit in UNITS[1:])])
+def test_references_earn_everything_skeletons_nothing_and_mutants_get_their_hints(unit, folder):
     exercises = importlib.import_module(f"grader.exercises.{unit}").ORDER
-    hints = {f"mutants/{name}/{fn.__name__}": (fn.hint,) for name in exercises for fn in mutants_of(unit, name)[:1]}
+    hints = {f"mutants/{name}/{fn.__name__}": (fn.hint,) for name in exercises for fn in mutants_here(unit, name)}
     said = verdicts(folder, *(f"{kind}/{name}" for name in exercises for kind in ("solutions", "notebooks")), *hints)
     for name in exercises:
         right, blank = said.pop(f"solutions/{name}"), said.pop(f"notebooks/{name}")

@@ -18,7 +18,7 @@ import pytest
 from grader import cluster
 from grader.cluster import ClusterError, mark_here
 from tests.course import ROOT, SANDBOX, Course
-from tests.submissions import SAMPLES, UNIT
+from tests.submissions import SAMPLES, UNIT, hand_in
 from tests.test_batch import CHOSEN, MARKS
 
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
@@ -27,8 +27,7 @@ SERVERS = sorted(glob.glob("/usr/lib/postgresql/*/bin"))  # where Debian's packa
 
 def handed_in(folder: Path) -> Course:
     course = Course(folder, UNIT, CHOSEN)
-    for student in MARKS:
-        course.submit(student, SAMPLES[student].change, SAMPLES[student].filled_in)
+    hand_in(course, {student: SAMPLES[student] for student in MARKS})
     return course
 
 

@@ -31,6 +31,33 @@ def marked(source: str):
     return marks.points(NAME), str(marks.verdicts[NAME]), notebook, marks.remarks
 
 
+TALKS_THROUGH_SOCKETS = """
+    import socket, time, torch, torch.distributed as dist
+
+    def exchange(x, group):
+        n, r = dist.get_world_size(group), dist.get_rank(group)
+        data, rows = x.numpy().tobytes(), []
+        server = socket.create_server(("127.0.0.1", 20_000 + dist.get_rank()))
+        for one in dist.get_process_group_ranks(group):
+            for _ in range(200):
+                try:
+                    client = socket.create_connection(("127.0.0.1", 20_000 + one))
+                    break
+                except OSError:
+                    time.sleep(0.01)
+            client.sendall(data)
+            client.close()
+        for _ in range(n):
+            peer, received = server.accept()[0], b""
+            while chunk := peer.recv(1 << 16):
+                received += chunk
+            rows.append(torch.frombuffer(bytearray(received), dtype=x.dtype))
+        return torch.stack(rows).sum(0)
+
+    def ring_all_reduce(x, group):
+        return exchange(x, group)
+    """
+
 TALKS_THROUGH_SYSTEM_FILES = """
     import time, torch, torch.distributed as dist
 
@@ -91,13 +118,29 @@ SENDS_TO_ONE_UNSEEN = FORGES_A_RING + """
         return x
     """
 
+WRITES_EVIDENCE = """
+    import os
+    from grader.inside import parcel
+
+    try:
+        writer = parcel.Writer(open(f"/proc/{os.getppid()}/fd/1", "wb"))
+        writer.add("ring_all_reduce/0.json", b"{}")
+    except OSError:
+        pass
+
+    def ring_all_reduce(x, group):
+        raise NotImplementedError
+    """
+
 
 @pytest.mark.long
 @pytest.mark.parametrize("source, words", [
     (CALLS_THE_LIBRARY_UNSEEN, "gloo's all-reduce moved"),
     (SENDS_TO_ONE_UNSEEN, "rank 0 sent rank 1"),
+    (TALKS_THROUGH_SOCKETS, "that are not dist calls"),
     (TALKS_THROUGH_SYSTEM_FILES, "Read-only file system"),
-], ids=["calls the library unseen", "sends to one unseen", "system files"])
+    (WRITES_EVIDENCE, "not written yet"),
+], ids=["calls the library unseen", "sends to one unseen", "sockets", "system files", "writes evidence"])
 def test_a_cheat_earns_nothing_and_is_named(source, words):
     points, verdict, _, _ = marked(source)
     assert points == 0 and words in verdict

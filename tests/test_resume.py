@@ -158,9 +158,9 @@ def test_stopped_at_a_step_and_called_again(course, monkeypatch, place, name, co
 # ── the whole command, killed at random ──
 
 
-def class_of_three(folder) -> Course:
+def class_of_four(folder) -> Course:
     course = Course(folder, UNIT, [EXERCISE])
-    for student, filled_in in (("ann", True), ("bob", False), ("eve", True)):
+    for student, filled_in in (("ann", True), ("bob", False), ("eve", True), ("kim", False)):
         course.submit(student, SAMPLES["full"].change, filled_in)
     return course
 
@@ -168,7 +168,7 @@ def class_of_three(folder) -> Course:
 @pytest.mark.long
 @pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")
 def test_killed_at_random_and_resumed_gives_the_same_gradebook(tmp_path, monkeypatch):
-    undisturbed, course = class_of_three(tmp_path / "undisturbed"), class_of_three(tmp_path / "killed")
+    undisturbed, course = class_of_four(tmp_path / "undisturbed"), class_of_four(tmp_path / "killed")
     began = time.monotonic()
     undisturbed.grader("autograde", UNIT)
     whole_s = time.monotonic() - began
@@ -179,13 +179,13 @@ def test_killed_at_random_and_resumed_gives_the_same_gradebook(tmp_path, monkeyp
             _forget(course)
             marked.clear()
         printed = _killed_after(course, chance.uniform(0.1, 1.1) * whole_s)
-        now = {student for student in ("ann", "bob", "eve") if f" {student} " in printed}
+        now = {student for student in ("ann", "bob", "eve", "kim") if f" {student} " in printed}
         assert not now & marked, "marked twice"
         marked |= {student for student in now if (course.root / "autograded" / student).exists()}
         for path in course.root.rglob("autograded/**/*.*"):
             json.loads(path.read_text())
     course.grader("autograde", UNIT)
-    assert dump(course) == dump(undisturbed) and len(dump(course)) == 3
+    assert dump(course) == dump(undisturbed) and len(dump(course)) == 4
     assert not list((course.root / "marking" / UNIT / "pending").glob("*"))
 
 

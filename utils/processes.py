@@ -39,14 +39,14 @@ def warm_up(isolated: bool = False, trains: bool = True, split_off: bool = False
     """
     if hasattr(os, "fork"):
         context_for("forkserver", isolated, trains)
-        multiprocessing.resource_tracker.ensure_running()
         with plain_main(), _splitting_off() if split_off else contextlib.nullcontext():
             multiprocessing.forkserver.ensure_running()
 
 
 @contextlib.contextmanager
 def _splitting_off() -> Iterator[None]:
-    """What multiprocessing starts as a new interpreter meanwhile becomes a copy of this process."""
+    """What multiprocessing starts as a new interpreter meanwhile becomes a copy of this process; not so its tracker."""
+    multiprocessing.resource_tracker.ensure_running()
     original, multiprocessing.util.spawnv_passfds = multiprocessing.util.spawnv_passfds, _run_in_a_copy
     try:
         yield

@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from tests.mutants import mutant
-from tests.mutants.u08_sequence_parallel.right import Block, Scatter, gathered, reduce, scattered
+from tests.mutants.u08_sequence_parallel.right import Block, Gather, Scatter, gathered, reduce
 from utils.sequence_shards import replicated
 
 
@@ -60,24 +60,13 @@ class AllReduces(Block):
         return _SumAndCut.apply(F.linear(x, layer.weight), self.group) + layer.bias
 
 
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return gathered(x, group)
-
-    @staticmethod
-    def backward(ctx, dy):
-        return scattered(dy, ctx.group), None
-
-
 @mutant("whole kept")
 class KeepsTheInputs(Block):
     def cut(self, norm, layer, x):
-        return layer(_Gather.apply(norm(x), self.group))
+        return layer(Gather.apply(norm(x), self.group))
 
 
-class _NoConjugate(_Gather):
+class _NoConjugate(Gather):
     @staticmethod
     def backward(ctx, dy):
         return dy.chunk(dist.get_world_size(ctx.group))[dist.get_rank(ctx.group)].clone(), None
