@@ -25,10 +25,10 @@ grade: $(STAMP) ## autograde the sample submissions
 	$(RUN) -m tests.grade_samples $(ARGS)
 
 notebooks: $(STAMP) ## generate notebooks/ from solutions/
-	$(RUN) -m grader.release $(ARGS)
+	$(RUN) -m grader.course.release $(ARGS)
 
 bundle: $(STAMP) ## write the students' archive: notebooks, utils and public checks, no solutions
-	$(RUN) -m grader.bundle $(ARGS)
+	$(RUN) -m grader.bundle.bundle $(ARGS)
 
 bench: $(STAMP) ## measure the launcher against its alternatives
 	$(RUN) -m tests.bench $(ARGS)

@@ -1,16 +1,23 @@
-"""What marks the course: exercises, checks, the judge, autograding. In a notebook: `from grader import check`."""
+"""What marks the course: exercises, checks, the judge, autograding. In a notebook: `from grader import check`.
+
+checks: check.<exercise>(fn). exercises: the exercises. calling: how a rank calls a function. evidence: what comes of it.
+judging: from evidence to a verdict. sandbox: where students' code is marked. course: nbgrader's side. report: how a class
+did. bundle: the students' archive.
+"""
 
 import os
 
 __all__ = ["CheckFailed", "check"]
 
-if not os.environ.get("GRADER_INSIDE"):
-    from grader.check import CheckFailed, check
-else:  # set by grader.sandbox, where there is no judge
-    def __getattr__(name: str):
-        """Only when asked for: what runs the cells needs no torch."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from grader.inside import hand_over
+
+def __getattr__(name: str):
+    """Only when asked for: ranks, and what runs a notebook's cells, do without. In the sandbox there is no judge."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if os.environ.get("GRADER_INSIDE"):  # set by grader.sandbox
+        from grader.sandbox import hand_over
 
         return getattr(hand_over, name)
+    from grader import checks
+
+    return getattr(checks, name)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from grader import batch
+from grader.course import batch
 from grader.report import command as report
 
 COMMANDS = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, LimitOutput
 
-from grader.autograde import AnyNotebook, MarkExercises, SaveMarks
+from grader.course.autograde import AnyNotebook, MarkExercises, SaveMarks
 
 c = get_config()
 

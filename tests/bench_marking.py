@@ -13,7 +13,7 @@ from statistics import median
 
 import psutil
 
-from grader.splice import is_check, name_of
+from grader.course.splice import is_check, name_of
 from tests.course import Course
 from tests.submissions import SAMPLES, UNIT, Sample, replaced
 from tests.test_bombs import BOMBS

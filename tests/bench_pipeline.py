@@ -13,9 +13,9 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 from tests.bench_training import slowest
 from tests.notebooks import functions_of
-from utils.models import TinyGPT, next_byte_loss, same_start
-from utils.pipelines import Delayed, GPTStage
-from utils.text import text_batch
+from utils.models.pipelines import Delayed, GPTStage
+from utils.models.text import text_batch
+from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 
 STAGES, MICRO, ROUNDS = 4, 8, 21
 SCHEDULE_WANTED = 1.25

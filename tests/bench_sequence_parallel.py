@@ -13,8 +13,8 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from tests.bench_training import ROUNDS, slowest
 from tests.notebooks import functions_of
-from utils.blocks import TransformerBlock
-from utils.models import same_start
+from utils.models.blocks import TransformerBlock
+from utils.models.tiny import same_start
 
 WORLD_SIZE, WANTED = 4, 1.25
 POSITIONS, BATCH, SIZES = 256, 2, dict(dim=256, n_heads=8, p=0.0)

@@ -12,7 +12,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from tests.bench_training import ROUNDS, WORLD_SIZE, slowest
 from tests.notebooks import functions_of
-from utils.models import TinyGPT, same_start
+from utils.models.tiny import TinyGPT, same_start
 
 WANTED = 1.25
 MODEL = dict(dim=256, n_heads=8, n_layers=1)

@@ -11,8 +11,8 @@ from torch.distributed.fsdp import fully_shard
 
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.models import DeepMLP, TinyGPT, next_byte_loss, same_start
-from utils.text import text_batch
+from utils.models.text import text_batch
+from utils.models.tiny import DeepMLP, TinyGPT, next_byte_loss, same_start
 
 WORLD_SIZE = 4
 ROUNDS = 41

@@ -13,8 +13,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
-from grader import sandbox
-from grader.splice import is_check, is_solution, name_of
+from grader.course.splice import is_check, is_solution, name_of
+from grader.sandbox import bubblewrap as sandbox
 
 ROOT = Path(__file__).resolve().parent.parent
 Change = Callable[[NotebookNode], None]

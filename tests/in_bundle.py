@@ -13,7 +13,7 @@ from pathlib import Path
 
 import cloudpickle
 
-from grader.check import verdict_on
+from grader.checks import verdict_on
 from grader.exercises import EXERCISES, UNITS
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))  # at the end: for the tests' own modules, not for grader

@@ -22,7 +22,11 @@ def functions_of(folder: str, unit: str) -> dict[str, Callable]:
         if cell.cell_type != "code" or is_check or "watch" in cell.metadata.get("tags", []):
             continue
         source = "\n".join(line for line in cell.source.splitlines() if not line.startswith(("%", "!")))
-        name = f"{path.name}:{cell.id}"
-        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-        exec(compile(source, name, "exec"), namespace)
+        exec(compile(source, remember(f"{path.name}:{cell.id}", source), "exec"), namespace)
     return namespace
+
+
+def remember(name: str, source: str) -> str:
+    """A file name for code that is in no file, under which messages can show its lines."""
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    return name

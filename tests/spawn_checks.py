@@ -20,7 +20,7 @@ SEED = 7
 def check_with_spawn(name: str, fn: Callable) -> None:
     """Run the grading cases of one exercise, without those where a rank is late, and compare.  Raises: AssertionError."""
     from grader.exercises import EXERCISES
-    from grader.judge import first_difference
+    from grader.judging.compare import first_difference
 
     exercise = EXERCISES[name]
     for case in exercise.cases(SEED, grading=True):
@@ -43,7 +43,7 @@ def _spawned(fn: Callable, adapter: str, case) -> list:
 
 def rank_main(rank: int, blob: bytes, inputs: list[dict], folder: str) -> None:
     """Entry point of a spawned rank."""
-    from grader.inside.adapters import ADAPTERS
+    from grader.calling.adapters import ADAPTERS
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=len(inputs))

@@ -5,8 +5,8 @@ import copy
 import nbformat.v4
 import pytest
 
+from grader.course.mark import Marks
 from grader.exercises import EXERCISES
-from grader.mark import Marks
 from tests.course import Course, check_cell, solution_cell, verdict_text
 from tests.submissions import SAMPLES, UNIT, Sample, hand_in
 

@@ -23,18 +23,18 @@ from nbclient import NotebookClient
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from grader import bundle
-from grader.check import PUBLIC_SEED
+from grader.bundle import bundle
+from grader.bundle.public_cases import public_cases, public_results
+from grader.bundle.public_source import LOADERS, public_sources
+from grader.checks import PUBLIC_SEED
+from grader.evidence.evidence import pack
 from grader.exercises import EXERCISES, UNITS
-from grader.inside.evidence import pack
-from grader.public_cases import public_cases, public_results
-from grader.public_source import LOADERS, public_sources
 from tests.mutants import mutants_of
 from tests.notebooks import ROOT
 
 pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
 LARGEST_BYTES = 10_000_000
-ALL_MUTANTS = ("u00_start_here",)  # the units whose every wrong solution is tried in the bundle
+ALL_MUTANTS = ("00_start_here",)  # the units whose every wrong solution is tried in the bundle
 NEVER = re.compile("solutions|tests|mutants|attacks|sandbox|cgroup|accept|grader/mark|splice|autograde|gradebook|report|"
                    "release|nbgrader|journal|cluster|grader/batch|suspicion|bundle|public_source|feedback|reading|course|"
                    "[.]git|[.]venv|build/")
@@ -66,7 +66,7 @@ def python_files(folder: Path) -> dict[str, str]:
 @pytest.mark.long
 def test_the_same_course_makes_the_same_archive(archive, tmp_path):
     again = tmp_path / "again.tar.xz"
-    subprocess.run([sys.executable, "-m", "grader.bundle", again], cwd=ROOT, check=True, capture_output=True,
+    subprocess.run([sys.executable, "-m", "grader.bundle.bundle", again], cwd=ROOT, check=True, capture_output=True,
                    env={**os.environ, "PYTHONHASHSEED": "1", "TZ": "Pacific/Auckland"})
     assert again.read_bytes() == archive.read_bytes()
 
@@ -191,9 +191,9 @@ def test_what_only_generators_and_oracles_need_goes_with_them():
         "grader.exercises.u": "ORDER = ('one',)\n",
         "grader.exercises.u.one": textwrap.dedent('''
             """One."""
-            from grader.exercise import Exercise
+            from grader.judging.exercise import Exercise
             from grader.exercises.u.shared import both, made, told
-            from grader.symptoms import same
+            from grader.judging.compare import same
 
             LIMIT = 3
 
@@ -307,7 +307,7 @@ def in_bundle(folder: Path, *arguments: str | Path) -> subprocess.CompletedProce
 def verdicts(folder: Path, *names: str) -> dict[str, dict]:
     """What the bundle's checks say of each of these functions (see in_bundle.py)."""
     said = json.loads(in_bundle(folder, ROOT / "tests" / "in_bundle.py", *names).stdout)
-    assert {"grader.judge", "utils.ranks"} <= set(said["modules"])
+    assert {"grader.judging.judge", "utils.ranks.run"} <= set(said["modules"])
     assert not [name for name, file in said["modules"].items() if not Path(file).is_relative_to(folder)]
     return said["verdicts"]
 

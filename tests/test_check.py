@@ -7,8 +7,8 @@ import torch.distributed as dist
 
 from grader import CheckFailed, check
 from grader.exercises import EXERCISES
-from grader.inside.hand_over import _only_raises
-from grader.judge import first_difference
+from grader.judging.compare import first_difference
+from grader.sandbox.hand_over import _only_raises
 from tests import submissions
 from tests.notebooks import functions_of
 

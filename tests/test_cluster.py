@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import cluster
-from grader.cluster import ClusterError, mark_here
+from grader.course import cluster
+from grader.course.cluster import ClusterError, mark_here
 from tests.course import ROOT, SANDBOX, Course
 from tests.submissions import SAMPLES, UNIT, hand_in
 from tests.test_batch import CHOSEN, MARKS

@@ -9,9 +9,9 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
+from grader.course.mark import exercise_of, mark_submission
+from grader.course.splice import is_check, is_solution, name_of
 from grader.exercises import EXERCISES
-from grader.mark import exercise_of, mark_submission
-from grader.splice import is_check, is_solution, name_of
 from tests.course import ROOT, SANDBOX, belongs
 
 pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(300)]

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from utils import Deadlock, Mismatch, RankFailed, run_ranks
-from utils.waits import ENDED, WaitState
+from utils.deadlocks.waits import ENDED, WaitState
 
 WITHIN_S = 1.0
 

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from utils.earlier import written_in
+from utils.notebook.other_units import written_in
 
 
 @pytest.fixture

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
+import itertools
+import sys
 
 import cloudpickle
 import pytest
 
-from grader.check import verdict_on
-from grader.exercises import EXERCISES, UNITS
+from grader.checks import PUBLIC_SEED, verdict_on
+from grader.exercises import EXERCISES, UNITS, order_of
+from grader.judging.slips import alike
 from tests.course import SANDBOX
 from tests.mutants import mutants_of
 from tests.notebooks import functions_of
 from tests.submissions import SLIPS
 
-PAIRS = [(unit, name) for unit in UNITS for name in importlib.import_module(f"grader.exercises.{unit}").ORDER]
-ALWAYS = ("u00_start_here", "u01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
-MUTANTS = [pytest.param(name, fn, id=f"{name}-{fn.__name__}", marks=[pytest.mark.long] * (number > 0 and unit not in ALWAYS))
-           for unit, name in PAIRS for number, fn in enumerate(mutants_of(unit, name))]
+PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
+ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
+
+
+def _mutant(unit: str, name: str, number: int, fn):
+    marks = [pytest.mark.long] * (number > 0 and unit not in ALWAYS)
+    return pytest.param(name, fn, id=f"{name}-{getattr(fn, 'case_name', fn.__name__)}", marks=marks)
+
+
+MUTANTS = [_mutant(unit, name, number, fn) for unit, name in PAIRS for number, fn in enumerate(mutants_of(unit, name))]
 GRADING_SEED = 20_261
 
 
@@ -29,7 +37,7 @@ def test_reference_earns_everything(name):
 
 def marked_elsewhere(unit: str, name: str) -> bool:
     """Whether tests/test_units.py has the reference marked in the sandbox, all but two of a unit."""
-    wrong, *_, blank = SLIPS.get(unit[1:], (name, name))
+    wrong, *_, blank = SLIPS.get(unit, (name, name))
     return SANDBOX and name not in (wrong, blank)
 
 
@@ -52,11 +60,21 @@ def test_skeleton_earns_nothing(name):
 
 @pytest.mark.parametrize("name, fn", MUTANTS)
 def test_mutant_gets_its_hint(name, fn):
-    cloudpickle.register_pickle_by_value(importlib.import_module(fn.__module__))
+    if fn.__module__ in sys.modules:
+        cloudpickle.register_pickle_by_value(sys.modules[fn.__module__])
     verdict = verdict_on(EXERCISES[name], fn)
     assert not verdict.passed and verdict.points < verdict.max_points
     assert verdict.hint_ids[:1] == (fn.hint,), str(verdict)
     assert len(str(verdict).splitlines()) <= 40, "more than one screen"
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_every_slip_shows_and_no_two_look_alike(name):
+    """Without ranks: from what the slips make of the public cases' right results."""
+    trials, slips = EXERCISES[name].trials(PUBLIC_SEED, grading=False), EXERCISES[name].slips
+    silent = [slip.id for slip in slips if not any(slip.results(trial) for trial in trials)]
+    assert silent == []
+    assert [(a.id, b.id) for a, b in itertools.combinations(slips, 2) if alike(a, b, trials)] == []
 
 
 @pytest.mark.parametrize("unit, name", PAIRS)

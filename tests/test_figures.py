@@ -12,18 +12,18 @@ from matplotlib.text import Text
 from PIL import Image
 
 from utils import figures, run_ranks
-from utils.costs import bytes_sent_per_rank, ring_time_s
+from utils.costs.formulas import bytes_sent_per_rank, ring_time_s
+from utils.costs.tables import read_table, table_names
 from utils.figures import Column, Picture, Table, collective_picture, human_bytes
 from utils.figures.collectives import COLLECTIVES
 from utils.figures.hardware import link_speeds
 from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, union
 from utils.figures.ring import PHASES, ring_start, ring_steps
 from utils.figures.tree import tree_rounds
-from utils.memory import CATEGORIES
-from utils.schedules import Step, written
-from utils.tables import read_table, table_names
-from utils.trace import Call, Span, Trace
-from utils.widgets import collective_browser, cost_calculator, ring_stepper
+from utils.figures.widgets import collective_browser, cost_calculator, ring_stepper
+from utils.schedules.schedule import Step, written
+from utils.trace.memory import CATEGORIES
+from utils.trace.trace import Call, Span, Trace
 
 KIB, MIB = 2**10, 2**20
 SIZES = range(2, 9)

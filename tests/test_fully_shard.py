@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.layers import cast_floats, layers_of, pieces_of, tensors_in
+from utils.models.layers import cast_floats, layers_of, pieces_of, tensors_in
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebooks again
 FullyShard = functions_of("solutions", "05_zero3")["FullyShard"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from grader.course.splice import is_solution, name_of
 from grader.report.likeness import grams, near_identical, tokens
-from grader.splice import is_solution, name_of
 from tests.mutants import mutants_of
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -6,16 +6,16 @@ from textwrap import dedent
 import nbformat
 import pytest
 
-from grader import accept
+from grader.course.mark import mark_notebook
+from grader.evidence.case import Case
+from grader.evidence.evidence import RETURNED, Evidence
 from grader.exercises import EXERCISES
-from grader.inside.case import Case
-from grader.inside.collect import evidence_files
-from grader.inside.evidence import RETURNED, Evidence
-from grader.mark import mark_notebook
+from grader.sandbox import accept
+from grader.sandbox.collect import evidence_files
+from grader.sandbox.streams import Flow, Observed
 from tests.course import ROOT, SANDBOX, belongs, solution_cell, verdict_text
-from utils.memory import RankMemory
-from utils.streams import Flow, Observed
-from utils.trace import Trace
+from utils.trace.memory import RankMemory
+from utils.trace.trace import Trace
 
 pytestmark = [pytest.mark.xdist_group("autograde"), pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")]
 NAME = "ring_all_reduce"
@@ -120,7 +120,7 @@ SENDS_TO_ONE_UNSEEN = FORGES_A_RING + """
 
 WRITES_EVIDENCE = """
     import os
-    from grader.inside import parcel
+    from grader.sandbox import parcel
 
     try:
         writer = parcel.Writer(open(f"/proc/{os.getppid()}/fd/1", "wb"))

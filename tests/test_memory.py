@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from utils import run_ranks
-from utils.memory import held_bytes
+from utils.trace.memory import held_bytes
 
 KIB = 1024
 

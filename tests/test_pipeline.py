@@ -11,12 +11,12 @@ import torch
 import torch.distributed as dist
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
-from grader.inside.pipelining import PASS, WatchedStage, mean_loss
+from grader.calling.pipelining import PASS, WatchedStage, mean_loss
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.models import TinyGPT, next_byte_loss, same_start
-from utils.pipelines import GPTStage
-from utils.text import text_batch
+from utils.models.pipelines import GPTStage
+from utils.models.text import text_batch
+from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 
 SOLUTIONS = functions_of("solutions", "07_pipeline_parallel")
 split_layers, split_batch = SOLUTIONS["split_layers"], SOLUTIONS["split_batch"]

@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from tests.notebooks import functions_of
-from utils.tables import DATA, read_table
+from utils.costs.tables import DATA, read_table
 
 PARAMETERS = 7_500_000_000
 FORMULAS = [("Pos_GB", "03_zero1", "zero1_bytes", ()), ("Posg_GB", "04_zero2", "zero2_bytes", ()),

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 
 from utils import DeadlineExceeded, RankFailed, run_ranks
-from utils.elsewhere import read_results, write_job
-from utils.output import MAX_LINES_SHOWN
+from utils.ranks.output import MAX_LINES_SHOWN
+from utils.ranks.torchrun import read_results, write_job
 
 
 def sum_of_ranks(rank):
@@ -224,7 +224,7 @@ def test_the_result_that_cannot_travel_is_named():
 def test_the_same_function_under_torchrun(tmp_path):
     job = write_job(lambda x, rank: sum_of_ranks(rank) + x, tmp_path / "job.pkl", inputs=[10, 20])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
-               "--nproc-per-node", "2", "-m", "utils.elsewhere", str(job), str(tmp_path / "results")]
+               "--nproc-per-node", "2", "-m", "utils.ranks.torchrun", str(job), str(tmp_path / "results")]
     loopback = "lo0" if sys.platform == "darwin" else "lo"  # a test machine may not know its own name
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "GLOO_SOCKET_IFNAME": loopback}
     done = subprocess.run(command, env=env, timeout=120, stderr=subprocess.PIPE, text=True)
@@ -240,7 +240,7 @@ def test_the_same_function_under_torchrun(tmp_path):
 SPLITS_OFF = """
 import os, sys, types
 from utils import run_ranks
-from utils.processes import warm_up
+from utils.ranks.processes import warm_up
 
 def look():
     links = []

@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from grader import reading
+from grader.course import reading
 
 ROOT = Path(__file__).resolve().parent.parent
 WHOLE = (ROOT / "notebooks" / "01_collectives" / "01_collectives.ipynb").read_bytes()

@@ -10,10 +10,10 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from tests.notebooks import functions_of
-from utils.activations import saved_bytes
-from utils.blocks import BlockGPT, TransformerBlock
-from utils.flops import FlopCounter
-from utils.models import next_byte_loss
+from utils.costs.activations import saved_bytes
+from utils.costs.flops import FlopCounter
+from utils.models.blocks import BlockGPT, TransformerBlock
+from utils.models.tiny import next_byte_loss
 
 SOLUTIONS = functions_of("solutions", "08_sequence_parallel")
 Recompute, step_flops = SOLUTIONS["Recompute"], SOLUTIONS["step_flops"]

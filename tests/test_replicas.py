@@ -8,8 +8,8 @@ import torch.distributed as dist
 from torch import nn
 
 from utils import RankFailed, run_ranks
-from utils.models import TinyGPT, same_start
-from utils.replicas import require_equal
+from utils.costs.replicas import require_equal
+from utils.models.tiny import TinyGPT, same_start
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool)
 

@@ -17,18 +17,18 @@ import pytest
 from nbgrader.api import Gradebook
 
 from grader.__main__ import main
+from grader.course.splice import is_solution, name_of
+from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, SKELETON_ERROR, Evidence
 from grader.exercises import EXERCISES
-from grader.inside.evidence import DEADLOCKED, RAISED, RETURNED, SKELETON_ERROR, Evidence
-from grader.judge import judge
+from grader.judging.judge import judge
+from grader.judging.verdict import Verdict
 from grader.report.figure import points_figure
 from grader.report.files import exercise_rows, submission_rows
 from grader.report.page import page
 from grader.report.records import Submission, read_outcome
 from grader.report.tally import ALIKE, CONTAINED, CONTRADICTED, MALFORMED, NOT_MARKED, UNUSUAL, summarise
 from grader.report.terminal import as_text, columns
-from grader.splice import is_solution, name_of
-from grader.verdict import Verdict
-from utils.trace import Trace
+from utils.trace.trace import Trace
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = "01_collectives"

@@ -14,12 +14,12 @@ import nbformat
 import psutil
 import pytest
 
-from grader import gradebook as writer
-from grader import journal as journals
-from grader.autograde import SaveMarks
-from grader.course import Course as Folder
-from grader.gradebook import keep
-from grader.journal import Busy, Journal, Result, write_whole
+from grader.course import gradebook as writer
+from grader.course import journal as journals
+from grader.course.autograde import SaveMarks
+from grader.course.folder import Course as Folder
+from grader.course.gradebook import keep
+from grader.course.journal import Busy, Journal, Result, write_whole
 from tests.course import SANDBOX, Course
 from tests.submissions import SAMPLES, UNIT
 

@@ -9,9 +9,9 @@ import cloudpickle
 import psutil
 import pytest
 
-from grader import sandbox
-from grader.inside import parcel
-from grader.sandbox import Limits, NoSandbox
+from grader.sandbox import bubblewrap as sandbox
+from grader.sandbox import parcel
+from grader.sandbox.bubblewrap import Limits, NoSandbox
 from tests.course import SANDBOX
 
 pytestmark = pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")
@@ -25,8 +25,8 @@ def run(source: str, data: bytes = b"", **limits):
 def test_a_program_sees_only_what_it_is_given(tmp_path, monkeypatch):
     (tmp_path / "gradebook.db").write_text("marks")
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
-    paths = [ROOT / "solutions", ROOT / "grader" / "judge.py", ROOT / "grader" / "exercises", tmp_path / "gradebook.db",
-             Path.home() / ".bashrc", Path("/etc/passwd"), Path("/var"), Path("/sys"), Path("/course/grader/judge.py")]
+    paths = [ROOT / "solutions", ROOT / "grader" / "judging", ROOT / "grader" / "exercises", tmp_path / "gradebook.db",
+             Path.home() / ".bashrc", Path("/etc/passwd"), Path("/var"), Path("/sys"), Path("/course/grader/judging")]
     done = run(f"""
 import json, os, socket
 def tries(what):
@@ -78,7 +78,7 @@ def test_a_program_that_goes_too_far_is_ended_and_leaves_nothing(source, problem
 
 
 def test_without_control_groups_a_fork_bomb_is_noticed(monkeypatch):
-    monkeypatch.setattr("grader.cgroup.MOUNT", Path("/nowhere"))
+    monkeypatch.setattr("grader.sandbox.cgroup.MOUNT", Path("/nowhere"))
     done = run("import os, time\nfor _ in range(1200):\n  if os.fork() == 0: time.sleep(100)\ntime.sleep(100)",
                processes=10_000, tasks=50)
     assert "started more than 50 processes and threads" in done.problem + done.log or "unavailable" in done.log
@@ -105,7 +105,7 @@ time.sleep(0.5)""")
 def test_what_was_written_before_the_end_stays():
     done = run("""
 import os, sys
-from grader.inside import parcel
+from grader.sandbox import parcel
 writer = parcel.Writer(sys.stdout.buffer)
 writer.add("first", b"1" * 1000)
 writer.add("second", b"2" * 100_000)
@@ -141,8 +141,8 @@ def test_isolated_ranks_share_nothing_but_the_network():
 import sys
 sys.path.insert(0, "/course")
 import cloudpickle, json
-from utils.job import Job
-from utils.launcher import launch
+from utils.ranks.job import Job
+from utils.ranks.launcher import launch
 outcome = launch(Job({cloudpickle.dumps(look_around)!r}, [b"1000", b"100000"], isolated=True, show_output=False))
 print(json.dumps([[json.loads(outcome.blobs[r]) if r in outcome.blobs else None for r in (0, 1)],
                   [str(e) for e in outcome.errors], outcome.loopback_bytes]))

@@ -15,11 +15,11 @@ from torch.distributed.pipelining import PipelineStage, schedules
 
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks, widgets
-from utils.models import Block
-from utils.schedules import Fault, Shape, Step, in_words, measured_times, order_of, shape_of, written
-from utils.stages import with_layers
-from utils.tables import read_table
-from utils.trace import Trace
+from utils.costs.tables import read_table
+from utils.models.stages import with_layers
+from utils.models.tiny import Block
+from utils.schedules.schedule import Fault, Shape, Step, in_words, measured_times, order_of, shape_of, written
+from utils.trace.trace import Trace
 
 SOLUTION = functions_of("solutions", "07_pipeline_parallel")
 gpipe_schedule, one_f_one_b_schedule, interleaved_schedule, zero_bubble_schedule, simulate, validate_schedule, Pipeline = (

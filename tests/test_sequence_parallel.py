@@ -15,12 +15,12 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from tests.notebooks import functions_of
 from utils import figures, run_ranks
-from utils.activations import saved_by_part, saved_bytes
-from utils.blocks import BlockGPT, TransformerBlock
-from utils.errors import RankFailed
-from utils.models import same_start
-from utils.sequence_shards import CUT_DIMS, cut_block, piece
-from utils.tables import read_table
+from utils.costs.activations import saved_by_part, saved_bytes
+from utils.costs.tables import read_table
+from utils.deadlocks.errors import RankFailed
+from utils.models.blocks import BlockGPT, TransformerBlock
+from utils.models.sequence_shards import CUT_DIMS, cut_block, piece
+from utils.models.tiny import same_start
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebook again
 REFERENCE = functions_of("solutions", "08_sequence_parallel")

@@ -10,18 +10,19 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from grader import accept, sandbox
-from grader.demands import network_agrees
-from grader.exercise import Look
-from grader.inside import parcel
-from grader.inside.case import Case
-from grader.inside.collect import job_files
-from grader.inside.evidence import RETURNED, Evidence
-from grader.sandbox import Limits
+from grader.evidence import parcel
+from grader.evidence.case import Case
+from grader.evidence.evidence import RETURNED, Evidence
+from grader.judging.demands import network_agrees
+from grader.judging.exercise import Look
+from grader.sandbox import accept
+from grader.sandbox import bubblewrap as sandbox
+from grader.sandbox.bubblewrap import Limits
+from grader.sandbox.collect import job_files
+from grader.sandbox.streams import Connection, Direction, Flow, GlooParser, Observed, Segment, opens, summed
+from grader.sandbox.witness import read_packet, read_segment
 from tests.course import SANDBOX
-from utils.sniffer import read_packet, read_segment
-from utils.streams import Connection, Direction, Flow, GlooParser, Observed, Segment, opens, summed
-from utils.trace import Trace
+from utils.trace.trace import Trace
 
 needs_sandbox = pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")
 A, B = (bytes([127, 0, 0, 1]), 4000), (bytes([127, 0, 0, 1]), 5000)
@@ -242,7 +243,7 @@ def collected(*functions) -> dict[str, list[Evidence]]:
     files: dict[str, bytes] = {}
     for function in functions:
         files |= job_files(function.__name__, cloudpickle.dumps(function), "call_with_group", CASES, 60.0)
-    done = sandbox.run(["-m", "grader.inside.collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
+    done = sandbox.run(["-m", "grader.sandbox.collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
                        may_isolate=True)
     assert done.problem == "", done.log
     found = parcel.from_bytes(done.output)
@@ -299,7 +300,7 @@ def test_an_incomplete_observation_is_not_held_against_anyone():
 def test_packets_that_found_no_room_are_not_passed_over():
     done = sandbox.run(["-c", """
 import socket
-from utils.sniffer import Witness
+from grader.sandbox.witness import Witness
 witness, told = Witness(), []
 for megabytes in (1, 100):
     witness.begin()

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from grader.splice import name_of, splice
+from grader.course.splice import name_of, splice
 
 SKELETON = "def {}(x):\n    raise NotImplementedError"
 

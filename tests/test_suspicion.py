@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from grader.suspicion import LINES_A_CELL, suspicions
+from grader.course.suspicion import LINES_A_CELL, suspicions
 from tests.course import ROOT
 
 CONTROLS = sorted((ROOT / "tests" / "controls").glob("*.ipynb"))
@@ -38,8 +38,8 @@ def lines_of(*sources: str) -> list[str]:
     ("get_ipython().run_cell = None", "assigns to get_ipython().run_cell (line 1)"),
     ("eval('1')", "uses eval (line 1)"),
     ("group._get_backend(x.device)", "uses _get_backend (line 1)"),
-    ("import utils.recorder", "uses utils.recorder (line 1)"),
-    ("from grader.inside import parcel", "uses grader.inside (line 1)"),
+    ("import utils.trace.recorder", "uses utils.trace.recorder (line 1)"),
+    ("from grader.sandbox import parcel", "uses grader.sandbox (line 1)"),
     ("!rm -rf /", "runs a shell command (line 1)"),
     ("%%bash\nfor i in 1 2; do echo $i; done", "runs a shell command (line 1)"),
     ("x = 1\n%%writefile grader.py", "writes a file grader.py (line 2)"),

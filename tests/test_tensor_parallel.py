@@ -15,9 +15,9 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.errors import RankFailed
+from utils.deadlocks.errors import RankFailed
 from utils.figures import layer_times, split_figure
-from utils.shards import own_part, own_slice
+from utils.models.shards import own_part, own_slice
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebook again
 UNIT = functions_of("solutions", "06_tensor_parallel")

@@ -21,7 +21,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from tests.bench_tensor_parallel import torchs_gpt
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
-from utils.models import TinyGPT, next_byte_loss, same_start
+from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 
 SOLUTIONS = functions_of("solutions", "06_tensor_parallel")
 ParallelAttention, ParallelDropout = SOLUTIONS["ParallelAttention"], SOLUTIONS["ParallelDropout"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import nbformat
 import pytest
 
+from grader.course.mark import mark_submission
+from grader.course.splice import is_solution, name_of
 from grader.exercises import EXERCISES
-from grader.mark import mark_submission
-from grader.splice import is_solution, name_of
 from tests.course import ROOT, SANDBOX
 from tests.submissions import SLIPS, slip
 

@@ -15,9 +15,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor
 
-from grader.exercise import Draw
-from grader.exercises.plain import batch
-from grader.inside.zoo import build, loss_rows
+from grader.calling.zoo import build, loss_rows
+from grader.exercises.shared.one_process import batch
+from grader.judging.exercise import Draw
 from tests.notebooks import functions_of
 from utils import run_ranks
 

@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim import lr_scheduler
 
-from grader.check import verdict_on
+from grader.calling.zoo import build, loss_rows
+from grader.checks import verdict_on
 from grader.exercises import EXERCISES
-from grader.inside.zoo import build, loss_rows
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
-from utils.memory import held_by_category
+from utils.trace.memory import held_by_category
 
 ShardedOptimizer = functions_of("solutions", "03_zero1")["ShardedOptimizer"]
 Zero2 = functions_of("solutions", "04_zero2")["Zero2"]

@@ -1,23 +1,32 @@
-"""All exercises, by id, in the order of the course. Each module beside this one holds one, as EXERCISE."""
+"""All exercises, by id, in the order of the course. Each has a folder, <unit>/<exercise>; the unit names their ORDER.
+
+exercise: contract, cases, oracle, demands, ways to be wrong. call: how a rank calls the function, where that is unusual.
+shared/ holds what several exercises have in common.
+"""
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
+from dataclasses import replace
+from pathlib import Path
 
-from grader.exercise import Exercise
+from grader.judging.exercise import Exercise
 
-UNITS = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg))
-
-
-def _load() -> dict[str, Exercise]:
-    found = {}
-    for unit in UNITS:
-        package = importlib.import_module(f"{__name__}.{unit}")
-        for name in package.ORDER:
-            exercise = importlib.import_module(f"{package.__name__}.{name}").EXERCISE
-            found[exercise.id] = exercise
-    return found
+UNITS = tuple(sorted(folder.parent.name for folder in Path(__file__).parent.glob("[0-9]*/__init__.py")))
 
 
-EXERCISES: dict[str, Exercise] = _load()
+def order_of(unit: str) -> tuple[str, ...]:
+    """The names of a unit's exercises, such as "03_zero1"."""
+    return importlib.import_module(f"{__name__}.{unit}").ORDER
+
+
+def load(unit: str, name: str) -> Exercise:
+    """One exercise: what its folder says, and what follows from where it stands."""
+    exercise = importlib.import_module(f"{__name__}.{unit}.{name}.exercise").EXERCISE
+    own_way = f"exercises/{unit}/{name}/call.py"
+    usual_way = "calling/with_group.py" if "group" in exercise.parameters else "calling/plain.py"
+    way = own_way if (Path(__file__).parents[1] / own_way).exists() else usual_way
+    return replace(exercise, id=name, unit=unit, way=way)
+
+
+EXERCISES: dict[str, Exercise] = {name: load(unit, name) for unit in UNITS for name in order_of(unit)}

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from nbgrader.coursedir import CourseDirectory
 
-from grader.course import Course
+from grader.course.folder import Course
+from grader.course.splice import name_of
 from grader.report.files import write_files, write_marks
 from grader.report.folders import folders, released_notebook, units
 from grader.report.likeness import Pair, near_identical
 from grader.report.records import UNREADABLE, Submission, code_cells, one_line, read_sources, read_submission
 from grader.report.tally import Summary, summarise
 from grader.report.terminal import as_text, plain
-from grader.splice import name_of
 
 NARROWEST = 60
 FAILED, MISUSED = 1, 2

@@ -10,7 +10,7 @@ from typing import Any
 from nbgrader.plugins import CsvExportPlugin
 from sqlalchemy.exc import SQLAlchemyError
 
-from grader.course import Course
+from grader.course.folder import Course
 from grader.report.figure import points_figure
 from grader.report.page import page
 from grader.report.records import one_line

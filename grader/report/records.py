@@ -12,10 +12,10 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from grader.demands import CONTRADICTED
-from grader.inside.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
+from grader.course.splice import is_solution, name_of
+from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
+from grader.judging.demands import CONTRADICTED
 from grader.report.likeness import Sources
-from grader.splice import is_solution, name_of
 
 LONGEST_TEXT, LARGEST_NUMBER = 600, 1e18
 NOT_WRITTEN, NOTHING_TO_JUDGE, NO_VERDICT = "not written yet", "nothing to judge", "no verdict"

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from utils.costs import bus_factor, ring_time_s, tree_broadcast_time_s
+from utils.costs.formulas import bus_factor, ring_time_s, tree_broadcast_time_s
+from utils.costs.tables import read_table
 from utils.figures.style import (
     BLACK,
     BLUE,
@@ -21,7 +22,6 @@ from utils.figures.style import (
     plot,
     styled,
 )
-from utils.tables import read_table
 
 
 @styled

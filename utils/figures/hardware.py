@@ -7,9 +7,9 @@ from math import log10
 
 from matplotlib.axes import Axes
 
+from utils.costs.tables import read_table
 from utils.figures.style import BLUE, FAINT, GREEN, ORANGE, PURPLE, Picture, canvas, styled, text_width_in
 from utils.figures.tables import Column, Table
-from utils.tables import read_table
 
 PCIE_LANES = 16
 INSIDE, BETWEEN, TPU, AMD = BLUE, ORANGE, GREEN, PURPLE
@@ -28,7 +28,7 @@ class Rung:
 
 
 def ladder() -> list[Rung]:
-    """The rungs from one PCIe lane to the links between nodes, with the speeds of utils/data/links.csv."""
+    """The rungs from one PCIe lane to the links between nodes, with the speeds of utils/costs/data/links.csv."""
     pcie = link_speeds("PCIe x16")
     return [
         Rung("PCIe lane", "the thinnest wire to a GPU or card", INSIDE,
@@ -46,7 +46,7 @@ def ladder() -> list[Rung]:
 
 
 def link_speeds(link: str) -> dict[str, float]:
-    """One-way GB/s of a link, by generation, from utils/data/links.csv.  Raises: ValueError for an unknown link."""
+    """One-way GB/s of a link, by generation, from utils/costs/data/links.csv.  Raises: ValueError for an unknown link."""
     rows = read_table("links")
     speeds = {row["generation"]: row["one_way_GBps"] for row in rows if row["link"] == link}
     if not speeds:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from utils.trace import Call, Span, Trace
+from utils.figures.traced import Call, Span, Trace
 
 Interval = tuple[float, float]
 CLEARLY_LATER_S = 10e-3  # more than it takes torch to begin to wait on a busy machine

@@ -23,7 +23,7 @@ IB_Y, CARD_Y, PLX_Y, GPU_Y, NVSWITCH_Y = 4.3, 3.45, 2.6, 1.7, 0.85
 def node_figure() -> Picture:
     """Two nodes of 8 GPUs: NVSwitch and PCIe switches (PLX) inside, network cards (HCA) and InfiniBand between them.
 
-    Speeds: one way, H100 generation, from utils/data/links.csv.
+    Speeds: one way, H100 generation, from utils/costs/data/links.csv.
     """
     figure, axes = canvas(4.75)
     axes.add_artist(_frame((0.2, 0.2), (6.85, 3.65)))

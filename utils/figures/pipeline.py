@@ -23,7 +23,7 @@ from utils.figures.style import (
     new_figure,
     styled,
 )
-from utils.schedules import KINDS, Schedule, Step, Times
+from utils.schedules.schedule import KINDS, Schedule, Step, Times
 
 COLOURS = {"F": BLUE, "B": ORANGE, "I": YELLOW, "W": GREEN}
 ROW_IN, PANEL_IN, LEGEND_IN = 0.3, 0.62, 0.32

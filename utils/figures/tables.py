@@ -5,12 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from utils.figures.style import human_bytes
-
-if TYPE_CHECKING:
-    from utils.trace import Trace
+from utils.figures.traced import Trace
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -22,9 +20,7 @@ from utils.figures.timeline_layout import (
     text_size,
     unnamed_spans,
 )
-
-if TYPE_CHECKING:
-    from utils.trace import Trace
+from utils.figures.traced import Trace
 
 MOST_CALLS_AS_BARS = 2000
 COLUMNS = 600  # of a timeline of shares

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,9 +20,7 @@ from utils.figures.style import (
     styled,
     text_width_in,
 )
-
-if TYPE_CHECKING:
-    from utils.trace import Trace
+from utils.figures.traced import Trace
 
 COLOURS = LinearSegmentedColormap.from_list("bytes", ["#F4F9FD", "#56B4E9", BLUE, "#00304F"])
 LARGEST_WITH_NUMBERS = 16

@@ -1,0 +1,100 @@
+"""Inside a rank: the ways in which an exercise about one pipeline stage is called, and what is noted of its passes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from utils.trace.spans import mark
+
+PASS, IN_FLIGHT = "a pass of the stage", "micro-batches in flight"
+
+
+class WatchedStage(nn.Module):
+    """A stage that marks each pass: F when it is called, B when the gradient of its output comes.
+
+    After each forward pass it marks how many micro-batches autograd still keeps activations of. Micro-batches are numbered
+    in the order of the calls.
+    """
+
+    def __init__(self, layers: list[list[Tensor]]):
+        super().__init__()
+        self.layers = nn.Sequential(*(part for weight, bias in layers for part in (_linear(weight, bias), nn.Tanh())))
+        self.kept: list[weakref.WeakSet] = []
+
+    def forward(self, x_MD: Tensor) -> Tensor:
+        micro = len(self.kept)
+        mark(PASS, kind="F", micro=micro)
+        self.kept.append(weakref.WeakSet())
+        with torch.autograd.graph.saved_tensors_hooks(lambda one: self._keep(one, micro), lambda kept: kept.tensor):
+            y_MD = self.layers(x_MD)
+        mark(IN_FLIGHT, count=sum(len(each) > 0 for each in self.kept))
+        if y_MD.requires_grad:
+            y_MD.register_hook(lambda _: mark(PASS, kind="B", micro=micro))
+        return y_MD
+
+    def _keep(self, tensor: Tensor, micro: int) -> _Kept:
+        kept = _Kept(tensor)
+        self.kept[micro].add(kept)
+        return kept
+
+
+class _Kept:
+    """Stands for one tensor that autograd saves, and lives as long as autograd keeps it."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor.detach()  # with its history, an output would keep itself alive
+
+
+def mean_loss(output_MD: Tensor, y_MD: Tensor) -> Tensor:
+    """The mean of the squared distance, a single number."""
+    return ((output_MD - y_MD) ** 2).mean()
+
+
+def call_splitting(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(*inputs) → its parts, or that it raised ValueError, and which of the sizes the error names."""
+    sizes = [len(value) if isinstance(value, Tensor) else value for value in inputs.values()]
+    try:
+        parts = fn(*inputs.values())
+    except ValueError as error:
+        return {"ValueError names": [size for size in sizes if str(size) in str(error)]}
+    return {"parts": [one if isinstance(one, Tensor) else list(one) for one in parts]}
+
+
+def call_pipeline_forward(fn: Callable, inputs: dict[str, Any], group) -> Any:
+    """fn(stage, x, n_micro, like, group)"""
+    return fn(WatchedStage(inputs["layers"]), inputs["x"], inputs["n_micro"], inputs["like"], group)
+
+
+def call_pipeline_step(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(stage, x, y, loss_fn, n_micro, like, group) → the gradients, and the loss where it is to be known."""
+    stage = WatchedStage(inputs["layers"])
+    loss = fn(stage, inputs["x"], inputs["y"], mean_loss, inputs["n_micro"], inputs["like"], group)
+    gradients = [parameter.grad for parameter in stage.parameters()]
+    return {"gradients": gradients} | ({} if inputs["y"] is None else {"loss": _number(loss, inputs["y"].dtype)})
+
+
+def call_tied(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(weight, group) → the weight's gradient, and the weight."""
+    weight = None if inputs["weight"] is None else nn.Parameter(inputs["weight"].clone())
+    if weight is not None:
+        weight.grad = inputs["gradient"].clone()
+    fn(weight, group)
+    return {"gradient": None if weight is None else weight.grad, "weight": None if weight is None else weight.detach()}
+
+
+def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], dtype=weight.dtype)
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+        layer.bias.copy_(bias)
+    return layer
+
+
+def _number(loss: Any, dtype: torch.dtype) -> Any:
+    """A loss as a number or a tensor of one: as a tensor without dimensions."""
+    return None if loss is None else torch.as_tensor(loss).detach().to(dtype).reshape(())

@@ -1,0 +1,131 @@
+"""Small models that check a wrapper of "any module": each odd in its own way. In float64, so that rounding never shows.
+
+Inputs x and targets y: (b, IN) and (b, OUT) numbers; for the GPT, (b, T) bytes each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from utils.models.tiny import TinyGPT, next_byte_loss, same_start
+
+IN, OUT, LENGTH = 5, 3, 6
+DEEP_LAYERS, DEEP_WIDTH = 12, 32
+
+
+class MLP(nn.Module):
+    """Sizes that no number of ranks divides."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(IN, 7), nn.Linear(7, 7), nn.Linear(7, OUT)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(F.gelu(self.second(F.gelu(self.first(x)))))
+
+
+class Tied(MLP):
+    """The second layer runs twice, and the last one uses the first one's weight again."""
+
+    def __init__(self):
+        super().__init__()
+        self.second_again = self.second
+        self.third = nn.Linear(7, IN)
+        self.last = nn.Linear(IN, 7)
+        self.last.weight = self.first.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.gelu(self.second_again(F.gelu(self.second(F.gelu(self.first(x))))))
+        return self.last(F.gelu(self.third(x)))[:, :OUT]
+
+
+class Frozen(MLP):
+    """Its second layer is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.second.requires_grad_(False)
+
+
+class Unused(MLP):
+    """One of its layers takes no part, so its parameters get no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.unused = nn.Linear(2, 2)
+
+
+class Buffered(MLP):
+    """Holds numbers that are not parameters: some that it uses, and a count."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.rand(OUT) + 0.5)
+        self.register_buffer("count", torch.randint(100, ()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * self.scale
+
+
+class Mixed(MLP):
+    """Its middle layer computes in float32, the others in float64."""
+
+    def double(self) -> Mixed:
+        super().double()
+        self.second.float()
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(F.gelu(self.second(F.gelu(self.first(x)).float()).double()))
+
+
+class Deep(nn.Module):
+    """Many layers of one size, wide against the batch: what stands of them is easily told."""
+
+    def __init__(self):
+        super().__init__()
+        sizes = [IN] + [DEEP_WIDTH] * DEEP_LAYERS
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
+        self.last = nn.Linear(DEEP_WIDTH, OUT)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return self.last(x)
+
+
+class Empty(nn.Module):
+    """Has no parameters."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, :OUT] * 2
+
+
+def _linear() -> nn.Module:
+    """Two tensors only: with more ranks than that, some own none."""
+    return nn.Linear(IN, OUT)
+
+
+def _gpt() -> nn.Module:
+    return TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)
+
+
+ZOO: dict[str, Callable[[], nn.Module]] = {
+    "linear": _linear,
+    "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "buffered": Buffered, "mixed": Mixed, "empty": Empty,
+    "deep": Deep, "gpt": _gpt}
+
+
+def build(name: str, seed: int) -> nn.Module:
+    """The model, its numbers drawn from `seed`."""
+    return same_start(ZOO[name], seed).double()
+
+
+def loss_rows(output: Tensor, y: Tensor) -> Tensor:
+    """One loss for each row of the batch: (b, OUT) and (b, OUT), or the GPT's (b, T, V) and (b, T) → (b,)."""
+    return next_byte_loss(output, y) if y.dtype == torch.int64 else ((output - y) ** 2).mean(1)

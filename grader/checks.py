@@ -1,0 +1,90 @@
+"""check.<exercise>(fn): run the public cases on real ranks and show the verdict."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from grader.exercises import EXERCISES
+from grader.judging.exercise import Exercise
+from grader.judging.judge import judge
+from grader.judging.trial import Trial
+from grader.judging.verdict import Verdict
+from grader.sandbox.collect import collect
+from grader.sandbox.hand_over import only_argument, pack_function
+from utils.deadlocks.errors import ShowsItself
+
+PUBLIC_SEED = 0
+
+
+class NoSuchExercise(ShowsItself, AttributeError):
+    """check.<name> for a name that no exercise has."""
+
+
+class CheckFailed(ShowsItself, AssertionError):
+    """A check that was not passed in full. `verdict` holds the details."""
+
+    def __init__(self, verdict: Verdict, shown: bool):
+        super().__init__(_one_line(verdict) if shown else str(verdict))
+        self.verdict = verdict
+
+
+class Check:
+    """One method an exercise. Returns the Verdict of a passed check.  Raises: CheckFailed for any other."""
+
+    def __getattr__(self, name: str) -> Callable[[Callable], Verdict]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in EXERCISES:
+            close = difflib.get_close_matches(name, EXERCISES, 1)
+            hint = f"; did you mean check.{close[0]}?" if close else f"; there are: {', '.join(EXERCISES)}"
+            raise NoSuchExercise(f"there is no exercise called {name!r}{hint}")
+        return lambda *args: _check(EXERCISES[name], *args)
+
+    def __dir__(self) -> list[str]:
+        return list(EXERCISES)
+
+    def __repr__(self) -> str:
+        return "check.<exercise>(your_function), with <exercise> one of: " + ", ".join(EXERCISES)
+
+
+def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False) -> Verdict:
+    """Collect evidence of `fn` and judge it.  Raises: TypeError if `fn` cannot be the exercise's function."""
+    trials = _trials(exercise.id, seed, grading)
+    blob = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
+    return judge(exercise, trials, list(collect(blob, exercise.way, [one.case for one in trials], exercise.timeout_s)))
+
+
+@functools.lru_cache(maxsize=4)
+def _trials(name: str, seed: int, grading: bool) -> tuple[Trial, ...]:
+    """Drawn once, for a function that is tried again and again."""
+    return EXERCISES[name].trials(seed, grading)
+
+
+def _check(exercise: Exercise, *args: Any) -> Verdict:
+    verdict = verdict_on(exercise, only_argument(exercise.id, args))
+    if verdict.passed:
+        return verdict
+    raise CheckFailed(verdict, shown=_display(verdict))
+
+
+def _display(verdict: Verdict) -> bool:
+    """Show the table in a notebook; False where there is none to show it in."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        return False
+    if get_ipython() is None:
+        return False
+    display(verdict)
+    return True
+
+
+def _one_line(verdict: Verdict) -> str:
+    return f"{verdict.exercise} has {verdict.points:g} of {verdict.max_points:g} points: see the table above"
+
+
+check = Check()

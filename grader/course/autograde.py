@@ -1,0 +1,81 @@
+"""The steps that nbgrader's own autograde runs for this course, by configuration: read anything, mark, save."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert.exporters import NotebookExporter
+from nbformat import NotebookNode
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
+from traitlets import Bool, Unicode
+
+from grader.course import reading
+from grader.course.mark import exercise_of, mark_submission
+
+
+class AnyNotebook(NotebookExporter):
+    """Reads files that are not quite notebooks too."""
+
+    def from_filename(self, filename, resources=None, **kwargs):
+        notebook, _ = reading.read(Path(filename).read_bytes())
+        resources = self._init_resources(resources)
+        resources["metadata"] |= {"name": Path(filename).stem, "path": str(Path(filename).parent)}
+        return self.from_notebook_node(notebook, resources=resources, **kwargs)
+
+
+class MarkExercises(NbGraderPreprocessor):
+    """The marked notebook in place of the submitted one, and the judge's record beside it."""
+
+    unsafe = Bool(False, help="Run submissions without a sandbox: their code can then do whatever you can.").tag(config=True)
+    result_file = Unicode("", help="A finished marking (grader.course.journal) to take instead of marking.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources):
+        facts = resources["nbgrader"]
+        marked, record = self._finished() if self.result_file else self._mark(facts)
+        folder = Path(CourseDirectory(parent=self).format_path(
+            CourseDirectory(parent=self).autograded_directory, facts["student"], facts["assignment"]))
+        (folder / f"{facts['notebook']}.marks.json").write_text(json.dumps(record, indent=1))
+        resources["record"] = record
+        return nbformat.reads(marked, as_version=4), resources
+
+    def _finished(self) -> tuple[str, dict[str, Any]]:
+        result = json.loads(Path(self.result_file).read_text())
+        return result["notebook"], result["record"]
+
+    def _mark(self, facts) -> tuple[str, dict[str, Any]]:
+        course, name = CourseDirectory(parent=self), f"{facts['notebook']}.ipynb"
+        submitted = Path(course.format_path(course.submitted_directory, facts["student"], facts["assignment"])) / name
+        released = Path(course.format_path(course.release_directory, ".", facts["assignment"])) / name
+        marked, record = mark_submission(submitted.read_bytes(), released.read_bytes(), unsafe=self.unsafe)
+        for remark in (*record["remarks"], *record["alarms"]):
+            self.log.warning("%s: %s", facts["student"], remark)
+        return marked.decode(), record
+
+
+class SaveMarks(SaveAutoGrades):
+    """The judge's points into the gradebook; a check without a verdict earns nothing."""
+
+    def _add_score(self, cell: NotebookNode, resources) -> None:
+        grade = self.gradebook.find_grade(cell.metadata["nbgrader"]["grade_id"], self.notebook_id, self.assignment_id,
+                                          self.student_id)
+        grade.auto_score = resources["record"]["exercises"].get(exercise_of(cell), {}).get("points", 0.0)
+        grade.needs_manual_grade = grade.manual_score is not None
+        self.gradebook.db.commit()
+
+    def _add_comment(self, cell: NotebookNode, resources) -> None:
+        """The reason for the points, beside the solution."""
+        comment = self.gradebook.find_comment(cell.metadata["nbgrader"]["grade_id"], self.notebook_id,
+                                              self.assignment_id, self.student_id)
+        comment.auto_comment = reason(resources["record"]["exercises"].get(exercise_of(cell)))
+        self.gradebook.db.commit()
+
+
+def reason(verdict: dict[str, Any] | None) -> str | None:
+    """Why a verdict (its record) has not all the points; None where there is nothing to say."""
+    if verdict is None or verdict["points"] == verdict["max_points"]:
+        return None
+    return verdict["problem"] or "; ".join(text for _, text in verdict["hints"]) or "See the check."

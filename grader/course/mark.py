@@ -1,0 +1,185 @@
+"""Mark one notebook: run its cells, collect evidence of each exercise's function, judge, write the verdicts into it.
+
+Student code runs in two sandboxes, one after the other: a kernel that runs the cells and hands the functions over, then
+ranks that run the functions. Cases, oracles and judge stay outside.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from grader.course import reading
+from grader.course.splice import is_check, name_of, splice
+from grader.course.suspicion import suspicions
+from grader.evidence import parcel
+from grader.exercises import EXERCISES
+from grader.judging import feedback
+from grader.judging.demands import CONTRADICTED
+from grader.judging.exercise import Exercise
+from grader.judging.judge import judge
+from grader.judging.trial import Trial
+from grader.judging.verdict import Verdict
+from grader.sandbox import accept
+from grader.sandbox import bubblewrap as sandbox
+from grader.sandbox.collect import job_files
+
+CELLS_LIMITS = sandbox.Limits(wall_s=240.0)
+RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
+PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
+
+
+@dataclass
+class Marks:
+    """The judge's record of one notebook.
+
+    remarks: what else a reader of the feedback should know. alarms: what a person who marks should look at.
+    """
+
+    seed: int
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
+    peak_bytes: int = 0
+    seconds: float = 0.0
+
+    def points(self, exercise: str) -> float:
+        """Nothing that the judge did not see earns anything."""
+        return self.verdicts[exercise].points if exercise in self.verdicts else 0.0
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {"seed": self.seed, "remarks": self.remarks, "alarms": self.alarms, "peak_bytes": self.peak_bytes,
+                "seconds": self.seconds, "exercises": {name: verdict.record() for name, verdict in self.verdicts.items()}}
+
+
+def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool = False) -> Marks:
+    """Judge every exercise that `notebook` has a check cell for, and put the verdicts into those cells' outputs.
+
+    seed: what the cases are drawn from; fresh for each marking unless given, and recorded.
+    unsafe: without a sandbox, on the caller's own risk.
+    Raises: NoSandbox.
+    """
+    if not unsafe:
+        sandbox.require()
+    began = time.monotonic()
+    marks = Marks(secrets.randbits(32) if seed is None else seed)
+    exercises = [EXERCISES[name] for cell in notebook.cells if is_check(cell) and (name := exercise_of(cell)) in EXERCISES]
+    functions = _run_cells(notebook, exercises, marks, unsafe)
+    jobs = [exercise for exercise in exercises if f"{exercise.id}.pkl" in functions]
+    trials = {exercise.id: exercise.trials(marks.seed, grading=True) for exercise in jobs}
+    evidence, problem = _run_functions(jobs, trials, functions, marks, unsafe) if jobs else ({}, "")
+    for exercise in exercises:
+        marks.verdicts[exercise.id] = _verdict(exercise, trials.get(exercise.id, ()), functions, evidence, problem, marks)
+        marks.alarms += _contradictions(marks.verdicts[exercise.id])
+    for cell in notebook.cells:
+        if is_check(cell) and exercise_of(cell) in marks.verdicts:
+            show_in(cell, marks.verdicts[exercise_of(cell)])
+    marks.seconds = time.monotonic() - began
+    return marks
+
+
+def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, unsafe: bool = False,
+                    ) -> tuple[bytes, dict[str, Any]]:
+    """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
+
+    A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
+    """
+    student, wrong_with_file = reading.read(submitted)
+    notebook, not_used = splice(nbformat.reads(released.decode(), as_version=4), student)
+    marks = mark_notebook(notebook, seed, unsafe)
+    marks.remarks[:0] = [*wrong_with_file, *not_used]
+    marks.alarms += [*wrong_with_file, *suspicions(student)]
+    return nbformat.writes(notebook).encode(), marks.record()
+
+
+def exercise_of(cell: NotebookNode) -> str:
+    """The exercise that a check cell is about."""
+    return name_of(cell).removesuffix("_check")
+
+
+def show_in(cell: NotebookNode, verdict: Verdict) -> None:
+    """The verdict as the cell's only output, as the student may see it; the record has all of it."""
+    data = {"text/plain": feedback.as_text(verdict), "text/html": feedback.as_html(verdict)}
+    cell.outputs = [new_output("display_data", data)]
+
+
+def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, unsafe: bool) -> dict[str, bytes]:
+    """What the check cells handed over: <exercise>.pkl, or .txt with the reason why not."""
+    parameters = {exercise.id: exercise.parameters for exercise in exercises}
+    done = sandbox.run(["-m", "grader.sandbox.cells"], parcel.to_bytes({
+        "notebook.json": nbformat.writes(notebook).encode(), "exercises.json": json.dumps(parameters).encode()}),
+        limits=CELLS_LIMITS, unsafe=unsafe)
+    marks.peak_bytes = max(marks.peak_bytes, done.peak_bytes)
+    files = parcel.from_bytes(done.output)
+    if done.problem:
+        marks.remarks.append(f"while the cells ran: {done.problem}; the cells after it were not run")
+        marks.alarms.append(f"contained while the cells ran: {done.problem}")
+    try:
+        marks.remarks += accept.remarks(files.get("remarks.json", b"[]"))
+        for index, cell in enumerate(notebook.cells):
+            if cell.cell_type == "code":
+                cell.outputs = accept.outputs(files.get(f"outputs/{index}.json", b"[]"))
+    except accept.Malformed as error:
+        marks.remarks.append(f"the cells' outputs were not used: {error}")
+        marks.alarms.append(f"malformed outputs of cells: {error}")
+    return files
+
+
+def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Trial]], functions: Mapping[str, bytes],
+                   marks: Marks, unsafe: bool) -> tuple[dict[str, bytes], str]:
+    """(files of evidence, what went wrong with the ranks' program, if anything)"""
+    files: dict[str, bytes] = {}
+    for one in exercises:
+        files |= job_files(one.id, functions[f"{one.id}.pkl"], one.way, [trial.case for trial in trials[one.id]],
+                           PATIENCE * one.timeout_s)
+    trains = any(one.trains for one in exercises)
+    program = ["-m", "grader.sandbox.collect", *["--isolated"] * (not unsafe), *["--train"] * trains]
+    done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
+                       code=[f"grader/{way}" for way in {one.way for one in exercises} if way.startswith("exercises/")])
+    marks.peak_bytes = max(marks.peak_bytes, done.peak_bytes)
+    if done.problem:
+        marks.remarks.append(f"while the functions ran: {done.problem}")
+        marks.alarms.append(f"contained while the functions ran: {done.problem}")
+    return parcel.from_bytes(done.output), done.problem and f"{done.problem}\n{done.log[-500:]}".strip()
+
+
+def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str, bytes], evidence: Mapping[str, bytes],
+             problem: str, marks: Marks) -> Verdict:
+    if refusal := functions.get(f"{exercise.id}.txt"):
+        return Verdict.without_evidence(exercise, refusal.decode(errors="replace")[:2000])
+    if f"{exercise.id}.pkl" not in functions:
+        reasons = "; ".join(marks.remarks) or f"no function {exercise.id} was defined when the check cell ran"
+        return Verdict.without_evidence(exercise, f"Nothing to judge: {reasons}.")
+    try:
+        found = accept.evidences(exercise.id, evidence, len(trials))
+    except accept.Malformed as error:
+        marks.alarms.append(f"{exercise.id}: malformed evidence: {error}")
+        return Verdict.without_evidence(exercise, f"The ranks' evidence was not accepted: {error}.")
+    if any(one.messages and not one.messages.complete for one in found):
+        marks.alarms.append(f"{exercise.id}: the network could not be read in full, so calls were held against totals only")
+    if not found:
+        return Verdict.without_evidence(exercise, f"Nothing to judge: {problem or 'the ranks left nothing'}.")
+    try:
+        return judge(exercise, trials, found)
+    except Exception as error:  # evidence that is well formed and yet makes no sense; nothing earned, and a reason
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        marks.alarms.append(f"{exercise.id}: evidence makes no sense: {type(error).__name__}: {error}")
+        return Verdict.without_evidence(exercise, "What the ranks left makes no sense to the judge "
+                                                  f"({type(error).__name__} in {where.name}: {error}).")
+
+
+def _contradictions(verdict: Verdict) -> list[str]:
+    """What the network says against the calls, once an exercise."""
+    found = [demand.detail for case in verdict.cases for demand in case.demands
+             if demand.id == CONTRADICTED and not demand.met]
+    return [f"{verdict.exercise}: the network contradicts the calls: {found[0]}"] if found else []

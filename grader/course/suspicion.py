@@ -1,0 +1,185 @@
+"""A look at a submission's source for what no honest solution needs. It tells a person where to look, and costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+from collections.abc import Iterator
+
+from nbformat import NotebookNode
+
+from grader.course.splice import is_check, is_solution, name_of
+
+LINES_A_CELL = 12
+KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks"}  # the set-up cell's imports
+
+# Modules of which any use is told, and single names of other modules.
+MODULES = ("atexit", "_thread", "cloudpickle", "copyreg", "ctypes", "http", "importlib", "mmap", "multiprocessing", "pickle",
+           "pty", "requests", "signal", "socket", "sqlite3", "subprocess", "threading", "urllib", "builtins", "linecache",
+           "grader.calling", "grader.course", "grader.evidence", "grader.exercises", "grader.judging", "grader.sandbox",
+           "utils.ranks.channel", "utils.ranks.launcher", "utils.ranks.payload", "utils.ranks.processes",
+           "utils.ranks.worker", "utils.trace.calls", "utils.trace.recorder", "utils.trace.spans", "utils.trace.wire",
+           "torch._C", "torch.library", "torch.ops", "torch.overrides", "torch.multiprocessing",
+           "torch.distributed.TCPStore", "torch.distributed.FileStore", "torch.utils._python_dispatch")
+NAMES = ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._getframe", "sys._current_frames", "sys.exit",
+         "sys.excepthook", "sys.meta_path", "sys.modules", "sys.path_hooks", "sys.setprofile", "sys.settrace",
+         "sys.path", "inspect.currentframe", "inspect.stack", "inspect.getouterframes", "inspect.getsource",
+         "os._exit", "os.abort", "os.environ", "os.fork", "os.forkpty", "os.getenv", "os.getppid", "os.kill", "os.killpg",
+         "os.popen", "os.putenv", "os.setsid", "os.system", "os.walk", "os.write",
+         "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell")
+STARTS = re.compile(r"os\.(exec|spawn|posix_spawn)|torch\.distributed\..*_get_default_store")
+BUILTINS = ("__import__", "compile", "eval", "exec", "exit", "quit", "globals")
+PLAIN_METHOD = re.compile(r"builtins\.(?!type\.|object\.)\w+\.(?!__)\w+")  # dict.fromkeys, str.join
+ATTRIBUTES = ("_get_backend", "_get_default_store", "__closure__", "cell_contents", "__code__", "__globals__",
+              "__subclasses__", "f_back", "f_globals", "f_locals", "gi_frame", "tb_frame")
+METHODS = ("__del__", "__eq__", "__ne__", "__reduce__", "__reduce_ex__", "__setstate__", "__torch_dispatch__",
+           "__torch_function__")
+SHELL = "get_ipython()"
+HONEST_SHELL = ("magic", "run_cell_magic", "run_line_magic")  # what it is honestly asked for
+SHELLS = ("bash", "sh", "script", "perl", "ruby", "system", "sx")
+TAGS = ("raises-exception", "skip-execution", "watch")  # that would decide whether and how a cell runs
+PATHS = re.compile(r"/proc\b|/dev/shm\b|/course\b|gradebook\b|\bsolutions/")
+OWN = frozenset(sys.stdlib_module_names) | {
+    "grader", "numpy", "safetensors", "sitecustomize", "torch", "usercustomize", "utils"}
+
+Finding = tuple[int, str]  # line, what
+
+
+def suspicions(notebook: NotebookNode) -> list[str]:
+    """One line for each thing found: the cell, what, and where. Never raises."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    looked = [(cell, *_parsed(cell.source)) for cell in cells]
+    aliases = dict(KNOWN)
+    for _, _, tree in looked:
+        aliases.update(_aliases(tree))
+    lines = []
+    for cell, magics, tree in looked:
+        lines += [f"cell {name_of(cell)!r} has the tag {tag!r}" for tag in _tags(cell)]
+        first: dict[str, int] = {}
+        for line, what in sorted([*magics, *_findings(tree, aliases)]):
+            first.setdefault(what, line)
+        lines += [f"cell {name_of(cell)!r} {what} (line {line})" for what, line in list(first.items())[:LINES_A_CELL]]
+    return lines
+
+
+def _tags(cell: NotebookNode) -> list[str]:
+    tags = cell.metadata.get("tags", [])
+    marked = is_solution(cell) or is_check(cell)
+    return [tag for tag in TAGS if marked and isinstance(tags, list) and tag in tags]
+
+
+def _parsed(source: str) -> tuple[list[Finding], ast.AST]:
+    """What a cell's magics do, and the tree of the rest; an empty tree where that is not Python."""
+    magics, rest = [], []
+    for number, line in enumerate(source.splitlines(), 1):
+        if line.lstrip().startswith(("%", "!")):
+            magics += [(number, what) for what in _magic(line.strip())]
+            line = re.match(r"\s*", line)[0] + "pass"
+        rest.append(line)
+    if source.startswith("%%writefile") or source.startswith(tuple(f"%%{shell}" for shell in SHELLS)):
+        return magics, ast.Module([], [])
+    if source.startswith("%%"):
+        rest[0] = ""
+    try:
+        return magics, ast.parse("\n".join(rest))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return magics, ast.Module([], [])
+
+
+def _magic(line: str) -> Iterator[str]:
+    word, _, rest = line.lstrip("%").partition(" ")
+    if line.startswith("!") or word in SHELLS:
+        yield "runs a shell command"
+    elif word == "writefile" and (file := rest.split()[-1:]) and file[0].split("/")[0].removesuffix(".py") in OWN:
+        yield f"writes a file {file[0]}"
+
+
+def _aliases(tree: ast.AST) -> dict[str, str]:
+    """Imported name -> where it comes from; and names of the notebook's shell."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                found[one.asname or one.name.split(".")[0]] = one.name if one.asname else one.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+        elif isinstance(node, ast.Assign) and _dotted(node.value, {}) == SHELL:
+            found |= {target.id: SHELL for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _findings(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        yield from ((getattr(node, "lineno", 0), what) for what in _look(node, aliases))
+
+
+def _look(node: ast.AST, aliases: dict[str, str]) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        for one in node.names:
+            yield from _use(one.name)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        for one in node.names:
+            yield from _use(f"{node.module}.{one.name}")
+    elif isinstance(node, (ast.Name, ast.Attribute)):
+        yield from _named(node, aliases)
+    elif isinstance(node, ast.Call):
+        yield from _called(node, aliases)
+    elif isinstance(node, ast.ClassDef):
+        yield from ("subclasses torch.Tensor" for base in node.bases if _dotted(base, aliases) == "torch.Tensor")
+    elif isinstance(node, ast.FunctionDef) and node.name in METHODS:
+        yield f"defines {node.name}"
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (path := PATHS.search(node.value)):
+        yield f"names {path[0]}"
+
+
+def _named(node: ast.Name | ast.Attribute, aliases: dict[str, str]) -> Iterator[str]:
+    dotted = _dotted(node, aliases)
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+        yield from [f"assigns to {dotted}"] * bool(dotted)
+    elif isinstance(node.ctx, ast.Load):
+        yield from _use(dotted)
+    if isinstance(node, ast.Attribute) and node.attr in ATTRIBUTES:
+        yield f"uses {node.attr}"
+    elif isinstance(node, ast.Name) and node.id == "__builtins__":
+        yield "uses __builtins__"
+
+
+def _called(node: ast.Call, aliases: dict[str, str]) -> Iterator[str]:
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name in BUILTINS and name not in aliases:
+        yield f"uses {name}"
+    elif name in ("setattr", "delattr") and node.args and (dotted := _dotted(node.args[0], aliases)):
+        what = node.args[1].value if len(node.args) > 1 and isinstance(node.args[1], ast.Constant) else "..."
+        yield f"assigns to {dotted}.{what}"
+
+
+def _use(dotted: str) -> Iterator[str]:
+    """That a name is used which the lists hold."""
+    name = dotted.removeprefix(f"{SHELL}.").split(".")[0]
+    if PLAIN_METHOD.fullmatch(dotted):
+        return
+    if dotted.startswith(f"{SHELL}.") and name not in HONEST_SHELL:
+        yield f"uses {SHELL}.{name}"
+    elif found := next((one for one in (*MODULES, *NAMES) if f"{dotted}.".startswith(f"{one}.")), None):
+        yield f"uses {found}"
+    elif STARTS.match(dotted):
+        yield f"uses {dotted}"
+
+
+def _dotted(node: ast.AST, aliases: dict[str, str]) -> str:
+    """"torch.distributed.send" for dist.send; "" for what is neither imported, nor a builtin type's, nor the shell's."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "get_ipython":
+        root = SHELL
+    elif isinstance(node, ast.Name):
+        root = aliases.get(node.id, "")
+        if not root and parts and isinstance(getattr(builtins, node.id, None), type):
+            root = f"builtins.{node.id}"
+    else:
+        root = ""
+    return ".".join([root, *reversed(parts)]) if root else ""

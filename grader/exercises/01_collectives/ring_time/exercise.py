@@ -1,0 +1,87 @@
+"""The α–β cost of ring collectives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from grader.exercises.shared.cases import ranks
+from grader.exercises.shared.formula_cases import formula, single
+from grader.judging.exercise import Case, Draw, Exercise, Technique
+from utils.costs.formulas import ring_time_s
+
+NAMES = ("op", "total_bytes", "n_ranks", "alpha_s", "beta_s_per_byte")
+MIB, GIB = 2.0**20, 2.0**30
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    wanted = [("all_reduce", 16 * MIB, 4), ("reduce_scatter", 16 * MIB, 4), ("all_gather", 4 * MIB, 3),
+              ("all_reduce", 4096.0, 2), ("all_reduce", GIB, 64), ("all_gather", MIB, 1)]
+    if grading:
+        wanted += [(op, draw.integer(1, 1000) * MIB, draw.integer(2, 100)) for op in ("all_reduce", "reduce_scatter")]
+    return [_case(op, size, n, draw.integer(5, 50) * 1e-6, draw.integer(2, 40) * 1e-11) for op, size, n in wanted]
+
+
+def _case(op: str, size: float, n: int, alpha_s: float, beta: float) -> Case:
+    name = f"{op}, {f'{size / 1024:g} KiB' if size < MIB else f'{size / MIB:g} MiB'}, {ranks(n)}"
+    return single(name, **dict(zip(NAMES, (op, size, n, alpha_s, beta), strict=True)))
+
+
+def _right(i: dict, **changed) -> float:
+    """The right time; with `changed` inputs, if there are any."""
+    return ring_time_s(*(i | changed).values())
+
+
+def _n_steps(i: dict) -> float:
+    return _right(i) * i["n_ranks"] / (i["n_ranks"] - 1)
+
+
+def _whole(i: dict) -> float:
+    return _right(i, total_bytes=i["total_bytes"] * i["n_ranks"])
+
+
+def _latencies(i: dict, count: int) -> float:
+    """α as often as `count` says."""
+    return count * i["alpha_s"] + _right(i, alpha_s=0.0)
+
+
+def _swapped(i: dict) -> float:
+    return _right(i, alpha_s=i["beta_s_per_byte"], beta_s_per_byte=i["alpha_s"])
+
+
+def _tree(i: dict) -> float:
+    phases = 2 if i["op"] == "all_reduce" else 1
+    return _latencies(i, phases * math.ceil(math.log2(i["n_ranks"])))
+
+
+EXERCISE = Exercise(
+    title="Predict the time of a ring collective",
+    parameters=NAMES,
+    make_cases=_cases,
+    oracle=lambda case: [_right(case.inputs[0])],
+    points={"values": 2},
+    tolerance=1e-6,
+    technique=Technique(
+        symptoms=(
+        formula("n steps", _n_steps, "You count n steps a phase: a ring needs n−1, since each chunk starts on one "
+                                     "rank and has n−1 others to visit."),
+        formula("whole array a step", _whole,
+                "Your steps carry the whole array: each step carries one chunk, M/n bytes."),
+        formula("one phase", lambda i: _right(i, op="all_gather"),
+                "The all-reduce takes half of what it should: it is a reduce-scatter and then an all-gather, 2(n−1) "
+                "steps."),
+        formula("always two phases", lambda i: _right(i, op="all_reduce"),
+                "Reduce-scatter and all-gather take twice what they should: each is one half of an all-reduce, n−1 "
+                "steps."),
+        formula("latency once a phase", lambda i: i["op"] == "all_reduce" and _latencies(i, 2),
+                "You count α once a phase: every step is a message of its own and costs its own α."),
+        formula("latency once", lambda i: i["op"] == "all_reduce" and _latencies(i, 1),
+                "You count α once: every step is a message of its own and costs its own α."),
+        formula("alpha and beta swapped", _swapped,
+                "α and β have changed places: α is seconds a message, β seconds a byte."),
+        formula("divided by beta", lambda i: _right(i, beta_s_per_byte=1 / i["beta_s_per_byte"]),
+                "You divide the bytes by β, as if it were a bandwidth: β is seconds a byte, so multiply."),
+        formula("steps of a tree", _tree, "You count log2 n messages, as in a tree: a ring takes n−1 steps a phase."),
+    ),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Clip by the global norm, when each rank has only its shard of the gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from grader.evidence.case import Case
+from grader.exercises.shared.cases import each_rank, group_case, ranks
+from grader.exercises.shared.one_process import TOLERANCE
+from grader.judging.exercise import Draw, Exercise
+from grader.judging.slips import Slip
+
+from .technique import TECHNIQUE
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    def inputs(n: int, max_norm: float) -> list[dict[str, Any]]:
+        return [{"gradient_C": draw.tensor(draw.integer(1, 4), dtype=torch.float64) / 10, "max_norm": max_norm}
+                for _ in range(n)]
+
+    def of(numbers: Sequence[Sequence[float]], max_norm: float, dtype: torch.dtype) -> tuple[dict[str, Any], ...]:
+        return tuple({"gradient_C": torch.tensor(one, dtype=dtype), "max_norm": max_norm} for one in numbers)
+
+    cases = [Case(f"{ranks(n)}, at most {max_norm:g}", tuple(inputs(n, max_norm)))
+             for n, max_norm in ((1, 1.0), (2, 0.5), (3, 1000.0), (4, 1.0), (4, 1000.0), *[(5, 2.0)] * grading)]
+    unit = 2.0 ** draw.integer(7, 9)  # 3, 4 and 12 units have the norm 13; their squares overflow in 16 bits
+    cases += [
+        Case("2 ranks, all zero", of([[0, 0], [0, 0]], 1.0, torch.float64)),
+        Case("3 ranks, one owns nothing, at most 1", of([[draw.integer(3, 9)], [], [2]], 1.0, torch.float64)),
+        Case("3 ranks, float16, at most 13", of([[3 * unit], [4 * unit, 0], [12 * unit]], 13.0, torch.float16)),
+    ]
+    return [*cases, group_case(lambda n: inputs(n, 1.0), "at most 1")]
+
+
+def _norms(case: Case, rank: int) -> list[float]:
+    return [float(gradient.double().norm()) for gradient in case.peers_inputs(rank, "gradient_C")]
+
+
+def _whole_norm(case: Case, rank: int) -> float:
+    return math.sqrt(sum(norm**2 for norm in _norms(case, rank)))
+
+
+def _own_norm(case: Case, rank: int) -> float:
+    return _norms(case, rank)[case.group_rank(rank)]
+
+
+def _clipped(case: Case, rank: int, norm: float) -> dict[str, Any]:
+    """By a norm of which it is not asked whether it is right."""
+    inputs = case.inputs[rank]
+    return {"norm": norm, "gradient": inputs["gradient_C"] * (min(1.0, inputs["max_norm"] / norm) if norm else 1.0)}
+
+
+def _stretched(case: Case, rank: int) -> dict[str, Any]:
+    """To max_norm, also where it is shorter."""
+    norm, inputs = _whole_norm(case, rank), case.inputs[rank]
+    return {"norm": norm, "gradient": inputs["gradient_C"] * (inputs["max_norm"] / norm if norm else 1.0)}
+
+
+EXERCISE = Exercise(
+    title="Clip by the global norm",
+    parameters=("gradient_C", "max_norm", "group"),
+    make_cases=_cases,
+    oracle=each_rank(lambda case, r: _clipped(case, r, _whole_norm(case, r))),
+    technique=TECHNIQUE,
+    trains=True,
+    tolerance=TOLERANCE,
+    slips=(
+        Slip("own norm", "Each rank clips by the norm of its own shard, so the shards shrink by different factors and "
+                         "the gradient changes its direction: sum the squares over ranks first.",
+             lambda case, r, right: _clipped(case, r, _own_norm(case, r))),
+        Slip("norms added", "Norms do not add up, their squares do: sum the squares over ranks, then take the root.",
+             lambda case, r, right: _clipped(case, r, sum(_norms(case, r)))),
+        Slip("root forgotten", "That is the square of the norm: take the root of the sum.",
+             lambda case, r, right: _clipped(case, r, _whole_norm(case, r) ** 2)),
+        Slip("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
+                              "1.", lambda case, r, right: _stretched(case, r)),
+        Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",
+             lambda case, r, right: right[r] | {"gradient": case.inputs[r]["gradient_C"]}),
+        Slip("norm after clipping", "The gradients are right; returned is to be the norm before clipping, a float.",
+             lambda case, r, right: right[r] | {"norm": min(right[r]["norm"], case.inputs[r]["max_norm"])}),
+    ),
+)

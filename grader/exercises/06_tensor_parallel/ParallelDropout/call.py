@@ -1,0 +1,5 @@
+"""How a rank calls it."""
+
+from grader.calling.splitting_gpt import call_parallel_dropout as call
+
+__all__ = ["call"]

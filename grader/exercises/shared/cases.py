@@ -1,0 +1,120 @@
+"""Cases that the exercises of this unit share: world sizes, subgroups, and one size that the wire counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from grader.judging.exercise import Case, Draw
+
+BIG_ELEMENTS_PER_RANK = 1 << 15  # 128 KiB of float32: enough that headers do not matter
+TWO_GROUPS = ((1, 3, 4), (0, 2))  # both at work at once, neither of them the world, their ranks not in one piece
+
+Shape = Callable[[int, int], tuple[int, ...]]  # (ranks n, elements k) -> shape of one rank's x
+
+
+def one_tensor_cases(draw: Draw, grading: bool, shape: Shape) -> Sequence[Case]:
+    """x on every rank: 1, 2, 3 and 4 ranks, a subgroup, and a size whose bytes on the wire can be compared.
+
+    shape(n, k): the shape of x for n ranks and k elements a rank.
+    """
+    sizes = [(1, 3), (2, draw.integer(1, 4)), (3, draw.integer(2, 5)), (4, draw.integer(1, 4))]
+    if grading:
+        sizes += [(5, draw.integer(1, 3)), (2, 1)]
+    cases = [same_shape(f"{ranks(n)}, {elements(k)} each", draw, n, shape(n, k)) for n, k in sizes]
+    cases.append(subgroup_case(draw, lambda n: shape(n, 2)))
+    cases.append(big_case("4 ranks, 128 KiB each", draw, 4, shape(4, BIG_ELEMENTS_PER_RANK)))
+    return cases
+
+
+def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENTS_PER_RANK) -> Sequence[Case]:
+    """x and root on every rank, of every size; the root is seldom rank 0. big: elements k of the large case."""
+    sizes = [(1, 0, 3), (2, 1, draw.integer(1, 4)), (3, draw.integer(1, 2), draw.integer(2, 5)),
+             (4, 0, draw.integer(1, 4)), (4, 3, draw.integer(1, 4))]
+    if grading:
+        sizes += [(4, draw.integer(1, 2), 2), (5, draw.integer(1, 4), draw.integer(1, 3))]
+    cases = [_with_roots(same_shape(f"{ranks(n)}, root {root}", draw, n, shape(n, k)), (root,) * n)
+             for n, root, k in sizes]
+    in_groups = subgroup_case(draw, lambda n: shape(n, 2))
+    cases.append(_with_roots(in_groups, tuple(2 if r in TWO_GROUPS[0] else 1 for r in range(5))))
+    size = f"{shape(1, big)[-1] * 4 >> 10} KiB"
+    cases.append(_with_roots(big_case(f"4 ranks, root 2, {size}", draw, 4, shape(4, big)), (2,) * 4))
+    return cases
+
+
+def _with_roots(case: Case, roots: Sequence[int]) -> Case:
+    inputs = tuple({**one, "root": root} for one, root in zip(case.inputs, roots, strict=True))
+    return Case(case.name, inputs, case.groups)
+
+
+def same_shape(name: str, draw: Draw, world_size: int, shape: tuple[int, ...]) -> Case:
+    """One tensor of the same shape on every rank."""
+    return Case(name, tuple({"x": x} for x in draw.tensors(world_size, *shape)))
+
+
+def big_case(name: str, draw: Draw, world_size: int, shape: tuple[int, ...]) -> Case:
+    """Like same_shape, with whole numbers of 20 bits: none fit a shorter type, which would move fewer bytes."""
+    parts = zip(*(draw.tensors(world_size, *shape) for _ in range(3)), strict=True)
+    return Case(name, tuple({"x": low + 101 * middle + 101**2 * high} for low, middle, high in parts))
+
+
+def subgroup_case(draw: Draw, shape: Callable[[int], tuple[int, ...]],
+                  groups: tuple[tuple[int, ...], ...] = TWO_GROUPS) -> Case:
+    """Several groups at work at once; shape(n) is the shape of x in a group of n."""
+    owner = {rank: len(group) for group in groups for rank in group}
+    inputs = tuple({"x": draw.tensor(*shape(owner[r]))} for r in range(len(owner)))
+    return Case(_groups_in_words(groups), inputs, groups)
+
+
+def group_case(inputs: Callable[[int], Sequence[dict[str, Any]]], what: str = "") -> Case:
+    """The two groups at work at once; inputs(n) gives those of a group of n, in group order; what: more for the name."""
+    of_rank = {rank: one for members in TWO_GROUPS for rank, one in zip(members, inputs(len(members)), strict=True)}
+    name = ", ".join(part for part in (_groups_in_words(TWO_GROUPS), what) if part)
+    return Case(name, tuple(of_rank[rank] for rank in sorted(of_rank)), TWO_GROUPS)
+
+
+def _groups_in_words(groups: Sequence[Sequence[int]]) -> str:
+    return "groups " + " and ".join(f"({','.join(map(str, group))})" for group in groups)
+
+
+def ranks(n: int) -> str:
+    """"1 rank", "2 ranks"."""
+    return f"{n} rank{'s' * (n > 1)}"
+
+
+def elements(k: int) -> str:
+    """"1 element", "2 elements"."""
+    return f"{k} element{'s' * (k > 1)}"
+
+
+def xs_of(case: Case, rank: int) -> list[torch.Tensor]:
+    """x of each member of `rank`'s group, in group order."""
+    return case.peers_inputs(rank, "x")
+
+
+def pieces(x: torch.Tensor, n: int) -> list[torch.Tensor]:
+    """x in n shards of one length, the last ones filled up with zeros."""
+    return list(torch.cat([x, x.new_zeros(-len(x) % n)]).view(n, -1).unbind())
+
+
+def total(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Sum over ranks, by one process."""
+    return torch.stack(list(tensors)).sum(0)
+
+
+def each_rank(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:
+    """An oracle of whole cases from one of single ranks; every rank of these cases takes part."""
+    return lambda case: [oracle(case, rank) for rank in range(case.world_size)]
+
+
+def each_group(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:
+    """The same where all ranks of a group are to have one result: it is computed once, for the group's first rank."""
+
+    def results(case: Case) -> list:
+        members = [case.members(rank) for rank in range(case.world_size)]
+        of_group = {one: oracle(case, one[0]) for one in dict.fromkeys(members)}
+        return [of_group[one] for one in members]
+
+    return results

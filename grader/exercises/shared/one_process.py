@@ -1,0 +1,83 @@
+"""What one plain process computes: the oracle of every exercise that trains a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.calling.training import gradients, make_optimizer, parameters
+from grader.calling.zoo import IN, LENGTH, OUT, build, loss_rows
+from grader.judging.exercise import Case, Draw
+
+TOLERANCE = 1e-6  # sums in another order, some of them in float32
+
+
+def batch(draw: Draw, model: str, rows: int) -> tuple[Tensor, Tensor]:
+    """(x, y) for a model of grader.calling.zoo."""
+    if model == "gpt":
+        return (draw.tensor(rows, LENGTH, dtype=torch.int64).abs(), draw.tensor(rows, LENGTH, dtype=torch.int64).abs())
+    return draw.tensor(rows, IN, dtype=torch.float64) / 25, draw.tensor(rows, OUT, dtype=torch.float64) / 25
+
+
+def joined(case: Case, rank: int, step: int) -> tuple[Tensor, Tensor]:
+    """The batch of all members of `rank`'s group together."""
+    return tuple(torch.cat([parts[step] for parts in case.peers_inputs(rank, name)]) for name in ("xs", "ys"))
+
+
+def model_of(case: Case, rank: int) -> nn.Module:
+    """The model as the first member of `rank`'s group has it at the start."""
+    first = case.inputs[case.members(rank)[0]]
+    return build(first["model"], first["seed"])
+
+
+def some_gradients(case: Case, rank: int) -> dict[str, Tensor]:
+    """Name → a gradient, of those parameters that have one; a tied one once."""
+    model, inputs = model_of(case, rank), case.inputs[rank]
+    x, y = (inputs[name] if name in inputs else inputs[f"{name}s"][0] for name in ("x", "y"))
+    loss = loss_rows(model(x), y).sum()
+    if loss.requires_grad:
+        loss.backward()
+    return {name: gradient for name, gradient in gradients(model).items() if gradient is not None}
+
+
+def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+    """The mean over the members of the gradient of each one's (x, y); None where nobody has one."""
+    found = []
+    for member, (x, y) in zip(case.members(rank), x_and_y, strict=True):
+        model = build(case.inputs[member]["model"], case.inputs[member]["seed"])
+        loss_rows(model(x), y).mean().backward()
+        found.append(gradients(model))
+    return {name: None if one is None else torch.stack([each[name] for each in found]).mean(0)
+            for name, one in found[0].items()}
+
+
+def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, last_only: bool = False) -> dict[str, Any]:
+    """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
+
+    inputs["gamma"], if there: what the learning rate is multiplied by after each step. Wrong ways: gradients times
+    `factor`; gradients never forgotten; of several micro-batches the last one only.
+    """
+    inputs, model = case.inputs[rank], model_of(case, rank)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = make_optimizer(inputs, trained) if trained else None
+    losses, first, micro = [], {}, inputs.get("micro", 1)
+    for number in range(len(inputs["xs"])):
+        x, y = joined(case, rank, number)
+        loss = loss_rows(model(x), y).mean() / micro
+        if last_only:
+            model.zero_grad()
+        if loss.requires_grad:
+            (loss * factor).backward()
+        losses.append(loss.detach())
+        if (number + 1) % micro == 0:
+            first = first or gradients(model)
+            if optimizer:
+                optimizer.step()
+                if forget:
+                    optimizer.zero_grad()
+                for one in optimizer.param_groups:
+                    one["lr"] *= inputs.get("gamma", 1.0)
+    return {"losses": losses, "gradients": first, "parameters": parameters(model)}

@@ -1,0 +1,41 @@
+"""Cases of models: each with 1 to 4 ranks, some in groups, every odd model at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from grader.exercises.shared.cases import group_case, ranks
+from grader.exercises.shared.one_process import batch
+from grader.judging.exercise import Case, Draw
+
+SEEDS = 1 << 30
+IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "frozen": "a frozen layer", "unused": "an unused layer",
+            "buffered": "buffers", "mixed": "two dtypes", "empty": "no parameters", "gpt": "GPT"}
+Inputs = Callable[[str, int, int], list[dict[str, Any]]]  # (model, ranks n, seed) -> one dictionary a rank
+
+
+def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs) -> list[Case]:
+    """The models in turn on 1, 2, 3 and 4 ranks (and 5 for grading), and the first one in two groups at once."""
+    worlds = [1, 2, 3, 4] + [5] * grading
+    count = max(len(worlds), len(models))
+    cases = []
+    for number in range(count):
+        model = models[number % len(models)]
+        n = worlds[number] if number < len(worlds) else draw.integer(2, 4)
+        cases.append(Case(f"{ranks(n)}, {IN_WORDS.get(model, model)}", tuple(inputs(model, n, draw.integer(0, SEEDS)))))
+    of_group = group_case(lambda n: inputs(models[0], n, draw.integer(0, SEEDS)), IN_WORDS.get(models[0], models[0]))
+    return [*cases, of_group]
+
+
+def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any) -> Inputs:
+    """Every rank the same seed and `steps` batches of its own, of rows(n) rows."""
+
+    def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
+        found = []
+        for _ in range(n):
+            pairs = [batch(draw, model, rows(n)) for _ in range(steps)]
+            found.append({"model": model, "seed": seed, "xs": [x for x, _ in pairs], "ys": [y for _, y in pairs], **more})
+        return found
+
+    return inputs

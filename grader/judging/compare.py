@@ -1,0 +1,84 @@
+"""Where two results first differ, in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from grader.evidence.evidence import MISSING
+
+# What one rounding to a type with few digits may change: where an exercise allows any tolerance, results of such a type get
+# at least this one. bfloat16 keeps 8 binary digits; sums of a few roundings stay below 2 units of the last but one.
+ROUNDING = {torch.bfloat16: 2.0 ** -6, torch.float16: 2.0 ** -9}
+
+
+class Anything:
+    """Equal to whatever is found; for the parts of a result that a mistake leaves open."""
+
+    def __repr__(self) -> str:
+        return "anything"
+
+
+ANYTHING = Anything()
+
+
+def same(found: Any, expected: Any, tolerance: float = 1e-6) -> bool:
+    """Whether two results are equal (to rounding)."""
+    return first_difference(found, expected, tolerance) == ""
+
+
+def first_difference(found: Any, expected: Any, tolerance: float, path: str = "") -> str:
+    """The first place where `found` is not `expected`, in words; empty if there is none."""
+    if found is MISSING:
+        return "returned nothing"
+    if expected is ANYTHING or found is ANYTHING:
+        return ""
+    if isinstance(expected, torch.Tensor):
+        return _tensor_difference(found, expected, tolerance, path)
+    if isinstance(expected, dict):
+        if not isinstance(found, dict) or found.keys() != expected.keys():
+            return f"{path or 'result'}: expected {_brief(sorted(map(str, expected)))}, found {_brief(found)}"
+        parts = (first_difference(found[key], expected[key], tolerance, f"{path}[{key!r}]") for key in expected)
+        return next((part for part in parts if part), "")
+    if isinstance(expected, (list, tuple)):
+        if not isinstance(found, (list, tuple)) or len(found) != len(expected):
+            wanted = _brief(list(expected)) if len(repr(expected)) <= 60 else f"{len(expected)} parts"
+            return f"{path or 'result'}: expected {wanted}, found {_brief(found)}"
+        parts = (first_difference(f, e, tolerance, f"{path}[{i}]")
+                 for i, (f, e) in enumerate(zip(found, expected, strict=True)))
+        return next((part for part in parts if part), "")
+    if isinstance(expected, float):
+        close = isinstance(found, (int, float)) and math.isclose(found, expected, rel_tol=max(tolerance, 1e-9))
+        return "" if close else f"{path}: expected {expected:.6g}, found {_brief(found)}".lstrip(": ")
+    same = type(found) is type(expected) and found == expected
+    return "" if same else f"{path}: expected {_brief(expected)}, found {_brief(found)}".lstrip(": ")
+
+
+def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, path: str) -> str:
+    if not isinstance(found, torch.Tensor):
+        return f"{path}: expected a tensor {list(expected.shape)}, found {_brief(found)}".lstrip(": ")
+    if found.shape != expected.shape:
+        return f"{path}: expected shape {list(expected.shape)}, found {list(found.shape)}".lstrip(": ")
+    if found.dtype != expected.dtype:
+        return f"{path}: expected {expected.dtype}, found {found.dtype}".lstrip(": ").replace("torch.", "")
+    tolerance = max(tolerance, ROUNDING.get(expected.dtype, 0.0)) if tolerance else 0.0
+    a, b = found.double(), expected.double()
+    wrong = ~((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))  # written so that NaN is wrong
+    if not wrong.any():
+        return ""
+    index = wrong.nonzero()[0].tolist()
+    place = path + (str(index) if index else "")
+    return f"{place}: expected {_number(b[tuple(index)])}, found {_number(a[tuple(index)])}".lstrip(": ")
+
+
+def _number(value: torch.Tensor) -> str:
+    return f"{value.item():.6g}"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {list(value.shape)}"
+    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,231 @@
+"""Demands on the technique that several exercises share: which calls, how many bytes, to whom, and all waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grader.calling.ways import INPUT_CHANGED
+from grader.judging.exercise import Demand, Look
+from grader.judging.network import contradictions
+from utils.trace.calls import POINT_TO_POINT
+from utils.trace.trace import Call, Trace
+
+# TCP and gloo headers: a few dozen bytes a message. The system's counters are compared only where data outweighs them.
+WIRE_OVERHEAD_PER_MESSAGE = 200
+WIRE_COMPARED_FROM_BYTES = 1 << 18
+WIRE_TOLERANCE = 1.02
+# gloo moves more than the formula says for these (its reduce-scatter is an all-reduce), and never less.
+WIRE_FACTOR = {"reduce_scatter": 2.0, "reduce": 2.0}
+
+CONTRADICTED = "network contradicts"
+
+
+def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
+    """Gate: no collective other than `allowed`."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        used = sorted({c.op for c in look.evidence.trace.calls} - set(allowed) - {"new_group"})
+        return not used, f"used {', '.join(used)}"
+
+    return Demand(id, f"only {' and '.join(allowed)}" if allowed else "no communication", hint, judge, gate=True)
+
+
+def only_point_to_point() -> Demand:
+    """Gate: the collective is written from sends and receives."""
+    return only_calls(*sorted(POINT_TO_POINT, reverse=True), hint=(
+        "Here you write the collective yourself: use only dist.send, dist.recv, isend, irecv or batch_isend_irecv."))
+
+
+def bytes_sent(limit: Callable[[Look, int], float], label: str, hint: str, id: str = "too many bytes") -> Demand:
+    """Each rank sends at most limit(look, rank) bytes, in its calls and on the wire."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        trace = look.evidence.trace
+        for rank in look.working:
+            allowed, sent = limit(look, rank), trace.bytes_sent(rank)
+            if sent > allowed + 1e-6:
+                return False, f"rank {rank} sent {sent:,.0f} B, allowed {allowed:,.0f} B"
+        return _wire_agrees(look, limit)
+
+    return Demand(id, label, hint, judge)
+
+
+def not_far_more_bytes(limit: Callable[[Look, int], float], hint: str, id: str = "far too many bytes") -> Demand:
+    """Gate: each rank sends at most twice limit(look, rank) bytes; beyond that it is another collective."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            allowed, sent = 2 * limit(look, rank), look.evidence.trace.bytes_sent(rank)
+            if group_size(look, rank) > 1 and sent > allowed + 1e-6:
+                return False, f"rank {rank} sent {sent:,.0f} B, twice what is needed is {allowed:,.0f} B"
+        return True, ""
+
+    return Demand(id, "at most twice the bytes that are needed", hint, judge, gate=True)
+
+
+def _wire_agrees(look: Look, limit: Callable[[Look, int], float]) -> tuple[bool, str]:
+    """The system's own counters, where the data is large enough to outweigh headers."""
+    trace = look.evidence.trace
+    for rank in look.working:
+        allowed, seen = limit(look, rank), trace.wire_sent(rank)
+        if seen is None or allowed < WIRE_COMPARED_FROM_BYTES:
+            continue
+        more = [(WIRE_FACTOR[op] - 1) * call.bytes_formula for op in WIRE_FACTOR for call in trace.of(rank, op)]
+        messages = len(trace.of(rank)) + len(more) + look.case.world_size
+        ceiling = (allowed + sum(more)) * WIRE_TOLERANCE + WIRE_OVERHEAD_PER_MESSAGE * messages
+        if seen > ceiling:
+            return False, f"rank {rank} put {seen:,} B on the wire, allowed {allowed:,.0f} B"
+    return True, ""
+
+
+_RING = "In a ring, a rank sends to the next rank only and receives from the one before."
+
+
+def ring_neighbours(hint: str = _RING) -> Demand:
+    """Every send goes to the next rank of the group."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for call in look.evidence.trace.of(op="send"):
+            members = look.case.members(call.rank)
+            following = members[(members.index(call.rank) + 1) % len(members)] if call.rank in members else None
+            if call.peer != following:
+                return False, f"rank {call.rank} sent to rank {call.peer}"
+        return True, ""
+
+    return Demand("not a ring", "sends to the next rank only", hint, judge)
+
+
+def messages_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id: str = "too many messages") -> Demand:
+    """Each rank makes at most limit(look, rank) sends."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            count, allowed = len(look.evidence.trace.of(rank, "send")), limit(look, rank)
+            if count > allowed:
+                return False, f"rank {rank} sent {count} message{'s' * (count != 1)}, allowed {allowed}"
+        return True, ""
+
+    return Demand(id, label, hint, judge)
+
+
+def rounds_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id: str = "too many rounds") -> Demand:
+    """The messages fit in limit(look, rank) rounds, in each of which a rank sends or receives one message at most."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank, needed in last_rounds(look.evidence.trace).items():
+            if rank in look.working and needed > limit(look, rank):
+                return False, f"rank {rank} is done in round {needed}, allowed {limit(look, rank)}"
+        return True, ""
+
+    return Demand(id, label, hint, judge)
+
+
+def last_rounds(trace: Trace) -> dict[int, int]:
+    """The round of each rank's last message, when a rank takes part in one message a round, in its program's order."""
+    waiting = {rank: sorted((c for c in trace.of(rank) if c.op in POINT_TO_POINT), key=lambda c: c.number)
+               for rank in range(trace.world_size)}
+    clock = dict.fromkeys(waiting, 0)
+    while sends := [c for calls in waiting.values() for c in calls if c.op == "send"]:
+        send, receive = min(((s, _partner(s, waiting)) for s in sends), key=lambda pair: (
+            sum(waiting[c.rank].index(c) for c in pair if c), pair[0].start_s))
+        for call in (send, receive):
+            if call:
+                waiting[call.rank].remove(call)
+        clock[send.rank] = clock[send.peer] = max(clock[send.rank], clock[send.peer]) + 1
+    return clock
+
+
+def _partner(send: Call, waiting: dict[int, list[Call]]) -> Call | None:
+    return next((c for c in waiting[send.peer] if c.op == "recv" and c.peer in (send.rank, None)), None)
+
+
+def inputs_kept(hint: str, id: str = "input changed") -> Demand:
+    """The function left its inputs as they were. Needs to be called by ways.call_watching_inputs."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        changed = [span for span in look.evidence.trace.spans if span.name == INPUT_CHANGED]
+        return not changed, f"rank {changed[0].rank}: {changed[0].facts['parameter']} was changed" if changed else ""
+
+    return Demand(id, "inputs left as they were", hint, judge)
+
+
+_WAIT = "An asynchronous call was never waited for: until work.wait() returns, its tensor may hold anything."
+
+
+def results_waited() -> Demand:
+    """Gate: every receive and every collective was waited for before the function returned; else its result is luck."""
+    return _waited("missing wait", "every result waited for", lambda call: call.op not in ("send", "barrier"), gate=True)
+
+
+def sends_waited() -> Demand:
+    """Every send was waited for before the function returned."""
+    return _waited("send not waited for", "every send waited for", lambda call: call.op == "send", gate=False)
+
+
+def _waited(id: str, label: str, asked: Callable[[Call], bool], gate: bool) -> Demand:
+
+    def judge(look: Look) -> tuple[bool, str]:
+        forgotten = [c for c in look.evidence.trace.calls if asked(c) and not c.waited]
+        first = f"rank {forgotten[0].rank}: {forgotten[0].op} at {forgotten[0].source}" if forgotten else ""
+        return not forgotten, first
+
+    return Demand(id, label, _WAIT, judge, gate)
+
+
+HUB_RANKS = 4  # of fewer ranks one is a neighbour of all the others anyway
+HUB_SHARE = 0.8  # a binary tree leaves its root less
+
+
+def shared_work() -> Demand:
+    """Gate: no rank is at one end of nearly all that a group sends: it would then compute for all."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for members in {look.case.members(rank) for rank in look.working}:
+            sends = [c for c in look.evidence.trace.of(op="send") if c.rank in members]
+            total = sum(c.bytes for c in sends)
+            for hub in members if len(members) >= HUB_RANKS else ():
+                through = sum(c.bytes for c in sends if hub in (c.rank, c.peer))
+                if total and through > HUB_SHARE * total:
+                    return False, f"{through / total:.0%} of all bytes go to or from rank {hub}"
+        return True, ""
+
+    return Demand("one rank does it all", "no rank computes for all the others", (
+        "Nearly every message goes to one rank or comes from it: that rank computes for all, and the others wait. Here "
+        "every rank takes the same part."), judge, gate=True)
+
+
+def tensor_bytes(look: Look, rank: int, parameter: str = "x") -> int:
+    """Size of one rank's input tensor in bytes."""
+    return look.case.inputs[rank][parameter].nbytes
+
+
+def group_size(look: Look, rank: int) -> int:
+    """How many ranks work together with `rank`."""
+    return len(look.case.members(rank))
+
+
+# ── the network against the calls ──
+
+NETWORK_TOLERANCE = 1.1
+NETWORK_START_BYTES = 8 << 10  # a group's meeting, for each pair of ranks
+NETWORK_CALL_BYTES = 800  # headers and acknowledgements, for each member of the group: small rings send 2(n−1) messages
+
+
+def network_agrees(gate: bool) -> Demand:
+    """What crossed the network, counted outside the ranks, is what their calls account for."""
+    return Demand(CONTRADICTED, "the network saw what the calls say", (
+        "What crossed the network, counted by the system, is not what the calls that your ranks reported account for: "
+        "data travels by dist calls only, in the open. A person should look at this."), _network_judge, gate)
+
+
+def _network_judge(look: Look) -> tuple[bool, str]:
+    witness = look.evidence.messages
+    if witness and witness.complete:
+        for contradiction in contradictions(look, witness):
+            return False, contradiction
+    trace, n = look.evidence.trace, look.case.world_size
+    seen = look.evidence.loopback_bytes
+    least = sum(call.bytes_formula for call in trace.calls if call.waited)  # a send that nobody receives moves nothing
+    most = NETWORK_TOLERANCE * sum(call.bytes_formula * WIRE_FACTOR.get(call.op, 1.0) for call in trace.calls)
+    most += NETWORK_START_BYTES * n * n + NETWORK_CALL_BYTES * sum(len(call.members) for call in trace.calls)
+    return least <= seen <= most, f"{seen:,} B crossed, the calls account for {least:,.0f} B"

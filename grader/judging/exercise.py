@@ -1,0 +1,123 @@
+"""An exercise is data: its cases, its oracle, the technique it demands, known mistakes with hints, its points."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from grader.evidence.case import Case
+from grader.judging.slips import Slip
+from grader.judging.trial import Look, Trial
+
+LATE_S = 0.1
+VALUES, TECHNIQUE = "values", "technique"
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """A mistake of technique or of failure. `matches(look)` says whether a failed case shows it; `hint` is the lesson."""
+
+    id: str
+    hint: str
+    matches: Callable[[Look], bool]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Something the technique must do. `judge(look)` returns (met, what was wanted and seen in a few words).
+
+    gate: without it the values earn nothing either (the exercise was not done, only its result obtained).
+    """
+
+    id: str
+    label: str
+    hint: str
+    judge: Callable[[Look], tuple[bool, str]]
+    gate: bool = False
+
+
+@dataclass(frozen=True)
+class Technique:
+    """How it must be done, and how it can fail: what needs no formula of the right results, so that students may have it.
+
+    symptoms: looked at before the slips. fallbacks: after them, where it first differs.
+    reading: (case, what a rank returned) -> what of it is compared with the right result, where several are right; a pure
+        function, and what it raises makes the result wrong.
+    """
+
+    demands: tuple[Demand, ...] = ()
+    symptoms: tuple[Symptom, ...] = ()
+    fallbacks: tuple[Symptom, ...] = ()
+    reading: Callable[[Case, Any], Any] = lambda case, found: found
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """See the module's first line.
+
+    parameters: the function's parameters, in order; "group" is filled with the process group.
+    make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
+    oracle: case -> the right result of each rank, computed by one process.
+    slips: known mistakes, see grader.judging.slips.
+    trains: an optimizer steps in its ranks.
+    """
+
+    title: str
+    parameters: tuple[str, ...]
+    make_cases: Callable[[Draw, bool], Sequence[Case]]
+    oracle: Callable[[Case], list[Any]]
+    points: dict[str, float] = field(default_factory=lambda: {VALUES: 2, TECHNIQUE: 2})
+    technique: Technique = field(default_factory=Technique)
+    slips: tuple[Slip, ...] = ()
+    tolerance: float = 0.0
+    timeout_s: float = 30.0
+    optional: bool = False
+    trains: bool = False
+    id: str = ""  # the last three are known from where the exercise stands, see grader.exercises
+    unit: str = ""
+    way: str = ""  # the file that says how a rank calls the function, see grader.calling.task
+
+    def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
+        """The cases drawn from `seed`; for grading also one of them again, with each end of the line late in turn."""
+        drawn = tuple(Trial(case, self.oracle(case)) for case in self.make_cases(Draw(seed), grading))
+        worlds = [trial for trial in drawn if trial.case.groups is None]
+        widest = max(worlds, key=lambda trial: trial.case.world_size, default=None)
+        if not grading or widest is None or widest.case.world_size == 1:
+            return drawn
+        return drawn + tuple(replace(widest, case=_late(widest.case, rank)) for rank in (0, widest.case.world_size - 1))
+
+    @property
+    def max_points(self) -> float:
+        return sum(self.points.values())
+
+
+def _late(case: Case, rank: int) -> Case:
+    """The same with one rank that begins later."""
+    late_s = tuple(LATE_S if other == rank else 0.0 for other in range(case.world_size))
+    return replace(case, name=f"{case.name}, rank {rank} late", late_s=late_s)
+
+
+class Draw:
+    """Random inputs from one seed. Values are small whole numbers, so that sums are exact in any order."""
+
+    def __init__(self, seed: int):
+        self.numbers = random.Random(seed)
+        self._torch = torch.Generator().manual_seed(seed)
+
+    def tensor(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Whole numbers from -50 to 50, none of them 0: a lost or a doubled part always shows."""
+        magnitude = torch.randint(1, 51, shape, generator=self._torch)
+        sign = torch.randint(0, 2, shape, generator=self._torch) * 2 - 1
+        return (magnitude * sign).to(dtype)
+
+    def tensors(self, world_size: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+        """One tensor a rank."""
+        return [self.tensor(*shape, dtype=dtype) for _ in range(world_size)]
+
+    def integer(self, low: int, high: int) -> int:
+        """A whole number from low to high, both included."""
+        return self.numbers.randint(low, high)

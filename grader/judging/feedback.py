@@ -1,0 +1,78 @@
+"""A verdict as a student gets it back: points, reasons and hints, and nothing of the cases that marking drew."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+
+from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
+from grader.judging.verdict import BAD, GOOD, CaseVerdict, Verdict, sign
+
+LINES_SHOWN = 3
+_ENDED = {RAISED: "raised an error", DEADLOCKED: "stood still in a deadlock", TIMED_OUT: "was not done in time"}
+_SOURCE = re.compile(r"line \d+: (.+)$", re.MULTILINE)
+
+
+def as_text(verdict: Verdict) -> str:
+    """Plain text, as short as the table in the notebook."""
+    lines = [verdict.headline(), *(f"  {line}" for line in _reasons(verdict))]
+    lines += [f"    {sign(met)} {label}" for met, label in _technique(verdict)]
+    return "\n".join(lines + [f"  Hint: {text}" for _, text in verdict.hints] + [f"  {line}" for line in _further(verdict)])
+
+
+def as_html(verdict: Verdict) -> str:
+    """The same for a page."""
+    colour = GOOD if verdict.passed else BAD
+    body = [f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px;font-size:13px;line-height:1.5">',
+            f'<b style="color:{colour}">{sign(verdict.passed)} {html.escape(verdict.headline())}</b>']
+    body += [f'<div style="white-space:pre-wrap">{html.escape(line)}</div>' for line in _reasons(verdict)]
+    body += [f'<div style="font-size:12px"><span style="color:{GOOD if met else BAD}">{sign(met)}</span> '
+             f"{html.escape(label)}</div>" for met, label in _technique(verdict)]
+    body += [f'<div style="margin-top:4px"><b>Hint</b> {html.escape(text)}</div>' for _, text in verdict.hints]
+    body += [f'<div style="font-size:12px">{html.escape(line)}</div>' for line in _further(verdict)]
+    return "\n".join([*body, "</div>"])
+
+
+def _reasons(verdict: Verdict) -> list[str]:
+    if verdict.problem:
+        return [verdict.problem]
+    if not verdict.cases:
+        return []
+    total = len(verdict.cases) + verdict.skipped
+    right = sum(case.right for case in verdict.cases)
+    lines = [f"Right in {'all ' if right == total else f'{right} of the '}{total} cases that marking drew."]
+    endings = Counter(case.ending for case in verdict.cases)
+    lines += [f"In {count} of them it {_ENDED[ending]}." for ending, count in endings.items() if ending != RETURNED]
+    return lines + _where(verdict)
+
+
+def _where(verdict: Verdict) -> list[str]:
+    """The student's own lines in which the first failed case ended, the kind of error, and a likely mend."""
+    ended = next((case for case in verdict.cases if case.ending != RETURNED), None)
+    if ended is None:
+        return []
+    sources = list(dict.fromkeys(match.strip() for match in _SOURCE.findall(ended.error)))[:LINES_SHOWN]
+    mend = ended.error.partition("Likely mend:")[2].split("\n\n")[0]
+    return [*_kind(ended), *(f"at: {source}" for source in sources),
+            *([f"Likely mend: {' '.join(mend.split())}"] if mend else [])]
+
+
+def _kind(case: CaseVerdict) -> list[str]:
+    found = re.search(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b", case.error) if case.ending == RAISED else None
+    return [f"The first was {found[1]}."] if found else []
+
+
+def _technique(verdict: Verdict) -> list[tuple[bool, str]]:
+    """Each demand once, without the figures of any case."""
+    if any(case.ending != RETURNED for case in verdict.cases):
+        return []
+    demands = {demand.id: demand for case in verdict.cases for demand in case.demands}
+    unmet = {demand.id for case in verdict.cases for demand in case.demands if not demand.met}
+    return [(id not in unmet, demand.label + " (required)" * demand.gate) for id, demand in demands.items()]
+
+
+def _further(verdict: Verdict) -> list[str]:
+    if verdict.passed or not verdict.cases:
+        return []
+    return [f"check.{verdict.exercise}({verdict.exercise}) in your notebook shows cases of this kind in detail."]

@@ -1,0 +1,120 @@
+"""From an exercise, its trials and the evidence to a verdict. A pure function: it never runs student code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grader.evidence.case import Case
+from grader.evidence.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
+from grader.judging.compare import first_difference, same
+from grader.judging.demands import network_agrees
+from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Symptom
+from grader.judging.slips import Slip
+from grader.judging.trial import Look, Trial
+from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
+
+
+def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evidence]) -> Verdict:
+    """The verdict on one function.
+
+    Values earn their points only when every case is right on every rank, and every gating demand is met; the technique
+    earns its points only on top of right values: doing nothing moves few bytes too.
+    """
+    if evidences and evidences[0].error_kind == SKELETON_ERROR:
+        return Verdict.without_evidence(exercise, _not_written(exercise.id, evidences[0].error))
+    looks = [Look(trial.case, trial.right, evidence) for trial, evidence in zip(trials, evidences, strict=False)]
+    rows = [_judge_case(exercise, look) for look in looks]
+    complete = len(rows) == len(trials)
+    values_right = complete and all(row.right for row in rows)
+    gates_met = all(d.met for row in rows for d in row.demands if d.gate)
+    technique_met = all(d.met for row in rows for d in row.demands)
+    earned = {
+        VALUES: exercise.points.get(VALUES, 0) * (values_right and gates_met),
+        TECHNIQUE: exercise.points.get(TECHNIQUE, 0) * (values_right and technique_met),
+    }
+    return Verdict(exercise.id, exercise.title, tuple(rows), _hints(exercise, looks, rows), earned,
+                   dict(exercise.points), skipped=len(trials) - len(rows))
+
+
+def _not_written(exercise: str, error: str) -> str:
+    """The skeleton that was met; where the exercise itself is written, the line that leads to it."""
+    lines = [line.strip() for line in error.splitlines()[1:]]
+    if len(lines) > 1 and SKELETON_ERROR in lines[-1]:
+        return f"{exercise} uses what is not written yet:\n{lines[-2]}\n{lines[-1]}"
+    return NOT_WRITTEN.format(exercise)
+
+
+def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
+    problems = {}
+    for rank, found, expected in look.pairs():
+        difference = first_difference(_read(exercise, look.case, found), expected, exercise.tolerance)
+        if difference:
+            problems[rank] = difference
+    ended = look.evidence.ending == RETURNED
+    demands = tuple(_judge_demand(demand, look) for demand in asked_of(exercise, look)) if ended else ()
+    return CaseVerdict(look.case.name, look.case.world_size, tuple(look.working), problems, look.evidence.ending,
+                       look.evidence.error, demands)
+
+
+def _read(exercise: Exercise, case: Case, found: Any) -> Any:
+    """What of a result is compared; a result that cannot be read is compared as it is, and differs."""
+    try:
+        return found if found is MISSING else exercise.technique.reading(case, found)
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return found
+
+
+def asked_of(exercise: Exercise, look: Look) -> tuple[Demand, ...]:
+    """The exercise's demands and, where the network was counted, that it agrees with the calls they are judged by."""
+    demands = exercise.technique.demands
+    if look.evidence.loopback_bytes is None or not demands:
+        return demands
+    return (*demands, network_agrees(gate=any(demand.gate for demand in demands)))
+
+
+def _judge_demand(demand, look: Look) -> DemandVerdict:
+    met, detail = demand.judge(look)
+    return DemandVerdict(demand.id, demand.label, bool(met), detail, demand.gate)
+
+
+def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tuple[tuple[str, str], ...]:
+    """(id, text) of the one thing to fix first: an unmet gate, else what explains the failed cases, else another demand."""
+    unmet = {d.id for row in rows for d in row.demands if not d.met}
+    failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
+    demands = list(dict.fromkeys(demand for look in looks for demand in asked_of(exercise, look)))
+    gates = [d for d in demands if d.gate and d.id in unmet]
+    others = [d for d in demands if d.id in unmet] if not failed else []
+    return tuple((one.id, one.hint) for one in (gates or _explanations(exercise, failed) or others)[:1])
+
+
+def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip]:
+    """What explains the failed cases: all of them, if anything does; else as many as possible."""
+    technique = exercise.technique
+    explained = [(sum(_matches(one, look) for look in failed), one) for one in technique.symptoms]
+    explained += [(_explained(slip, exercise, failed), slip) for slip in exercise.slips]
+    explained += [(sum(_matches(one, look) for look in failed), one) for one in technique.fallbacks]
+    most = max((count for count, _ in explained), default=0)
+    return [one for count, one in explained if count == most and count]
+
+
+def _explained(slip: Slip, exercise: Exercise, failed: list[Look]) -> int:
+    """How many failed cases a slip explains; none if one in which it shows refutes it."""
+    count = 0
+    for look in failed:
+        wrong = slip.results(look)
+        if wrong is None:
+            continue
+        if look.evidence.ending != RETURNED or not all(
+                same(_read(exercise, look.case, found), wrong[rank], exercise.tolerance) for rank, found, _ in look.pairs()):
+            return 0
+        count += 1
+    return count
+
+
+def _matches(symptom: Symptom, look: Look) -> bool:
+    """A symptom written for whole results need not expect every odd one."""
+    try:
+        return bool(symptom.matches(look))
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError):
+        return False

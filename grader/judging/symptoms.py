@@ -1,0 +1,103 @@
+"""Ways to be wrong that several exercises share, and the small questions that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
+from grader.judging.compare import same
+from grader.judging.demands import results_waited
+from grader.judging.exercise import Look, Symptom
+
+
+def every_rank(test: Callable[[Look, int, Any, Any], bool]) -> Callable[[Look], bool]:
+    """True for a returned case where test(look, rank, found, expected) holds on every rank that takes part."""
+    return lambda look: look.evidence.ending == RETURNED and all(test(look, *pair) for pair in look.pairs())
+
+
+def wrong_ranks(test: Callable[[Look, int, Any, Any], bool]) -> Callable[[Look], bool]:
+    """True for a returned case where test(...) holds on every rank whose result is wrong (and there is one)."""
+
+    def matches(look: Look) -> bool:
+        wrong = [pair for pair in look.pairs() if not same(pair[1], pair[2])]
+        return look.evidence.ending == RETURNED and bool(wrong) and all(test(look, *pair) for pair in wrong)
+
+    return matches
+
+
+def scaled(id: str, factor: Callable[[Look, int], float], hint: str) -> Symptom:
+    """Every rank's result is the right one times factor(look, rank), which is not 1."""
+
+    def test(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
+        return factor(look, rank) != 1 and same(found, expected * factor(look, rank))
+
+    return Symptom(id, hint, every_rank(test))
+
+
+def unchanged(hint: str, id: str = "input returned", parameter: str = "x") -> Symptom:
+    """Every wrong rank returned its own input."""
+    return Symptom(id, hint, wrong_ranks(lambda look, rank, found, _: same(found, look.case.inputs[rank][parameter])))
+
+
+def neighbours_result(shift: int, hint: str, id: str) -> Symptom:
+    """Every rank holds what belongs to the rank `shift` further on in its group."""
+
+    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        members = look.case.members(rank)
+        other = members[(members.index(rank) + shift) % len(members)]
+        return len(members) > 1 and same(found, look.right[other])
+
+    return Symptom(id, hint, wrong_ranks(test))
+
+
+def deadlocked(kind: str, hint: str, id: str | None = None) -> Symptom:
+    """The run stood still in a known pattern (Deadlock.kind); an empty kind matches any."""
+    return Symptom(id or kind, hint,
+                   lambda look: look.evidence.ending == DEADLOCKED and kind in look.evidence.error_kind)
+
+
+def raised(text: str, hint: str, id: str) -> Symptom:
+    """The run failed with an error that holds `text` (an empty one matches any)."""
+    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and text in look.evidence.error)
+
+
+_ASK_THE_GROUP = ("With a group that is not the whole world the ranks miss each other: ask dist.get_rank(group) and "
+                  "dist.get_world_size(group), and address peers with group_dst= and group_src=.")
+
+
+def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:
+    """In a case with groups: a call on another group, or a peer outside the group or the rank itself."""
+    strays = ("not part of group", "itself: skip the exchange", "there is no rank", "out of bounds", "out of range")
+
+    def matches(look: Look) -> bool:
+        elsewhere = any(c.members != look.case.members(c.rank) for c in look.evidence.trace.calls)
+        lost = look.evidence.ending == RAISED and any(text in look.evidence.error for text in strays)
+        return look.case.groups is not None and (elsewhere or lost)
+
+    return Symptom("group ignored", hint, matches)
+
+
+def unwaited() -> Symptom:
+    """A wrong result, or none in time, and an asynchronous call that nobody waited for: the demand results_waited's lesson.
+
+    A send or receive whose work object is dropped may never happen, and then its partner waits for ever.
+    """
+
+    def matches(look: Look) -> bool:
+        return look.evidence.ending in (RETURNED, TIMED_OUT) and any(not c.waited for c in look.evidence.trace.calls)
+
+    return Symptom("missing wait", results_waited().hint, matches)
+
+
+def forgotten_send() -> Symptom:
+    """A message that was given up, because the Work of its isend was thrown away."""
+    return deadlocked("dropped message", "An isend was never waited for, so its message may never leave. Keep what isend "
+                      "returns, work = dist.isend(...), and call work.wait() after the receive.", "wait forgotten")
+
+
+def no_such_rank(hint: str) -> Symptom:
+    """A message to or from a rank that the group does not have."""
+    return raised("there is no rank", hint, "no such rank")

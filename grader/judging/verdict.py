@@ -1,0 +1,180 @@
+"""What the judge says: right or wrong per case and rank, demands, hints, points; as text and as HTML, one screen."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from grader.evidence.evidence import RETURNED
+
+ERROR_LINES_SHOWN = 14
+DIFFERENCES_SHOWN = 2
+GOOD, BAD = "#0072B2", "#D55E00"  # Okabe–Ito: told apart by colour-blind eyes
+
+
+@dataclass(frozen=True)
+class DemandVerdict:
+    """Whether one demand of the technique was met in one case."""
+
+    id: str
+    label: str
+    met: bool
+    detail: str
+    gate: bool
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """One case: problems maps a wrong rank to its first difference."""
+
+    name: str
+    world_size: int
+    ranks: tuple[int, ...]
+    problems: dict[int, str]
+    ending: str
+    error: str
+    demands: tuple[DemandVerdict, ...]
+
+    @property
+    def right(self) -> bool:
+        return self.ending == RETURNED and not self.problems
+
+    def ranks_in_signs(self) -> str:
+        """"0✓ 1✓ 2✗ 3✓", shortened to counts where there are many ranks."""
+        if self.ending != RETURNED:
+            return self.ending
+        wrong = len(self.problems)
+        if len(self.ranks) > 6:
+            return "all ✓" if not wrong else f"{wrong} of {len(self.ranks)} ✗"
+        return " ".join(f"{rank}{'✗' if rank in self.problems else '✓'}" for rank in self.ranks)
+
+    @property
+    def problems_shown(self) -> list[str]:
+        """The first differences of a case that ended, rank by rank."""
+        return [f"rank {rank}: {text}" for rank, text in self.problems.items()] if self.ending == RETURNED else []
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to one function. `hints`: (id, text); `earned` and `possible`: points per part."""
+
+    exercise: str
+    title: str
+    cases: tuple[CaseVerdict, ...]
+    hints: tuple[tuple[str, str], ...]
+    earned: dict[str, float]
+    possible: dict[str, float]
+    skipped: int = 0
+    problem: str = ""  # why there is no evidence at all
+
+    @property
+    def points(self) -> float:
+        return sum(self.earned.values())
+
+    @property
+    def max_points(self) -> float:
+        return sum(self.possible.values())
+
+    @property
+    def passed(self) -> bool:
+        """Full points."""
+        return self.points == self.max_points and self.max_points > 0
+
+    @property
+    def hint_ids(self) -> tuple[str, ...]:
+        return tuple(id for id, _ in self.hints)
+
+    @classmethod
+    def without_evidence(cls, exercise, problem: str) -> Verdict:
+        """Nothing was seen, so nothing is earned; `problem` says why."""
+        return cls(exercise.id, exercise.title, (), (), dict.fromkeys(exercise.points, 0.0), dict(exercise.points),
+                   problem=problem)
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self) | {"points": self.points, "max_points": self.max_points}
+
+    def technique(self) -> list[tuple[bool, str]]:
+        """Each demand once: whether every case met it, and what it says, with the first case that did not."""
+        if any(case.ending != RETURNED for case in self.cases):
+            return []
+        labels = {d.id: d.label + " (required)" * d.gate for case in self.cases for d in case.demands}
+        lines = []
+        for id, label in labels.items():
+            unmet = [(case, d) for case in self.cases for d in case.demands if d.id == id and not d.met]
+            where = f": {unmet[0][1].detail} ({unmet[0][0].name})" if unmet else ""
+            lines.append((not unmet, label + where))
+        return lines
+
+    # ── text ──
+
+    def __str__(self) -> str:
+        lines = [self.headline()]
+        if self.problem:
+            lines += [f"  {line}" for line in self.problem.splitlines()]
+        width = max((len(case.name) for case in self.cases), default=0)
+        for case in self.cases:
+            lines.append(f"  {sign(case.right)} {case.name:<{width}}  {case.ranks_in_signs()}".rstrip())
+        lines += [f"  {line}" for line in self._explanation()]
+        if technique := self.technique():
+            lines += ["  Technique:", *(f"    {sign(met)} {text}" for met, text in technique)]
+        lines += [f"  Hint: {text}" for _, text in self.hints]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def headline(self) -> str:
+        """"Ring all-reduce: 2 of 4 points (values 2/2, technique 0/2)"."""
+        parts = ", ".join(f"{part} {_points(self.earned[part])}/{_points(most)}" for part, most in self.possible.items())
+        return f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})"
+
+    def _explanation(self) -> list[str]:
+        """The first failed case, in detail; of several, one that ended and can show numbers comes first."""
+        failed = sorted((case for case in self.cases if not case.right), key=lambda case: not case.problems_shown)
+        if not failed:
+            return []
+        first = failed[0]
+        lines = first.problems_shown[:DIFFERENCES_SHOWN] or first.error.splitlines()[:ERROR_LINES_SHOWN]
+        if self.skipped:
+            lines = [*lines, f"({self.skipped} more cases were not run)"]
+        return [f"In the case “{first.name}”:", *(f"  {line}" for line in lines)]
+
+    # ── HTML ──
+
+    def _repr_html_(self) -> str:
+        colour = GOOD if self.passed else BAD
+        body = [f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px;font-size:13px;line-height:1.5">',
+                f'<b style="color:{colour}">{sign(self.passed)} {html.escape(self.headline())}</b>']
+        if self.problem:
+            body.append(f'<div style="white-space:pre-line">{html.escape(self.problem)}</div>')
+        if self.cases:
+            rows = [(case.right, case.name, case.ranks_in_signs()) for case in self.cases]
+            body.append(f'<table style="font-size:12px;margin:4px 0">{"".join(map(_row_html, rows))}</table>')
+            body += [f'<div style="font-size:12px">{_coloured_sign(met)} {html.escape(text)}</div>'
+                     for met, text in self.technique()]
+        if explanation := self._explanation():
+            body.append('<pre style="font-size:12px;margin:4px 0;white-space:pre-wrap;background:transparent;'
+                        f'color:inherit">{html.escape(chr(10).join(explanation))}</pre>')
+        body += [f'<div style="margin-top:4px"><b>Hint</b> {html.escape(text)}</div>' for _, text in self.hints]
+        return "\n".join([*body, "</div>"])
+
+
+def _row_html(row: tuple[bool, str, str]) -> str:
+    right, name, ranks = row
+    style = "text-align:left;padding:0 12px 0 0"
+    return (f'<tr><td style="{style}">{_coloured_sign(right)} {html.escape(name)}</td>'
+            f'<td style="{style}">{html.escape(ranks)}</td></tr>')
+
+
+def _coloured_sign(good: bool) -> str:
+    return f'<span style="color:{GOOD if good else BAD}">{sign(good)}</span>'
+
+
+def sign(good: bool) -> str:
+    """A tick or a cross."""
+    return "✓" if good else "✗"
+
+
+def _points(value: float) -> str:
+    return f"{value:g}"

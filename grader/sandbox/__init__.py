@@ -1,0 +1,8 @@
+"""Runs students' code shut off and watched.
+
+bubblewrap: a program that sees nothing but what it is given. cgroup: what it may use up. accept: takes what leaves the
+sandbox. Inside it: cells: runs a notebook's cells. hand_over: takes the functions over. collect: runs them on ranks, writes
+evidence. isolation, apart: a rank in namespaces of its own. witness, streams: read the network from outside the ranks.
+"""
+
+FUNCTIONS = "GRADER_FUNCTIONS"  # where cells leave functions; exercises.json in it: exercise -> its parameters

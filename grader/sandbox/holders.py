@@ -1,0 +1,72 @@
+"""Read from outside the ranks: who holds which connection, and how much crossed the loopback (Linux)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import socket
+from collections.abc import Iterator, Mapping
+
+from grader.sandbox.streams import End
+
+_PIDFD_GETFD = 438  # on every machine, asm-generic/unistd.h
+
+
+def connection_holders(processes: Mapping[int, int]) -> dict[tuple[End, End], int]:
+    """(own end, other end) -> rank, for every open TCP connection that a rank's process, or one that it began, holds.
+
+    processes: rank -> process. Read from outside the ranks (with CAP_SYS_PTRACE), so that no rank has a say in it; what
+    cannot be read is left out.
+    """
+    children = _children()
+    return {ends: rank for rank, top in processes.items()
+            for process in _family(top, children) for ends in _connections_of(process)}
+
+
+def _children() -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as file:
+            children.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+    return children
+
+
+def _family(top: int, children: Mapping[int, list[int]]) -> list[int]:
+    return [top, *(one for child in children.get(top, []) for one in _family(child, children))]
+
+
+def _connections_of(process: int) -> Iterator[tuple[End, End]]:
+    with contextlib.suppress(OSError):
+        handle = os.pidfd_open(process)
+        try:
+            for entry in os.listdir(f"/proc/{process}/fd"):
+                with contextlib.suppress(OSError):  # closed meanwhile, or not a connected TCP socket
+                    if os.readlink(f"/proc/{process}/fd/{entry}").startswith("socket:"):
+                        yield _ends(handle, int(entry))
+        finally:
+            os.close(handle)
+
+
+def _ends(process_handle: int, descriptor: int) -> tuple[End, End]:
+    """Of a TCP connection of another process.  Raises: OSError if it is none, or may not be read."""
+    copy = _libc().syscall(_PIDFD_GETFD, process_handle, descriptor, 0)
+    if copy < 0:
+        raise OSError(ctypes.get_errno(), "pidfd_getfd")
+    with socket.socket(fileno=copy) as connection:
+        if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
+            raise OSError("not TCP")
+        own, other = connection.getsockname(), connection.getpeername()
+        return tuple((socket.inet_pton(connection.family, name[0])[-4:], name[1]) for name in (own, other))
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def loopback_bytes() -> int:
+    """Bytes that have crossed this network namespace's loopback, headers included (/proc/net/dev)."""
+    with open("/proc/net/dev") as file:
+        return next(int(line.split(":")[1].split()[0]) for line in file if line.strip().startswith("lo:"))

@@ -1,0 +1,58 @@
+"""A place for ranks that are marked: each in namespaces of its own, with a witness of all that crosses the network."""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+
+from grader.evidence.traffic import Observed
+from grader.sandbox.holders import connection_holders, loopback_bytes
+from grader.sandbox.isolation import isolate
+from grader.sandbox.witness import Holders, Witness
+from utils.ranks.place import Place, Processes
+from utils.ranks.processes import context_for
+from utils.ranks.readiness import Readiness
+
+APART = "grader.sandbox.apart"  # what the server of such ranks must have imported
+
+
+class IsolatedPlace(Place):
+    """Ranks share no files, so they meet at a port.
+
+    witness: None where it may not listen; the network is then only counted.
+    """
+
+    enter = staticmethod(isolate)
+    _store: dist.TCPStore | None = None
+
+    def __init__(self, witness: Witness | None):
+        self._witness = witness
+
+    def context(self, start_method: str):
+        return context_for(start_method, [APART])
+
+    def open(self, readiness: Readiness, processes: Processes) -> int:
+        self._processes = processes
+        if self._witness:
+            self._witness.begin()
+            readiness.watch(self._witness, lambda: self._witness.look(self._holders))
+        self._store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        if self._witness:
+            self._witness.expect_store(self._store.port)
+        return self._store.port
+
+    def all_met(self) -> None:
+        if self._witness:
+            self._witness.note_start(self._holders, len(self._processes()))
+        self._bytes_before = loopback_bytes()
+
+    def settled(self) -> tuple[int, Observed | None]:
+        """(all that crossed the loopback, headers included; what the witness saw)"""
+        crossed = loopback_bytes() - self._bytes_before
+        return crossed, self._witness.testify(self._holders) if self._witness else None
+
+    def close(self) -> None:
+        self._store = None
+
+    @property
+    def _holders(self) -> Holders:
+        return lambda: connection_holders(self._processes())

@@ -1,0 +1,49 @@
+"""Wrong clipping."""
+
+import torch
+import torch.distributed as dist
+
+from tests.mutants import change, mutant
+
+CHANGES = (
+    change("own norm", "dist.all_reduce(square, group=group)", "pass"),
+    change("norms added", "gradient_C.float().square().sum()", "gradient_C.float().norm()", "square.sqrt()", "square"),
+    change("root forgotten", "square.sqrt()", "square"),
+    change("always scaled", "if norm > max_norm", "if norm"),
+    change("not scaled", "gradient_C *= ", "gradient_C = gradient_C * "),
+    change("norm after clipping", "return norm", "return min(norm, max_norm)"),
+    change("16 bits", ".float()", ""),
+    change("group ignored", ", group=group", ""),
+)
+
+
+def _whole_norm(gradient_C, group):
+    total = (gradient_C.double() ** 2).sum()
+    dist.all_reduce(total, group=group)
+    return total.sqrt().item()
+
+
+@mutant("not a number")
+def divides_by_zero(gradient_C, max_norm, group):
+    norm = torch.tensor(_whole_norm(gradient_C, group), dtype=torch.float64)
+    gradient_C *= torch.clamp(max_norm / norm, max=1.0) * norm / norm
+    return norm.item()
+
+
+@mutant("too many bytes")
+def sends_the_squares(gradient_C, max_norm, group):
+    squares = torch.zeros(64, dtype=torch.float64)
+    squares[:len(gradient_C)] = gradient_C.double() ** 2
+    dist.all_reduce(squares, group=group)
+    norm = squares.sum().item() ** 0.5
+    gradient_C *= min(1.0, max_norm / norm) if norm else 1.0
+    return norm
+
+
+@mutant("library call")
+def gathers(gradient_C, max_norm, group):
+    norms = [torch.zeros((), dtype=torch.float64) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(norms, gradient_C.double().norm(), group=group)
+    norm = torch.stack(norms).norm().item()
+    gradient_C *= min(1.0, max_norm / norm) if norm else 1.0
+    return norm

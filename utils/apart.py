@@ -1,5 +1,0 @@
-"""Imported by a server of isolated ranks: what it forks from then on begins a process namespace of its own."""
-
-from utils.isolation import fork_apart
-
-fork_apart()

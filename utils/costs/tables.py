@@ -1,0 +1,36 @@
+"""The published tables that lie in utils/costs/data, as lists of dictionaries."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+def table_names() -> list[str]:
+    """The names that read_table knows, in alphabetical order."""
+    return sorted(path.stem for path in DATA.glob("*.csv"))
+
+
+def read_table(name: str) -> list[dict]:
+    """The rows of utils/costs/data/<name>.csv; numbers become int or float, empty cells None.
+
+    name: with or without ".csv", such as "links".
+    Raises: ValueError for an unknown name, with the known ones.
+    """
+    stem = name.removesuffix(".csv")
+    if stem not in table_names():
+        raise ValueError(f"no table called {name!r}; known: {', '.join(table_names())}")
+    with open(DATA / f"{stem}.csv", encoding="utf-8", newline="") as file:
+        return [{key: _parsed(text) for key, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _parsed(text: str) -> int | float | str | None:
+    """A cell's text as the number it spells, if it spells one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text or None

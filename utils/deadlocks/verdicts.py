@@ -1,0 +1,195 @@
+"""The words for a run that stands still: which rank waits for whom, in which call, at which line, and what may mend it."""
+
+from __future__ import annotations
+
+from utils.deadlocks.errors import Deadlock, Mismatch, Standstill, ranks_in_words
+from utils.deadlocks.waits import BLOCKED, ENDED, Disagreement, WaitState
+from utils.trace.calls import POINT_TO_POINT
+from utils.trace.source import to_line
+
+_MISMATCH_MENDS = {
+    "operation": "every rank of a group must make the same calls in the same order: compare the two lines above.",
+    "dtype": "give both calls tensors of the same dtype (tensor.to(dtype)).",
+    "size": "give both calls tensors with the same number of elements (pad, or agree on sizes first).",
+    "root": "pass the same root (src= or dst=) on every rank; it is a rank number, not this rank's own.",
+    "reduce_op": "pass the same op= on every rank. This would not hang: it would give a silently wrong result.",
+    "splits": "what rank i sends to rank j must be as long as what rank j expects from rank i.",
+    "ranks": "every rank must call new_group with the same list of ranks, members or not, in the same order.",
+}
+
+
+def waiting_ranks(state: WaitState) -> list[Standstill]:
+    """Where each blocked rank stands."""
+    return [_standstill(state, rank) for rank, one in enumerate(state.ranks) if one.state == BLOCKED]
+
+
+def mismatch_verdict(state: WaitState, found: Disagreement) -> Mismatch:
+    """Calls that meet but cannot fit."""
+    calls = [found.calls[rank] for rank in sorted(found.calls)]
+    ops = {call["op"] for call in calls}
+    if ops == {"send", "recv"}:
+        sender, receiver = (next(c["rank"] for c in calls if c["op"] == op) for op in ("send", "recv"))
+        where = f"in a message from rank {sender} to rank {receiver}"
+    else:
+        where = "that comes next" if found.what == "operation" else f"in {min(ops)}"
+    headline = f"{ranks_in_words(sorted(found.calls))} disagree about the {_spoken(found.what)} {where}."
+    stands = [Standstill(c["rank"], f"called {call_in_words(c, found.what)}", to_line(c["source"])) for c in calls]
+    return Mismatch(f"{found.what} differs", headline, stands, _MISMATCH_MENDS[found.what])
+
+
+def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
+    """Ranks that can never move again."""
+    ranks = sorted(stuck)
+    stands = [_standstill(state, rank) for rank in ranks]
+    waited_for = sorted({m for rank in ranks for m in _missing(state, rank)} - set(ranks))
+    stands += [Standstill(rank, _whereabouts(state, rank)) for rank in waited_for]
+    kind, mend = _diagnose(state, ranks)
+    verb = "waits" if len(ranks) == 1 else "wait"
+    return Deadlock(kind, f"{ranks_in_words(ranks)} {verb} for a call that can never come.", stands, mend)
+
+
+def call_in_words(call: dict, detail: str = "") -> str:
+    """"all_reduce(op=SUM) of float32[4, 2]" with what matters for `detail`."""
+    arguments = []
+    if call["op"] == "send":
+        arguments.append(f"dst={_peer(call)}")
+    elif call["op"] == "recv":
+        arguments.append("src=any" if call["peer"] is None else f"src={_peer(call)}")
+    if call["tag"]:
+        arguments.append(f"tag={call['tag']}")
+    if call["root"] is not None:
+        arguments.append(f"root={call['members'][call['root']]}")
+    if (call["reduce_op"] and call["reduce_op"] != "SUM") or detail == "reduce_op":
+        arguments.append(f"op={call['reduce_op']}")
+    text = f"{call['op']}({', '.join(arguments)})" if arguments else call["op"]
+    if call["op"] == "new_group":
+        return f"new_group({call['shape']})"
+    if call["dtype"]:
+        text += f" of {call['dtype']}{call['shape']}"
+    if detail == "splits" and call["splits"]:
+        text += f", sending {call['splits'][0]} and expecting {call['splits'][1]} elements"
+    return text
+
+
+def _standstill(state: WaitState, rank: int) -> Standstill:
+    one = state.ranks[rank]
+    call = one.calls[one.waits_for]
+    missing = _missing(state, rank)
+    group = "" if len(call["members"]) == len(state.ranks) else f" on the group of {ranks_in_words(call['members'])}"
+    whom = f"waits for {ranks_in_words(missing)}" if missing else "is about to go on"
+    return Standstill(rank, f"{whom} in {call_in_words(call)}{group}", to_line(one.wait_source or call["source"]))
+
+
+def _missing(state: WaitState, rank: int) -> list[int]:
+    return state.missing(rank, state.ranks[rank].waits_for)
+
+
+def _whereabouts(state: WaitState, rank: int) -> str:
+    one = state.ranks[rank]
+    if one.state != ENDED:
+        return "is still working"
+    last = max(one.calls.values(), key=lambda c: c["number"], default=None)
+    done = f" after {call_in_words(last)}" if last else " without any communication"
+    return {"returned": "has returned", "raised": "has raised", "died": "is gone"}[one.ending] + done
+
+
+def _diagnose(state: WaitState, ranks: list[int]) -> tuple[str, str]:
+    """(kind, mend) for a standstill: for the ranks that it comes from, not for those who wait behind them in line."""
+    for rank in ranks:
+        if dropped := state.dropped_partner(rank):
+            where = f"rank {dropped['rank']} started the matching {dropped['op']} ({to_line(dropped['source'])})"
+            return "dropped message", f"{where} but threw its Work away: keep what it returns, and wait() for it."
+    missing = {rank: set(_missing(state, rank)) for rank in ranks}
+    cycle = _in_cycles(missing)
+    culprits = cycle or [rank for rank in ranks if missing[rank] - set(ranks)] or ranks
+    calls = {rank: state.ranks[rank].calls[state.ranks[rank].waits_for] for rank in culprits}
+    all_have_mail = all(call["op"] == "recv" and state.messages_for(rank) for rank, call in calls.items())
+    for rank in culprits:
+        if stray := _stray(state, rank, calls[rank], bool(cycle), all_have_mail):
+            return _wrong_address(rank, calls[rank], stray)
+    if cycle:
+        return _cycle_mend(state, cycle, calls)
+    return _absent_partner(state, culprits, calls, sorted(set().union(*missing.values()) - set(ranks)))
+
+
+def _in_cycles(waits_for: dict[int, set[int]]) -> list[int]:
+    """The ranks that wait, through others or not, for themselves."""
+
+    def reached(rank: int) -> set[int]:
+        found, new = set(), {rank}
+        while new:
+            new = set().union(*(waits_for.get(one, set()) for one in new)) - found
+            found |= new
+        return found
+
+    return [rank for rank in sorted(waits_for) if rank in reached(rank)]
+
+
+def _stray(state: WaitState, rank: int, call: dict, in_cycle: bool, all_have_mail: bool) -> dict | None:
+    """A message that lies ready for a rank which waits for another one, if it may be the one that was meant.
+
+    One from the awaited rank, with another tag. In a circle any, if all its ranks have one: then all look the wrong way.
+    In a line one whose sender can do no more; else it may be what comes later, such as a pipeline's next activations.
+    """
+    if call["op"] != "recv":
+        return None
+    awaited = None if call["peer"] is None else call["members"][call["peer"]]
+    for stray in state.messages_for(rank):
+        sender = state.ranks[stray["rank"]]
+        no_more = sender.state == ENDED or sender.waits_for == stray["number"]
+        if stray["rank"] == awaited or (all_have_mail if in_cycle else no_more):
+            return stray
+    return None
+
+
+def _cycle_mend(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> tuple[str, str]:
+    """(kind, mend) for ranks that wait for each other in a circle."""
+    kinds, who = {call["op"] for call in calls.values()}, ranks_in_words(cycle)
+    everybody = len(cycle) == len(state.ranks)
+    if kinds == {"recv"}:
+        return "cycle of receives", (f"{'every rank receives' if everybody else who + ' each receive'} first, so nobody "
+                                     "sends: let some ranks send first (even ranks send then receive, odd ranks the "
+                                     "reverse), or start with isend/irecv.")
+    if kinds == {"send"}:
+        return "cycle of sends", (f"{'every rank sends' if everybody else who + ' each send'} first, and a send ends only "
+                                  "when it is received: let some ranks receive first, or start with isend and wait after "
+                                  "the receive.")
+    if kinds <= POINT_TO_POINT:
+        return "cycle of messages", (f"{who} wait for each other, in sends and in receives: write down who sends what to "
+                                     "whom in which order, and start sends with isend, so that they hold nobody up.")
+    same_members = len({tuple(call["members"]) for call in calls.values()}) == 1
+    return "opposite order" if same_members else "member does not join", (
+        "these ranks wait for each other in different calls: make the calls in the same order on every rank, and "
+        "let every member of a group join each of its calls.")
+
+
+def _wrong_address(rank: int, call: dict, stray: dict) -> tuple[str, str]:
+    if call["peer"] is not None and stray["rank"] == call["members"][call["peer"]]:
+        return "tags differ", (f"rank {rank} receives tag {call['tag']} from rank {stray['rank']}, which sent tag "
+                               f"{stray['tag']} (or on another group): use the same tag and group on both sides.")
+    return "receive from the wrong rank", (f"a message from rank {stray['rank']} lies ready for rank {rank}: receive "
+                                           f"with src={stray['rank']}, or send it from the rank you meant.")
+
+
+def _absent_partner(state: WaitState, ranks: list[int], calls: dict[int, dict], missing: list[int]) -> tuple[str, str]:
+    call = calls[ranks[0]]
+    absent = ranks_in_words(missing)
+    if call["op"] == "send":
+        return "send without receive", f"let {absent} receive it: recv(..., src={ranks[0]})."
+    if call["op"] == "recv":
+        return "receive without send", f"let {absent} send it: send(..., dst={ranks[0]})."
+    if any(state.ranks[m].ending == "returned" for m in missing):
+        early = any(state.ranks[m].calls for m in missing)
+        return ("rank returned early" if early else "rank never calls"), (
+            f"{absent} must call {call['op']} too: look for an if, a return or a loop bound that leaves it out.")
+    return "member does not join", f"every member of the group must make this call: {absent} did not."
+
+
+def _peer(call: dict) -> int:
+    return call["members"][call["peer"]]
+
+
+def _spoken(what: str) -> str:
+    return {"reduce_op": "reduce operation", "splits": "split sizes", "ranks": "members"}.get(what, what)
+
+

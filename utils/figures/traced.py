@@ -1,0 +1,43 @@
+"""What figures need of a trace. They take any plain data of this form; utils.trace makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Call(Protocol):
+    """One collective, send or receive of one rank, in seconds and bytes."""
+
+    rank: int
+    op: str
+    start_s: float
+    end_s: float | None
+    wait_start_s: float | None
+    blocked_s: float
+    waiting_s: float
+    bytes: int
+    bytes_given: int
+
+
+class Span(Protocol):
+    """A named stretch of a rank's own work."""
+
+    rank: int
+    name: str
+    start_s: float
+    end_s: float
+
+
+class Trace(Protocol):
+    """All of a run."""
+
+    world_size: int
+    calls: Sequence[Any]
+    spans: Sequence[Any]
+    wire_bytes: list[list[int]] | None
+    duration_s: float
+
+    def of(self, rank: int | None = None, op: str | None = None) -> Sequence[Any]: ...
+    def bytes_sent(self, rank: int) -> float: ...
+    def wire_sent(self, rank: int) -> int | None: ...

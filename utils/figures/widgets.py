@@ -1,0 +1,145 @@
+"""Sliders that teach: the ring step by step, before and after each collective, ring and tree, pipeline schedules.
+
+Each shows a still picture of the same thing wherever widgets do not run, such as in an exported page.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import ipywidgets
+
+from utils.figures.collectives import COLLECTIVES, MOST_RANKS, collective_picture
+from utils.figures.costs_figures import all_reduce_times_s, ring_or_tree_figure
+from utils.figures.pipeline import schedule_grid
+from utils.figures.ring import PHASES, ring_figure, ring_filmstrip
+from utils.figures.style import Picture, figure_html, human_bytes
+from utils.figures.tables import Column, Table
+from utils.schedules.schedule import Played, Schedule, Times
+
+
+class Interactive(ipywidgets.VBox):
+    """Controls above a view that follows them.
+
+    controls: widgets with a value; show: called with their values, returns HTML; stills: makes the pictures shown where
+    widgets do not run.
+    """
+
+    def __init__(self, controls: Sequence[ipywidgets.Widget], show: Callable[..., str],
+                 stills: Callable[[], list[Picture]]):
+        self.controls, self._show, self._stills = tuple(controls), lru_cache(maxsize=64)(show), stills
+        self.view = ipywidgets.HTML()
+        super().__init__([ipywidgets.HBox(self.controls, layout={"flex_flow": "row wrap"}), self.view])
+        for control in self.controls:
+            control.observe(lambda _: self.refresh(), "value")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Draw the view for the present values of the controls."""
+        self.view.value = self._show(*(control.value for control in self.controls))
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        stills = self._stills()
+        data["text/html"] = "".join(map(figure_html, stills))
+        data["text/plain"] = "\n".join(map(repr, stills))
+        return data, metadata
+
+
+def ring_stepper(n_ranks: int = 4) -> Interactive:
+    """Step through a ring all-reduce: n − 1 steps of reduce-scatter, then n − 1 of all-gather; 2 to 8 ranks.
+
+    Raises: ValueError for another number of ranks.
+    """
+    if not 2 <= n_ranks <= MOST_RANKS:
+        raise ValueError(f"n_ranks must be from 2 to {MOST_RANKS}; got {n_ranks}")
+    step = ipywidgets.IntSlider(1, min=1, max=2 * (n_ranks - 1), description="step")
+    ranks = ipywidgets.Dropdown(options=range(2, MOST_RANKS + 1), value=n_ranks, description="ranks")
+
+    def show(number: int, n: int) -> str:
+        if number > 2 * (n - 1):
+            return ""  # the slider is about to follow
+        phase, within = divmod(number - 1, n - 1)
+        return figure_html(ring_figure(n, within, PHASES[phase]))
+
+    def follow(change) -> None:
+        step.value, step.max = 1, 2 * (change.new - 1)
+
+    ranks.observe(follow, "value")
+    return Interactive([step, ranks], show, lambda: [ring_filmstrip(ranks.value, phase) for phase in PHASES])
+
+
+def collective_browser() -> Interactive:
+    """Choose a collective and a number of ranks; see what every rank holds before and after it."""
+    op = ipywidgets.Dropdown(options=list(COLLECTIVES), value="all_reduce", description="collective")
+    ranks = ipywidgets.IntSlider(4, min=2, max=MOST_RANKS, description="ranks")
+    return Interactive([op, ranks], lambda name, n: figure_html(collective_picture(name, n)),
+                       lambda: [collective_picture(name, ranks.value) for name in COLLECTIVES])
+
+
+def cost_calculator() -> Interactive:
+    """Ranks, size, latency α and bandwidth 1/β by slider; the time of an all-reduce by a ring and by a tree."""
+    ranks = ipywidgets.SelectionSlider(options=[2**k for k in range(1, 11)], value=8, description="ranks")
+    size = ipywidgets.SelectionSlider(options=[(human_bytes(2**k), 2**k) for k in range(8, 37)], value=2**24,
+                                      description="size")
+    alpha_us = ipywidgets.FloatLogSlider(10.0, min=-1, max=3, step=0.1, description="α (µs)", readout_format=".3g")
+    speed = ipywidgets.FloatLogSlider(10.0, min=-1, max=3, step=0.1, description="1/β (GB/s)", readout_format=".3g")
+
+    def picture(n: int, total_bytes: int, microseconds: float, gb_per_s: float) -> Picture:
+        return ring_or_tree_figure(total_bytes, n, microseconds * 1e-6, 1e-9 / gb_per_s)
+
+    def show(*values) -> str:
+        return figure_html(picture(*values)) + cost_table(*values)._repr_html_()
+
+    controls = [ranks, size, alpha_us, speed]
+    return Interactive(controls, show, lambda: [picture(*(control.value for control in controls))])
+
+
+def cost_table(n_ranks: int, total_bytes: float, alpha_us: float, bandwidth_GBps: float) -> Table:
+    """Steps, bytes a step and milliseconds of an all-reduce by a ring and by a tree, in the α–β model."""
+    times_s = all_reduce_times_s(total_bytes, n_ranks, alpha_us * 1e-6, 1e-9 / bandwidth_GBps)
+    steps = 2 * (n_ranks - 1), 2 * (n_ranks - 1).bit_length()
+    sizes = total_bytes / n_ranks, total_bytes
+    columns = [Column("way", "all-reduce by"), Column("steps"), Column("size", "bytes a step", show=human_bytes),
+               Column("time", "time", "ms", show="{:.4g}".format)]
+    rows = zip(("ring", "tree"), steps, sizes, [1e3 * time for time in times_s], strict=True)
+    return Table([list(row) for row in rows], columns)
+
+
+def schedule_player(generators: dict[str, Callable[[int, int], Schedule]],
+                    simulate: Callable[[Schedule, dict[str, float], float], Played]) -> Interactive:
+    """Choose a schedule, stages, micro-batches and the time of a hop; see its timetable up to a moment.
+
+    generators: name → a function of stages and micro-batches, or of those where it exists (ValueError is shown);
+    simulate: plays a schedule for durations by kind (a forward takes 1, a backward 2, in one piece or in two).
+    """
+    name = ipywidgets.Dropdown(options=list(generators), description="schedule")
+    stages = ipywidgets.IntSlider(4, min=1, max=8, description="stages")
+    micro = ipywidgets.IntSlider(8, min=1, max=24, description="micro-batches")
+    hop = ipywidgets.FloatSlider(0.0, min=0.0, max=1.0, step=0.05, description="hop")
+    until = ipywidgets.IntSlider(100, min=5, max=100, step=5, description="shown (%)")
+    durations = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}
+
+    def picture(which: str, n_stages: int, n_micro: int, hop_time: float, percent: int) -> Picture:
+        played = simulate(generators[which](n_stages, n_micro), durations, hop_time)
+        title = (f"{which}: {played.makespan:.4g} units, {played.bubble_rate:.1%} idle; "
+                 f"in flight at most {', '.join(map(str, played.peaks))}")
+        return schedule_grid(_until(played.times, played.makespan * percent / 100), n_stages, title)
+
+    def show(*values) -> str:
+        try:
+            return figure_html(picture(*values))
+        except ValueError as error:
+            return f"<p>{html.escape(str(error))}</p>"
+
+    controls = [name, stages, micro, hop, until]
+    return Interactive(controls, show, lambda: [picture(which, stages.value, micro.value, hop.value, 100)
+                                                for which in generators])
+
+
+def _until(times: Times, moment: float) -> Times:
+    """What has begun before `moment`, cut there."""
+    return {step: (start, min(end, moment)) for step, (start, end) in times.items() if start < moment}

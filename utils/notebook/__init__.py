@@ -1,0 +1,4 @@
+"""What belongs to a notebook alone.
+
+magic: %%ranks. cell_body: a cell's code as a function. other_units: what the reader wrote in another unit.
+"""

@@ -1,0 +1,49 @@
+"""What is asked of a run, and what came of it: plain data on both sides of the launcher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from utils.deadlocks.waits import WaitState
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run: `task` is a pickled callable (see worker.perform); `inputs` one blob of bytes a rank.
+
+    machinery: folders of code that is not the user's, so that messages show no line of it.
+    """
+
+    task: bytes
+    inputs: list[bytes]
+    backend: str = "gloo"
+    timeout_s: float = 120.0
+    trace: bool = True
+    memory: bool = True
+    start_method: str = "forkserver"
+    show_output: bool = True
+    machinery: tuple[str, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass
+class Outcome:
+    """Everything that is known of a run that is over. Nothing in it was unpickled."""
+
+    state: WaitState
+    blobs: dict[int, bytes] = field(default_factory=dict)
+    errors: list[tuple[int, dict]] = field(default_factory=list)  # (rank, facts), in order of time
+    stuck: frozenset[int] = frozenset()
+    timed_out: bool = False
+    stacks: dict[int, list] = field(default_factory=dict)
+    events: list[tuple[int, str, dict]] = field(default_factory=list)
+    memory: dict[int, dict] = field(default_factory=dict)
+    output: dict[int, list[str]] = field(default_factory=dict)
+    wire_bytes: list[list[int]] | None = None
+    observed: Any = None  # by the place where the ranks ran, from their meeting to their end (utils.ranks.place)
+    elapsed_s: float = 0.0
+    verdict_s: float = 0.0  # from the last report of any rank to the end of the run

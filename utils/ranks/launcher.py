@@ -1,0 +1,267 @@
+"""Start fresh ranks, follow what they report, end them: plain data out, whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from functools import partial
+
+from utils.deadlocks.waits import ENDED, WaitState
+from utils.ranks.channel import Channel, Message
+from utils.ranks.job import Job, Outcome
+from utils.ranks.output import RankOutput
+from utils.ranks.place import Place
+from utils.ranks.processes import exit_in_words, kill_session, plain_main
+from utils.ranks.readiness import Readiness
+from utils.ranks.worker import Settings, rank_main
+from utils.trace.wire import traffic_matrix
+
+SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
+BATCH_S = 0.003
+ROUNDS = 50
+START_UP_S = 60.0
+GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
+GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
+STACK_ANSWER_S = 1.0
+LEAVE_S = 2.0
+
+
+def launch(job: Job, place: Place | None = None) -> Outcome:
+    """Run `job` on fresh processes and wait until it is over. No process is left behind, even when interrupted."""
+    fleet = _Fleet(job, place or Place())
+    try:
+        fleet.start()
+        fleet.follow()
+    finally:
+        fleet.end()
+    return fleet.outcome
+
+
+class _Fleet:
+    """The processes of one run and the loop that listens to them."""
+
+    def __init__(self, job: Job, place: Place):
+        self.job, self._place = job, place
+        self.outcome = Outcome(WaitState(job.world_size))
+        self._processes: list = []
+        self._channels: dict[int, Channel] = {}
+        self._outputs: list[RankOutput] = []
+        self._readiness = Readiness()
+        self._readings: dict[int, dict] = {}
+        self._still_since: float | None = None
+        self._started = time.monotonic()
+        self._first_error_at: float | None = None
+        self._ready: set[int] = set()
+        self._ready_at: float | None = None
+
+    # ── starting ──
+
+    def start(self) -> None:
+        context = self._place.context(self.job.start_method)
+        with plain_main():
+            meeting_place = self._place.open(self._readiness, self._process_ids)
+            for rank in range(self.job.world_size):
+                self._start_rank(context, rank, meeting_place)
+
+    def _start_rank(self, context, rank: int, meeting_place: str | int) -> None:
+        ours, theirs = context.Pipe()
+        out_read, out_write = context.Pipe(duplex=False)
+        err_read, err_write = context.Pipe(duplex=False)
+        settings = Settings(rank, self.job.world_size, self.job.backend, meeting_place, self.job.trace, self.job.memory,
+                            self._place.enter, self.job.machinery)
+        process = context.Process(target=rank_main, args=(theirs, out_write, err_write, settings), daemon=True)
+        self._channels[rank] = Channel(ours)
+        self._readiness.watch(ours, partial(self._take_message, rank))
+        for pipe, is_error in ((out_read, False), (err_read, True)):
+            output = RankOutput(rank, pipe, is_error, muted=not self.job.show_output)
+            self._outputs.append(output)
+            self._readiness.watch(pipe, partial(self._read_output, output))
+        process.start()
+        self._processes.append(process)
+        self._readiness.watch(process.sentinel, partial(self._on_exit, rank))
+        for end in (theirs, out_write, err_write):
+            end.close()
+
+    # ── following ──
+
+    def follow(self) -> None:
+        """Listen until every rank has ended, none can move, ranks disagree, or time is up."""
+        while not self._over():
+            now, deadline = time.monotonic(), self._deadline()
+            if now > deadline:
+                self._ask_for_stacks()
+                if self.outcome.timed_out:
+                    return
+                continue
+            if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
+                return
+            self._listen(min(0.1, max(0.0, deadline - now)))
+            self._look_for_standstill()
+        if self.outcome.state.disagreement:
+            for output in self._outputs:
+                output.muted = output.is_error  # what gloo shouts when the calls do not fit adds nothing
+            self._listen_for(GATHER_S)
+        if all(rank in self.outcome.blobs for rank in range(self.job.world_size)):
+            self._read_wires()
+
+    def _deadline(self) -> float:
+        """The clock starts when all ranks have met; on a loaded machine that alone can take seconds."""
+        started = self._started + START_UP_S if self._ready_at is None else self._ready_at
+        return started + self.job.timeout_s
+
+    def _over(self) -> bool:
+        state = self.outcome.state
+        return bool(self.outcome.stuck or state.disagreement or all(r.state == ENDED for r in state.ranks))
+
+    def _listen(self, timeout_s: float) -> None:
+        time.sleep(BATCH_S)  # let reports gather: waking up for each would take the ranks' time on a small machine
+        if self._readiness.handle(timeout_s):
+            for _ in range(ROUNDS):  # not for ever: a flood must not hide the deadline
+                if not self._readiness.handle(0.0):
+                    return
+
+    def _listen_for(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
+        patience = time.monotonic() + seconds
+        while not done() and (left := patience - time.monotonic()) > 0:
+            self._listen(left)
+
+    def _take_message(self, rank: int) -> bool:
+        """False at the end of the rank's messages."""
+        try:
+            self._on_message(rank, self._channels[rank].receive())
+            return True
+        except (EOFError, OSError):
+            self._readiness.forget(self._channels[rank].connection)
+            return False
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            self._readiness.forget(self._channels[rank].connection)
+            self.outcome.state.ingest(rank, "died", {})
+            self._note_error(rank, {"type": "died", "message": f"it sent a report that makes no sense ({error!r:.200})",
+                                    "frames": [], "notes": []})
+            return False
+
+    def _read_output(self, output: RankOutput) -> None:
+        if not output.read():
+            self._close_output(output)
+
+    def _on_message(self, rank: int, message: Message) -> None:
+        if message.kind == "batch":
+            for kind, fields in message.fields["items"]:
+                self._on_message(rank, Message(kind, fields))
+            return
+        kind, fields = message.kind, message.fields
+        self._still_since = None
+        if kind == "memory":
+            self.outcome.memory[rank] = fields
+        elif kind == "stack":
+            self.outcome.stacks[rank] = fields["frames"]
+        elif kind == "wire":
+            self._readings[rank] = fields
+        elif kind == "ready":
+            self._ready.add(rank)
+            if len(self._ready) == self.job.world_size:
+                self._hand_out()
+        else:
+            self.outcome.state.ingest(rank, kind, fields)
+            self.outcome.events.append((rank, kind, fields))
+        if kind == "returned":
+            self.outcome.blobs[rank] = message.blob
+        elif kind == "raised":
+            self._note_error(rank, fields)
+
+    def _hand_out(self) -> None:
+        """All have met: count the wire from here, and give each rank the task and its own input."""
+        self._ready_at = time.monotonic()
+        self._place.all_met()
+        for rank in self._channels:
+            self._tell(rank, "task", self.job.task)
+            self._tell(rank, "input", self.job.inputs[rank])
+
+    def _process_ids(self) -> dict[int, int]:
+        return {rank: process.pid for rank, process in enumerate(self._processes)}
+
+    def _note_error(self, rank: int, facts: dict) -> None:
+        self.outcome.errors.append((rank, facts))
+        self._first_error_at = self._first_error_at or time.monotonic()
+
+    def _on_exit(self, rank: int) -> None:
+        process, connection = self._processes[rank], self._channels[rank].connection
+        self._readiness.forget(process.sentinel)
+        while connection.poll(0) and self._take_message(rank):
+            pass
+        if self.outcome.state.ranks[rank].state == ENDED:
+            return
+        process.join(LEAVE_S)
+        self.outcome.state.ingest(rank, "died", {})
+        self._note_error(rank, {"type": "died", "message": exit_in_words(process.exitcode), "frames": [], "notes": []})
+
+    def _look_for_standstill(self) -> None:
+        """Believe a standstill once it has lasted, with nothing more to read."""
+        stuck = self.outcome.state.stuck()
+        if not stuck:
+            self._still_since = None
+        elif self._still_since is None:
+            self._still_since = time.monotonic()
+        elif time.monotonic() - self._still_since > SETTLE_S:
+            self._readiness.handle(0.0)
+            if self._still_since and (not self.outcome.errors or self._nobody_moves(stuck)):
+                self.outcome.stuck = stuck
+
+    def _nobody_moves(self, stuck: frozenset[int]) -> bool:
+        """After an error the others may finish, so that every rank's error is collected."""
+        return all(r in stuck or one.state == ENDED for r, one in enumerate(self.outcome.state.ranks))
+
+    def _ask_for_stacks(self) -> None:
+        unfinished = [r for r, one in enumerate(self.outcome.state.ranks) if one.state != ENDED]
+        for rank in unfinished:
+            self._tell(rank, "stack")
+        self._listen_for(STACK_ANSWER_S, lambda: len(self.outcome.stacks) == len(unfinished))
+        unfinished = [rank for rank in unfinished if self.outcome.state.ranks[rank].state != ENDED]
+        self.outcome.timed_out = bool(unfinished)  # on a slow machine the last report may come while we ask
+        self.outcome.stacks = {rank: self.outcome.stacks.get(rank, []) for rank in unfinished}
+
+    def _read_wires(self) -> None:
+        if not self.job.trace:
+            return
+        for rank in self._channels:
+            self._tell(rank, "settle")
+        self._listen_for(LEAVE_S, lambda: len(self._readings) == self.job.world_size)
+        self.outcome.observed = self._place.settled()
+        if len(self._readings) == self.job.world_size:
+            readings = [self._readings[rank] for rank in range(self.job.world_size)]
+            self.outcome.wire_bytes = traffic_matrix([r["before"] for r in readings], [r["after"] for r in readings])
+
+    # ── ending ──
+
+    def end(self) -> None:
+        """Let finished ranks leave, end the others by force, read what is left of their output."""
+        finished = len(self.outcome.blobs) == self.job.world_size
+        for rank in self._channels:
+            self._tell(rank, "leave")
+        patience = time.monotonic() + (LEAVE_S if finished else 0.0)
+        for process in self._processes:
+            process.join(max(0.0, patience - time.monotonic()))
+            kill_session(process)
+        for process in self._processes:
+            process.join()
+            process.close()
+        for output in list(self._outputs):
+            self._close_output(output)
+        for channel in self._channels.values():
+            channel.connection.close()
+        self._readiness.close()
+        self._place.close()
+        now = time.monotonic()
+        self.outcome.elapsed_s = now - self._started
+        self.outcome.verdict_s = now - max((f["time"] for _, _, f in self.outcome.events if "time" in f), default=now)
+
+    def _close_output(self, output: RankOutput) -> None:
+        self._outputs.remove(output)
+        self._readiness.forget(output.pipe)
+        output.finish()
+        self.outcome.output.setdefault(output.rank, []).extend(output.kept)
+
+    def _tell(self, rank: int, kind: str, blob: bytes = b"") -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._channels[rank].send(kind, blob)

@@ -1,0 +1,152 @@
+"""What travels between a notebook and its ranks: functions, inputs and results, by value."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+from utils.deadlocks.errors import BadType
+
+_RANK, _WORLD_SIZE, _INPUT = "rank", "world_size", "input"
+
+
+
+def _cached(fn: Callable, parameters: dict[str, Any]) -> Callable:
+    return functools.lru_cache(**parameters)(fn)
+
+
+def _reduce_cached(cached: Callable):
+    """functools.cache and lru_cache: those of a notebook travel as their function, with an empty cache."""
+    if cached.__module__ == "__main__":
+        return _cached, (cached.__wrapped__, cached.cache_parameters())
+    return cached.__qualname__
+
+
+copyreg.pickle(type(functools.cache(lambda: None)), _reduce_cached)
+
+
+class NotebookTask:
+    """Calls a student's function in a rank: bytes of its input in, bytes of its result out."""
+
+    def __init__(self, fn: Callable, slots: list[str]):
+        self.fn, self.slots = fn, slots
+
+    @classmethod
+    def of(cls, fn: Callable, has_inputs: bool) -> NotebookTask:
+        """Raises: TypeError if `fn` is not a function that run_ranks can call."""
+        if not callable(fn):
+            raise BadType(f"run_ranks needs a function to run on every rank; got {type(fn).__name__}: {fn!r:.80}"
+                            " (pass the function itself, without calling it)")
+        return cls(fn, _slots(fn, has_inputs))
+
+    def packed(self) -> bytes:
+        """Raises: TypeError naming the variable that cannot be copied to another process."""
+        return pack(self, f"the function {_name(self.fn)}", self.fn)
+
+    def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
+        import torch.distributed as dist
+
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        filled = {_RANK: rank, _WORLD_SIZE: world_size}
+        arguments = [filled[slot] if slot in filled else cloudpickle.loads(input_blob) for slot in self.slots]
+        result = self.fn(*arguments)
+        done()
+        return pack(_to_cpu(result), f"what rank {rank} returned")
+
+
+def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:
+    """Bytes of `value`.  Raises: TypeError that names the part which cannot travel to another process."""
+    try:
+        return cloudpickle.dumps(value)
+    except Exception as error:
+        culprit = _culprit_variable(fn) if fn is not None else _culprit_part(value, "")
+        place = f" ({culprit})" if culprit else ""
+        raise BadType(
+            f"{what} cannot be copied to another process{place}: {error}. Tensors, numbers, strings and collections "
+            "of them travel; open files, locks, sockets and generators do not: make them inside the function.") from None
+
+
+def unpack_result(blob: bytes) -> Any:
+    """What a rank returned."""
+    return cloudpickle.loads(blob)
+
+
+def _slots(fn: Callable, has_inputs: bool) -> list[str]:
+    """What each parameter of `fn` receives."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return [_INPUT] if has_inputs else []  # a builtin without a signature
+    wanted = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+              and (p.default is p.empty or p.name in (_RANK, _WORLD_SIZE))]
+    keyword_only = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    names = [p.name for p in wanted]
+    if has_inputs and not set(names) - {_RANK, _WORLD_SIZE} and parameters:
+        first = next((p for p in parameters if p.name not in (_RANK, _WORLD_SIZE) and p.kind is not p.KEYWORD_ONLY), None)
+        if first is not None and first not in wanted:
+            names.insert(0, first.name)
+    unnamed = [name for name in names if name not in (_RANK, _WORLD_SIZE)]
+    if has_inputs and len(unnamed) == 1 and not keyword_only:
+        return [name if name in (_RANK, _WORLD_SIZE) else _INPUT for name in names]
+    if not has_inputs and not keyword_only:
+        if not unnamed:
+            return names
+        if len(names) == len(unnamed) <= 2:
+            return [_RANK, _WORLD_SIZE][:len(names)]
+    raise BadType(_signature_complaint(fn, names + keyword_only, has_inputs))
+
+
+def _signature_complaint(fn: Callable, names: list[str], has_inputs: bool) -> str:
+    takes = f"{_name(fn)}({', '.join(names)})"
+    if has_inputs:
+        return (f"with inputs, each rank calls the function with its own input: write def {_name(fn)}(x), or "
+                f"(x, rank, world_size); got {takes}")
+    return (f"without inputs, a rank can fill in nothing but its rank and the world size: write def {_name(fn)}(), "
+            f"(rank) or (rank, world_size), or pass inputs=[...]; got {takes}")
+
+
+def _name(fn: Callable) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def _culprit_variable(fn: Callable) -> str:
+    """The variable that `fn` uses and that cannot be pickled."""
+    try:
+        used = inspect.getclosurevars(inspect.unwrap(fn))
+    except (TypeError, ValueError):
+        return ""
+    for name, value in {**used.globals, **used.nonlocals}.items():
+        if not _travels(value):
+            inner = _culprit_variable(value) if inspect.isfunction(value) else ""
+            return inner or f"it uses the variable {name!r}, a {type(value).__name__}"
+    return ""
+
+
+def _culprit_part(value: Any, path: str) -> str:
+    """Where in a collection the value sits that cannot be pickled."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    for key, item in items:
+        if not _travels(item):
+            return _culprit_part(item, f"{path}[{key!r}]")
+    return f"its part {path} is a {type(value).__name__}" if path else f"a {type(value).__name__}"
+
+
+def _travels(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _to_cpu(value: Any) -> Any:
+    """Tensors on a GPU come back as CPU tensors: the notebook need not own that GPU."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    return tree_map_only(torch.Tensor, lambda t: t.cpu() if t.device.type != "cpu" else t, value)

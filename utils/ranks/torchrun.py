@@ -1,0 +1,132 @@
+"""The same function beyond one machine: a job file in, torchrun (or Slurm, or by hand) in the middle, results out.
+
+    write_job(fn, "job.pkl")
+    torchrun --nnodes 2 --nproc-per-node 4 -m utils.ranks.torchrun job.pkl results/     (on every machine)
+    run = read_results("results/")
+
+torchrun brings its own launcher and rendezvous; here is only what a rank does between them. Deadlocks are not recognised
+there: nobody sees all ranks. torch's own time-out ends them. A machine that cannot resolve its own name needs torchrun's
+--local-addr and, for gloo, the name of its network interface in GLOO_SOCKET_IFNAME.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import cloudpickle
+import torch
+import torch.distributed as dist
+
+from utils.deadlocks.waits import WaitState
+from utils.ranks.job import Outcome
+from utils.ranks.payload import NotebookTask, pack
+from utils.ranks.run import Run, finish
+from utils.ranks.worker import perform
+from utils.trace.recorder import Recorder
+from utils.trace.spans import RECORDER
+
+NO_INPUT = pack(None, "no input")
+
+
+def write_job(fn: Callable, path: str | Path, inputs: Sequence | None = None) -> Path:
+    """Write `fn`, and one input a rank if given, to a file that every machine can read.
+
+    Raises: TypeError as run_ranks does.
+    """
+    task = NotebookTask.of(fn, has_inputs=inputs is not None).packed()
+    blobs = None if inputs is None else [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs)]
+    path = Path(path)
+    path.write_bytes(cloudpickle.dumps({"task": task, "inputs": blobs}))
+    return path
+
+
+def read_results(folder: str | Path) -> Run:
+    """The Run of the ranks that wrote into `folder`.
+
+    Raises: FileNotFoundError naming the ranks that left nothing; RankFailed if one raised.
+    """
+    files = sorted(Path(folder).glob("rank*.json"), key=lambda f: int(f.stem.removeprefix("rank")))
+    if not files:
+        raise FileNotFoundError(f"no rank has written results to {folder}")
+    reports = [json.loads(file.read_text()) for file in files]
+    world_size = reports[0]["world_size"]
+    if absent := set(range(world_size)) - {report["rank"] for report in reports}:
+        raise FileNotFoundError(f"no results in {folder} from ranks {sorted(absent)} of {world_size}")
+    outcome = Outcome(WaitState(world_size))
+    for report, file in zip(reports, files, strict=True):
+        rank = report["rank"]
+        outcome.events += [(rank, kind, fields) for kind, fields in report["events"]]
+        outcome.memory.update({rank: report["memory"]} if report["memory"] else {})
+        if report["error"]:
+            outcome.errors.append((rank, report["error"]))
+        else:
+            outcome.blobs[rank] = file.with_suffix(".pkl").read_bytes()
+    return finish(outcome, timeout_s=0.0)
+
+
+def run_here(job: Path, folder: Path) -> None:
+    """What each rank does under torchrun: run the job's function, write rank<r>.json and rank<r>.pkl."""
+    content = cloudpickle.loads(job.read_bytes())
+    use_gpu = torch.cuda.is_available() and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    if use_gpu:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        torch.set_default_device("cuda")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo")
+    report = _Report(dist.get_rank(), dist.get_world_size(), folder)
+    recorder = Recorder(report)
+    RECORDER.set(recorder)
+    inputs = content["inputs"]
+    perform(report, recorder, True, True, content["task"], NO_INPUT if inputs is None else inputs[report.rank])
+    report.write()
+    dist.destroy_process_group()
+
+
+class _Report:
+    """Collects one rank's reports in memory and writes them at the end."""
+
+    def __init__(self, rank: int, world_size: int, folder: Path):
+        self.rank, self.world_size, self.folder = rank, world_size, folder
+        self.events: list = []
+        self.memory: dict | None = None
+        self.error: dict | None = None
+        self.blob = b""
+
+    def __call__(self, kind: str, blob: bytes = b"", **fields) -> None:
+        if kind == "batch":
+            for one, facts in fields["items"]:
+                self(one, **facts)
+        elif kind == "memory":
+            self.memory = fields
+        elif kind == "returned":
+            self.blob = blob
+        elif kind == "raised":
+            self.error = fields
+        else:
+            self.events.append((kind, fields))
+
+    def write(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"rank{self.rank}.pkl").write_bytes(self.blob)
+        facts = {"rank": self.rank, "world_size": self.world_size, "events": self.events, "memory": self.memory,
+                 "error": self.error}
+        (self.folder / f"rank{self.rank}.json").write_text(json.dumps(facts))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="torchrun -m utils.ranks.torchrun", description=__doc__.splitlines()[0])
+    parser.add_argument("job", type=Path, help="the file that write_job wrote")
+    parser.add_argument("results", type=Path, help="a folder that all machines share, or one a machine to gather later")
+    arguments = parser.parse_args()
+    run_here(arguments.job, arguments.results)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # everything is written; a thread of the transport can abort a process that ends the long way
+
+
+if __name__ == "__main__":
+    main()

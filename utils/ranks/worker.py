@@ -1,0 +1,231 @@
+"""What runs inside a rank: meet the others, call the task, report how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import datetime
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+
+import cloudpickle
+import torch
+import torch.distributed as dist
+
+from utils.ranks.channel import Channel
+from utils.trace.memory import MemoryMeter
+from utils.trace.recorder import Recorder, is_user_file
+from utils.trace.spans import RECORDER
+from utils.trace.wire import connection_counters
+
+PR_SET_PDEATHSIG = 1
+NEVER = datetime.timedelta(days=1)  # the parent recognises a deadlock; torch's own time-out must not come first
+LAZY_FROM = 16
+SAMPLE_EVERY_S = 0.2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a rank must know before it starts."""
+
+    rank: int
+    world_size: int
+    backend: str
+    meeting_place: str | int  # a file, or a port of this machine's loopback
+    trace: bool
+    memory: bool
+    enter: Callable[[], None]  # see utils.ranks.place
+    machinery: tuple[str, ...]  # see utils.ranks.job
+
+
+def rank_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
+    """Entry point of a rank's process. Does not return: the process ends when the parent says so or is gone."""
+    gc.freeze()  # what the server imported is not looked at again, so its pages stay shared
+    _leave_terminal()
+    settings.enter()
+    _redirect(stdout, 1)
+    _redirect(stderr, 2)
+    channel = Channel(connection)
+    recorder = Recorder(channel.send, settings.machinery)
+    work: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    settle, leave = threading.Event(), threading.Event()
+    sampler = _Sampler(recorder, channel)
+    threading.Thread(target=_listen, args=(channel, sampler, work, settle, leave), daemon=True).start()
+    before = _work(channel, recorder, settings, work)
+    _flush()
+    settle.wait()
+    channel.send("wire", before=before, after=connection_counters() if settings.trace else {})
+    leave.wait()
+    os._exit(0)
+
+
+def join_group(settings: Settings) -> None:
+    """Meet the other ranks and make the default group.
+
+    They meet through a file (no port to choose, or to be found by others), or at a port where they share no files.
+    """
+    torch.set_num_threads(1)
+    if settings.backend == "nccl":
+        torch.cuda.set_device(settings.rank)
+        torch.set_default_device(f"cuda:{settings.rank}")
+        os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"  # a wait that only queues work would hide who waits for whom
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+    if settings.world_size > LAZY_FROM:
+        os.environ["TORCH_GLOO_LAZY_INIT"] = "1"  # connect two ranks when they first speak, not all with all
+    if isinstance(settings.meeting_place, int):
+        store = dist.TCPStore("127.0.0.1", settings.meeting_place)
+    else:
+        store = dist.FileStore(settings.meeting_place, settings.world_size)
+    backend = "cpu:gloo,cuda:nccl" if settings.backend == "nccl" else "gloo"
+    dist.init_process_group(backend, store=store, rank=settings.rank, world_size=settings.world_size, timeout=NEVER)
+
+
+def perform(report, recorder: Recorder, trace: bool, memory: bool, task_blob: bytes, input_blob: bytes) -> None:
+    """Call the task with its input and report "returned" with its bytes, or "raised"; the group exists already.
+
+    task(input bytes, done) -> result bytes; it calls done() when the student's function has returned, while its result
+    is still alive.
+    """
+    meter = MemoryMeter()
+    try:
+        if trace:
+            recorder.install()
+        task = cloudpickle.loads(task_blob)
+        if memory:
+            with meter:
+                result = task(input_blob, meter.note_end)
+        else:
+            result = task(input_blob, lambda: None)
+    except BaseException as error:
+        ending = ("raised", b"", describe_error(error, recorder.machinery))
+        del error
+    else:
+        ending = ("returned", result, {})
+    if memory:
+        report("memory", **asdict(meter.result()))
+    _flush()
+    recorder.flush()
+    report(ending[0], ending[1], time=time.monotonic(), **ending[2])
+
+
+def describe_error(error: BaseException, machinery: tuple[str, ...] = ()) -> dict:
+    """Plain facts of an exception: class, message, lines of user code (outermost first), notes."""
+    frames = [[f.filename, f.lineno, f.name] for f in traceback.extract_tb(error.__traceback__)]
+    shown = [frame for frame in frames if is_user_file(frame[0], machinery)] or frames[-3:]
+    return {"type": type(error).__name__, "message": str(error)[:4000], "frames": shown[-8:],
+            "notes": [str(note)[:2000] for note in getattr(error, "__notes__", [])]}
+
+
+def _work(channel: Channel, recorder: Recorder, settings: Settings, work: queue.SimpleQueue) -> dict:
+    before: dict = {}
+    try:
+        join_group(settings)
+        before = connection_counters() if settings.trace else {}
+        channel.send("ready", time=time.monotonic())
+    except BaseException as error:
+        channel.send("raised", time=time.monotonic(), **describe_error(error))
+        return before
+    if settings.trace:
+        RECORDER.set(recorder)
+    perform(lambda kind, blob=b"", **fields: channel.send(kind, blob, **fields), recorder,
+            settings.trace, settings.memory, work.get(), work.get())
+    return before
+
+
+def _leave_terminal() -> None:
+    """Own session, so that Ctrl-C reaches the kernel only; die when the parent dies, however it dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "setsid") and os.getpid() != os.getsid(0):
+        os.setsid()
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _redirect(pipe: Connection, descriptor: int) -> None:
+    os.dup2(pipe.fileno(), descriptor)
+    pipe.close()
+    stream = open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    if descriptor == 1:
+        sys.stdout = stream
+    else:
+        sys.stderr = stream
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # closed by the task
+            stream.flush()
+
+
+def _listen(channel: Channel, sampler: _Sampler, work: queue.SimpleQueue, settle: threading.Event,
+            leave: threading.Event) -> None:
+    """Answer the parent while the main thread works; end this process when the parent is gone."""
+    try:
+        while True:
+            if not channel.connection.poll(SAMPLE_EVERY_S):
+                sampler.tick()
+                continue
+            message = channel.receive()
+            kind = message.kind
+            if kind in ("task", "input"):
+                work.put(message.blob)
+            elif kind == "stack":
+                channel.send("stack", frames=sampler.main_stack())
+            elif kind == "settle":
+                settle.set()
+            elif kind == "leave":
+                leave.set()
+                settle.set()
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+class _Sampler:
+    """Notices when the main thread sleeps inside torch's own C++ code, waiting for a call (DDP does)."""
+
+    def __init__(self, recorder: Recorder, channel: Channel):
+        self._recorder, self._channel = recorder, channel
+        self._main = threading.main_thread()
+        self._seen: tuple | None = None
+        self._reported: tuple | None = None
+
+    def main_stack(self) -> list[list]:
+        """[file, line, function] of the main thread's frames, outermost first."""
+        frame = sys._current_frames().get(self._main.ident)
+        frames = [[f.filename, f.lineno, f.name] for f in traceback.extract_stack(frame)]
+        return [f for f in frames if is_user_file(f[0], self._recorder.machinery)] or frames[-4:]
+
+    def tick(self) -> None:
+        self._recorder.flush()
+        number = self._recorder.oldest_outstanding()
+        frame = sys._current_frames().get(self._main.ident)
+        if number is None or frame is None or is_user_file(frame.f_code.co_filename, self._recorder.machinery):
+            self._seen = None
+            return
+        if "torch" not in frame.f_code.co_filename:
+            return
+        now = (number, id(frame), frame.f_lasti, self._cpu_time())
+        if now == self._seen and now != self._reported:
+            self._reported = now
+            source = self.main_stack()
+            self._channel.send("wait", number=number, alone=True, implicit=True, time=time.monotonic(),
+                               source=source[-1] if source else None)
+        self._seen = now
+
+    def _cpu_time(self) -> int | None:
+        """Clock ticks that the main thread has used, or None where that cannot be read."""
+        try:
+            with open(f"/proc/self/task/{self._main.native_id}/stat") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+            return int(fields[11]) + int(fields[12])
+        except (OSError, IndexError, ValueError):
+            return None

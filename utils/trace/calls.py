@@ -1,0 +1,137 @@
+"""What each c10d operation is called by people, what it sends and receives, and what must agree between ranks."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from utils.costs.formulas import bytes_sent_per_rank
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One c10d operator: the name people use, and the names of its schema arguments that hold the tensors."""
+
+    name: str
+    sends: str
+    receives: str
+
+
+OPERATIONS = {
+    "allreduce_": Operation("all_reduce", "tensors", "tensors"),
+    "allreduce_coalesced_": Operation("all_reduce", "tensors", "tensors"),
+    "broadcast_": Operation("broadcast", "tensors", "tensors"),
+    "reduce_": Operation("reduce", "tensors", "tensors"),
+    "allgather_": Operation("all_gather", "input_tensors", "output_tensors"),
+    "_allgather_base_": Operation("all_gather", "input_tensor", "output_tensor"),
+    "allgather_coalesced_": Operation("all_gather", "input_list", "output_lists"),
+    "allgather_into_tensor_coalesced_": Operation("all_gather", "inputs", "outputs"),
+    "reduce_scatter_": Operation("reduce_scatter", "input_tensors", "output_tensors"),
+    "_reduce_scatter_base_": Operation("reduce_scatter", "input_tensor", "output_tensor"),
+    "reduce_scatter_tensor_coalesced_": Operation("reduce_scatter", "inputs", "outputs"),
+    "gather_": Operation("gather", "input_tensors", "output_tensors"),
+    "scatter_": Operation("scatter", "input_tensors", "output_tensors"),
+    "alltoall_": Operation("all_to_all", "input_tensors", "output_tensors"),
+    "alltoall_base_": Operation("all_to_all", "input", "output"),
+    "barrier": Operation("barrier", "", ""),
+    "monitored_barrier_": Operation("barrier", "", ""),
+    "send": Operation("send", "tensors", ""),
+    "recv_": Operation("recv", "", "tensors"),
+    "recv_any_source_": Operation("recv", "", "tensors"),
+}
+POINT_TO_POINT = frozenset({"send", "recv"})
+ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+
+
+def flat_tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors of an argument that is a tensor, a list of tensors or a list of lists."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in flat_tensors(item)]
+    return []
+
+
+def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_size: int) -> dict[str, Any]:
+    """Plain facts about one call, seen from one rank of its group (ranks here are ranks within the group).
+
+    Keys: op, dtype, shape, element_count, bytes, bytes_given (handed to the transport), bytes_formula (sent by the
+    ring formula), root, peer, tag, reduce_op, splits (all-to-all: elements to and from each rank), agree_on.
+    """
+    operation = OPERATIONS[operator]
+    sent, received = (flat_tensors(arguments.get(key)) for key in (operation.sends, operation.receives))
+    shown = sent or received
+    root = arguments.get("root_rank") if operation.name in ROOTED else None
+    facts = {
+        "op": operation.name,
+        "dtype": str(shown[0].dtype).removeprefix("torch.") if shown else "",
+        "shape": list(shown[0].shape) if len(shown) == 1 else [len(shown), *shown[0].shape] if shown else [],
+        "bytes": sum(tensor.nbytes for tensor in shown),
+        "root": root,
+        "peer": arguments.get("dst", arguments.get("src")),
+        "tag": arguments.get("tag", 0),
+        "reduce_op": _reduce_op_name(arguments.get("reduce_op")),
+        "splits": _splits(operation.name, arguments, sent, received, group_size),
+        "element_count": _unit_elements(operation.name, sent, received),
+    }
+    if operation.name == "broadcast" or operation.name == "scatter":
+        given = sum(t.nbytes for t in sent) if group_rank == root else 0
+    else:
+        given = sum(t.nbytes for t in sent)
+    facts["bytes_given"] = given
+    facts["bytes_formula"] = _formula_bytes(operation.name, facts, sent, received, group_rank, group_size)
+    return facts
+
+
+def _reduce_op_name(reduce_op: Any) -> str | None:
+    """'SUM' for the script object that carries ReduceOp.SUM."""
+    return None if reduce_op is None else _name_of_reduce_op(int(reduce_op.op()))
+
+
+@functools.cache
+def _name_of_reduce_op(number: int) -> str:
+    return torch.distributed.ReduceOp.RedOpType(number).name
+
+
+def _unit_elements(op: str, sent: list, received: list) -> int:
+    """The element count that every rank of the group must agree on (0 where there is none)."""
+    if op in ("reduce_scatter", "scatter"):
+        return sum(t.numel() for t in received)
+    if op in ("all_to_all", "barrier"):
+        return 0
+    return sum(t.numel() for t in sent or received)
+
+
+def _splits(op: str, arguments: dict, sent: list, received: list, group_size: int) -> list[list[int]] | None:
+    """All-to-all only: [elements to each rank, elements from each rank]."""
+    if op != "all_to_all":
+        return None
+    if isinstance(arguments.get("input_tensors"), (list, tuple)):
+        return [[t.numel() for t in sent], [t.numel() for t in received]]
+    result = []
+    for tensor, key in ((sent[0], "input_split_sizes"), (received[0], "output_split_sizes")):
+        rows = arguments.get(key) or [tensor.shape[0] // group_size] * group_size
+        row_elements = tensor.numel() // max(1, tensor.shape[0])
+        result.append([row * row_elements for row in rows])
+    return result
+
+
+def _formula_bytes(op: str, facts: dict, sent: list, received: list, group_rank: int, group_size: int) -> float:
+    if op == "send":
+        return facts["bytes"]
+    if op in ("recv", "barrier"):
+        return 0
+    if op == "gather":
+        return 0 if group_rank == facts["root"] else facts["bytes_given"]
+    if op == "scatter":
+        return facts["bytes_given"] * (group_size - 1) / group_size
+    if op == "all_to_all":
+        itemsize = sent[0].itemsize if sent else 0
+        return sum(count for peer, count in enumerate(facts["splits"][0]) if peer != group_rank) * itemsize
+    total = {"all_gather": facts["bytes_given"] * group_size}.get(op, facts["bytes_given"])
+    if op == "broadcast":
+        total = sum(t.nbytes for t in received)
+    return bytes_sent_per_rank(op, total, group_size)

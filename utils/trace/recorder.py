@@ -1,0 +1,260 @@
+"""Inside a rank: see every c10d call and wait, and report each as it happens.
+
+The kernels are registered at the dispatcher's BackendSelect key, above every backend: calls by student code, DDP, FSDP2,
+DTensor and pipelining all pass through, on any thread, at no cost to other torch operations.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from utils.trace.calls import OPERATIONS, POINT_TO_POINT, describe
+
+Report = Callable[..., None]  # report(kind, **fields)
+
+_BELOW = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+_OPERATORS = {name: getattr(torch.ops.c10d, name).default for name in OPERATIONS}  # found once, before ranks are forked
+_OURS = Path(__file__).resolve().parents[1]
+_LIBRARY_FOLDERS = tuple({
+    str(Path(torch.__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"),
+    sysconfig.get_path("platlib"), str(_OURS), "<frozen", "<string>",
+})
+
+
+@functools.cache
+def is_user_file(filename: str, machinery: tuple[str, ...] = ()) -> bool:
+    """True for code that the caller wrote: not torch, not the standard library, not utils, not in folders of `machinery`."""
+    return not filename.startswith(_LIBRARY_FOLDERS + machinery)
+
+
+def user_line(frame, machinery: tuple[str, ...] = ()) -> list | None:
+    """[file, line, function] of the innermost frame of user code, or None."""
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename, machinery):
+            return [frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]
+        frame = frame.f_back
+    return None
+
+
+class Recorder:
+    """Reports calls, waits and completions of one rank.
+
+    Every report is sent before the call it speaks of is handed on, so whoever reads the reports of all ranks knows of a
+    call before any rank can see its effect. Only the end of a wait may travel later, with the next report: a rank is
+    never thought stuck in a call that all its partners have made.
+    """
+
+    def __init__(self, report: Report, machinery: tuple[str, ...] = ()):
+        self._send, self.machinery = report, machinery
+        self._later: deque[tuple[str, dict]] = deque()
+        self._waits_announced: int | None = None
+        self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work -> call number
+        self._latest = threading.local()  # its .work keeps a thread's newest Work alive until its caller holds it
+        self._count = 0
+        self._lock = threading.Lock()
+        self._order = threading.Lock()  # held from taking what was left for later until it is sent
+        self._outstanding: set[int] = set()
+        self._waiting_depth = 0
+        self._main_thread = threading.get_ident()
+        self._threads_at_start = 1
+
+    def install(self) -> None:
+        """Start recording, for the rest of this process's life."""
+        self._threads_at_start = threading.active_count()
+        self._library = torch.library.Library("c10d", "IMPL")
+        for name, operator in _OPERATORS.items():
+            self._library.impl(name, self._kernel(name, operator), "BackendSelect", with_keyset=True)
+        self._watch_waits()
+        self._watch_new_group()
+
+    @contextmanager
+    def span(self, name: str):
+        """Put a named stretch of this rank's own work into the trace."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._report("span", name=name, start=start, end=time.monotonic())
+
+    def mark(self, name: str, **facts: Any) -> None:
+        """Put a named instant into the trace."""
+        self._report("mark", name=name, time=time.monotonic(), facts=facts)
+
+    def oldest_outstanding(self) -> int | None:
+        """The oldest asynchronous call that nobody has waited for, while the main thread is in no recorded wait."""
+        with self._lock:
+            return min(self._outstanding) if self._outstanding and not self._waiting_depth else None
+
+    def flush(self) -> None:
+        """Send what was left for later; on return no other thread is still sending it."""
+        self._report()
+
+    def _report(self, kind: str | None = None, **fields: Any) -> None:
+        with self._order:
+            items = [self._later.popleft() for _ in range(len(self._later))]
+            if kind is not None:
+                items.append((kind, fields))
+            if len(items) == 1:
+                self._send(items[0][0], **items[0][1])
+            elif items:
+                self._send("batch", items=items)
+
+    def _is_alone(self) -> bool:
+        """No thread but the main one can make this rank's calls."""
+        return threading.active_count() <= self._threads_at_start
+
+    # ── calls ──
+
+    def _kernel(self, name: str, operator):
+        argument_names = [argument.name for argument in operator._schema.arguments]
+        defaults = {a.name: a.default_value for a in operator._schema.arguments if a.has_default_value()}
+
+        def call(keyset, *args, **kwargs):
+            arguments = {**defaults, **dict(zip(argument_names, args, strict=False)), **kwargs}
+            number = self._report_call(name, arguments)
+            if name == "monitored_barrier_":  # blocks inside, returns no Work
+                with self._blocked(number):
+                    return operator.redispatch(keyset & _BELOW, *args, **kwargs)
+            result = operator.redispatch(keyset & _BELOW, *args, **kwargs)
+            self._remember(number, result[1] if isinstance(result, tuple) else result, arguments)
+            return result
+
+        return call
+
+    def _report_call(self, name: str, arguments: dict[str, Any]) -> int:
+        group = c10d.ProcessGroup.unbox(arguments["process_group"])
+        _check_peer(arguments.get("dst", arguments.get("src")), group, OPERATIONS[name].name)
+        facts = describe(name, arguments, group.rank(), group.size())
+        members = dist.get_process_group_ranks(group)
+        is_async = arguments.get("async_op", facts["op"] in POINT_TO_POINT)
+        waits = not is_async and threading.get_ident() == self._main_thread  # the wait follows at once: say so now
+        number = self._announce(group=group.group_name, members=members, is_async=is_async, waits=waits,
+                                alone=self._is_alone(), **facts)
+        self._waits_announced = number if waits else None
+        return number
+
+    def _announce(self, **facts: Any) -> int:
+        with self._lock:
+            number = self._count
+            self._count += 1
+        source = user_line(sys._getframe(), self.machinery)
+        self._report("call", number=number, time=time.monotonic(), source=source, **facts)
+        return number
+
+    def _remember(self, number: int, boxed_work: Any, arguments: dict) -> None:
+        work = c10d.Work.unbox(boxed_work)
+        self._call_of[work] = number
+        self._latest.work = work
+        with self._lock:
+            self._outstanding.add(number)
+        if "async_op" not in arguments:  # gloo gives up a send or receive whose Work is thrown away
+            weakref.finalize(work, self._on_dropped, number)
+        if arguments.get("async_op", False):
+            with suppress(RuntimeError):  # gloo's reduce-scatter has no future
+                work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=time.monotonic()))
+
+    # ── waits ──
+
+    @contextmanager
+    def _blocked(self, number: int | None):
+        """Report that this thread waits for call `number`, and when it stopped waiting."""
+        if number is None:
+            yield
+            return
+        if threading.get_ident() != self._main_thread:
+            start = time.monotonic()
+            yield
+            with self._lock:
+                self._outstanding.discard(number)
+            self._later.append(("waited", {"number": number, "start": start, "time": time.monotonic()}))
+            return
+        self._waiting_depth += 1
+        if number != self._waits_announced:
+            self._report("wait", number=number, alone=self._is_alone(), time=time.monotonic(),
+                         source=user_line(sys._getframe(), self.machinery))
+        try:
+            yield
+        finally:
+            self._waiting_depth -= 1
+            with self._lock:
+                self._outstanding.discard(number)
+            self._later.append(("woke", {"number": number, "time": time.monotonic()}))
+
+    def _on_dropped(self, number: int) -> None:
+        """Runs wherever the Work is collected, perhaps within a report: so it takes no lock."""
+        if number in self._outstanding:
+            self._later.append(("dropped", {"number": number, "time": time.monotonic()}))
+
+    def _watch_waits(self) -> None:
+        original_wait, original_sync = c10d.Work.wait, c10d.Work.synchronize
+
+        def wait(work, *args, **kwargs):
+            with self._blocked(self._number_of(work)):
+                return original_wait(work, *args, **kwargs)
+
+        def synchronize(work):
+            with self._blocked(self._number_of(work)):
+                return original_sync(work)
+
+        c10d.Work.wait, c10d.Work.synchronize = wait, synchronize
+        self._watch_wait_tensor()
+
+    def _number_of(self, work) -> int | None:
+        if getattr(self._latest, "work", None) is work:
+            self._latest.work = None
+        return self._call_of.get(work)
+
+    def _watch_wait_tensor(self) -> None:
+        """Functional collectives wait inside one operator, without a Work that Python sees."""
+        operator = torch.ops._c10d_functional.wait_tensor.default
+        self._functional = torch.library.Library("_c10d_functional", "IMPL")
+
+        def wait_tensor(keyset, tensor):
+            with self._blocked(self.oldest_outstanding()):
+                return operator.redispatch(keyset & _BELOW, tensor)
+
+        self._functional.impl("wait_tensor", wait_tensor, "BackendSelect", with_keyset=True)
+
+    def _watch_new_group(self) -> None:
+        """dist.new_group meets through the store; record it as one collective of the whole world."""
+        original = dist.new_group
+
+        def new_group(ranks=None, *args, **kwargs):
+            world = list(range(dist.get_world_size()))
+            local = kwargs.get("use_local_synchronization", False)
+            number = self._announce(
+                group="new_group" if not local else f"new_group {sorted(ranks or world)}",
+                members=sorted(ranks or world) if local else world, is_async=False, op="new_group", dtype="",
+                shape=sorted(ranks or world), bytes=0, bytes_given=0, bytes_formula=0, root=None, peer=None, tag=0,
+                reduce_op=None, splits=None, element_count=0)
+            with self._blocked(number):
+                return original(ranks, *args, **kwargs)
+
+        dist.new_group = new_group
+        torch.distributed.distributed_c10d.new_group = new_group
+
+
+def _check_peer(peer: int | None, group, op: str) -> None:
+    """Raises: ValueError for a peer that is not there, or is this rank itself; gloo would say it less plainly."""
+    if peer is None:
+        return
+    if not 0 <= peer < group.size():
+        raise ValueError(f"there is no rank {peer} in a group of {group.size()} (0 to {group.size() - 1}): did you forget "
+                         "the modulo?")
+    if peer == group.rank():
+        raise ValueError(f"rank {peer} of the group would {op} {'to' if op == 'send' else 'from'} itself: skip the "
+                         "exchange where the peer is the rank itself (as in a group of one)")

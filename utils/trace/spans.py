@@ -1,0 +1,24 @@
+"""Name a stretch of a rank's work, so that it appears in the trace."""
+
+from __future__ import annotations
+
+import contextlib
+from contextvars import ContextVar
+from typing import Any
+
+from utils.trace.recorder import Recorder
+
+RECORDER: ContextVar[Recorder | None] = ContextVar("the recorder of this rank", default=None)
+
+
+def span(name: str):
+    """A context manager: what runs inside it is drawn in the timeline under `name`. Does nothing outside a rank."""
+    recorder = RECORDER.get()
+    return recorder.span(name) if recorder else contextlib.nullcontext()
+
+
+def mark(name: str, **facts: Any) -> None:
+    """Put a named instant, with JSON facts, into the trace. Does nothing outside a rank."""
+    recorder = RECORDER.get()
+    if recorder:
+        recorder.mark(name, **facts)

@@ -1,0 +1,239 @@
+"""What the ranks of a run said to each other: every collective, send and receive, as plain data that draws itself."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from utils.trace.matching import Matcher
+from utils.trace.source import Line
+
+
+@dataclass(frozen=True)
+class Call:
+    """One collective, send or receive, on one rank. Times are seconds since the run's first event.
+
+    bytes: size of the tensors named by the call; bytes_given: what this rank handed to the transport;
+    bytes_formula: what it sends by the ring formula (costs.bytes_sent_per_rank).
+    blocked_s: how long the rank's own code stood still for it; waiting_s: the part of that before the last partner came.
+    """
+
+    rank: int
+    number: int
+    op: str
+    group: str
+    members: tuple[int, ...]
+    peer: int | None
+    root: int | None
+    reduce_op: str | None
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    bytes_given: int
+    bytes_formula: float
+    is_async: bool
+    start_s: float
+    end_s: float | None
+    wait_start_s: float | None
+    blocked_s: float
+    waiting_s: float
+    source: Line | None
+
+    @property
+    def waited(self) -> bool:
+        """Whether the program waited for the call to complete."""
+        return self.wait_start_s is not None
+
+
+@dataclass(frozen=True)
+class Span:
+    """A named stretch (or instant, when start_s == end_s) of a rank's own work."""
+
+    rank: int
+    name: str
+    start_s: float
+    end_s: float
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every call of a run, in order of start, and what really crossed the wire.
+
+    wire_bytes[i][j]: bytes that rank i's kernel sent to rank j (None where the system does not count them).
+    """
+
+    world_size: int
+    calls: tuple[Call, ...] = ()
+    spans: tuple[Span, ...] = ()
+    wire_bytes: list[list[int]] | None = None
+    duration_s: float = 0.0
+
+    # ── numbers ──
+
+    def of(self, rank: int | None = None, op: str | None = None) -> list[Call]:
+        """The calls of one rank, of one operation, or both."""
+        return [c for c in self.calls if rank in (None, c.rank) and op in (None, c.op)]
+
+    def bytes_sent(self, rank: int) -> float:
+        """Bytes that `rank` sent, by the ring formula for collectives and as they are for sends."""
+        return sum(c.bytes_formula for c in self.of(rank))
+
+    def traffic_matrix(self) -> list[list[float]]:
+        """Bytes from each rank to each other rank, in point-to-point calls only (row: sender)."""
+        matrix = [[0.0] * self.world_size for _ in range(self.world_size)]
+        for call in self.of(op="send"):
+            matrix[call.rank][call.peer] += call.bytes
+        return matrix
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A plain table: one dictionary a call, ready for csv.DictWriter or pandas.DataFrame."""
+        return [asdict(call) | {"source": str(call.source or "")} for call in self.calls]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """One row a rank and operation: calls, bytes by the formula, bytes given, time blocked."""
+        groups: dict[tuple[int, str], list[Call]] = defaultdict(list)
+        for call in self.calls:
+            groups[call.rank, call.op].append(call)
+        return [
+            {"rank": rank, "op": op, "calls": len(calls),
+             "bytes_formula": sum(c.bytes_formula for c in calls), "bytes_given": sum(c.bytes_given for c in calls),
+             "blocked_s": sum(c.blocked_s for c in calls), "waiting_s": sum(c.waiting_s for c in calls)}
+            for (rank, op), calls in sorted(groups.items())
+        ]
+
+    def wire_sent(self, rank: int) -> int | None:
+        """Bytes that the system's counters saw `rank` send, or None where there are none."""
+        return None if self.wire_bytes is None else sum(self.wire_bytes[rank])
+
+    # ── for other programs ──
+
+    def to_chrome(self, path: str | Path | None = None) -> dict[str, Any]:
+        """The trace in the JSON that chrome://tracing and ui.perfetto.dev open; written to `path` if given."""
+        events = [_chrome_event(c.op, c.rank, "calls", c.start_s, c.end_s or self.duration_s,
+                                {"bytes": c.bytes, "peer": c.peer, "group": c.group, "source": str(c.source or "")})
+                  for c in self.calls]
+        events += [_chrome_event(s.name, s.rank, "spans", s.start_s, s.end_s, s.facts) for s in self.spans]
+        names = [{"name": "process_name", "ph": "M", "pid": rank, "args": {"name": f"rank {rank}"}}
+                 for rank in range(self.world_size)]
+        document = {"traceEvents": names + events, "displayTimeUnit": "ms"}
+        if path is not None:
+            Path(path).write_text(json.dumps(document))
+        return document
+
+    # ── pictures ──
+
+    def timeline(self):
+        """A figure: per rank, computing, communicating and waiting."""
+        from utils.figures.timeline import timeline_figure
+
+        return timeline_figure(self)
+
+    def traffic(self):
+        """A figure: bytes from each rank (row) to each other rank (column)."""
+        from utils.figures.traffic import traffic_figure
+
+        return traffic_figure(self)
+
+    def table(self):
+        """Bytes per rank: by the formula, given to the transport, and on the wire."""
+        from utils.figures.tables import bytes_table
+
+        return bytes_table(self)
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return f"Trace of {self.world_size} ranks, {len(self.calls)} calls\n{self}"
+
+    def _repr_html_(self) -> str:
+        from utils.figures.style import figure_html
+
+        pictures = [self.timeline()] + ([self.traffic()] if self.of(op="send") else [])
+        return "".join(figure_html(figure) for figure in pictures) + self.table()._repr_html_()
+
+
+def build_trace(world_size: int, events: Iterable[tuple[int, str, dict]], readings: list | None,
+                lines: Any) -> Trace:
+    """Put the reports of all ranks together.
+
+    events: (rank, kind, fields) as the ranks reported them; readings: wire matrix or None;
+    lines: turns [file, line, function] into a Line.
+    """
+    calls: dict[tuple[int, int], dict] = {}
+    spans, times = [], []
+    for rank, kind, fields in events:
+        times += [fields[key] for key in ("time", "start", "end") if key in fields]
+        if kind == "call":
+            calls[rank, fields["number"]] = dict(fields, rank=rank)
+            if fields.get("waits"):
+                _note_wait(calls[rank, fields["number"]], "wait", fields["time"])
+        elif kind == "waited":  # by a thread of the rank's own
+            _note_wait(calls[rank, fields["number"]], "wait", fields["start"])
+            _note_wait(calls[rank, fields["number"]], "woke", fields["time"])
+        elif kind in ("wait", "woke", "done"):
+            _note_wait(calls[rank, fields["number"]], kind, fields["time"])
+        elif kind == "span":
+            spans.append(Span(rank, fields["name"], fields["start"], fields["end"]))
+        elif kind == "mark":
+            spans.append(Span(rank, fields["name"], fields["time"], fields["time"], fields["facts"]))
+    origin = min(times, default=0.0)
+    arrivals = _partner_arrivals(list(calls.values()))
+    rows = [_finish_call(raw, origin, arrivals[key], lines) for key, raw in calls.items()]
+    return Trace(
+        world_size,
+        tuple(sorted(rows, key=lambda c: (c.start_s, c.rank))),
+        tuple(Span(s.rank, s.name, s.start_s - origin, s.end_s - origin, s.facts) for s in spans),
+        readings, max(times, default=0.0) - origin)
+
+
+def _note_wait(raw: dict, kind: str, time: float) -> None:
+    if kind == "wait":
+        raw.setdefault("wait_start", time)
+        raw["entered"] = time
+    elif kind == "woke":
+        raw["blocked"] = raw.get("blocked", 0.0) + time - raw["entered"]
+        raw.setdefault("end", time)
+    else:
+        raw["end"] = min(time, raw.get("end", time))
+
+
+def _partner_arrivals(raws: list[dict]) -> dict[tuple[int, int], float]:
+    """For each call, when the last of the partners that came made the matching call."""
+    matcher = Matcher()
+    keys = [matcher.key(raw["rank"], raw) for raw in raws]
+    met: dict[Any, list[float]] = defaultdict(list)
+    for key, raw in zip(keys, raws, strict=True):
+        met[key].append(raw["time"])
+    return {(raw["rank"], raw["number"]): max(met[key]) for key, raw in zip(keys, raws, strict=True)}
+
+
+def _finish_call(raw: dict, origin: float, last_arrival: float, lines: Any) -> Call:
+    members = tuple(raw["members"])
+    wait_start, blocked, end = raw.get("wait_start"), raw.get("blocked", 0.0), raw.get("end")
+    waiting = 0.0
+    if wait_start is not None:
+        waiting = min(blocked, max(0.0, last_arrival - wait_start))
+
+    def in_world(group_rank: int | None) -> int | None:
+        return None if group_rank is None else members[group_rank]
+
+    return Call(
+        rank=raw["rank"], number=raw["number"], op=raw["op"], group=raw["group"], members=members,
+        peer=in_world(raw["peer"]), root=in_world(raw["root"]), reduce_op=raw["reduce_op"], dtype=raw["dtype"],
+        shape=tuple(raw["shape"]), bytes=raw["bytes"], bytes_given=raw["bytes_given"],
+        bytes_formula=raw["bytes_formula"], is_async=raw["is_async"], start_s=raw["time"] - origin,
+        end_s=None if end is None else end - origin, wait_start_s=None if wait_start is None else wait_start - origin,
+        blocked_s=blocked, waiting_s=waiting, source=lines(raw["source"]))
+
+
+def _chrome_event(name: str, rank: int, thread: str, start_s: float, end_s: float, arguments: dict) -> dict:
+    return {"name": name, "ph": "X", "pid": rank, "tid": thread, "ts": start_s * 1e6,
+            "dur": max(0.0, end_s - start_s) * 1e6, "args": arguments}
+
+

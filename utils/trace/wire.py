@@ -1,0 +1,57 @@
+"""Bytes that really crossed the wire, from the kernel's counters of each TCP connection (Linux)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+
+_TCP_INFO_LENGTH = 256
+_BYTES_SENT_OFFSET = 200  # struct tcp_info, linux/tcp.h: __u64 tcpi_bytes_sent, __u64 tcpi_bytes_retrans
+
+
+def connection_counters() -> dict[str, int]:
+    """Bytes sent so far on each TCP connection of this process, without repetitions.
+
+    Returns {"local port-peer port": bytes}; empty where the system has no such counters (not Linux).
+    """
+    if not sys.platform.startswith("linux"):
+        return {}
+    counters = {}
+    for entry in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{entry}").startswith("socket:"):
+                counters.update(_read_one(int(entry)))
+        except OSError:
+            continue  # closed meanwhile, or not a connected TCP socket
+    return counters
+
+
+def _read_one(descriptor: int) -> dict[str, int]:
+    with socket.socket(fileno=os.dup(descriptor)) as connection:
+        if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
+            return {}
+        peer = connection.getpeername()[1]
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_LENGTH)
+        if len(info) < _BYTES_SENT_OFFSET + 16:
+            return {}  # a kernel older than 4.19
+        sent, repeated = struct.unpack_from("<QQ", info, _BYTES_SENT_OFFSET)
+        return {f"{connection.getsockname()[1]}-{peer}": sent - repeated}
+
+
+def traffic_matrix(before: list[dict[str, int]], after: list[dict[str, int]]) -> list[list[int]] | None:
+    """Bytes from each rank to each other rank between two readings (one dictionary a rank), or None without counters.
+
+    A connection belongs to two ranks when its two ports appear, mirrored, in both ranks' readings; connections to
+    anyone else (the rendezvous) have no mirror and are left out.
+    """
+    if not any(after):
+        return None
+    owner = {key: rank for rank, counters in enumerate(after) for key in counters}
+    matrix = [[0] * len(after) for _ in after]
+    for key, rank in owner.items():
+        mirrored = "-".join(reversed(key.split("-")))
+        if mirrored in owner:
+            matrix[rank][owner[mirrored]] += after[rank][key] - before[rank].get(key, 0)
+    return matrix
