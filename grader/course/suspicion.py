@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from grader.course.splice import is_check, is_solution, name_of
 
 LINES_A_CELL = 12
-KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks"}  # the set-up cell's imports
+KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks"}  # by the set-up cell
 
 # Modules of which any use is told, and single names of other modules.
 MODULES = ("atexit", "_thread", "cloudpickle", "copyreg", "ctypes", "http", "importlib", "mmap", "multiprocessing", "pickle",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from grader.evidence.case import Case
 from grader.judging.compare import same
 from grader.judging.trial import Trial
@@ -45,3 +47,39 @@ def _equal(some: list[Any] | None, others: list[Any] | None) -> bool:
     if some is None or others is None:
         return some is others
     return all(same(a, b) or same(b, a) for a, b in zip(some, others, strict=True))
+
+
+# ── mistakes that many exercises know ──
+
+
+def times(id: str, factor: Callable[[Case, int], float], hint: str) -> Slip:
+    """Tensors (alone, or all that a list or dictionary holds) that are factor(case, rank) times too large."""
+    return Slip(id, hint, lambda case, rank, right: _scaled(right[rank], factor(case, rank)))
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, dict):
+        return {key: _scaled(one, factor) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_scaled(one, factor) for one in value]
+    return value * factor if isinstance(value, torch.Tensor) else value
+
+
+def unchanged(hint: str, id: str = "input returned", parameter: str = "x") -> Slip:
+    """Each rank returns its own input."""
+    return Slip(id, hint, lambda case, rank, right: case.inputs[rank][parameter])
+
+
+def of_another(id: str, shift: int, hint: str) -> Slip:
+    """Each rank returns what belongs to the rank `shift` further on in its group."""
+
+    def wrong(case: Case, rank: int, right: list[Any]) -> Any:
+        members = case.members(rank)
+        return right[members[(members.index(rank) + shift) % len(members)]]
+
+    return Slip(id, hint, wrong)
+
+
+def group_size(case: Case, rank: int) -> int:
+    """How many ranks work together with `rank`."""
+    return len(case.members(rank))

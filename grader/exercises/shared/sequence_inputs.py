@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.sequences import KEPT, NUMBERS, RANDOM_CHANGED
-from grader.exercises.shared.zero3_demands import first_wrong
+from grader.exercises.technique.sharding import first_wrong
 from grader.judging.demands import group_size
 from grader.judging.exercise import Case, Demand, Look
 from utils.models.sequence_shards import CUT_DIMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from grader.calling.sharding import HELD, OWNED
-from grader.exercises.shared.zero3_demands import held
+from grader.exercises.technique.sharding import held
 from grader.judging.demands import group_size
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import every_rank

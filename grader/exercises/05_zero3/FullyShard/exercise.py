@@ -13,7 +13,7 @@ from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import SEEDS, model_cases, with_batches
-from grader.exercises.shared.zero3_demands import first_wrong, held, owned_at_most
+from grader.exercises.technique.sharding import first_wrong, held, owned_at_most
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.judging.exercise import Case, Demand, Draw, Exercise, Look, Symptom, Technique

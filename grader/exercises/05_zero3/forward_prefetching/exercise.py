@@ -10,7 +10,7 @@ import torch
 from grader.calling.sharding import KEPT
 from grader.exercises.shared.cases import each_rank, group_case, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.zero3_demands import calls_of
+from grader.exercises.technique.sharding import calls_of
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.judging.exercise import Case, Demand, Draw, Exercise, Look, Symptom, Technique

@@ -12,7 +12,7 @@ from grader.calling.sharding import BACKWARD, FORWARD
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.split_demands import TOLERANCE, calls_are, sent_at_most
 from grader.exercises.shared.split_inputs import in_dtype_of, in_float64, numbers, piece
-from grader.exercises.shared.zero3_demands import first_wrong
+from grader.exercises.technique.sharding import first_wrong
 from grader.judging.compare import same
 from grader.judging.demands import group_size, only_calls, results_waited
 from grader.judging.exercise import Case, Draw, Exercise, Look, Symptom, Technique

@@ -11,7 +11,7 @@ from grader.calling.rings import RUN, layer
 from grader.calling.sharding import HELD
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.zero3_demands import first_wrong
+from grader.exercises.technique.sharding import first_wrong
 from grader.judging.compare import same
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Case, Demand, Draw, Exercise, Look, Symptom, Technique

@@ -21,7 +21,7 @@ from grader.exercises.shared.long_attention import (
     whole_attention,
     with_sizes,
 )
-from grader.exercises.shared.zero3_demands import first_wrong
+from grader.exercises.technique.sharding import first_wrong
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Case, Demand, Draw, Exercise, Look, Symptom, Technique

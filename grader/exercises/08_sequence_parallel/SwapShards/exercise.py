@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.long_attention import where_wrong
-from grader.exercises.shared.zero3_demands import first_wrong
+from grader.exercises.technique.sharding import first_wrong
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.judging.exercise import Case, Demand, Draw, Exercise, Look, Symptom, Technique

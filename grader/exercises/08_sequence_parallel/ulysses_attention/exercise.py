@@ -19,7 +19,7 @@ from grader.exercises.shared.long_attention import (
     where_wrong,
     whole_attention,
 )
-from grader.exercises.shared.zero3_demands import first_wrong
+from grader.exercises.technique.sharding import first_wrong
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, group_size, not_far_more_bytes, only_calls, results_waited
 from grader.judging.exercise import Case, Draw, Exercise, Look, Symptom, Technique
