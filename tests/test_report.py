@@ -42,7 +42,7 @@ RING = "ring_all_reduce"
 def verdict(name: str, how: str) -> Verdict:
     """The judge on evidence made up: right, mean, zeros, talks, raised, deadlock, blank or nothing."""
     exercise = EXERCISES[name]
-    cases = exercise.cases(0, grading=False)
+    trials = exercise.trials(0, grading=False)
     if how == "nothing":
         return Verdict.without_evidence(exercise, "Nothing to judge: the solution cell is missing.")
     endings = {"raised": (RAISED, "rank 0: IndexError: index 1 is out of bounds", "IndexError"),
@@ -50,9 +50,10 @@ def verdict(name: str, how: str) -> Verdict:
                "blank": (RAISED, SKELETON_ERROR, SKELETON_ERROR)}
     ending, error, kind = endings.get(how, (RETURNED, "", ""))
     factor = {"mean": lambda n: 1 / n, "zeros": lambda n: 0.125}.get(how, lambda n: 1)
-    return judge(exercise, cases, [
-        Evidence([_times(one, factor(case.world_size)) for one in exercise.oracle(case)], ending, Trace(case.world_size),
-                 error, kind, loopback_bytes=(1 << 30) if how == "talks" else None) for case in cases])
+    return judge(exercise, trials, [
+        Evidence([_times(right, factor(case.world_size)) for right in results], ending, Trace(case.world_size), error, kind,
+                 loopback_bytes=(1 << 30) if how == "talks" else None)
+        for case, results in ((trial.case, trial.right) for trial in trials)])
 
 
 def _times(value, factor):

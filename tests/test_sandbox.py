@@ -9,8 +9,8 @@ import cloudpickle
 import psutil
 import pytest
 
+from grader.evidence import parcel
 from grader.sandbox import bubblewrap as sandbox
-from grader.sandbox import parcel
 from grader.sandbox.bubblewrap import Limits, NoSandbox
 from tests.course import SANDBOX
 
@@ -105,7 +105,7 @@ time.sleep(0.5)""")
 def test_what_was_written_before_the_end_stays():
     done = run("""
 import os, sys
-from grader.sandbox import parcel
+from grader.evidence import parcel
 writer = parcel.Writer(sys.stdout.buffer)
 writer.add("first", b"1" * 1000)
 writer.add("second", b"2" * 100_000)
@@ -141,11 +141,13 @@ def test_isolated_ranks_share_nothing_but_the_network():
 import sys
 sys.path.insert(0, "/course")
 import cloudpickle, json
+from grader.sandbox.isolated_place import IsolatedPlace
 from utils.ranks.job import Job
 from utils.ranks.launcher import launch
-outcome = launch(Job({cloudpickle.dumps(look_around)!r}, [b"1000", b"100000"], isolated=True, show_output=False))
+job = Job({cloudpickle.dumps(look_around)!r}, [b"1000", b"100000"], show_output=False)
+outcome = launch(job, IsolatedPlace(witness=None))
 print(json.dumps([[json.loads(outcome.blobs[r]) if r in outcome.blobs else None for r in (0, 1)],
-                  [str(e) for e in outcome.errors], outcome.loopback_bytes]))
+                  [str(e) for e in outcome.errors], outcome.observed[0]]))
 """
     done = sandbox.run(["-c", source], b"", Limits(wall_s=100.0), may_isolate=True)
     assert done.problem == "", done.log
