@@ -51,7 +51,7 @@ class MarkExercises(NbGraderPreprocessor):
         submitted = Path(course.format_path(course.submitted_directory, facts["student"], facts["assignment"])) / name
         released = Path(course.format_path(course.release_directory, ".", facts["assignment"])) / name
         marked, record = mark_submission(submitted.read_bytes(), released.read_bytes(), unsafe=self.unsafe)
-        for remark in (*record["remarks"], *record["alarms"]):
+        for remark in (*record["remarks"], *(alarm["text"] for alarm in record["alarms"])):
             self.log.warning("%s: %s", facts["student"], remark)
         return marked.decode(), record
 
