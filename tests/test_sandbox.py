@@ -58,7 +58,7 @@ print(json.dumps({{
     ("while True: pass", "was not done after 3 s"),
     ("import signal, time\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\n"
      "time.sleep(100)", "was not done after 3 s"),
-    ("x = []\nwhile True: x.append(bytearray(b'x' * (1 << 20)))", "MemoryError"),
+    ("x = []\nwhile True: x.append(bytearray(b'x' * (1 << 20)))", "MemoryError|of memory"),  # whichever limit comes first
     ("import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\nx = bytearray(b'x' * (60 << 20))\ntime.sleep(100)",
      "used more than 0.195312 GiB of memory"),
     ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "started more than 50 processes and threads"),
@@ -72,7 +72,7 @@ def test_a_program_that_goes_too_far_is_ended_and_leaves_nothing(source, problem
     before = set(psutil.pids())
     done = run(source, wall_s=3.0 if "3 s" in problem else 60.0, memory_bytes=200 << 20, processes=10_000, tasks=50,
                disk_bytes=50 << 20, output_bytes=10 << 20)
-    assert problem in done.problem + done.log
+    assert any(words in done.problem + done.log for words in problem.split("|"))
     left = [p for p in psutil.process_iter(["cmdline", "ppid"]) if p.pid not in before and p.info["ppid"] == os.getpid()]
     assert left == [] and len(done.output) <= 10 << 20
 
@@ -144,8 +144,10 @@ import cloudpickle, json
 from grader.sandbox.isolated_place import IsolatedPlace
 from utils.ranks.job import Job
 from utils.ranks.launcher import launch
+from utils.ranks.server import RankServer
+server = RankServer.split_off()
 job = Job({cloudpickle.dumps(look_around)!r}, [b"1000", b"100000"], show_output=False)
-outcome = launch(job, IsolatedPlace(witness=None))
+outcome = launch(job, IsolatedPlace(server, witness=None))
 print(json.dumps([[json.loads(outcome.blobs[r]) if r in outcome.blobs else None for r in (0, 1)],
                   [str(e) for e in outcome.errors], outcome.observed[0]]))
 """

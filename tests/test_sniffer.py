@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from grader.calling.task import RankTask, rank_inputs
 from grader.evidence import parcel
 from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED, Evidence
@@ -19,7 +20,7 @@ from grader.judging.trial import Look
 from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox.bubblewrap import Limits
-from grader.sandbox.collect import job_files
+from grader.sandbox.collect import Candidate, job_files
 from grader.sandbox.streams import Connection, Direction, GlooParser, Segment, opens, summed
 from grader.sandbox.witness import read_packet, read_segment
 from tests.course import SANDBOX
@@ -243,7 +244,8 @@ def collected(*functions) -> dict[str, list[Evidence]]:
     """Evidence of each function in each case, from a sandbox."""
     files: dict[str, bytes] = {}
     for function in functions:
-        files |= job_files(function.__name__, cloudpickle.dumps(function), "calling/with_group.py", CASES, 60.0)
+        files |= job_files(function.__name__, Candidate(cloudpickle.dumps(RankTask(function)), 60.0),
+                           [rank_inputs("calling/with_group.py", case) for case in CASES])
     done = sandbox.run(["-m", "grader.sandbox.collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
                        may_isolate=True)
     assert done.problem == "", done.log

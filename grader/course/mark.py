@@ -18,6 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
+from grader.calling.task import rank_inputs
 from grader.course import reading
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
 from grader.course.splice import is_check, name_of, splice
@@ -142,8 +143,8 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     """(files of evidence, what went wrong with the ranks' program, if anything)"""
     files: dict[str, bytes] = {}
     for exercise in exercises:
-        candidate = Candidate(functions[f"{exercise.id}.pkl"], exercise.way, PATIENCE * exercise.timeout_s, exercise.trains)
-        files |= job_files(exercise.id, candidate, [trial.case for trial in trials[exercise.id]])
+        candidate = Candidate(functions[f"{exercise.id}.pkl"], PATIENCE * exercise.timeout_s, exercise.trains)
+        files |= job_files(exercise.id, candidate, [rank_inputs(exercise.way, trial.case) for trial in trials[exercise.id]])
     program = ["-m", "grader.sandbox.collect", *([] if unsafe else ["--isolated"])]
     ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
