@@ -15,11 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-import cloudpickle
-
-from grader.calling.task import BEGIN, GRADER, RankTask
+from grader.calling.task import BEGIN, GRADER
 from grader.evidence import parcel
-from grader.evidence.case import Case
 from grader.evidence.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
 from grader.sandbox.isolated_place import IsolatedPlace
 from grader.sandbox.witness import Witness
@@ -32,42 +29,38 @@ from utils.ranks.server import COMPILER, RankServer
 from utils.trace.trace import Trace
 
 PRELOAD = ("grader.calling.task",)
+PackedCase = list[bytes]  # what each rank is told, see grader.calling.task.rank_inputs
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A pickled function, and how ranks call it.
+    """A function to be tried. task: its pickled grader.calling.task.RankTask. trains: an optimizer will step."""
 
-    way: see grader.calling.task. trains: an optimizer will step.
-    """
-
-    function: bytes
-    way: str
+    task: bytes
     timeout_s: float
     trains: bool = False
 
 
-def collect(candidate: Candidate, cases: Sequence[Case], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
+def collect(candidate: Candidate, cases: Sequence[PackedCase], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
     """Evidence of each case, in order. After a run out of time, or of an untouched skeleton, the rest is left out."""
     for case in cases:
-        found = collect_one(candidate, case, place)
-        yield found
-        if found.ending == TIMED_OUT or found.error_kind == SKELETON_ERROR:
+        evidence = collect_one(candidate, case, place)
+        yield evidence
+        if evidence.ending == TIMED_OUT or evidence.error_kind == SKELETON_ERROR:
             return
 
 
-def collect_one(candidate: Candidate, case: Case, place: Callable[[], Place] = Place) -> Evidence:
+def collect_one(candidate: Candidate, case: PackedCase, place: Callable[[], Place] = Place) -> Evidence:
     """Run one case on the ranks of a new place."""
-    task = cloudpickle.dumps(RankTask(candidate.function, candidate.way, case.groups, case.late_s))
     preload = (*PRELOAD, COMPILER) if candidate.trains else PRELOAD
-    job = Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=candidate.timeout_s, show_output=False,
+    job = Job(candidate.task, case, timeout_s=candidate.timeout_s, show_output=False,
               machinery=(str(GRADER),), preload=preload)
     outcome = launch(job, place())
     crossed, messages = outcome.observed or (None, None)
     if messages and not messages.complete:  # packets were missed, on a busy machine: look once more
         outcome = launch(job, place())
         crossed, messages = outcome.observed or (None, None)
-    outputs, refused = _outputs(outcome, case.world_size)
+    outputs, refused = _outputs(outcome, len(case))
     run = to_run(outcome, outputs)
     error = explain(outcome, candidate.timeout_s)
     ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
@@ -108,24 +101,20 @@ def _ending(error: RanksError | None) -> tuple[str, str]:
 # ── as a program ──
 
 
-def job_files(name: str, candidate: Candidate, cases: Sequence[Case]) -> dict[str, bytes]:
+def job_files(name: str, candidate: Candidate, cases: Sequence[PackedCase]) -> dict[str, bytes]:
     """The files of one exercise's job."""
-    facts = {"way": candidate.way, "timeout_s": candidate.timeout_s, "trains": candidate.trains, "cases": [
-        {"groups": case.groups, "late_s": case.late_s, "world_size": case.world_size} for case in cases]}
-    inputs = {f"{name}/{number}-{rank}.safetensors": pack(inputs)
-              for number, case in enumerate(cases) for rank, inputs in enumerate(case.inputs)}
-    return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/function.pkl": candidate.function, **inputs}
+    facts = {"timeout_s": candidate.timeout_s, "trains": candidate.trains, "world_sizes": [len(case) for case in cases]}
+    inputs = {f"{name}/{number}-{rank}.safetensors": told for number, case in enumerate(cases)
+              for rank, told in enumerate(case)}
+    return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/task.pkl": candidate.task, **inputs}
 
 
-def read_job(name: str, files: Mapping[str, bytes]) -> tuple[Candidate, list[Case]]:
-    """What `job_files` made; cases have no names here."""
+def read_job(name: str, files: Mapping[str, bytes]) -> tuple[Candidate, list[PackedCase]]:
+    """What `job_files` made."""
     facts = json.loads(files[f"{name}/job.json"])
-    cases = []
-    for number, one in enumerate(facts["cases"]):
-        inputs = tuple(unpack(files[f"{name}/{number}-{rank}.safetensors"]) for rank in range(one["world_size"]))
-        groups = one["groups"] and tuple(tuple(members) for members in one["groups"])
-        cases.append(Case("", inputs, groups, tuple(one["late_s"])))
-    return Candidate(files[f"{name}/function.pkl"], facts["way"], facts["timeout_s"], facts["trains"]), cases
+    cases = [[files[f"{name}/{number}-{rank}.safetensors"] for rank in range(world_size)]
+             for number, world_size in enumerate(facts["world_sizes"])]
+    return Candidate(files[f"{name}/task.pkl"], facts["timeout_s"], facts["trains"]), cases
 
 
 def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, bytes]:
