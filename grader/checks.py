@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.calling.checked import CheckFailed, only_argument, pack_function
-from grader.calling.task import rank_inputs
+from grader.calling.collect import Candidate, collect
+from grader.calling.task import facts_of
 from grader.exercises import EXERCISES
 from grader.judging.exercise import Exercise
 from grader.judging.judge import judge
 from grader.judging.trial import Trial
 from grader.judging.verdict import Verdict
-from grader.sandbox.collect import Candidate, collect
 from utils.deadlocks.errors import ShowsItself
 from utils.ranks.place import Place
 
@@ -50,7 +50,7 @@ def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, gradin
     trials = _trials(exercise.id, seed, grading)
     task = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
     candidate = Candidate(task, exercise.timeout_s, exercise.trains)
-    cases = [rank_inputs(exercise.way, trial.case) for trial in trials]
+    cases = [facts_of(exercise.way, trial.case) for trial in trials]
     return judge(exercise, trials, list(collect(candidate, cases, place)))
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from grader.calling.task import RankTask, rank_inputs
+from grader.calling.collect import Candidate
+from grader.calling.task import facts_of
 from grader.evidence import parcel
 from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED, Evidence
@@ -20,7 +21,7 @@ from grader.judging.trial import Look
 from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox.bubblewrap import Limits
-from grader.sandbox.collect import Candidate, job_files
+from grader.sandbox.collect import job_files
 from grader.sandbox.streams import Connection, Direction, GlooParser, Segment, opens, summed
 from grader.sandbox.witness import read_packet, read_segment
 from tests.course import SANDBOX
@@ -244,8 +245,8 @@ def collected(*functions) -> dict[str, list[Evidence]]:
     """Evidence of each function in each case, from a sandbox."""
     files: dict[str, bytes] = {}
     for function in functions:
-        files |= job_files(function.__name__, Candidate(cloudpickle.dumps(RankTask(function)), 60.0),
-                           [rank_inputs("calling/with_group.py", case) for case in CASES])
+        files |= job_files(function.__name__, Candidate(cloudpickle.dumps(function), 60.0),
+                           [facts_of("calling/with_group.py", case) for case in CASES])
     done = sandbox.run(["-m", "grader.sandbox.collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
                        may_isolate=True)
     assert done.problem == "", done.log

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Container, Sequence
 from typing import Any
 
-from grader.calling.task import RankTask
 from utils.deadlocks.errors import BadType, ShowsItself
 from utils.ranks.payload import pack
 
@@ -28,7 +27,7 @@ def only_argument(exercise: str, args: tuple) -> Any:
 
 
 def pack_function(exercise: str, parameters: Sequence[str], fn: Any, exercises: Container[str]) -> bytes:
-    """The function's RankTask as bytes. exercises: all names of exercises.  Raises: TypeError in the student's words."""
+    """The function as bytes. exercises: all names of exercises.  Raises: TypeError in the student's words."""
     if not callable(fn):
         raise BadType(f"check.{exercise}({exercise}) takes your function itself; got {type(fn).__name__}: {fn!r:.80}")
     name = getattr(fn, "__name__", "")
@@ -41,4 +40,4 @@ def pack_function(exercise: str, parameters: Sequence[str], fn: Any, exercises: 
                       f"yours takes {inspect.signature(fn)}") from None
     except ValueError:
         pass  # a builtin without a signature
-    return pack(RankTask(fn), f"the function {name}", fn)
+    return pack(fn, f"the function {name}", fn)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import cloudpickle
 import torch.distributed as dist
 
 from grader.evidence.case import Case
@@ -15,32 +16,35 @@ from utils.trace.spans import mark
 
 BEGIN = "the function begins"
 GRADER = Path(__file__).resolve().parents[1]
+LENGTH_BYTES = 8
 
 
-class RankTask:
-    """Calls a student's function in a rank: one of `rank_inputs` in, packed result out.
+def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
+    """The task of every rank that tries a function: one of `told` in, the packed result out.
 
-    It is pickled where the function is, in the notebook; how it is called comes later, as plain data beside the inputs.
+    The rank imports it; only the function comes from a student's notebook, and is unpickled here, nowhere else.
     """
-
-    def __init__(self, fn: Callable):
-        self.fn = fn
-
-    def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
-        told = unpack(input_blob)
-        call = runpy.run_path(str(GRADER / told["way"]))["call"]
-        group = _own_group(told["groups"])
-        if group is None:
-            return pack(None)
-        time.sleep(told["late_s"])
-        mark(BEGIN)
-        result = call(self.fn, told["inputs"], group)
-        done()
-        return pack(result)
+    length = int.from_bytes(blob[:LENGTH_BYTES], "little")
+    fn, facts = cloudpickle.loads(blob[LENGTH_BYTES:LENGTH_BYTES + length]), unpack(blob[LENGTH_BYTES + length:])
+    call = runpy.run_path(str(GRADER / facts["way"]))["call"]
+    group = _own_group(facts["groups"])
+    if group is None:
+        return pack(None)
+    if facts["late_s"]:
+        time.sleep(facts["late_s"])
+    mark(BEGIN)
+    result = call(fn, facts["inputs"], group)
+    done()
+    return pack(result)
 
 
-def rank_inputs(way: str, case: Case) -> list[bytes]:
-    """All that each rank is told of a case.
+def told(function: bytes, facts: bytes) -> bytes:
+    """What a rank is told: a pickled function, and the facts of a case."""
+    return len(function).to_bytes(LENGTH_BYTES, "little") + function + facts
+
+
+def facts_of(way: str, case: Case) -> list[bytes]:
+    """The facts of a case for each rank.
 
     way: a file of grader/ that defines call(fn, inputs, group), such as "exercises/03_zero1/clip_gradient_norm/call.py".
     """

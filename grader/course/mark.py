@@ -18,7 +18,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from grader.calling.task import rank_inputs
+from grader.calling.collect import Candidate
+from grader.calling.task import facts_of
 from grader.course import reading
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
 from grader.course.splice import is_check, name_of, splice
@@ -33,7 +34,7 @@ from grader.judging.trial import Trial
 from grader.judging.verdict import Verdict
 from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
-from grader.sandbox.collect import Candidate, job_files
+from grader.sandbox.collect import job_files
 
 CELLS_LIMITS = sandbox.Limits(wall_s=240.0)
 RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
@@ -145,7 +146,7 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     files: dict[str, bytes] = {}
     for exercise in exercises:
         candidate = Candidate(functions[f"{exercise.id}.pkl"], PATIENCE * exercise.timeout_s, exercise.trains)
-        files |= job_files(exercise.id, candidate, [rank_inputs(exercise.way, trial.case) for trial in trials[exercise.id]])
+        files |= job_files(exercise.id, candidate, [facts_of(exercise.way, trial.case) for trial in trials[exercise.id]])
     program = ["-m", "grader.sandbox.collect", *([] if unsafe else ["--isolated"])]
     ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
