@@ -1,4 +1,4 @@
-"""The command line for instructors: `python -m grader COMMAND ...`; each command's module has add_arguments and run."""
+"""The command line for instructors and authors: `python -m grader COMMAND`; a command's module has add_arguments and run."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from grader.course import batch
+from grader.course import batch, scaffold
 from grader.report import command as report
 
 COMMANDS = {
     "autograde": batch,
     "report": report,
+    "new": scaffold,
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code. A command's help is the first line of its module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m grader", description="Marks for a whole class.")
+    parser = argparse.ArgumentParser(prog="python -m grader", description="Marks for a whole class, and new exercises.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
         command = commands.add_parser(name, help=module.__doc__.splitlines()[0], description=module.__doc__)

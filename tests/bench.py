@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -42,10 +41,8 @@ def bench_start() -> None:
     """Cell to result, against torch.multiprocessing.spawn and accelerate's notebook_launcher."""
     run_ranks(nothing, WORLD_SIZE)  # the first call starts the server that ranks are forked from
     ours = [seconds(lambda: run_ranks(nothing, WORLD_SIZE)) for _ in range(7)]
-    launcher = subprocess.run([sys.executable, "-m", "tests.bench_launcher"], capture_output=True, check=True, timeout=120)
-    launched = json.loads(launcher.stdout.splitlines()[-1])
+    launched, spawned = _started_by("notebook_launcher"), _started_by("mp.spawn")
     ours += [seconds(lambda: run_ranks(nothing, WORLD_SIZE)) for _ in range(7)]
-    spawned = [seconds(_spawn) for _ in range(3)]
     a, b, c = median(ours), median(spawned), median(launched)
     line("mp.spawn / run_ranks, 4 ranks", b / a, ">= 25", b / a >= 25, f"{b:.2f} s against {a:.3f} s")
     line("notebook_launcher / run_ranks, 4 ranks", c / a, ">= 1", c >= a, f"{c:.3f} s against {a:.3f} s")
@@ -59,19 +56,10 @@ def bench_world_sizes() -> None:
     line("64 ranks / 4 ranks", growth, "<= 16", growth <= 16)
 
 
-def _spawn() -> None:
-    torch.multiprocessing.spawn(_spawned, args=(WORLD_SIZE, _free_port()), nprocs=WORLD_SIZE)
-
-
-def _spawned(rank: int, world_size: int, port: int) -> None:
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world_size)
-    nothing()
-    dist.destroy_process_group()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+def _started_by(kind: str) -> list[float]:
+    """Seconds, in a program of its own."""
+    program = [sys.executable, "-m", "tests.bench_starts", kind]
+    return json.loads(subprocess.run(program, capture_output=True, check=True, timeout=180).stdout.splitlines()[-1])
 
 
 # ── tracing ──
@@ -168,7 +156,7 @@ def in_turn(*functions: Callable[[], object], rounds: int = 11) -> list[float]:
 
 
 BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tracing, "rings": bench_rings,
-           "bombs": partial(bench_bombs, line), "marking": partial(bench_marking, line),
+           "bombs": partial(bench_bombs, line), "marking": partial(bench_marking, line), "profile": bench_profile,
            "data_parallel": partial(bench_data_parallel, line, in_turn), "overlap": partial(bench_overlap, line, in_turn),
            "fully_shard": partial(bench_fully_shard, line, in_turn),
            "tensor_parallel": partial(bench_tensor_parallel, line, in_turn),

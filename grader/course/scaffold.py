@@ -1,0 +1,99 @@
+"""Begin a new exercise: its folder, its four cells in the solution notebook, one slip and one mutant, all to be written.
+
+Until they are, its tests fail and say what is missing; CONTRIBUTING.md goes through it step by step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import keyword
+import sys
+from pathlib import Path
+from string import Template
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+POINTS = 4  # of an exercise whose values and technique are judged
+
+
+class Refused(ValueError):
+    """Nothing was written."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("unit", help="for example 03_zero1")
+    parser.add_argument("exercise", help="the function's name, for example tree_all_gather")
+    parser.add_argument("--title", help="the heading of its contract (default: the name in words)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        written = begin(ROOT, arguments.unit, arguments.exercise, arguments.title)
+    except Refused as error:
+        print(f"Nothing was written: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(["Begun, to be written:", *(f"  {path}" for path in written),
+                     f"Then: make notebooks, and pytest tests -k {arguments.exercise} until all of it passes."]))
+    return 0
+
+
+def begin(root: Path, unit: str, name: str, title: str | None = None) -> list[str]:
+    """Write the files of an exercise.  Returns their paths.  Raises: Refused, saying what was expected."""
+    _require(root, unit, name)
+    words = {"name": name, "title": title or name.replace("_", " ").capitalize()}
+    folder = root / "grader" / "exercises" / unit / name
+    files = {folder / "exercise.py": "exercise", folder / "technique.py": "technique",
+             root / "tests" / "mutants" / unit / f"{name}.py": "mutants"}
+    folder.mkdir()
+    for path, template in files.items():
+        path.write_text(Template((TEMPLATES / f"{template}.py.txt").read_text()).substitute(words))
+    notebook = root / "solutions" / unit / f"{unit}.ipynb"
+    _add_cells(notebook, name, words["title"])
+    order = root / "grader" / "exercises" / unit / "__init__.py"
+    head, closing, rest = order.read_text().rpartition(")")
+    order.write_text(f'{head.rstrip().rstrip(",")},\n         "{name}"{closing}{rest}')
+    return [str(path.relative_to(root)) for path in (notebook, order, *files)]
+
+
+def _require(root: Path, unit: str, name: str) -> None:
+    units = sorted(folder.parent.name for folder in (root / "grader" / "exercises").glob("[0-9]*/__init__.py"))
+    if unit not in units:
+        raise Refused(f"there is no unit {unit!r}; expected one of {', '.join(units)}")
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise Refused(f"{name!r} cannot be a function's name; expected letters, digits and underscores")
+    if list((root / "grader" / "exercises").glob(f"[0-9]*/{name}")):
+        raise Refused(f"there is an exercise {name!r} already, and checks go by the name alone: choose another")
+
+
+def _add_cells(path: Path, name: str, title: str) -> None:
+    """After the last exercise's check."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    checks = [number for number, cell in enumerate(notebook["cells"]) if cell["id"].endswith("-check")]
+    at = checks[-1] + 1 if checks else len(notebook["cells"])
+    notebook["cells"][at:at] = _cells(name, title)
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _cells(name: str, title: str) -> list[dict[str, Any]]:
+    """Contract, skeleton with its solution, watch, check."""
+    solution = {"grade": False, "grade_id": name, "locked": False, "schema_version": 3, "solution": True, "task": False}
+    check = solution | {"grade": True, "grade_id": f"{name}_check", "locked": True, "points": POINTS, "solution": False}
+    contract = (f"### {title}\n\n●●○○○ · 10 minutes · about 6 lines\n\n"
+                "Shapes in and out, what each rank returns, which bytes may move. (To be written.)")
+    skeleton = (f'def {name}(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:\n    """What it returns."""\n'
+                f'    ### BEGIN SOLUTION\n    raise NotImplementedError("{name}: the reference")\n    ### END SOLUTION')
+    watch = f"# Predict: what will each rank hold?\n# (to be written: run_ranks({name}, 4) on a small input, and its trace)"
+    return [{"cell_type": "markdown", "id": f"{name}-contract", "metadata": {}, "source": _lines(contract)},
+            _code(name, {"nbgrader": solution}, skeleton), _code(f"{name}-watch", {"tags": ["watch"]}, watch),
+            _code(f"{name}-check", {"nbgrader": check}, f"check.{name}({name})")]
+
+
+def _code(cell_id: str, metadata: dict[str, Any], source: str) -> dict[str, Any]:
+    return {"cell_type": "code", "execution_count": None, "id": cell_id, "metadata": metadata, "outputs": [],
+            "source": _lines(source)}
+
+
+def _lines(source: str) -> list[str]:
+    return source.splitlines(keepends=True)

@@ -1,0 +1,64 @@
+"""Where a marking's time goes: processor seconds of one submission, by step."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+
+import nbformat
+
+from grader.course import mark
+from grader.course.splice import is_solution, name_of
+from grader.exercises import EXERCISES
+from grader.sandbox import bubblewrap
+from tests.notebooks import ROOT
+
+UNITS = ("01_collectives", "05_zero3", "07_pipeline_parallel")
+NOTHING_TO_RUN = {"a program that ends at once": "pass", "one that imports torch": "import torch"}
+
+
+def bench_profile() -> None:
+    """Processor seconds of one marking by step, of a whole unit with every exercise solved."""
+    for label, program in NOTHING_TO_RUN.items():
+        cpu_s, wall_s, _ = _timed(lambda program=program: bubblewrap.run(["-c", program], b"", may_isolate=True))
+        print(f"     a sandbox with {label}: {cpu_s:.1f} s of processor time, {wall_s:.1f} s")
+    for unit in UNITS:
+        steps = _steps_of(unit)
+        print(f"     {unit}: " + ", ".join(f"{step} {cpu_s:.1f} s ({wall_s:.1f} s)" for step, cpu_s, wall_s in steps))
+
+
+def _steps_of(unit: str) -> list[tuple[str, float, float]]:
+    """(step, processor seconds, seconds) of marking the reference solutions."""
+    notebook = _solved(unit)
+    exercises = [exercise for exercise in EXERCISES.values() if exercise.unit == unit]
+    marks = mark.Marks(seed=1)
+    cells = _timed(lambda: mark._run_cells(notebook, exercises, marks, False))
+    trials = _timed(lambda: {exercise.id: exercise.trials(1, grading=True) for exercise in exercises})
+    ranks = _timed(lambda: mark._run_functions(exercises, trials[2], cells[2], marks, False))
+    judged = _timed(lambda: [mark._verdict(exercise, trials[2][exercise.id], cells[2], *ranks[2], marks)
+                             for exercise in exercises])
+    cases = sum(map(len, trials[2].values()))
+    return [("cells in a kernel", *cells[:2]), ("drawing cases, oracles", *trials[:2]),
+            (f"{cases} cases on ranks", *ranks[:2]), ("judging", *judged[:2])]
+
+
+def _timed(work: Callable) -> tuple[float, float, object]:
+    """(processor seconds of this process and its children, seconds, result)"""
+    began_s, before_s = time.monotonic(), _cpu_s()
+    result = work()
+    return _cpu_s() - before_s, time.monotonic() - began_s, result
+
+
+def _cpu_s() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _solved(unit: str) -> nbformat.NotebookNode:
+    notebook, source = (nbformat.read(ROOT / folder / unit / f"{unit}.ipynb", as_version=4)
+                        for folder in ("notebooks", "solutions"))
+    solutions = {name_of(cell): cell.source for cell in source.cells if is_solution(cell)}
+    for cell in notebook.cells:
+        cell.source = solutions.get(name_of(cell), cell.source) if is_solution(cell) else cell.source
+    return notebook

@@ -1,0 +1,51 @@
+"""A new exercise begins with everything that its tests ask for, and fails them until it is written."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+
+import nbformat
+import pytest
+
+from grader.course.scaffold import ROOT, Refused, begin
+from grader.exercises import UNITS
+
+UNIT = "03_zero1"
+
+
+@pytest.fixture
+def course(tmp_path):
+    """The files that a new exercise touches."""
+    for folder in ("grader/exercises", f"solutions/{UNIT}", f"tests/mutants/{UNIT}"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_a_new_exercise_has_its_folder_cells_slip_and_mutant(course):
+    written = begin(course, UNIT, "tree_all_gather", "All-gather along a tree")
+    for path in written:
+        text = (course / path).read_text()
+        assert "tree_all_gather" in text or path.endswith(".ipynb")
+        if path.endswith(".py"):
+            ast.parse(text)
+    notebook = nbformat.read(course / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    names = [cell.id for cell in notebook.cells]
+    start = names.index("tree_all_gather-contract")
+    assert names[start:start + 4] == ["tree_all_gather-contract", "tree_all_gather", "tree_all_gather-watch",
+                                      "tree_all_gather-check"]
+    order, = (node for node in ast.parse((course / "grader/exercises" / UNIT / "__init__.py").read_text()).body
+              if isinstance(node, ast.Assign))
+    assert ast.literal_eval(order.value)[-1] == "tree_all_gather"
+    oracle = (course / "grader/exercises" / UNIT / "tree_all_gather" / "exercise.py").read_text()
+    assert "raise NotImplementedError" in oracle and 'Slip("mean for sum"' in oracle
+
+
+@pytest.mark.parametrize("unit, name, words", [
+    ("09_nothing", "x", ", ".join(UNITS)), (UNIT, "two words", "cannot be a function's name"),
+    (UNIT, "class", "cannot be a function's name"), (UNIT, "gather", "there is an exercise 'gather' already"),
+])
+def test_refusals_say_what_was_expected(course, unit, name, words):
+    with pytest.raises(Refused, match=words):
+        begin(course, unit, name)
