@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from tests.bench_marking import bench_bombs, bench_marking
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b
+from tests.bench_profile import bench_profile
 from tests.bench_sequence_parallel import bench_sequence_parallel
 from tests.bench_tensor_parallel import bench_tensor_parallel
 from tests.bench_training import bench_data_parallel, bench_fully_shard, bench_overlap
