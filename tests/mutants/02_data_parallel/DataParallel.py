@@ -7,13 +7,15 @@ RESET = "self.missing, self.started = [set(bucket) for bucket in self.buckets], 
 FLAT = "flat = torch.cat([g.flatten() for g in gradients])"
 REDUCE = "dist.all_reduce(flat, group=self.group, async_op=True)"
 START = f"self.started[number] = gradients, flat, {REDUCE}"
+GATHER = "self.started[number] = gradients, rows, dist.all_gather(rows, flat, group=self.group, async_op=True)"
 WAIT = "            work.wait()\n"
 DIVIDE = "            flat /= dist.get_world_size(self.group)\n"
 ONE_EACH = ("bucket_bytes=1 << 20", "bucket_bytes=1")
 CHANGES = (
     change("start not shared", BROADCAST, "pass"),
-    change("communicates in no_sync", "        if self.syncing:", "        if not self.syncing:\n            dist.all_reduce("
-           "parameter.grad.clone(), group=self.group, async_op=True).wait()\n        if self.syncing:"),
+    change("communicates in no_sync", "        if self.syncing:", "        if not self.syncing:\n"
+           "            dist.all_reduce(parameter.grad.clone(), group=self.group, async_op=True).wait()\n"
+           "        if self.syncing:"),
     change("reduced twice", FLAT, "flat, copy = (torch.cat([g.flatten() for g in gradients]) for _ in range(2))\n"
            "            self.started[~number] = gradients, copy, dist.all_reduce(copy, group=self.group, async_op=True)"),
     change("not overlapped", "        if self.syncing:", "        if False:"),
@@ -41,6 +43,6 @@ CHANGES = (
     change("no no_sync", "def no_sync", "def without_sync"),
     change("group ignored", REDUCE, "dist.all_reduce(flat, async_op=True)"),
     change("library call", START, "rows = [flat.clone() for _ in range(dist.get_world_size(self.group))]\n"
-           "            self.started[number] = gradients, rows, dist.all_gather(rows, flat, group=self.group, async_op=True)",
+           f"            {GATHER}",
            "flat /= ", "flat = sum(flat) / "),
 )
