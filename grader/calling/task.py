@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import cloudpickle
 import torch.distributed as dist
 
+from grader.evidence.case import Case
 from grader.evidence.evidence import pack, unpack
 from utils.trace.spans import mark
 
@@ -18,28 +18,40 @@ GRADER = Path(__file__).resolve().parents[1]
 
 
 class RankTask:
-    """Calls a pickled student function on one rank's inputs: packed inputs in, packed result out.
+    """Calls a student's function in a rank: one of `rank_inputs` in, packed result out.
+
+    It is pickled where the function is, in the notebook; how it is called comes later, as plain data beside the inputs.
+    """
+
+    def __init__(self, fn: Callable):
+        self.fn = fn
+
+    def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
+        told = unpack(input_blob)
+        call = runpy.run_path(str(GRADER / told["way"]))["call"]
+        group = _own_group(told["groups"])
+        if group is None:
+            return pack(None)
+        time.sleep(told["late_s"])
+        mark(BEGIN)
+        result = call(self.fn, told["inputs"], group)
+        done()
+        return pack(result)
+
+
+def rank_inputs(way: str, case: Case) -> list[bytes]:
+    """All that each rank is told of a case.
 
     way: a file of grader/ that defines call(fn, inputs, group), such as "exercises/03_zero1/clip_gradient_norm/call.py".
     """
+    late_s = case.late_s or (0.0,) * case.world_size
+    return [pack({"way": way, "groups": case.groups, "late_s": late_s[rank], "inputs": inputs})
+            for rank, inputs in enumerate(case.inputs)]
 
-    def __init__(self, function_blob: bytes, way: str, groups: tuple[tuple[int, ...], ...] | None,
-                 late_s: tuple[float, ...] = ()):
-        self.function_blob, self.way, self.groups, self.late_s = function_blob, way, groups, late_s
 
-    def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
-        call = runpy.run_path(str(GRADER / self.way))["call"]
-        fn, inputs = cloudpickle.loads(self.function_blob), unpack(input_blob)
-        groups = None if self.groups is None else [dist.new_group(list(members)) for members in self.groups]
-        group = dist.group.WORLD
-        if groups is not None:
-            mine = [g for g, members in zip(groups, self.groups, strict=True) if dist.get_rank() in members]
-            if not mine:
-                return pack(None)
-            group = mine[0]
-        if self.late_s:
-            time.sleep(self.late_s[dist.get_rank()])
-        mark(BEGIN)
-        result = call(fn, inputs, group)
-        done()
-        return pack(result)
+def _own_group(groups: tuple[tuple[int, ...], ...] | None) -> dist.ProcessGroup | None:
+    """The group that this rank works in; None for a bystander, who makes the groups with the others all the same."""
+    if groups is None:
+        return dist.group.WORLD
+    made = [dist.new_group(list(members)) for members in groups]
+    return next((group for group, members in zip(made, groups, strict=True) if dist.get_rank() in members), None)
