@@ -1,4 +1,4 @@
-"""Ways in which exercises of units 00 and 01 call a function."""
+"""Ways in which exercises of unit 01 call a function."""
 
 from __future__ import annotations
 
@@ -9,16 +9,6 @@ import torch
 from utils.trace.spans import mark
 
 INPUT_CHANGED = "input changed"
-
-
-def call_with_say(fn, inputs: dict[str, Any], group) -> Any:
-    """fn(say, *inputs, group): say(text) prints and leaves a mark in the trace."""
-
-    def say(text):
-        mark("say", text=str(text))
-        print(text, flush=True)
-
-    return fn(say, *inputs.values(), group)
 
 
 def call_with_compute(fn, inputs: dict[str, Any], group) -> Any:

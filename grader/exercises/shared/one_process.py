@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.training import gradients, make_optimizer, parameters
-from grader.calling.zoo import IN, LENGTH, OUT, build, loss_rows
-from grader.judging.exercise import Case, Draw
+from grader.calling.zoo import IN, LENGTH, OUT, loss_rows
+from grader.evidence.case import Case
+from grader.exercises.technique.training import given_model
+from grader.judging.exercise import Draw
 
 TOLERANCE = 1e-6  # sums in another order, some of them in float32
 
@@ -29,8 +31,7 @@ def joined(case: Case, rank: int, step: int) -> tuple[Tensor, Tensor]:
 
 def model_of(case: Case, rank: int) -> nn.Module:
     """The model as the first member of `rank`'s group has it at the start."""
-    first = case.inputs[case.members(rank)[0]]
-    return build(first["model"], first["seed"])
+    return given_model(case, case.members(rank)[0])
 
 
 def some_gradients(case: Case, rank: int) -> dict[str, Tensor]:
@@ -43,15 +44,18 @@ def some_gradients(case: Case, rank: int) -> dict[str, Tensor]:
     return {name: gradient for name, gradient in gradients(model).items() if gradient is not None}
 
 
+def own_gradients(case: Case, rank: int, x: Tensor, y: Tensor) -> dict[str, Any]:
+    """What a rank has of these rows alone, with the numbers that it drew for itself."""
+    model = given_model(case, rank)
+    loss_rows(model(x), y).mean().backward()
+    return gradients(model)
+
+
 def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
     """The mean over the members of the gradient of each one's (x, y); None where nobody has one."""
-    found = []
-    for member, (x, y) in zip(case.members(rank), x_and_y, strict=True):
-        model = build(case.inputs[member]["model"], case.inputs[member]["seed"])
-        loss_rows(model(x), y).mean().backward()
-        found.append(gradients(model))
-    return {name: None if one is None else torch.stack([each[name] for each in found]).mean(0)
-            for name, one in found[0].items()}
+    of_members = [own_gradients(case, member, x, y) for member, (x, y) in zip(case.members(rank), x_and_y, strict=True)]
+    return {name: None if gradient is None else torch.stack([each[name] for each in of_members]).mean(0)
+            for name, gradient in of_members[0].items()}
 
 
 def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, last_only: bool = False) -> dict[str, Any]:
@@ -78,6 +82,6 @@ def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, last_
                 optimizer.step()
                 if forget:
                     optimizer.zero_grad()
-                for one in optimizer.param_groups:
-                    one["lr"] *= inputs.get("gamma", 1.0)
+                for group in optimizer.param_groups:
+                    group["lr"] *= inputs.get("gamma", 1.0)
     return {"losses": losses, "gradients": first, "parameters": parameters(model)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from grader.evidence.case import Case
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.one_process import batch
-from grader.judging.exercise import Case, Draw
+from grader.judging.exercise import Draw
 
 SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "frozen": "a frozen layer", "unused": "an unused layer",
@@ -32,10 +33,8 @@ def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any
     """Every rank the same seed and `steps` batches of its own, of rows(n) rows."""
 
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
-        found = []
-        for _ in range(n):
-            pairs = [batch(draw, model, rows(n)) for _ in range(steps)]
-            found.append({"model": model, "seed": seed, "xs": [x for x, _ in pairs], "ys": [y for _, y in pairs], **more})
-        return found
+        of_ranks = [[batch(draw, model, rows(n)) for _ in range(steps)] for _ in range(n)]
+        return [{"model": model, "seed": seed, "xs": [x for x, _ in batches], "ys": [y for _, y in batches], **more}
+                for batches in of_ranks]
 
     return inputs

@@ -1,111 +1,22 @@
 """Wrong ways to average gradients."""
 
-import torch
-import torch.distributed as dist
+from tests.mutants import change
 
-from tests.mutants import mutant
-
-
-def _by_dtype(model):
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    return [[g for g in gradients if g.dtype == dtype] for dtype in {g.dtype: None for g in gradients}]
-
-
-def _flat(chosen):
-    return torch.cat([g.flatten() for g in chosen])
-
-
-def _back(chosen, flat):
-    for gradient, piece in zip(chosen, flat.split([g.numel() for g in chosen]), strict=True):
-        gradient.copy_(piece.view_as(gradient))
-
-
-@mutant("a call each")
-def one_by_one(model, group):
-    for p in model.parameters():
-        if p.grad is not None:
-            dist.all_reduce(p.grad, group=group)
-            p.grad /= dist.get_world_size(group)
-
-
-@mutant("sum for mean")
-def sums(model, group):
-    for chosen in _by_dtype(model):
-        flat = _flat(chosen)
-        dist.all_reduce(flat, group=group)
-        _back(chosen, flat)
-
-
-@mutant("divided twice")
-def averages_the_average(model, group):
-    for chosen in _by_dtype(model):
-        flat = _flat(chosen)
-        dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)
-        _back(chosen, flat / dist.get_world_size(group))
-
-
-@mutant("own gradients")
-def never_copies_back(model, group):
-    for chosen in _by_dtype(model):
-        flat = _flat(chosen)
-        dist.all_reduce(flat, group=group)
-        flat /= dist.get_world_size(group)
-
-
-@mutant("pieces misplaced")
-def cuts_in_another_order(model, group):
-    for chosen in _by_dtype(model):
-        flat = _flat(chosen[::-1])
-        dist.all_reduce(flat, group=group)
-        _back(chosen, flat / dist.get_world_size(group))
-
-
-@mutant("no gradient")
-def takes_every_parameter(model, group):
-    flat = torch.cat([p.grad.flatten() for p in model.parameters()])
-    dist.all_reduce(flat, group=group)
-    _back([p.grad for p in model.parameters()], flat / dist.get_world_size(group))
-
-
-@mutant("zeros for none")
-def fills_with_zeros(model, group):
-    for p in model.parameters():
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-    for chosen in _by_dtype(model):
-        flat = _flat(chosen)
-        dist.all_reduce(flat, group=group)
-        _back(chosen, flat / dist.get_world_size(group))
-
-
-@mutant("promoted")
-def one_flat_tensor_for_all(model, group):
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    flat = _flat(gradients)
-    dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)
-    _back(gradients, flat)
-
-
-@mutant("reduced twice")
-def averages_again(model, group):
-    for chosen in _by_dtype(model):
-        flat = _flat(chosen)
-        for _ in range(2):
-            dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)
-        _back(chosen, flat)
-
-
-@mutant("group ignored")
-def averages_over_the_world(model, group):
-    for chosen in _by_dtype(model):
-        flat = _flat(chosen)
-        dist.all_reduce(flat)
-        _back(chosen, flat / dist.get_world_size(group))
-
-
-@mutant("missing wait")
-def does_not_wait(model, group):
-    for chosen in _by_dtype(model):
-        flat = _flat(chosen)
-        dist.all_reduce(flat, group=group, async_op=True)
-        _back(chosen, flat / dist.get_world_size(group))
+EACH_DTYPE = "for dtype in {g.dtype: None for g in gradients}:"
+CHOSEN = "[g for g in gradients if g.dtype == dtype]"
+REDUCE = "dist.all_reduce(flat, group=group)"
+DIVIDE = "        flat /= dist.get_world_size(group)\n"
+CHANGES = (
+    change("a call each", EACH_DTYPE, "for g in gradients:", CHOSEN, "[g]"),
+    change("sum for mean", DIVIDE, ""),
+    change("divided twice", REDUCE, "dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)"),
+    change("own gradients", "gradient.copy_(piece.view_as(gradient))", "pass"),
+    change("pieces misplaced", "[g.flatten() for g in chosen]", "[g.flatten() for g in chosen[::-1]]"),
+    change("no gradient", " if p.grad is not None", ""),
+    change("zeros for none", "    gradients =", "    for p in model.parameters():\n"
+           "        p.grad = torch.zeros_like(p) if p.grad is None else p.grad\n    gradients ="),
+    change("promoted", EACH_DTYPE, "for _ in range(1):", CHOSEN, "gradients"),
+    change("reduced twice", DIVIDE, f"{DIVIDE}        dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)\n"),
+    change("group ignored", REDUCE, "dist.all_reduce(flat)"),
+    change("missing wait", REDUCE, "dist.all_reduce(flat, group=group, async_op=True)"),
+)

@@ -3,38 +3,21 @@
 import torch.distributed as dist
 from torch import nn
 
-from tests.mutants import mutant
+from tests.mutants import change, mutant
 
-
-@mutant("buffers forgotten")
-def forgets_buffers(model, group):
-    for p in model.parameters():
-        dist.broadcast(p.data, group=group, group_src=0)
-
-
-@mutant("frozen forgotten")
-def forgets_frozen(model, group):
-    for p in (*model.parameters(), *model.buffers()):
-        if p.requires_grad or not isinstance(p, nn.Parameter):
-            dist.broadcast(p.data, group=group, group_src=0)
-
-
-@mutant("parameters forgotten")
-def forgets_parameters(model, group):
-    for buffer in model.buffers():
-        dist.broadcast(buffer, group=group, group_src=0)
-
-
-@mutant("another rank's model")
-def from_the_last(model, group):
-    for tensor in (*model.parameters(), *model.buffers()):
-        dist.broadcast(tensor.data, group=group, group_src=dist.get_world_size(group) - 1)
-
-
-@mutant("nothing sent")
-def into_copies(model, group):
-    for tensor in (*model.parameters(), *model.buffers()):
-        dist.broadcast(tensor.detach().clone(), group=group, group_src=0)
+BOTH = "(*model.parameters(), *model.buffers())"
+BROADCAST = "dist.broadcast(tensor.data, group=group, group_src=0)"
+CHANGES = (
+    change("buffers forgotten", BOTH, "model.parameters()"),
+    change("frozen forgotten", "*model.parameters()", "*(p for p in model.parameters() if p.requires_grad)"),
+    change("parameters forgotten", BOTH, "model.buffers()"),
+    change("another rank's model", "group_src=0", "group_src=dist.get_world_size(group) - 1"),
+    change("nothing sent", "tensor.data", "tensor.detach().clone()"),
+    change("sent twice", BOTH, "(*model.state_dict().values(), *model.parameters())"),
+    change("group ignored", "group=group, group_src", "src"),
+    change("library call", BROADCAST,
+           "tensor.data.mul_(dist.get_rank(group) == 0)\n        dist.all_reduce(tensor.data, group=group)"),
+)
 
 
 @mutant("parameter replaced")
@@ -46,23 +29,3 @@ def new_parameters(model, group):
             setattr(module, name, nn.Parameter(value, requires_grad=p.requires_grad))
     for buffer in model.buffers():
         dist.broadcast(buffer, group=group, group_src=0)
-
-
-@mutant("sent twice")
-def state_and_parameters(model, group):
-    for tensor in (*model.state_dict().values(), *model.parameters()):
-        dist.broadcast(tensor.data, group=group, group_src=0)
-
-
-@mutant("group ignored")
-def in_the_world(model, group):
-    for tensor in (*model.parameters(), *model.buffers()):
-        dist.broadcast(tensor.data, src=0)
-
-
-@mutant("library call")
-def by_sums(model, group):
-    for tensor in (*model.parameters(), *model.buffers()):
-        if dist.get_rank(group) != 0:
-            tensor.data.zero_()
-        dist.all_reduce(tensor.data, group=group)

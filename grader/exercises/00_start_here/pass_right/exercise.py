@@ -1,22 +1,14 @@
-"""Everyone passes a tensor to the next rank: mend a version in which everyone receives first."""
+"""Everyone passes a tensor to the next rank: fix a version in which everyone receives first."""
 
 from __future__ import annotations
 
+from grader.evidence.case import Case
+from grader.exercises.shared.cases import each_rank, xs_of
 from grader.exercises.shared.start_inputs import sweep
-from grader.judging.demands import messages_at_most, only_calls, results_waited, ring_neighbours, sends_waited
-from grader.judging.exercise import Case, Draw, Exercise, Symptom, Technique
-from grader.judging.symptoms import (
-    deadlocked,
-    forgotten_send,
-    group_ignored,
-    neighbours_result,
-    no_such_rank,
-    raised,
-    unchanged,
-    unwaited,
-    wrong_ranks,
-)
-from utils.trace.calls import POINT_TO_POINT
+from grader.judging.exercise import Draw, Exercise
+from grader.judging.slips import of_another, unchanged
+
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
@@ -24,43 +16,15 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     return sweep(grading, lambda n: [{"x": x} for x in draw.tensors(n, k)])
 
 
-def _from_the_left(case: Case, rank: int):
-    return case.peers_inputs(rank, "x")[case.group_rank(rank) - 1]
-
-
 EXERCISE = Exercise(
     title="Pass to the right",
     parameters=("x", "group"),
     make_cases=_cases,
-    oracle=lambda case: [_from_the_left(case, rank) for rank in range(case.world_size)],
-    technique=Technique(
-        demands=(
-        only_calls(*sorted(POINT_TO_POINT, reverse=True), hint="A collective involves every rank; here each rank "
-                   "needs one message. Use only send, recv, isend, irecv or batch_isend_irecv."),
-        ring_neighbours("The right tensors arrive, but by a detour: send to the next rank only."),
-        messages_at_most(lambda look, rank: 1, "one message a rank",
-                         "The right tensors arrive, but one message a rank is enough."),
-        results_waited(),
-        sends_waited(),
-    ),
-        symptoms=(
-        forgotten_send(),
-        deadlocked("cycle of receives", "Everybody receives first, so nobody sends. Someone must send first: start "
-                   "with isend, which does not wait, then receive, then wait."),
-        deadlocked("cycle of sends", "Everybody sends first, and a send ends only when it is received. Start the send "
-                   "without waiting (isend), receive, then wait for the send."),
-        deadlocked("receive from the wrong rank", "Each tensor goes one way and is awaited from the other: send to the "
-                   "rank after, receive from the rank before."),
-        raised("itself", "With one rank there is no neighbour: the tensor comes back to its own rank "
-               "without a message.", "no neighbour"),
-        neighbours_result(2, "The tensors travel the wrong way: receive from the rank before, send to the rank after.",
-                          "passed left"),
-        Symptom("sender returned", "dist.recv returns the number of the sender; the message is written into the tensor "
-                "that you gave it.", wrong_ranks(lambda look, rank, found, _: isinstance(found, int))),
-        unwaited(),
+    oracle=each_rank(lambda case, rank: xs_of(case, rank)[case.group_rank(rank) - 1]),
+    technique=TECHNIQUE,
+    slips=(
+        of_another("passed left", 2, "The tensors travel the wrong way: receive from the rank before, send to the rank "
+                                     "after."),
         unchanged("Each rank returns its own x: return the tensor that you received into."),
-        no_such_rank("After the last rank comes rank 0: the next rank is (r + 1) % n, the one before (r − 1) % n."),
-        group_ignored(),
-    ),
     ),
 )

@@ -2,77 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from itertools import pairwise
-
 from grader.exercises.shared.start_inputs import sweep
-from grader.exercises.shared.who_knew import knows_s
-from grader.judging.demands import only_calls, results_waited, sends_waited
-from grader.judging.exercise import Demand, Exercise, Look, Technique
-from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised
-from utils.trace.calls import POINT_TO_POINT
-from utils.trace.trace import Span
+from grader.judging.exercise import Exercise
 
-
-def _words(look: Look, rank: int) -> list[Span]:
-    return [span for span in look.evidence.trace.spans if span.rank == rank and span.name == "say"]
-
-
-def _speaks_s(look: Look, rank: int) -> float:
-    """When `rank` spoke; never, if it did not."""
-    return min((word.start_s for word in _words(look, rank)), default=math.inf)
-
-
-def _in_line(look: Look) -> list[tuple[int, int]]:
-    """(rank, the next rank of its group) for every rank but the last."""
-    return sorted({pair for rank in look.working for pair in pairwise(look.case.members(rank))})
-
-
-def _said_once(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        said, text = [word.facts["text"] for word in _words(look, rank)], look.case.inputs[rank]["text"]
-        if said != [text]:
-            return False, f"rank {rank} said {', then '.join(map(repr, said)) or 'nothing'}, expected {text!r} once"
-    return True, ""
-
-
-def _waits(look: Look) -> tuple[bool, str]:
-    for _, rank in _in_line(look):
-        ended_s = [call.end_s for call in look.evidence.trace.of(rank) if call.op != "send" and call.end_s is not None]
-        if min(ended_s, default=math.inf) > _speaks_s(look, rank):
-            return False, f"rank {rank} spoke before anything told it to"
-    return True, ""
-
-
-def _speaks_first(look: Look) -> tuple[bool, str]:
-    for rank, following in _in_line(look):
-        passed_s = [call.start_s for call in look.evidence.trace.of(rank, "send") if call.peer == following]
-        if _words(look, rank) and min(passed_s, default=math.inf) < _speaks_s(look, rank):
-            return False, f"rank {rank} sent to rank {following} before it spoke"
-    return True, ""
-
-
-def _in_order(look: Look) -> tuple[bool, str]:
-    for rank, following in _in_line(look):
-        if knows_s(look.evidence.trace, rank, _speaks_s(look, rank))[following] > _speaks_s(look, following):
-            return False, f"when rank {following} spoke, it could not know whether rank {rank} had"
-    return True, ""
-
-
-def _within_group(look: Look) -> tuple[bool, str]:
-    stray = next((c for c in look.evidence.trace.calls if c.members != look.case.members(c.rank)), None)
-    return stray is None, f"rank {stray.rank} called {stray.op} on the ranks {stray.members}" if stray else ""
-
-
-def _passed_on(look: Look) -> tuple[bool, str]:
-    left = _in_line(look)
-    for call in look.evidence.trace.of(op="send"):
-        if (call.rank, call.peer) not in left:
-            return False, f"rank {call.rank} sent to rank {call.peer}"
-        left.remove((call.rank, call.peer))
-    return True, ""
-
+from .technique import TECHNIQUE
 
 EXERCISE = Exercise(
     title="Speak in order",
@@ -80,43 +13,5 @@ EXERCISE = Exercise(
     make_cases=lambda draw, grading: sweep(
         grading, lambda n: [{"text": f"line {number}"} for number in draw.numbers.sample(range(10, 100), n)]),
     oracle=lambda case: [None] * case.world_size,
-    technique=Technique(
-        demands=(
-        Demand("not said once", "each rank says its text once",
-               "Call say(text) exactly once on each rank, with the text as it came.", _said_once, gate=True),
-        Demand("does not wait", "waits for its turn",
-               "A rank speaks before anything told it to: if the order was right, it was luck. Every rank but the "
-               "first receives the token before it speaks.", _waits, gate=True),
-        Demand("passed on too early", "speaks, then passes on",
-               "A rank passes the token on before it speaks, so the next one may overtake it. The order is: receive, "
-               "speak, send.", _speaks_first, gate=True),
-        Demand("order by luck", "speaks after the rank before",
-               "A rank may speak before the one in front of it has: the token must come from the rank directly before.",
-               _in_order, gate=True),
-        replace(only_calls(*sorted(POINT_TO_POINT, reverse=True), id="not a token", hint=(
-            "A collective stops every rank each time it is called. Pass a token instead: use only dist.send and "
-            "dist.recv.")), gate=False),
-        Demand("group ignored", "talks within its group", "Your messages go round the whole world: ask "
-               "dist.get_rank(group) and dist.get_world_size(group), and address peers with group_dst= and group_src=.",
-               _within_group, gate=True),
-        Demand("detour", "one message a rank, to the next",
-               "Messages take detours: each rank sends one token, to the next rank, and the last rank sends none.",
-               _passed_on),
-        results_waited(),
-        sends_waited(),
-    ),
-        symptoms=(
-        deadlocked("cycle of receives", "Everybody waits for the token and nobody has it: rank 0 speaks without "
-                   "receiving."),
-        deadlocked("receive from the wrong rank", "A token went to one rank, another waits for it: rank r receives "
-                   "from rank r−1 and sends to rank r+1, counted in the group."),
-        deadlocked("send without receive", "The last rank sends the token to a rank that does not wait for it: it has "
-                   "nobody to pass it to.", "sent past the end"),
-        raised("itself", "With one rank there is nobody to wait for and nobody to pass to: it only speaks.",
-               "no neighbour"),
-        no_such_rank("The last rank passes the token to nobody: there is no next one."),
-        forgotten_send(),
-        group_ignored(),
-    ),
-    ),
+    technique=TECHNIQUE,
 )

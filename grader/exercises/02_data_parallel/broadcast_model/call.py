@@ -1,5 +1,21 @@
-"""How a rank calls it."""
+"""How a rank calls broadcast_model."""
 
-from grader.calling.training import call_with_model as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+from grader.calling.training import REPLACED
+from grader.calling.zoo import build
+from utils.trace.spans import mark
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(model, group) → the model's state afterwards; leaves a mark for a parameter that is no longer the same object."""
+    model = build(inputs["model"], inputs["seed"])
+    before = dict(model.named_parameters(remove_duplicate=False))
+    fn(model, group)
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter is not before[name]:
+            mark(REPLACED, parameter=name)
+    return dict(model.state_dict())

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from grader.calling.training import make_optimizer, parameters
-from grader.calling.zoo import build, loss_rows
+from grader.calling.zoo import loss_rows
+from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import batch, train
 from grader.exercises.shared.training_cases import model_cases
-from grader.exercises.shared.training_demands import gradient_bytes_once
-from grader.judging.compare import same
-from grader.judging.demands import group_size, only_calls, results_waited
-from grader.judging.exercise import Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
+from grader.exercises.technique.training import given_model
+from grader.judging.compare import ANYTHING
+from grader.judging.exercise import Draw, Exercise
+from grader.judging.slips import Slip, group_size
 
-STEPS, LR = 3, 0.05
+from .technique import STEPS, TECHNIQUE
+
+LR = 0.05
+_DRIFT = ("Each rank trains on its own rows alone, and the models drift apart: all-reduce every gradient before "
+          "optimizer.step().")
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -36,91 +38,72 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return [*model_cases(draw, grading, ("mlp", "tied", "unused", "frozen", "gpt"), inputs), few]
 
 
-def _plain(case: Case, rank: int) -> dict[str, Any]:
-    found = train(case, rank)
-    return {"losses": found["losses"], "parameters": found["parameters"]}
+def _right(case: Case, rank: int) -> dict[str, Any]:
+    trained = train(case, rank)
+    return {"losses": trained["losses"], "parameters": trained["parameters"]}
 
 
-def _simulate(look: Look, rank: int, weight: Callable[[int, int, int], float], zero: bool = True,
-              own: bool = False) -> dict[str, torch.Tensor]:
-    """Parameters after steps on gradients summed with weight(rows, batch size, n); own: of this rank's rows only."""
-    case = look.case
-    inputs = case.inputs[rank]
-    model = build(inputs["model"], inputs["seed"])
-    optimizer = make_optimizer(inputs, model.parameters())
-    members = (rank,) if own else case.members(rank)
+# ── wrong ways ──
+
+Weight = Callable[[int, int, int], float]  # (rows of a shard, rows of the batch, ranks) → what its mean loss counts
+
+
+def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: float = 0.0) -> dict[str, Any]:
+    """The parameters after steps on these members' rows; `left` times the last step's gradients are there still."""
+    model, n = given_model(case, rank), group_size(case, rank)
+    optimizer = make_optimizer(case.inputs[rank], model.parameters())
     for step in range(STEPS):
         for p in model.parameters():
             if p.grad is not None:
-                p.grad *= 0 if zero else len(members)  # left over, it is on every rank, and summed again
-        for member in members:
-            x, y = (case.inputs[member][name][step] for name in ("xs", "ys"))
+                p.grad *= left
+        for inputs in (case.inputs[member] for member in members):
+            x, y = inputs["xs"][step], inputs["ys"][step]
             if len(x):
-                (loss_rows(model(x), y).mean() * weight(len(x), inputs["batch_size"], len(case.members(rank)))).backward()
+                (loss_rows(model(x), y).mean() * weight(len(x), inputs["batch_size"], n)).backward()
         optimizer.step()
-    return parameters(model)
+    return {"losses": ANYTHING, "parameters": parameters(model)}
 
 
-def _by_sgd(look: Look, rank: int, found: Any) -> bool:
-    """AdamW hardly feels the scale of a gradient, so it cannot tell these mistakes apart."""
-    return isinstance(found, dict) and look.case.inputs[rank]["optimizer"] == "SGD"
+def _weighed(id: str, hint: str, weight: Weight, shows: Callable[[Case], bool] = lambda case: True) -> Slip:
+    """Gradients are summed over ranks, with other weights."""
+    return Slip(id, hint, lambda case, r, right: _trained(case, r, case.members(r), weight), shows)
 
 
-def _as(*arguments, **options) -> Callable[[Look], bool]:
-    """The parameters of every wrong rank are those that this other way would give."""
-
-    def test(look: Look, rank: int, found: Any, _) -> bool:
-        return _by_sgd(look, rank, found) and same(
-            found["parameters"], _simulate(look, rank, *arguments, **options), 1e-5)
-
-    return wrong_ranks(test)
+def _alone(weight: Weight, shows: Callable[[Case], bool] = lambda case: True) -> Slip:
+    """No gradient is summed over ranks."""
+    return Slip("gradients not reduced", _DRIFT, lambda case, r, right: _trained(case, r, [r], weight), shows)
 
 
-def _right_parameters(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    return _by_sgd(look, rank, found) and same(found["parameters"], expected["parameters"], 1e-6)
+def _all_have_rows(case: Case) -> bool:
+    """No rank takes the mean of nothing."""
+    return all(len(x) for inputs in case.inputs for x in inputs["xs"])
 
 
-def _nan(look: Look, rank: int, found: Any, _) -> bool:
-    numbers = [*found["losses"], *found["parameters"].values()]
-    return group_size(look, rank) > 1 and any(bool(x.isnan().any()) for x in numbers if isinstance(x, torch.Tensor))
+def _of_batch(rows: int, batch_size: int, n: int) -> float:
+    return rows / batch_size
 
 
 EXERCISE = Exercise(
     title="A step of data parallelism",
     parameters=("model", "loss_fn", "x", "y", "batch_size", "optimizer", "group"),
     make_cases=_cases,
-    oracle=each_group(_plain),
+    oracle=each_group(_right),
     trains=True,
     tolerance=1e-6,
-    technique=Technique(
-        demands=(
-        only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
-        gradient_bytes_once(lambda look, r: STEPS),
-        results_waited(),
-    ),
-        symptoms=(
-        group_ignored("The sum runs over ranks that are not in the group: pass group=group."),
-        unwaited(),
-        Symptom("shards weighed alike", "Ranks with fewer rows count as much as those with more: the mean of means is not "
-                                        "the mean. Sum the losses of your rows and divide by the whole batch_size; then "
-                                        "the gradients add up.", _as(lambda rows, size, n: 1 / n)),
-        Symptom("sum for mean", "Each rank takes the mean over its own rows, and the means are summed: the gradient is "
-                                "about n times too large. Divide the sum over your rows by batch_size.",
-                _as(lambda rows, size, n: 1.0)),
-        Symptom("divided by n too", "The gradients are n times too small: batch_size already counts the rows of all ranks, "
-                                    "so the sum over ranks is the mean.", _as(lambda rows, size, n: rows / size / n)),
-        Symptom("gradients not reduced", "Each rank trains on its own rows alone, and the models drift apart: all-reduce "
-                                         "every gradient before optimizer.step().",
-                lambda look: _as(lambda rows, size, n: rows / size, own=True)(look)
-                or _as(lambda rows, size, n: 1.0, own=True)(look)),
-        Symptom("gradients pile up", "The gradients of the last step are still there: call optimizer.zero_grad() before "
-                                     "backward().", _as(lambda rows, size, n: rows / size, zero=False)),
-        Symptom("not a number", "A rank without rows has a loss of nan: the mean of nothing. Sum the rows' losses and "
-                                "divide by batch_size.", wrong_ranks(_nan)),
-        Symptom("own loss returned", "The parameters are right, the loss is that of this rank's rows: sum it over the ranks "
-                                     "as well, detached.", wrong_ranks(_right_parameters)),
-        raised("NoneType", "A parameter that took no part, or is frozen, has p.grad None: leave it out, on all ranks.",
-               "no gradient"),
-    ),
+    technique=TECHNIQUE,
+    slips=(
+        _weighed("shards weighed alike", "Ranks with fewer rows count as much as those with more: the mean of means is not "
+                                         "the mean. Sum the losses of your rows and divide by the whole batch_size; then "
+                                         "the gradients add up.", lambda rows, size, n: 1 / n, _all_have_rows),
+        _weighed("sum for mean", "Each rank takes the mean over its own rows, and the means are summed: the gradient is "
+                                 "about n times too large. Divide the sum over your rows by batch_size.",
+                 lambda rows, size, n: 1.0, _all_have_rows),
+        _weighed("divided by n too", "The gradients are n times too small: batch_size already counts the rows of all ranks, "
+                                     "so the sum over ranks is the mean.", lambda rows, size, n: rows / size / n),
+        _alone(_of_batch),
+        _alone(lambda rows, size, n: 1.0, _all_have_rows),
+        Slip("gradients pile up", "The gradients of the last step are still there: call optimizer.zero_grad() before "
+                                  "backward().",
+             lambda case, r, right: _trained(case, r, case.members(r), _of_batch, left=group_size(case, r))),
     ),
 )

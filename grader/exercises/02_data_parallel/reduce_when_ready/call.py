@@ -1,5 +1,24 @@
-"""How a rank calls it."""
+"""How a rank calls reduce_when_ready."""
 
-from grader.calling.training import call_backward as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+from grader.calling.training import gradients
+from grader.calling.zoo import build, loss_rows
+from utils.trace.spans import span
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> list[dict[str, Any]]:
+    """finish = fn(model, group), then some times backward and finish() → the gradients each time."""
+    model = build(inputs["model"], inputs["seed"])
+    finish, of_steps = fn(model, group), []
+    for x, y in zip(inputs["xs"], inputs["ys"], strict=True):
+        model.zero_grad()
+        loss = loss_rows(model(x), y).mean()
+        with span("backward"):
+            loss.backward()
+        finish()
+        of_steps.append(gradients(model))
+    return of_steps

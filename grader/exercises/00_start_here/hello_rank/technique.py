@@ -1,0 +1,48 @@
+"""How hello_rank can fail."""
+
+from __future__ import annotations
+
+import re
+
+from grader.evidence.evidence import RETURNED
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.symptoms import every_rank, raised
+from grader.judging.trial import Look
+
+_returned_none = every_rank(lambda look, rank, found, expected: found is None)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
+def _fixed_world_size(look: Look) -> bool:
+    """The rank is right, the second number is another one than the world size and the same on all ranks."""
+    shown = [_numbers(found) for found in look.outputs]
+    counts = {count for _, count in shown}
+    return [rank for rank, _ in shown] == look.working and len(counts) == 1 and look.case.world_size not in counts
+
+
+def _all_the_same(look: Look) -> bool:
+    return look.evidence.ending == RETURNED and look.case.world_size > 1 and len(set(look.outputs)) == 1
+
+
+TECHNIQUE = Technique(
+    symptoms=(
+        Symptom("printed, not returned", "The sentence is printed but not returned: a print is for people; only what a "
+                "rank returns comes back to the notebook.",
+                lambda look: _returned_none(look) and any(look.evidence.prints.values())),
+        raised("NameError", "Only a %%ranks cell has rank and world_size ready. Inside a function, ask: "
+               "dist.get_rank() and dist.get_world_size().", "rank not defined"),
+        Symptom("not called", "The text holds a function, not a number: call it, with parentheses, dist.get_rank().",
+                every_rank(lambda look, rank, found, _: "<function" in found)),
+    ),
+    fallbacks=(
+        Symptom("world size written in", "The world size is a fixed number in your code. The same program runs on "
+                "2 ranks and on 2000: ask dist.get_world_size().", _fixed_world_size),
+        Symptom("all the same", "All ranks say the same. They run one program, so what tells them apart must be asked "
+                "for: dist.get_rank().", _all_the_same),
+        Symptom("other words", "The numbers are right, the words are not: compare them letter by letter with the "
+                "contract.", every_rank(lambda look, rank, found, right: _numbers(found) == _numbers(right))),
+    ),
+)

@@ -1,0 +1,23 @@
+"""How my_share must be done, and what else can be wrong with shares."""
+
+from __future__ import annotations
+
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.trial import Look
+
+
+def _lost_or_doubled(look: Look) -> bool:
+    """Put end to end, the shares are not the list."""
+    shares = [[item for peer in look.case.members(r) for item in look.outputs[peer]] for r in look.working]
+    return any(share != look.case.inputs[r]["items"] for r, share in zip(look.working, shares, strict=True))
+
+
+TECHNIQUE = Technique(
+    demands=(only_calls(id="communicates", hint="No message is needed: every rank has the whole list, knows its rank "
+                        "and the number of ranks, and can work out its own share."),),
+    fallbacks=(
+        Symptom("lost or doubled", "Put end to end, the shares do not give the list: items are lost or doubled. Rank "
+                "r+1 must start where rank r ends.", _lost_or_doubled),
+    ),
+)

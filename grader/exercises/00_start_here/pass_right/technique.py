@@ -1,0 +1,36 @@
+"""How pass_right must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.judging.demands import messages_at_most, only_calls, results_waited, ring_neighbours, sends_waited
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, unwaited, wrong_ranks
+from utils.trace.calls import POINT_TO_POINT
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls(*sorted(POINT_TO_POINT, reverse=True), hint="A collective involves every rank; here each rank "
+                   "needs one message. Use only send, recv, isend, irecv or batch_isend_irecv."),
+        ring_neighbours("The right tensors arrive, but by a detour: send to the next rank only."),
+        messages_at_most(lambda look, rank: 1, "one message a rank",
+                         "The right tensors arrive, but one message a rank is enough."),
+        results_waited(),
+        sends_waited(),
+    ),
+    symptoms=(
+        forgotten_send(),
+        deadlocked("cycle of receives", "Everybody receives first, so nobody sends. Someone must send first: start "
+                   "with isend, which does not wait, then receive, then wait."),
+        deadlocked("cycle of sends", "Everybody sends first, and a send ends only when it is received. Start the send "
+                   "without waiting (isend), receive, then wait for the send."),
+        deadlocked("receive from the wrong rank", "Each tensor goes one way and is awaited from the other: send to the "
+                   "rank after, receive from the rank before."),
+        raised("itself", "With one rank there is no neighbour: the tensor comes back to its own rank "
+               "without a message.", "no neighbour"),
+        Symptom("sender returned", "dist.recv returns the number of the sender; the message is written into the tensor "
+                "that you gave it.", wrong_ranks(lambda _, rank, found, right: isinstance(found, int))),
+        unwaited(),
+        no_such_rank("After the last rank comes rank 0: the next rank is (r + 1) % n, the one before (r − 1) % n."),
+        group_ignored(),
+    ),
+)

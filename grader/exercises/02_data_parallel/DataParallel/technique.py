@@ -1,0 +1,76 @@
+"""How DataParallel must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.sharding import first_wrong
+from grader.exercises.technique.training import (
+    A_LOSS_BYTES,
+    gradient_bytes_once,
+    instead,
+    model_bytes,
+    overlapped,
+    own_dtypes,
+)
+from grader.judging.demands import group_size, only_calls, results_waited
+from grader.judging.exercise import Demand, Symptom, Technique
+from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.trial import Look
+from utils.costs.formulas import bytes_sent_per_rank
+
+STEPS = 3
+
+
+def _broadcast_bytes(look: Look, rank: int) -> float:
+    return bytes_sent_per_rank("broadcast", model_bytes(look, rank) + A_LOSS_BYTES, group_size(look, rank))
+
+
+def _quiet(look: Look) -> tuple[bool, str]:
+    """No all-reduce while gradients accumulate."""
+    for rank in look.working:
+        for span in (s for s in look.evidence.trace.spans if s.rank == rank and s.name == "accumulation"):
+            if any(span.start_s <= call.start_s <= span.end_s for call in look.evidence.trace.of(rank)):
+                return False, f"rank {rank} communicated inside no_sync()"
+    return True, ""
+
+
+def _begins_to_differ(id: str, part: str, hint: str) -> Symptom:
+    """Of the result's three parts, `part` is the first that is wrong on any rank."""
+    return Symptom(id, hint, lambda look: look.evidence.ending == RETURNED and first_wrong(
+        look, ("start", "gradients", "parameters")) == part)
+
+
+ONCE = gradient_bytes_once(STEPS, _broadcast_bytes)
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_reduce", "broadcast", hint="dist.broadcast and dist.all_reduce are all that this exercise needs."),
+        *overlapped(),
+        Demand("communicates in no_sync", "nothing is sent inside no_sync()",
+               "Gradients that only accumulate are reduced already: inside no_sync() the hooks must do nothing.", _quiet),
+        own_dtypes(),
+        ONCE,
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to "
+                      "broadcast."),
+        unwaited(),
+        instead(ONCE),
+        raised("argument: 'group'", "DataParallel(module) without a group must work: group=None means the world.",
+               "group demanded"),
+        raised("no_sync", "no_sync() is missing, or not a context manager (contextlib.contextmanager makes one).",
+               "no no_sync"),
+        raised("NoneType", "A parameter that took no part has p.grad None: leave it out, on all ranks.", "no gradient"),
+        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
+               "frozen hooked"),
+    ),
+    fallbacks=(
+        _begins_to_differ("start not shared", "start", "The ranks begin with different parameters or buffers: broadcast "
+                                                       "both from the group's rank 0 when wrapping."),
+        _begins_to_differ("gradients wrong", "gradients", "The ranks begin alike, but the first step's gradients are not "
+                                                          "the mean over ranks of all that was accumulated."),
+        _begins_to_differ("later steps wrong", "parameters", "The first step's gradients are right, and the parameters at "
+                                                             "the end are not: what is left over from one step must not "
+                                                             "act in the next."),
+    ),
+)

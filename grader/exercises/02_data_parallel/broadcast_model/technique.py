@@ -1,0 +1,34 @@
+"""How broadcast_model must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.calling.training import REPLACED
+from grader.exercises.technique.training import model_bytes
+from grader.judging.demands import bytes_sent, group_size, only_calls
+from grader.judging.exercise import Demand, Technique
+from grader.judging.symptoms import group_ignored
+from grader.judging.trial import Look
+from utils.costs.formulas import bytes_sent_per_rank
+
+
+def _kept(look: Look) -> tuple[bool, str]:
+    replaced = [span for span in look.evidence.trace.spans if span.name == REPLACED]
+    return not replaced, f"rank {replaced[0].rank}: {replaced[0].facts['parameter']} is another tensor" if replaced else ""
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("broadcast", hint="dist.broadcast, from the group's rank 0, is all that this exercise needs."),
+        Demand(REPLACED, "the parameters stay the same objects",
+               "The model has new Parameter objects now: an optimizer made before still holds, and updates, the old ones. "
+               "Broadcast into the tensors that are there.", _kept),
+        bytes_sent(lambda look, r: bytes_sent_per_rank("broadcast", model_bytes(look, r), group_size(look, r)),
+                   "every parameter and buffer once",
+                   "All models are equal, but more was sent than the model has: each parameter and each buffer once.",
+                   id="sent twice"),
+    ),
+    symptoms=(
+        group_ignored("Right for the whole world, wrong in a group: the source is the group's rank 0, group_src=0; "
+                      "src=0 is rank 0 of the world, which need not be in the group."),
+    ),
+)

@@ -1,0 +1,27 @@
+"""How make_buckets must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.symptoms import raised, wrong_ranks
+from grader.judging.trial import Look
+
+
+def _overfull(look: Look, rank: int, found: list[list[int]], right: list[list[int]]) -> bool:
+    sizes_bytes, bucket_bytes = look.case.inputs[rank].values()
+    return any(len(bucket) > 1 and sum(sizes_bytes[index] for index in bucket) > bucket_bytes for bucket in found)
+
+
+TECHNIQUE = Technique(
+    demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
+    symptoms=(
+        raised("index out of range", "It stops where there are no parameters: the answer is then no bucket.", "none"),
+    ),
+    fallbacks=(
+        Symptom("overfull", "A bucket is closed only after it is too full: look before you put the next one in. Only a "
+                            "parameter that is larger than a bucket by itself may exceed it.", wrong_ranks(_overfull)),
+        Symptom("empty bucket", "There is an empty bucket: open one only for a parameter that goes into it.",
+                wrong_ranks(lambda _, rank, found, right: [] in found)),
+    ),
+)

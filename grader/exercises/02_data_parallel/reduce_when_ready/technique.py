@@ -1,0 +1,35 @@
+"""How reduce_when_ready must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.exercises.technique.training import gradient_bytes_once, instead, overlapped
+from grader.judging.compare import same
+from grader.judging.demands import only_calls, results_waited
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.symptoms import every_rank, group_ignored, raised, unwaited
+
+STEPS = 2
+ONCE = gradient_bytes_once(STEPS)
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
+        *overlapped(),
+        ONCE,
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The mean runs over ranks that are not in the group: pass group=group, and divide by the group's "
+                      "size."),
+        unwaited(),
+        instead(ONCE),
+        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
+               "frozen hooked"),
+        raised("NoneType", "A hook that runs before the gradient is stored finds p.grad None (or the last one): "
+                           "register_post_accumulate_grad_hook runs after.", "too early a hook"),
+    ),
+    fallbacks=(
+        Symptom("second step wrong", "Right in the first backward pass, wrong in the second: finish() must forget the "
+                                     "works that it waited for, and the hooks must stay.",
+                every_rank(lambda _, rank, found, right: same(found[0], right[0]))),
+    ),
+)
