@@ -12,9 +12,10 @@ from grader.judging.exercise import Exercise
 from grader.judging.judge import judge
 from grader.judging.trial import Trial
 from grader.judging.verdict import Verdict
-from grader.sandbox.collect import collect
+from grader.sandbox.collect import Candidate, collect
 from grader.sandbox.hand_over import only_argument, pack_function
 from utils.deadlocks.errors import ShowsItself
+from utils.ranks.place import Place
 
 PUBLIC_SEED = 0
 
@@ -50,11 +51,13 @@ class Check:
         return "check.<exercise>(your_function), with <exercise> one of: " + ", ".join(EXERCISES)
 
 
-def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False) -> Verdict:
+def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False,
+               place: Callable[[], Place] = Place) -> Verdict:
     """Collect evidence of `fn` and judge it.  Raises: TypeError if `fn` cannot be the exercise's function."""
     trials = _trials(exercise.id, seed, grading)
     blob = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
-    return judge(exercise, trials, list(collect(blob, exercise.way, [one.case for one in trials], exercise.timeout_s)))
+    candidate = Candidate(blob, exercise.way, exercise.timeout_s, exercise.trains)
+    return judge(exercise, trials, list(collect(candidate, [trial.case for trial in trials], place)))
 
 
 @functools.lru_cache(maxsize=4)

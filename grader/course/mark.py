@@ -31,7 +31,7 @@ from grader.judging.trial import Trial
 from grader.judging.verdict import Verdict
 from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
-from grader.sandbox.collect import job_files
+from grader.sandbox.collect import Candidate, job_files
 
 CELLS_LIMITS = sandbox.Limits(wall_s=240.0)
 RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
@@ -140,10 +140,9 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     """(files of evidence, what went wrong with the ranks' program, if anything)"""
     files: dict[str, bytes] = {}
     for one in exercises:
-        files |= job_files(one.id, functions[f"{one.id}.pkl"], one.way, [trial.case for trial in trials[one.id]],
-                           PATIENCE * one.timeout_s)
-    trains = any(one.trains for one in exercises)
-    program = ["-m", "grader.sandbox.collect", *["--isolated"] * (not unsafe), *["--train"] * trains]
+        candidate = Candidate(functions[f"{one.id}.pkl"], one.way, PATIENCE * one.timeout_s, one.trains)
+        files |= job_files(one.id, candidate, [trial.case for trial in trials[one.id]])
+    program = ["-m", "grader.sandbox.collect", *([] if unsafe else ["--isolated"])]
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
                        code=[f"grader/{way}" for way in {one.way for one in exercises} if way.startswith("exercises/")])
     marks.peak_bytes = max(marks.peak_bytes, done.peak_bytes)

@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,33 +21,47 @@ from grader.calling.task import BEGIN, GRADER, RankTask
 from grader.evidence import parcel
 from grader.evidence.case import Case
 from grader.evidence.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
-from grader.sandbox.isolated_place import APART, IsolatedPlace
+from grader.sandbox.isolated_place import IsolatedPlace
 from grader.sandbox.witness import Witness
 from utils.deadlocks.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
 from utils.ranks.job import Job, Outcome
 from utils.ranks.launcher import launch
 from utils.ranks.place import Place
-from utils.ranks.processes import COMPILER, warm_up
 from utils.ranks.run import Run, explain, to_run
+from utils.ranks.server import COMPILER, RankServer
 from utils.trace.trace import Trace
 
+PRELOAD = ("grader.calling.task",)
 
-def collect(function_blob: bytes, way: str, cases: Sequence[Case], timeout_s: float,
-            place: Callable[[], Place] = Place) -> Iterator[Evidence]:
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pickled function, and how ranks call it.
+
+    way: see grader.calling.task. trains: an optimizer will step.
+    """
+
+    function: bytes
+    way: str
+    timeout_s: float
+    trains: bool = False
+
+
+def collect(candidate: Candidate, cases: Sequence[Case], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
     """Evidence of each case, in order. After a run out of time, or of an untouched skeleton, the rest is left out."""
     for case in cases:
-        found = collect_one(function_blob, way, case, timeout_s, place)
+        found = collect_one(candidate, case, place)
         yield found
         if found.ending == TIMED_OUT or found.error_kind == SKELETON_ERROR:
             return
 
 
-def collect_one(function_blob: bytes, way: str, case: Case, timeout_s: float,
-                place: Callable[[], Place] = Place) -> Evidence:
-    """Run one case on fresh ranks."""
-    task = cloudpickle.dumps(RankTask(function_blob, way, case.groups, case.late_s))
-    job = Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s, show_output=False,
-              machinery=(str(GRADER),))
+def collect_one(candidate: Candidate, case: Case, place: Callable[[], Place] = Place) -> Evidence:
+    """Run one case on the ranks of a new place."""
+    task = cloudpickle.dumps(RankTask(candidate.function, candidate.way, case.groups, case.late_s))
+    preload = (*PRELOAD, COMPILER) if candidate.trains else PRELOAD
+    job = Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=candidate.timeout_s, show_output=False,
+              machinery=(str(GRADER),), preload=preload)
     outcome = launch(job, place())
     crossed, messages = outcome.observed or (None, None)
     if messages and not messages.complete:  # packets were missed, on a busy machine: look once more
@@ -55,7 +69,7 @@ def collect_one(function_blob: bytes, way: str, case: Case, timeout_s: float,
         crossed, messages = outcome.observed or (None, None)
     outputs, refused = _outputs(outcome, case.world_size)
     run = to_run(outcome, outputs)
-    error = explain(outcome, timeout_s)
+    error = explain(outcome, candidate.timeout_s)
     ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
     return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, run.memory, run.output,
                     run.elapsed_s, crossed, messages)
@@ -94,16 +108,16 @@ def _ending(error: RanksError | None) -> tuple[str, str]:
 # ── as a program ──
 
 
-def job_files(name: str, function_blob: bytes, way: str, cases: Sequence[Case], timeout_s: float) -> dict[str, bytes]:
+def job_files(name: str, candidate: Candidate, cases: Sequence[Case]) -> dict[str, bytes]:
     """The files of one exercise's job."""
-    facts = {"way": way, "timeout_s": timeout_s, "cases": [
+    facts = {"way": candidate.way, "timeout_s": candidate.timeout_s, "trains": candidate.trains, "cases": [
         {"groups": case.groups, "late_s": case.late_s, "world_size": case.world_size} for case in cases]}
     inputs = {f"{name}/{number}-{rank}.safetensors": pack(inputs)
               for number, case in enumerate(cases) for rank, inputs in enumerate(case.inputs)}
-    return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/function.pkl": function_blob, **inputs}
+    return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/function.pkl": candidate.function, **inputs}
 
 
-def read_job(name: str, files: Mapping[str, bytes]) -> tuple[bytes, str, list[Case], float]:
+def read_job(name: str, files: Mapping[str, bytes]) -> tuple[Candidate, list[Case]]:
     """What `job_files` made; cases have no names here."""
     facts = json.loads(files[f"{name}/job.json"])
     cases = []
@@ -111,7 +125,7 @@ def read_job(name: str, files: Mapping[str, bytes]) -> tuple[bytes, str, list[Ca
         inputs = tuple(unpack(files[f"{name}/{number}-{rank}.safetensors"]) for rank in range(one["world_size"]))
         groups = one["groups"] and tuple(tuple(members) for members in one["groups"])
         cases.append(Case("", inputs, groups, tuple(one["late_s"])))
-    return files[f"{name}/function.pkl"], facts["way"], cases, facts["timeout_s"]
+    return Candidate(files[f"{name}/function.pkl"], facts["way"], facts["timeout_s"], facts["trains"]), cases
 
 
 def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, bytes]:
@@ -125,18 +139,16 @@ def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, byte
 def main() -> None:
     """Work through every job of the parcel on standard input; evidence goes to standard output as it comes."""
     isolated = "--isolated" in sys.argv
-    preload = [APART] * isolated + [COMPILER] * ("--train" in sys.argv)
-    warm_up(preload, split_off=True)  # while there is nothing here that ranks may not see
+    server = RankServer.split_off() if isolated else None  # while there is nothing here that ranks may not see
     files = parcel.from_bytes(sys.stdin.buffer.read())
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints to the log
     writer = parcel.Writer(stream)
-    place = partial(IsolatedPlace, _witness()) if isolated else Place
+    place = partial(IsolatedPlace, server, _witness()) if isolated else Place
     complete = True
     for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
         try:
-            *job, timeout_s = read_job(name, files)
-            for number, evidence in enumerate(collect(*job, timeout_s, place)):
+            for number, evidence in enumerate(collect(*read_job(name, files), place)):
                 for file, content in evidence_files(name, number, evidence).items():
                     writer.add(file, content)
         except Exception:  # of reports that make no sense; the other exercises go on
