@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grader.calling.ways import INPUT_CHANGED
+from grader.calling.watching_inputs import INPUT_CHANGED
 from grader.judging.exercise import Demand, Look
 from grader.judging.network import contradictions
 from utils.trace.calls import POINT_TO_POINT
@@ -140,7 +140,7 @@ def _partner(send: Call, waiting: dict[int, list[Call]]) -> Call | None:
 
 
 def inputs_kept(hint: str, id: str = "input changed") -> Demand:
-    """The function left its inputs as they were. Needs to be called by ways.call_watching_inputs."""
+    """The function left its inputs as they were. Needs to be called by watching_inputs."""
 
     def judge(look: Look) -> tuple[bool, str]:
         changed = [span for span in look.evidence.trace.spans if span.name == INPUT_CHANGED]

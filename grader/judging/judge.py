@@ -14,6 +14,8 @@ from grader.judging.slips import Slip
 from grader.judging.trial import Look, Trial
 from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
 
+ROUNDED = 1e-6  # right sums of whole numbers are exact, a third of them is not
+
 
 def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evidence]) -> Verdict:
     """The verdict on one function.
@@ -100,13 +102,13 @@ def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip
 
 def _explained(slip: Slip, exercise: Exercise, failed: list[Look]) -> int:
     """How many failed cases a slip explains; none if one in which it shows refutes it."""
-    count = 0
+    count, tolerance = 0, max(exercise.tolerance, ROUNDED)
     for look in failed:
         wrong = slip.results(look)
         if wrong is None:
             continue
         if look.evidence.ending != RETURNED or not all(
-                same(_read(exercise, look.case, found), wrong[rank], exercise.tolerance) for rank, found, _ in look.pairs()):
+                same(_read(exercise, look.case, found), wrong[rank], tolerance) for rank, found, _ in look.pairs()):
             return 0
         count += 1
     return count

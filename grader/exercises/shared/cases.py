@@ -1,4 +1,4 @@
-"""Cases that the exercises of this unit share: world sizes, subgroups, and one size that the wire counts."""
+"""Cases that exercises of every unit share: world sizes, subgroups, and one size that the wire counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from grader.judging.exercise import Case, Draw
+from grader.evidence.case import Case
+from grader.judging.exercise import Draw
 
 BIG_ELEMENTS_PER_RANK = 1 << 15  # 128 KiB of float32: enough that headers do not matter
 TWO_GROUPS = ((1, 3, 4), (0, 2))  # both at work at once, neither of them the world, their ranks not in one piece
@@ -45,7 +46,7 @@ def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENT
 
 
 def _with_roots(case: Case, roots: Sequence[int]) -> Case:
-    inputs = tuple({**one, "root": root} for one, root in zip(case.inputs, roots, strict=True))
+    inputs = tuple({**of_rank, "root": root} for of_rank, root in zip(case.inputs, roots, strict=True))
     return Case(case.name, inputs, case.groups)
 
 
@@ -65,17 +66,17 @@ def subgroup_case(draw: Draw, shape: Callable[[int], tuple[int, ...]],
     """Several groups at work at once; shape(n) is the shape of x in a group of n."""
     owner = {rank: len(group) for group in groups for rank in group}
     inputs = tuple({"x": draw.tensor(*shape(owner[r]))} for r in range(len(owner)))
-    return Case(_groups_in_words(groups), inputs, groups)
+    return Case(_format_groups(groups), inputs, groups)
 
 
 def group_case(inputs: Callable[[int], Sequence[dict[str, Any]]], what: str = "") -> Case:
     """The two groups at work at once; inputs(n) gives those of a group of n, in group order; what: more for the name."""
-    of_rank = {rank: one for members in TWO_GROUPS for rank, one in zip(members, inputs(len(members)), strict=True)}
-    name = ", ".join(part for part in (_groups_in_words(TWO_GROUPS), what) if part)
+    of_rank = {rank: own for members in TWO_GROUPS for rank, own in zip(members, inputs(len(members)), strict=True)}
+    name = ", ".join(part for part in (_format_groups(TWO_GROUPS), what) if part)
     return Case(name, tuple(of_rank[rank] for rank in sorted(of_rank)), TWO_GROUPS)
 
 
-def _groups_in_words(groups: Sequence[Sequence[int]]) -> str:
+def _format_groups(groups: Sequence[Sequence[int]]) -> str:
     return "groups " + " and ".join(f"({','.join(map(str, group))})" for group in groups)
 
 
@@ -114,7 +115,7 @@ def each_group(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:
 
     def results(case: Case) -> list:
         members = [case.members(rank) for rank in range(case.world_size)]
-        of_group = {one: oracle(case, one[0]) for one in dict.fromkeys(members)}
-        return [of_group[one] for one in members]
+        of_group = {group: oracle(case, group[0]) for group in dict.fromkeys(members)}
+        return [of_group[group] for group in members]
 
     return results

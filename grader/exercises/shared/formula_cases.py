@@ -1,13 +1,12 @@
-"""Cases without communication: each is one call on one rank."""
+"""Cases without communication, each one call on one rank, and the slips of the formulas that they ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from grader.judging.compare import same
-from grader.judging.exercise import Case, Look, Symptom
-from grader.judging.symptoms import wrong_ranks
+from grader.evidence.case import Case
+from grader.judging.slips import Slip
 
 
 def single(name: str, **inputs: Any) -> Case:
@@ -15,10 +14,11 @@ def single(name: str, **inputs: Any) -> Case:
     return Case(name, (inputs,))
 
 
-def formula(id: str, wrong: Callable[[dict[str, Any]], Any], hint: str, tolerance: float = 1e-6) -> Symptom:
-    """The result is that of a known wrong formula, wrong(inputs), which is another number than the right one."""
+def formula(id: str, wrong: Callable[[dict[str, Any]], Any], hint: str) -> Slip:
+    """The result is wrong(inputs)."""
+    return Slip(id, hint, lambda case, rank, right: wrong(case.inputs[rank]))
 
-    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        return same(found, wrong(look.case.inputs[rank]), tolerance)
 
-    return Symptom(id, hint, wrong_ranks(test))
+def pair(id: str, wrong: Callable[[dict[str, Any], float, float], tuple[float, float]], hint: str) -> Slip:
+    """Where two numbers are asked, wrong(inputs, right first, right second)."""
+    return Slip(id, hint, lambda case, rank, right: wrong(case.inputs[rank], *right[rank]))

@@ -1,68 +1,21 @@
 """Wrong ways to broadcast from one rank."""
 
-import torch
 import torch.distributed as dist
 
-from tests.mutants import mutant
+from tests.mutants import change, mutant
+
+CHANGES = (
+    change("root is always 0", "!= root", "!= 0", "group_src=root", "group_src=0"),
+    change("message to itself", "if peer != root", "if True"),
+    change("group ignored", "group_src=root", "src=root", "group_dst=peer", "dst=peer"),
+    change("not sent to all", "range(dist.get_world_size(group))", "range(min(2, dist.get_world_size(group)))"),
+    change("own x returned", "dist.recv(x,", "dist.recv(torch.empty_like(x),"),
+)
 
 
 @mutant("library call")
 def calls_the_library(x, root, group):
     dist.broadcast(x, group=group, group_src=root)
-    return x
-
-
-@mutant("root is always 0")
-def sends_from_rank_0(x, root, group):
-    if dist.get_rank(group) == 0:
-        for peer in range(1, dist.get_world_size(group)):
-            dist.send(x, group=group, group_dst=peer)
-    else:
-        dist.recv(x, group=group, group_src=0)
-    return x
-
-
-@mutant("message to itself")
-def root_sends_to_itself_too(x, root, group):
-    if dist.get_rank(group) == root:
-        works = [dist.isend(x, group=group, group_dst=peer) for peer in range(dist.get_world_size(group))]
-        for work in works:
-            work.wait()
-    else:
-        dist.recv(x, group=group, group_src=root)
-    return x
-
-
-@mutant("group ignored")
-def peers_by_world_rank(x, root, group):
-    if dist.get_rank(group) == root:
-        for peer in range(dist.get_world_size(group)):
-            if peer != root:
-                dist.send(x, dst=peer, group=group)
-    else:
-        dist.recv(x, src=root, group=group)
-    return x
-
-
-@mutant("not sent to all")
-def sends_to_the_next_rank_only(x, root, group):
-    n = dist.get_world_size(group)
-    if dist.get_rank(group) != root:
-        dist.recv(x, group=group, group_src=root)
-    elif n > 1:
-        dist.send(x, group=group, group_dst=(root + 1) % n)
-    return x
-
-
-@mutant("own x returned")
-def returns_what_it_had(x, root, group):
-    if dist.get_rank(group) == root:
-        for peer in range(dist.get_world_size(group)):
-            if peer != root:
-                dist.send(x, group=group, group_dst=peer)
-    else:
-        received = torch.empty_like(x)
-        dist.recv(received, group=group, group_src=root)
     return x
 
 

@@ -2,66 +2,19 @@
 
 import torch.distributed as dist
 
-from tests.mutants import mutant
+from tests.mutants import change, mutant
 
-
-def _groups(n_rows, n_cols):
-    rows = [dist.new_group([i * n_cols + j for j in range(n_cols)]) for i in range(n_rows)]
-    cols = [dist.new_group([i * n_cols + j for i in range(n_rows)]) for j in range(n_cols)]
-    return rows, cols
-
-
-def _summed(x, group):
-    total = x.clone()
-    dist.all_reduce(total, group=group)
-    return total
-
-
-@mutant("not everyone makes every group")
-def makes_only_its_own_groups(x, n_rows, n_cols):
-    row, col = divmod(dist.get_rank(), n_cols)
-    row_group = dist.new_group([row * n_cols + j for j in range(n_cols)])
-    col_group = dist.new_group([i * n_cols + col for i in range(n_rows)])
-    return _summed(x, row_group), _summed(x, col_group)
-
-
-@mutant("another rank's group")
-def takes_the_first_groups(x, n_rows, n_cols):
-    rows, cols = _groups(n_rows, n_cols)
-    return _summed(x, rows[0]), _summed(x, cols[0])
-
-
-@mutant("rows and columns swapped")
-def takes_rows_for_columns(x, n_rows, n_cols):
-    row, col = divmod(dist.get_rank(), n_cols)
-    rows, cols = _groups(n_rows, n_cols)
-    return _summed(x, cols[col]), _summed(x, rows[row])
-
-
-@mutant("second sum of the first")
-def sums_the_sums(x, n_rows, n_cols):
-    row, col = divmod(dist.get_rank(), n_cols)
-    rows, cols = _groups(n_rows, n_cols)
-    row_sum = _summed(x, rows[row])
-    return row_sum, _summed(row_sum, cols[col])
-
-
-@mutant("same tensor twice")
-def reduces_x_in_place_twice(x, n_rows, n_cols):
-    row, col = divmod(dist.get_rank(), n_cols)
-    rows, cols = _groups(n_rows, n_cols)
-    row_sum = col_sum = x
-    dist.all_reduce(row_sum, group=rows[row])
-    dist.all_reduce(col_sum, group=cols[col])
-    return row_sum, col_sum
-
-
-@mutant("wrong grid")
-def divides_by_the_rows(x, n_rows, n_cols):
-    col, row = divmod(dist.get_rank(), n_rows)
-    rows = [dist.new_group([j * n_rows + i for j in range(n_cols)]) for i in range(n_rows)]
-    cols = [dist.new_group([j * n_rows + i for i in range(n_rows)]) for j in range(n_cols)]
-    return _summed(x, rows[row]), _summed(x, cols[col])
+CHANGES = (
+    change("not everyone makes every group", ") for i in range(n_rows)]", ") for i in [row]]",
+           ") for j in range(n_cols)]", ") for j in [col]]", "_groups[row]", "_groups[0]", "_groups[col]", "_groups[0]"),
+    change("another rank's group", "_groups[row]", "_groups[0]", "_groups[col]", "_groups[0]"),
+    change("rows and columns swapped", "return row_sum, col_sum", "return col_sum, row_sum"),
+    change("second sum of the first", "row_sum, col_sum = x.clone(), x.clone()", "row_sum = x.clone()",
+           "dist.all_reduce(col_sum", "col_sum = row_sum.clone()\n    dist.all_reduce(col_sum"),
+    change("same tensor twice", "x.clone(), x.clone()", "x, x"),
+    change("wrong grid", "row, col = divmod(dist.get_rank(), n_cols)", "col, row = divmod(dist.get_rank(), n_rows)",
+           "i * n_cols + j", "j * n_rows + i"),
+)
 
 
 @mutant("whole world")
@@ -69,7 +22,9 @@ def sums_masked_tensors_over_all(x, n_rows, n_cols):
     row, col = divmod(dist.get_rank(), n_cols)
     by_row, by_col = x.new_zeros(n_rows, *x.shape), x.new_zeros(n_cols, *x.shape)
     by_row[row], by_col[col] = x, x
-    return _summed(by_row, dist.group.WORLD)[row], _summed(by_col, dist.group.WORLD)[col]
+    dist.all_reduce(by_row)
+    dist.all_reduce(by_col)
+    return by_row[row], by_col[col]
 
 
 @mutant("library call")

@@ -1,5 +1,5 @@
 """How a rank calls it."""
 
-from grader.calling.ways import call_watching_inputs as call
+from grader.calling.watching_inputs import call
 
 __all__ = ["call"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from grader.evidence.case import Case
 from grader.exercises.shared.cases import ranks
 from grader.exercises.shared.formula_cases import formula, single
-from grader.judging.exercise import Case, Draw, Exercise, Technique
+from grader.judging.exercise import Draw, Exercise
 from utils.costs.formulas import ring_time_s
 
 NAMES = ("op", "total_bytes", "n_ranks", "alpha_s", "beta_s_per_byte")
@@ -33,11 +34,9 @@ def _right(i: dict, **changed) -> float:
 
 
 def _n_steps(i: dict) -> float:
-    return _right(i) * i["n_ranks"] / (i["n_ranks"] - 1)
-
-
-def _whole(i: dict) -> float:
-    return _right(i, total_bytes=i["total_bytes"] * i["n_ranks"])
+    """One rank more, and as many bytes a step."""
+    n = i["n_ranks"]
+    return _right(i, n_ranks=n + 1, total_bytes=i["total_bytes"] / n * (n + 1))
 
 
 def _latencies(i: dict, count: int) -> float:
@@ -45,13 +44,8 @@ def _latencies(i: dict, count: int) -> float:
     return count * i["alpha_s"] + _right(i, alpha_s=0.0)
 
 
-def _swapped(i: dict) -> float:
-    return _right(i, alpha_s=i["beta_s_per_byte"], beta_s_per_byte=i["alpha_s"])
-
-
-def _tree(i: dict) -> float:
-    phases = 2 if i["op"] == "all_reduce" else 1
-    return _latencies(i, phases * math.ceil(math.log2(i["n_ranks"])))
+def _phases(i: dict) -> int:
+    return 2 if i["op"] == "all_reduce" else 1
 
 
 EXERCISE = Exercise(
@@ -61,11 +55,10 @@ EXERCISE = Exercise(
     oracle=lambda case: [_right(case.inputs[0])],
     points={"values": 2},
     tolerance=1e-6,
-    technique=Technique(
-        symptoms=(
-        formula("n steps", _n_steps, "You count n steps a phase: a ring needs n−1, since each chunk starts on one "
-                                     "rank and has n−1 others to visit."),
-        formula("whole array a step", _whole,
+    slips=(
+        formula("n steps", _n_steps, "You count n steps a phase: a ring needs n−1, since each chunk starts on one rank "
+                                     "and has n−1 others to visit."),
+        formula("whole array a step", lambda i: _right(i, total_bytes=i["total_bytes"] * i["n_ranks"]),
                 "Your steps carry the whole array: each step carries one chunk, M/n bytes."),
         formula("one phase", lambda i: _right(i, op="all_gather"),
                 "The all-reduce takes half of what it should: it is a reduce-scatter and then an all-gather, 2(n−1) "
@@ -73,15 +66,16 @@ EXERCISE = Exercise(
         formula("always two phases", lambda i: _right(i, op="all_reduce"),
                 "Reduce-scatter and all-gather take twice what they should: each is one half of an all-reduce, n−1 "
                 "steps."),
-        formula("latency once a phase", lambda i: i["op"] == "all_reduce" and _latencies(i, 2),
+        formula("latency once a phase", lambda i: _latencies(i, _phases(i)),
                 "You count α once a phase: every step is a message of its own and costs its own α."),
-        formula("latency once", lambda i: i["op"] == "all_reduce" and _latencies(i, 1),
+        formula("latency once", lambda i: _latencies(i, 1),
                 "You count α once: every step is a message of its own and costs its own α."),
-        formula("alpha and beta swapped", _swapped,
+        formula("alpha and beta swapped",
+                lambda i: _right(i, alpha_s=i["beta_s_per_byte"], beta_s_per_byte=i["alpha_s"]),
                 "α and β have changed places: α is seconds a message, β seconds a byte."),
         formula("divided by beta", lambda i: _right(i, beta_s_per_byte=1 / i["beta_s_per_byte"]),
                 "You divide the bytes by β, as if it were a bandwidth: β is seconds a byte, so multiply."),
-        formula("steps of a tree", _tree, "You count log2 n messages, as in a tree: a ring takes n−1 steps a phase."),
-    ),
+        formula("steps of a tree", lambda i: _latencies(i, _phases(i) * math.ceil(math.log2(i["n_ranks"]))),
+                "You count log2 n messages, as in a tree: a ring takes n−1 steps a phase."),
     ),
 )

@@ -1,0 +1,51 @@
+"""How grid_sums must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.evidence.evidence import DEADLOCKED, RAISED
+from grader.judging.compare import same
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Demand, Symptom, Technique
+from grader.judging.symptoms import wrong_ranks
+from grader.judging.trial import Look
+
+
+def _in_lines(look: Look) -> tuple[bool, str]:
+    n_cols = look.case.inputs[0]["n_cols"]
+    for call in look.evidence.trace.of(op="all_reduce"):
+        rows, columns = {rank // n_cols for rank in call.members}, {rank % n_cols for rank in call.members}
+        if len(rows) > 1 and len(columns) > 1:
+            return False, f"rank {call.rank} called all_reduce with ranks {list(call.members)}"
+    return True, ""
+
+
+def _groups_differ(look: Look) -> bool:
+    return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.error
+
+
+def _takes_no_part(look: Look) -> bool:
+    """Members wait for one that never comes, or a rank got its own x back."""
+    stands = look.evidence.ending == DEADLOCKED and "in all_reduce" in look.evidence.error
+    return stands or wrong_ranks(lambda look, r, found, _: any(
+        same(total, look.case.inputs[r]["x"]) for total in found))(look)
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_reduce", hint="Make the groups with dist.new_group and use dist.all_reduce in them, nothing "
+                                      "else."),
+        Demand("whole world", "every all_reduce stays in one row or one column",
+               "The sums are right, but ranks outside the row or column take part: give all_reduce the group of this "
+               "rank's row or column.", _in_lines),
+    ),
+    symptoms=(
+        Symptom("not everyone makes every group",
+                "Ranks call new_group with different lists, or not equally often: every rank must call it for all rows "
+                "and all columns, in the same order, also for those that it is not in.", _groups_differ),
+    ),
+    fallbacks=(
+        Symptom("another rank's group", "Some ranks take part in no sum: each rank uses the group of its own row and that "
+                                        "of its own column (with a group that it is not in, all_reduce returns at once "
+                                        "and does nothing).", _takes_no_part),
+    ),
+)

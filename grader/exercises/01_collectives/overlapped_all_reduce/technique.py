@@ -1,0 +1,63 @@
+"""How overlapped_all_reduce must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grader.judging.demands import only_calls, results_waited, sends_waited
+from grader.judging.exercise import Demand, Technique
+from grader.judging.symptoms import group_ignored, unwaited
+from grader.judging.trial import Look
+from utils.trace.trace import Call, Span
+
+
+def _computes(look: Look, rank: int) -> list[Span]:
+    return [span for span in look.evidence.trace.spans if span.rank == rank and span.name == "compute"]
+
+
+def _each(test: Callable[[Call, Span], bool], message: str) -> Callable[[Look], tuple[bool, str]]:
+    """A demand's judge: test(all_reduce call, compute span) on every rank that takes part."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            calls, spans = look.evidence.trace.of(rank, "all_reduce"), _computes(look, rank)
+            if not calls or not spans:
+                return False, f"rank {rank} never called {'compute' if calls else 'all_reduce'}"
+            if not test(calls[0], spans[0]):
+                return False, f"rank {rank} {message}"
+        return True, ""
+
+    return judge
+
+
+def _once(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        count = len(_computes(look, rank))
+        if count != 1:
+            return False, f"rank {rank} called compute {count} times"
+    return True, ""
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_reduce", hint="One dist.all_reduce is all the communication that this exercise needs."),
+        Demand("compute once", "compute() is called once",
+               "The results are right, but compute() ran more than once: keep what the one call returns.", _once),
+        Demand("blocking call", "the all-reduce is asynchronous",
+               "The all-reduce blocks, so nothing overlaps: with async_op=True it returns a work object at once.",
+               _each(lambda call, span: call.is_async, "called a blocking all_reduce")),
+        Demand("computed first", "the all-reduce starts before compute()",
+               "compute() ran before the all-reduce was started, so nothing overlaps: start the communication first.",
+               _each(lambda call, span: call.start_s <= span.start_s, "started the all_reduce after compute()")),
+        Demand("waited too early", "the wait comes after compute()",
+               "The wait came before compute(), so nothing overlaps: compute first, then wait for the sum.",
+               _each(lambda call, span: call.wait_start_s is None or call.wait_start_s >= span.end_s,
+                     "waited before compute() was done")),
+        results_waited(),
+        sends_waited(),
+    ),
+    symptoms=(
+        group_ignored("The sum runs over ranks that are not in the group: pass group=group to all_reduce."),
+        unwaited(),
+    ),
+)
