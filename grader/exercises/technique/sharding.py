@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from grader.calling.sharding import HELD
 from grader.judging.compare import same
-from grader.judging.exercise import Look
+from grader.judging.exercise import Demand, Look
 from utils.trace.trace import Call, Span
 
 
@@ -36,3 +37,17 @@ def first_wrong(look: Look, parts: Iterable[str]) -> str:
 def first_wrong_is(*parts: str) -> Callable[[Look], bool]:
     """Whether what is first wrong of the result is one of these parts."""
     return lambda look: first_wrong(look, look.right[look.working[0]]) in parts
+
+
+def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], float], label: str, hint: str) -> Demand:
+    """Each rank's marks called HELD say in these phases at most allowed(look, rank) bytes."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            for phase in phases:
+                most, limit = max(held(look, rank, HELD, phase), default=0), allowed(look, rank)
+                if most > limit:
+                    return False, f"rank {rank}, {phase}: held {most:,} B, allowed {limit:,.0f} B"
+        return True, ""
+
+    return Demand(id, label, hint, judge)

@@ -6,9 +6,9 @@ import math
 
 from torch import nn
 
-from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, HELD, OWNED, dtype_of
+from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, OWNED, dtype_of
 from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH, build
-from grader.exercises.technique.sharding import first_wrong_is, held, spans_of
+from grader.exercises.technique.sharding import first_wrong_is, held, held_at_most, spans_of
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
@@ -55,20 +55,15 @@ def _divided(look: Look) -> tuple[bool, str]:
 def _stands_at_most(phase: str, hint: str) -> Demand:
     """Of the deep model, freed after forward, no more than a few layers stand at once."""
 
-    def judge(look: Look) -> tuple[bool, str]:
-        for rank in look.working:
-            inputs = look.case.inputs[rank]
-            if inputs["model"] != "deep" or group_size(look, rank) == 1 or not inputs["wrapping"]["reshard_after_forward"]:
-                continue
-            shards = DEEP_LAYERS * LAYER_BYTES // group_size(look, rank)  # gradients, once they are there; AdamW's are older
-            allowed = WHOLE_LAYERS[phase] * LAYER_BYTES + ACTIVATION_BYTES + shards
-            most = max(held(look, rank, HELD, phase), default=0)
-            if most > allowed:
-                return False, f"rank {rank} held {most:,} B more than between steps, allowed {allowed:,} B"
-        return True, ""
+    def allowed(look: Look, rank: int) -> float:
+        inputs, n = look.case.inputs[rank], group_size(look, rank)
+        if inputs["model"] != "deep" or n == 1 or not inputs["wrapping"]["reshard_after_forward"]:
+            return math.inf
+        shards = DEEP_LAYERS * LAYER_BYTES // n  # gradients, once they are there; AdamW's are older
+        return WHOLE_LAYERS[phase] * LAYER_BYTES + ACTIVATION_BYTES + shards
 
     label = f"never more than {WHOLE_LAYERS[phase]} layers' numbers at once, {phase}"
-    return Demand(f"whole layers in {phase}", label, hint, judge)
+    return held_at_most(f"whole layers in {phase}", [phase], allowed, label, hint)
 
 
 def _computed(look: Look) -> tuple[bool, str]:

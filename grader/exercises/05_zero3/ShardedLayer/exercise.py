@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -74,16 +74,19 @@ def _states(case: Case, rank: int) -> dict[str, Any]:
     return {**states, "pieces as before": True}
 
 
-def _times(states: dict[str, Any], factor: float) -> dict[str, Any]:
-    """The same with other gradients after every round."""
+def _with_gradients(states: dict[str, Any], change: Callable[..., Tensor | None]) -> dict[str, Any]:
+    """After every round change(gradient, its parameter's piece) instead of the gradient."""
     rounds = [f"gradients, round {number}" for number in range(ROUNDS)]
-    return states | {part: [None if one is None else one * factor for one in states[part]] for part in rounds}
+    return states | {part: [change(*both) for both in zip(states[part], states["pieces"], strict=True)] for part in rounds}
+
+
+def _times(states: dict[str, Any], factor: float) -> dict[str, Any]:
+    return _with_gradients(states, lambda gradient, piece: None if gradient is None else gradient * factor)
 
 
 def _zeros_for_none(states: dict[str, Any]) -> dict[str, Any]:
-    rounds = [f"gradients, round {number}" for number in range(ROUNDS)]
-    return states | {part: [torch.zeros_like(piece) if one is None and piece is not None else one
-                            for one, piece in zip(states[part], states["pieces"], strict=True)] for part in rounds}
+    return _with_gradients(states, lambda gradient, piece: gradient if gradient is not None or piece is None
+                           else torch.zeros_like(piece))
 
 
 def _exact(case: Case, rank: int) -> bool:

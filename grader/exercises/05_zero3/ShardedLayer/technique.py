@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.calling.sharding import BETWEEN, FREED_BYTES, HELD, ROUNDS, dtype_of
-from grader.exercises.technique.sharding import calls_of, first_wrong_is, held, spans_of
+from grader.calling.sharding import BETWEEN, FREED_BYTES, ROUNDS, dtype_of
+from grader.exercises.technique.sharding import calls_of, first_wrong_is, held_at_most, spans_of
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
@@ -24,14 +24,8 @@ def _sent(look: Look, rank: int) -> float:
     return ROUNDS * (bytes_sent_per_rank("all_gather", row, n) + bytes_sent_per_rank("reduce_scatter", row, n))
 
 
-def _freed(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        allowed = max(2 * 8 * _length(look, rank) + SLACK_BYTES, FREED_BYTES)
-        for phase in ("at rest", "freed"):
-            most = max(held(look, rank, HELD, phase), default=0)
-            if most > allowed:
-                return False, f"rank {rank}, {phase}: held {most:,} B, allowed {allowed:,} B"
-    return True, ""
+def _own_at_most(look: Look, rank: int) -> int:
+    return max(2 * 8 * _length(look, rank) + SLACK_BYTES, FREED_BYTES)
 
 
 def _returns_at_once(look: Look) -> tuple[bool, str]:
@@ -53,9 +47,9 @@ TECHNIQUE = Technique(
     demands=(
         only_calls("all_gather", "reduce_scatter", hint=(
             "All-gather the parameters, reduce-scatter the gradients: those two are all the communication.")),
-        Demand("not freed", "at rest, and after reduce(), nothing whole stands",
-               "The result is right, but the whole row still stands after free() or reduce(): resize its storage to 0 "
-               "(untyped_storage().resize_(0)), and let no gradient of whole size live on.", _freed),
+        held_at_most("not freed", ["at rest", "freed"], _own_at_most, "at rest, and after reduce(), nothing whole stands",
+                     "The result is right, but the whole row still stands after free() or reduce(): resize its storage to 0 "
+                     "(untyped_storage().resize_(0)), and let no gradient of whole size live on."),
         Demand("gather blocks", "start_gather() only starts",
                "start_gather() must return while the all-gather runs: async_op=True, keep the Work, wait in gather().",
                _returns_at_once),

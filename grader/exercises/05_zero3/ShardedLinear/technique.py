@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.calling.sharding import FORWARD, HELD
-from grader.exercises.technique.sharding import calls_of, first_wrong_is, held
+from grader.calling.sharding import FORWARD
+from grader.exercises.technique.sharding import calls_of, first_wrong_is, held_at_most
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
@@ -23,15 +23,11 @@ def _sent(look: Look, rank: int) -> float:
     return 2 * bytes_sent_per_rank("all_gather", total, n) + bytes_sent_per_rank("reduce_scatter", total, n)
 
 
-def _freed(look: Look) -> tuple[bool, str]:
+def _kept_at_most(look: Look, rank: int) -> int:
     """After the forward pass: the rows' own numbers, and at most two weights."""
-    for rank in look.working:
-        inputs = look.case.inputs[rank]
-        layers, one_weight = len(inputs["shards"]), _whole_bytes(look, rank) // len(inputs["shards"])
-        allowed, most = 4 * layers * inputs["x"].nbytes + 2 * one_weight, max(held(look, rank, HELD, FORWARD), default=0)
-        if most > allowed:
-            return False, f"rank {rank} held {most:,} B during the forward pass, allowed {allowed:,} B"
-    return True, ""
+    inputs = look.case.inputs[rank]
+    layers = len(inputs["shards"])
+    return 4 * layers * inputs["x"].nbytes + 2 * (_whole_bytes(look, rank) // layers)
 
 
 def _gathers_twice(look: Look) -> tuple[bool, str]:
@@ -46,9 +42,9 @@ TECHNIQUE = Technique(
     demands=(
         only_calls("all_gather", "reduce_scatter", hint=(
             "All-gather the weight, reduce-scatter its gradient: those two are all the communication.")),
-        Demand("weight kept", "no weight stands between forward and backward",
-               "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
-               "(saved in ctx): save x and the shard only, and gather the weight again.", _freed),
+        held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight stands between forward and backward",
+                     "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
+                     "(saved in ctx): save x and the shard only, and gather the weight again."),
         Demand("gathered once", "one all-gather in forward, one in backward",
                "The weight is gathered once only, so somebody keeps it: free it after the forward pass and gather it again "
                "in backward.", _gathers_twice),
