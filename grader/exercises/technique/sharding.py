@@ -1,18 +1,24 @@
-"""Demands about sharded parameters that several exercises of ZeRO-3 share."""
+"""What the demands of several exercises about sharded parameters look at, and how such a result first differs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from grader.calling.sharding import OWNED
+from grader.calling.sharding import HELD
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look
-from utils.trace.trace import Call
+from utils.trace.trace import Call, Span
 
 
 def calls_of(look: Look, rank: int, op: str) -> list[Call]:
     """One rank's calls of `op`, in order."""
     return sorted(look.evidence.trace.of(rank, op), key=lambda call: call.number)
+
+
+def spans_of(look: Look, rank: int, name: str) -> list[Span]:
+    """One rank's spans and marks whose names begin with `name`, in order."""
+    spans = [span for span in look.evidence.trace.spans if span.rank == rank and span.name.startswith(name)]
+    return sorted(spans, key=lambda span: span.start_s)
 
 
 def held(look: Look, rank: int, name: str, phase: str, fact: str = "bytes") -> list[int]:
@@ -28,16 +34,20 @@ def first_wrong(look: Look, parts: Iterable[str]) -> str:
     return next(wrong, "")
 
 
-def owned_at_most(limit: Callable[[Look, int], int]) -> Demand:
-    """Each rank's parameters have at most limit(look, rank) numbers."""
+def first_wrong_is(*parts: str) -> Callable[[Look], bool]:
+    """Whether what is first wrong of the result is one of these parts."""
+    return lambda look: first_wrong(look, look.right[look.working[0]]) in parts
+
+
+def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], float], label: str, hint: str) -> Demand:
+    """Each rank's marks called HELD say in these phases at most allowed(look, rank) bytes."""
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
-            for count in held(look, rank, OWNED, "", "count"):
-                if count > limit(look, rank):
-                    return False, f"rank {rank} holds {count:,} numbers, its share is {limit(look, rank):,}"
+            for phase in phases:
+                most, limit = max(held(look, rank, HELD, phase), default=0), allowed(look, rank)
+                if most > limit:
+                    return False, f"rank {rank}, {phase}: held {most:,} B, allowed {limit:,.0f} B"
         return True, ""
 
-    return Demand("parameters not divided", "between steps each rank holds its shard only",
-                  "The result is right, but every rank keeps whole parameters between the steps: p.data must be this rank's "
-                  "piece, so that the optimizer's state is divided too.", judge)
+    return Demand(id, label, hint, judge)

@@ -4,103 +4,28 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tests.mutants import mutant
+from tests.mutants import change, mutant
 
-from . import ShardedLayer, right
-
-
-@mutant("start not shared")
-class KeepsItsOwnStart(right.Wrapper):
-    def begin(self):
-        pass
-
-
-@mutant("sum for mean")
-class Sums(right.Wrapper):
-    class layer_class(right.Layer):
-        def scaled(self, total):
-            return total
-
-
-@mutant("later parameters wrong")
-class LastPassOnly(right.Wrapper):
-    class layer_class(right.Layer):
-        def add(self, p, piece):
-            p.grad = piece
-
-
-@mutant("whole layers in forward")
-class FreesInTheEnd(right.Wrapper):
-    def after_forward(self, layer):
-        pass
-
-
-@mutant("whole layers in backward")
-class FreesAfterBackward(right.Wrapper):
-    def arrived(self, layer, p):
-        pass
-
-
-@mutant("freed too early")
-class NeverGathersAgain(right.Wrapper):
-    def hook_backward(self, tensor, layer):
-        pass
-
-
-@mutant("nothing trained")
-class LosesTheGradients(right.Wrapper):
-    class layer_class(right.Layer):
-        def add(self, p, piece):
-            pass
-
-
-@mutant("shards returned")
-class ReturnsShards(right.Wrapper):
-    def full_parameters(self):
-        return {self.names[p]: p.detach().clone() for layer in self.layers for p in layer.parameters}
-
-
-@mutant("no full_parameters")
-class HasNoFullParameters(right.WithoutFullParameters):
-    pass
-
-
-@mutant("computed in another dtype")
-class IgnoresTheDtype(right.Wrapper):
-    def __init__(self, module, compute_dtype=None, group=None, reshard_after_forward=True):
-        super().__init__(module, None, group, reshard_after_forward)
-
-
-@mutant("inputs not cast")
-class CastsParametersOnly(right.Wrapper):
-    def cast(self, arguments):
-        return arguments
-
-
-@mutant("frozen hooked")
-class HooksFrozen(right.Wrapper):
-    def hooked(self, layer):
-        return layer.parameters
-
-
-@mutant("too many bytes")
-class ReducesTwice(right.Wrapper):
-    class layer_class(right.Layer):
-        def send_reduce(self, flat):
-            super().send_reduce(flat.clone())[0].wait()
-            return super().send_reduce(flat)
-
-
-@mutant("missing wait")
-class NeverWaits(right.Wrapper):
-    layer_class = ShardedLayer.DoesNotWait
-
-
-@mutant("group ignored")
-class InTheWorld(right.Wrapper):
-    def begin(self):
-        for tensor in self.module.parameters():
-            dist.broadcast(tensor.data, 0)
+MEAN = "mean_C = row_P.new_empty(len(self.shard_C))"
+CHANGES = (
+    change("start not shared", "(*module.parameters(), *module.buffers())", "()"),
+    change("sum for mean", "/ self.n", "", of="ShardedLayer"),
+    change("later parameters wrong", "mean if p.grad is None else p.grad + mean", "mean", of="ShardedLayer"),
+    change("whole layers in forward", "if self.reshard_after_forward or not trained", "if False"),
+    change("whole layers in backward", "if not self.missing[layer]", "if False"),
+    change("freed too early", "t.register_hook(lambda _: self._gather(layer, -1))", "pass"),
+    change("nothing trained", "if has_gradient", "if False", of="ShardedLayer"),
+    change("shards returned", "piece.view(shape).clone()", "p.detach().clone()"),
+    change("no full_parameters", "def full_parameters", "def whole_parameters"),
+    change("computed in another dtype", "self.compute_dtype = module, compute_dtype", "self.compute_dtype = module, None",
+           "ShardedLayer(parameters, group, compute_dtype)", "ShardedLayer(parameters, group)"),
+    change("inputs not cast", "cast_floats((args, kwargs), self.compute_dtype)", "args, kwargs"),
+    change("frozen hooked", "if p.requires_grad", "if True"),
+    change("too many bytes", MEAN, f"{MEAN}\n            dist.reduce_scatter_single(mean_C, row_P, group=self.group)",
+           of="ShardedLayer"),
+    change("missing wait", " work.wait()", " pass", of="ShardedLayer"),
+    change("group ignored", "group=group, group_src=0", "0"),
+)
 
 
 @mutant("library call")

@@ -1,123 +1,30 @@
 """Wrong layers in shards."""
 
-import torch
-import torch.distributed as dist
+from tests.mutants import change
 
-from tests.mutants import mutant
-
-from . import right
-
-
-@mutant("sum for mean")
-class Sums(right.Layer):
-    def scaled(self, total):
-        return total
-
-
-@mutant("divided twice")
-class DividesTwice(right.Layer):
-    def scaled(self, total):
-        return total / self.n**2
-
-
-@mutant("last round only")
-class Overwrites(right.Layer):
-    def add(self, p, piece):
-        p.grad = piece
-
-
-@mutant("zeros for none")
-class MakesZeros(right.Layer):
-    def finish(self):
-        super().finish()
-        for p in self.parameters:
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-
-
-@mutant("not freed")
-class NeverFrees(right.Layer):
-    def empty(self):
-        pass
-
-
-@mutant("gather blocks")
-class BlocksAtOnce(right.Layer):
-    def start_gather(self):
-        if not self.whole and self.work is None:
-            super().start_gather()
-            self.work.wait()
-
-
-@mutant("too many bytes")
-class GathersTwice(right.Layer):
-    def send_gather(self):
-        super().send_gather().wait()
-        return super().send_gather()
-
-
-@mutant("compute dtype ignored")
-class KeepsItsDtype(right.Layer):
-    def __init__(self, parameters, group=None, compute_dtype=None):
-        super().__init__(parameters, group)
-
-
-@mutant("precision lost")
-class ShardInComputeDtype(right.Layer):
-    def put_in_place(self):
-        super().put_in_place()
-        self.shard = self.shard.to(self.dtype).to(self.shard.dtype)
-
-
-@mutant("gradient in the way")
-class LeavesTheGradient(right.Layer):
-    def put_in_place(self):
-        super().put_in_place()
-        for p, gradient in zip(self.parameters, self.kept, strict=True):
-            if gradient is not None:
-                p.grad = torch.zeros_like(p)
-
-
-@mutant("wrong pieces")
-class PiecesByParameter(right.Layer):
-    def own(self, shard):
-        lengths = [-(-shape.numel() // self.n) for shape in self.shapes]
-        return [shard[sum(lengths[:k]):sum(lengths[:k + 1])] for k in range(len(lengths))]
-
-
-@mutant("wrong whole")
-class AnotherOrder(right.Layer):
-    def put_in_place(self):
-        super().put_in_place()
-        self.parameters[0].data = self.parameters[0].data.flip(0)
-
-
-@mutant("wrong gradients")
-class GradientsInAnotherOrder(right.Layer):
-    def send_reduce(self, flat):
-        return super().send_reduce(flat.flip(0))
-
-
-@mutant("missing wait")
-class DoesNotWait(right.Layer):
-    def finish(self):
-        if self.reducing is not None:
-            _, mean, has = self.reducing
-            self.reducing = None
-            for p, piece, one in zip(self.parameters, self.own(mean.to(self.shard.dtype) / self.n), has, strict=True):
-                if one:
-                    self.add(p, piece)
-
-
-@mutant("library call")
-class AllReduces(right.Layer):
-    def send_reduce(self, flat):
-        dist.all_reduce(flat, group=self.group)
-        return dist.barrier(group=self.group, async_op=True), flat.chunk(self.n)[self.r]
-
-
-@mutant("group ignored")
-class InTheWorld(right.Layer):
-    def send_reduce(self, flat):
-        mean = flat.new_empty(len(flat) // dist.get_world_size())
-        return dist.reduce_scatter_single(mean, flat, async_op=True), mean
+GATHER, REDUCE = "shard_C, group=self.group, async_op=True)", "dist.reduce_scatter_single(mean_C, row_P, group=self.group"
+CAST = "shard_C = self.shard_C.to(self.row_P.dtype)"
+CHANGES = (
+    change("sum for mean", "/ self.n", ""),
+    change("divided twice", "/ self.n", "/ self.n**2"),
+    change("last round only", "mean if p.grad is None else p.grad + mean", "mean"),
+    change("zeros for none", "if has_gradient", "if True"),
+    change("not freed", "self.row_P.untyped_storage().resize_(0)", "pass"),
+    change("gather blocks", GATHER, f"{GATHER}\n            self.gathering.wait()"),
+    change("too many bytes", CAST, f"{CAST}\n            dist.all_gather_single(self.row_P, shard_C, group=self.group)"),
+    change("compute dtype ignored", ", dtype=compute_dtype", ""),
+    change("precision lost", CAST, f"{CAST}\n            self.shard_C = shard_C.to(self.shard_C.dtype)"),
+    change("gradient in the way", "p.grad, p.data = None, piece.view(shape)",
+           "gradient, p.grad, p.data = p.grad, None, piece.view(shape)\n"
+           "                p.grad = None if gradient is None else torch.zeros_like(p)"),
+    change("wrong pieces", "self.shapes, first=dist.get_rank(self.group) * len(shard_C))",
+           "[torch.Size([-(-shape.numel() // self.n)]) for shape in self.shapes])"),
+    change("wrong whole", "piece.view(shape)", "piece.view(shape).flip(0)"),
+    change("wrong gradients", "(mean_C, row_P,", "(mean_C, row_P.flip(0),"),
+    change("missing wait", " work.wait()", " pass"),
+    change("library call", REDUCE, "dist.all_reduce(row_P, group=self.group",
+           "self.reducing = work", "mean_C = row_P.chunk(self.n)[dist.get_rank(self.group)]\n"
+                                   "            self.reducing = work"),
+    change("group ignored", REDUCE, "dist.reduce_scatter_single(mean_C, row_P",
+           "new_empty(len(self.shard_C))", "new_empty(len(row_P) // dist.get_world_size())"),
+)

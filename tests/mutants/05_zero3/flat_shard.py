@@ -1,62 +1,16 @@
 """Wrong flat shards."""
 
-import torch
-import torch.distributed as dist
-import torch.nn.functional as F
+from tests.mutants import change
 
-from tests.mutants import mutant
-
-
-def _row(parameters):
-    return torch.cat([p.detach().flatten() for p in parameters])
-
-
-def _cut(row, group):
-    n = dist.get_world_size(group)
-    return F.pad(row, (0, -len(row) % n)).chunk(n)[dist.get_rank(group)]
-
-
-@mutant("whole kept alive")
-def keeps_a_view(parameters, group):
-    return _cut(_row(parameters), group)
-
-
-@mutant("not padded")
-def differs_by_one(parameters, group):
-    return _row(parameters).tensor_split(dist.get_world_size(group))[dist.get_rank(group)].clone()
-
-
-@mutant("tail lost")
-def rounds_down(parameters, group):
-    row, n = _row(parameters), dist.get_world_size(group)
-    length = len(row) // n
-    return row[dist.get_rank(group) * length:(dist.get_rank(group) + 1) * length].clone()
-
-
-@mutant("each by itself")
-def parameter_by_parameter(parameters, group):
-    return torch.cat([_cut(p.detach().flatten(), group) for p in parameters]).clone()
-
-
-@mutant("padded in front")
-def zeros_first(parameters, group):
-    row, n = _row(parameters), dist.get_world_size(group)
-    return F.pad(row, (-len(row) % n, 0)).chunk(n)[dist.get_rank(group)].clone()
-
-
-@mutant("dealt like cards")
-def every_nth(parameters, group):
-    row, n = _row(parameters), dist.get_world_size(group)
-    return F.pad(row, (0, -len(row) % n))[dist.get_rank(group)::n].clone()
-
-
-@mutant("group ignored")
-def of_the_world(parameters, group):
-    return _cut(_row(parameters), dist.group.WORLD).clone()
-
-
-@mutant("communicates")
-def scatters(parameters, group):
-    shard = _cut(_row(parameters), group).clone()
-    dist.broadcast(shard.clone(), group=group, group_src=0)
-    return shard
+CHANGES = (
+    change("whole kept alive", ".clone()", ""),
+    change("not padded", "row_P.chunk(n)", "row.tensor_split(n)"),
+    change("tail lost", "F.pad(row, (0, -len(row) % n))", "row[:len(row) // n * n]"),
+    change("each by itself", "return row_P.chunk(n)[rank].clone()",
+           "flat = [p.detach().flatten() for p in parameters]\n"
+           "    return torch.cat([F.pad(p, (0, -len(p) % n)).chunk(n)[rank] for p in flat])"),
+    change("padded in front", "(0, -len(row) % n)", "(-len(row) % n, 0)"),
+    change("dealt like cards", "row_P.chunk(n)[rank]", "row_P[rank::n]"),
+    change("group ignored", "(group)", "()"),
+    change("communicates", "return row_P", "dist.broadcast(row_P, group=group, group_src=0)\n    return row_P"),
+)

@@ -1,105 +1,24 @@
 """Wrong forward passes with prefetching."""
 
-import torch.distributed as dist
+from tests.mutants import change
 
-from tests.mutants import mutant
-
-
-def _start(shard, group, async_op=True):
-    whole_P = shard.new_empty(dist.get_world_size(group) * len(shard))
-    return whole_P, dist.all_gather_single(whole_P, shard, group=group, async_op=async_op)
-
-
-def _run(x, shards, compute, group, ahead, wait=True, keep=None):
-    """The right loop, `ahead` layers ahead."""
-    under_way, started = [], 0
-    for number in range(len(shards)):
-        while started < min(number + 1 + ahead, len(shards)):
-            under_way.append(_start(shards[started], group))
-            started += 1
-        whole_P, work = under_way.pop(0)
-        if wait:
-            work.wait()
-        if keep is not None:
-            keep.append(whole_P)
-        x = compute(number, whole_P, x)
-    return x
-
-
-@mutant("not prefetched")
-def one_after_the_other(x_BD, shards, compute, depth, group):
-    return _run(x_BD, shards, compute, group, 0)
-
-
-@mutant("too far ahead")
-def all_at_once(x_BD, shards, compute, depth, group):
-    return _run(x_BD, shards, compute, group, len(shards))
-
-
-@mutant("never freed")
-def keeps_them(x_BD, shards, compute, depth, group):
-    return _run(x_BD, shards, compute, group, depth, keep=[])
-
-
-@mutant("waited too early")
-def blocks(x_BD, shards, compute, depth, group):
-    rows, started = [], 0
-    for number in range(len(shards)):
-        while started < min(number + 1 + depth, len(shards)):
-            rows.append(_start(shards[started], group, async_op=False)[0])
-            started += 1
-        whole_P = rows.pop(0)
-        x_BD = compute(number, whole_P, x_BD)
-    return x_BD
-
-
-@mutant("missing wait")
-def never_waits(x_BD, shards, compute, depth, group):
-    return _run(x_BD, shards, compute, group, depth, wait=False)
-
-
-@mutant("beyond the end")
-def starts_what_is_not_there(x_BD, shards, compute, depth, group):
-    under_way = [_start(shards[number], group) for number in range(depth + 1)]
-    for number in range(len(shards)):
-        whole_P, work = under_way.pop(0)
-        work.wait()
-        if number + depth + 1 < len(shards):
-            under_way.append(_start(shards[number + depth + 1], group))
-        x_BD = compute(number, whole_P, x_BD)
-    return x_BD
-
-
-@mutant("last layers left out")
-def forgets_the_last(x_BD, shards, compute, depth, group):
-    return _run(x_BD, shards[:-1], compute, group, depth)
-
-
-@mutant("wrong order")
-def backwards(x_BD, shards, compute, depth, group):
-    last = len(shards) - 1
-    return _run(x_BD, shards[::-1], lambda number, row, x: compute(last - number, row, x), group, depth)
-
-
-@mutant("too many bytes")
-def gathers_twice(x_BD, shards, compute, depth, group):
-    x_BD = _run(x_BD, shards, compute, group, depth)
-    for shard in shards:
-        _start(shard, group, async_op=False)
-    return x_BD
-
-
-@mutant("library call")
-def all_reduces(x_BD, shards, compute, depth, group):
-    n, r = dist.get_world_size(group), dist.get_rank(group)
-    for number, shard in enumerate(shards):
-        whole_P = shard.new_zeros(n * len(shard))
-        whole_P[r * len(shard):(r + 1) * len(shard)] = shard
-        dist.all_reduce(whole_P, group=group)
-        x_BD = compute(number, whole_P, x_BD)
-    return x_BD
-
-
-@mutant("group ignored")
-def in_the_world(x_BD, shards, compute, depth, group):
-    return _run(x_BD, shards, compute, dist.group.WORLD, depth)
+CHANGES = (
+    change("not prefetched", "number + 1 + depth", "number + 1"),
+    change("too far ahead", "min(number + 1 + depth, len(shards))", "len(shards)"),
+    change("never freed", "under_way.pop(0)", "under_way[number]"),
+    change("waited too early", "async_op=True", "async_op=False", "work.wait()", "pass"),
+    change("missing wait", "work.wait()", "pass"),
+    change("beyond the end", "min(number + 1 + depth, len(shards))", "number + 1 + depth"),
+    change("last layers left out", "n, under_way,", "shards = shards[:-1]\n    n, under_way,"),
+    change("wrong order", "n, under_way,", "shards = shards[::-1]\n    n, under_way,",
+           "compute(number,", "compute(len(shards) - 1 - number,"),
+    change("too many bytes", "return x_BD",
+           "for shard in shards:\n"
+           "        dist.all_gather_single(shard.new_empty(n * len(shard)), shard, group=group)\n"
+           "    return x_BD"),
+    change("library call", "new_empty(n * len(shards[started]))",
+           "new_zeros(n * len(shards[started]))\n"
+           "            whole_P.chunk(n)[dist.get_rank(group)].copy_(shards[started])",
+           "all_gather_single(whole_P, shards[started],", "all_reduce(whole_P,"),
+    change("group ignored", "(group)", "()", "group=group, ", ""),
+)

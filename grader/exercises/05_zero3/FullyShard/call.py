@@ -1,5 +1,56 @@
-"""How a rank calls it."""
+"""How a rank calls FullyShard."""
 
-from grader.calling.sharding import call_fully_shard as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, HELD, OWNED, dtype_of
+from grader.calling.training import make_optimizer
+from grader.calling.zoo import build, loss_rows
+from utils.trace.memory import held_bytes
+from utils.trace.spans import mark, span
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """wrapped = fn(module, compute_dtype, group); steps of `micro` passes each → the whole parameters at the end."""
+    module = build(inputs["model"], inputs["seed"])
+    numbers: dict[str, int] = {}
+    _watch_layers(module, numbers)
+    wrapped = fn(module, dtype_of(inputs["compute_dtype"]), group, **inputs["wrapping"])
+    mark(OWNED, count=sum(p.numel() for p in wrapped.parameters()))
+    start = wrapped.full_parameters()
+    trained = [p for p in wrapped.parameters() if p.requires_grad]
+    optimizer = make_optimizer(inputs, trained) if trained else None
+    for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
+        numbers["start"] = held_bytes()
+        output = wrapped(x)
+        mark(COMPUTED_IN, dtype=str(output.dtype))
+        loss = loss_rows(output, y).mean() / inputs["micro"]
+        with span(BACKWARD):
+            if loss.requires_grad:
+                loss.backward()
+        wrapped.finish_gradient_synchronization()
+        if number % inputs["micro"] == 0 and optimizer:
+            optimizer.step()
+            optimizer.zero_grad()
+    return {"start": start, "parameters": wrapped.full_parameters()}
+
+
+def _watch_layers(module: nn.Module, numbers: dict[str, int]) -> None:
+    """Marks what is held beyond numbers["start"] as each Linear is done forward, and before its backward."""
+
+    def note(phase: str) -> None:
+        if "start" in numbers:
+            mark(HELD, phase=phase, bytes=held_bytes() - numbers["start"])
+
+    def after(layer, args, output) -> None:
+        note(FORWARD)
+        if output.requires_grad:
+            output.register_hook(lambda gradient: note(BACKWARD))
+
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            layer.register_forward_hook(after)

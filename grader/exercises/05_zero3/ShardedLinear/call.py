@@ -1,5 +1,23 @@
-"""How a rank calls it."""
+"""How a rank calls ShardedLinear."""
 
-from grader.calling.sharding import call_sharded_linear as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from typing import Any
+
+import torch
+
+from grader.calling.sharding import BACKWARD, FORWARD, HELD
+from utils.trace.memory import held_bytes
+from utils.trace.spans import mark, span
+
+
+def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
+    """A chain of layers y = tanh(function.apply(x, shard, n_out, group)) and its gradients; marks what stands after each."""
+    x_BI = inputs["x"].clone().requires_grad_()
+    shards, y_BO, start = [shard.clone().requires_grad_() for shard in inputs["shards"]], x_BI, held_bytes()
+    for shard_C in shards:
+        y_BO = torch.tanh(function.apply(y_BO, shard_C, inputs["n_out"], group))
+        mark(HELD, phase=FORWARD, bytes=held_bytes() - start)
+    with span(BACKWARD):
+        (y_BO * inputs["weights"]).sum().backward()
+    return {"y": y_BO, "dx": x_BI.grad, "dshards": [shard.grad for shard in shards]}

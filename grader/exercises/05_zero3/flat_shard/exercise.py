@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
+from grader.evidence.case import Case
 from grader.exercises.shared.cases import TWO_GROUPS, each_rank, pieces, ranks
-from grader.judging.compare import same
-from grader.judging.demands import group_size, only_calls
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, wrong_ranks
+from grader.judging.compare import ANYTHING
+from grader.judging.exercise import VALUES, Draw, Exercise
+from grader.judging.slips import Slip, Wrong, group_size
 
-
-def flat_row(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
-    return torch.cat([one.flatten() for one in parameters])
+from .technique import ASK_THE_GROUP, TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -26,23 +26,43 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [of(f"{ranks(n)}, {k}×3 and {k}", n, (k, 3), (k,)) for n, k in (
         (1, 2), (2, 2 * draw.integer(1, 3) + 1), (3, 3 * draw.integer(1, 2) + 2), (4, draw.integer(5, 7)))]
     few = of("4 ranks, 3 numbers", 4, (2, 1), (1,))
-    return [*cases, few, of("groups (1,3,4) and (0,2), 7×2", 5, (7, 2), groups=TWO_GROUPS)] + [
-        of("5 ranks, 4×4 and 4 and 2", 5, (4, 4), (4,), (2,))] * grading
+    in_groups = of("groups (1,3,4) and (0,2), 7×2", 5, (7, 2), groups=TWO_GROUPS)
+    return [*cases, few, in_groups, *([of("5 ranks, 4×4 and 4 and 2", 5, (4, 4), (4,), (2,))] if grading else [])]
+
+
+def _row(case: Case, rank: int) -> Tensor:
+    return torch.cat([one.flatten() for one in case.inputs[rank]["parameters"]])
+
+
+def _piece(case: Case, rank: int, row: Tensor) -> Tensor:
+    return pieces(row, group_size(case, rank))[case.group_rank(rank)]
 
 
 def _shard(case: Case, rank: int) -> dict[str, Any]:
-    shard = pieces(flat_row(case.inputs[rank]["parameters"]), len(case.members(rank)))[case.group_rank(rank)].clone()
+    shard = _piece(case, rank, _row(case, rank))
     return {"shard": shard, "bytes kept alive": shard.nbytes}
 
 
-def _as(other: Callable[[list[torch.Tensor], int, int], torch.Tensor]) -> Callable[[Look], bool]:
-    """What every wrong rank holds is other(parameters, n, rank in the group)."""
-    return wrong_ranks(lambda look, r, found, _: isinstance(found, dict) and same(found["shard"], other(
-        look.case.inputs[r]["parameters"], group_size(look, r), look.case.group_rank(r))))
+def _cut(cut: Callable[[Tensor, int, int], Tensor]) -> Wrong:
+    """cut(row, ranks in the group, rank in the group) is the shard."""
+    return lambda case, rank, right: {
+        "shard": cut(_row(case, rank), group_size(case, rank), case.group_rank(rank)), "bytes kept alive": ANYTHING}
 
 
-def _view(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    return isinstance(found, dict) and same(found["shard"], expected["shard"])
+def _each_by_itself(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    parts = [_piece(case, rank, one.flatten()) for one in case.inputs[rank]["parameters"]]
+    return {"shard": torch.cat(parts), "bytes kept alive": ANYTHING}
+
+
+def _enough(case: Case) -> bool:
+    """Whether there is a number for each rank; where there is none, some ways to cut raise an error."""
+    return len(_row(case, 0)) >= case.world_size
+
+
+def _one_way_to_cut(case: Case) -> bool:
+    """Whether unequal shards are the same however the row is cut: as chunk does it, or tensor_split."""
+    row, sizes = _row(case, 0), {group_size(case, rank) for rank in range(case.world_size)}
+    return all([len(one) for one in row.chunk(n)] == [len(one) for one in row.tensor_split(n)] for n in sizes)
 
 
 EXERCISE = Exercise(
@@ -50,35 +70,22 @@ EXERCISE = Exercise(
     parameters=("parameters", "group"),
     make_cases=_cases,
     oracle=each_rank(_shard),
+    technique=TECHNIQUE,
     trains=True,
     points={VALUES: 2},
-    technique=Technique(
-        demands=(only_calls(id="communicates", hint="Every rank has the whole parameters here and cuts its own part out: no "
-                        "message is needed."),),
-        symptoms=(
-        group_ignored("Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
-                      "dist.get_world_size(group)."),
-        Symptom("whole kept alive", "The numbers are right, but the shard is a view: as long as it lives, so does the "
-                                    "whole row that it was cut from, and nothing is saved. Copy it (clone()).",
-                wrong_ranks(_view)),
-        Symptom("group ignored", "Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
-                                 "dist.get_world_size(group).",
-                lambda look: look.case.groups is not None and wrong_ranks(lambda look, r, found, _: same(
-                    found["shard"], [*pieces(flat_row(look.case.inputs[r]["parameters"]), look.case.world_size)][r]))(look)),
-        Symptom("not padded", "The last shards are shorter than the others, and an all-gather needs equal ones: pad the row "
-                              "with zeros at its end until n divides its length (F.pad).",
-                lambda look: _as(lambda ps, n, r: flat_row(ps).tensor_split(n)[r])(look) or _as(
-                    lambda ps, n, r: [*flat_row(ps).split(-(-len(flat_row(ps)) // n)), *[flat_row(ps)[:0]] * n][r])(look)),
-        Symptom("tail lost", "The last numbers are on no rank: the row's length must be rounded up to a multiple of n, not "
-                             "down.", _as(lambda ps, n, r: flat_row(ps)[:len(flat_row(ps)) // n * n].view(n, -1)[r])),
-        Symptom("each by itself", "Each parameter is padded and cut by itself: here the whole layer is one row, padded "
-                                  "once, so that one message brings all of it.",
-                _as(lambda ps, n, r: torch.cat([pieces(p.flatten(), n)[r] for p in ps]))),
-        Symptom("padded in front", "The zeros stand before the numbers: pad at the end, F.pad(flat, (0, k)).",
-                _as(lambda ps, n, r: pieces(flat_row(ps).flip(0), n)[n - 1 - r].flip(0))),
-        Symptom("dealt like cards", "The numbers are dealt out like cards, every n-th one: a shard is one piece.",
-                _as(lambda ps, n, r: torch.cat(pieces(flat_row(ps), n))[r::n])),
-        raised("out of range", "There may be fewer numbers than ranks: pad first, then cut into n pieces.", "too few"),
-    ),
+    slips=(
+        Slip("group ignored", ASK_THE_GROUP, lambda case, r, right: {
+            "shard": pieces(_row(case, r), case.world_size)[r], "bytes kept alive": ANYTHING}),
+        Slip("not padded", "The last shards are shorter than the others, and an all-gather needs equal ones: pad the row "
+                           "with zeros at its end until n divides its length (F.pad).",
+             _cut(lambda row, n, r: row.tensor_split(n)[r]), shows=_one_way_to_cut),
+        Slip("tail lost", "The last numbers are on no rank: the row's length must be rounded up to a multiple of n, not "
+                          "down.", _cut(lambda row, n, r: row[:len(row) // n * n].chunk(n)[r]), shows=_enough),
+        Slip("each by itself", "Each parameter is padded and cut by itself: here the whole layer is one row, padded once, "
+                               "so that one message brings all of it.", _each_by_itself),
+        Slip("padded in front", "The zeros stand before the numbers: pad at the end, F.pad(flat, (0, k)).",
+             _cut(lambda row, n, r: F.pad(row, (-len(row) % n, 0)).chunk(n)[r])),
+        Slip("dealt like cards", "The numbers are dealt out like cards, every n-th one: a shard is one piece.",
+             _cut(lambda row, n, r: F.pad(row, (0, -len(row) % n))[r::n])),
     ),
 )

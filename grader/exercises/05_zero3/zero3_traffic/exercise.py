@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.judging.compare import same
-from grader.judging.demands import only_calls
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import wrong_ranks
+from grader.judging.exercise import VALUES, Draw, Exercise
+from grader.judging.slips import Slip
 
-
-def sent(n_parameters: int, n_ranks: int, n_micro: int, reshard_after_forward: bool, *,
-         times=lambda k, again: k * (2 + again), itemsize: int = 2, share=lambda n: (n - 1) / n) -> float:
-    return float(times(n_micro, reshard_after_forward) * share(n_ranks) * itemsize * n_parameters)
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -23,38 +20,43 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         for size, n, k in sizes for again in (True, False)]
 
 
-def _as(**other) -> Callable[[Look], bool]:
-    return wrong_ranks(lambda look, r, found, _: same(found, sent(**look.case.inputs[r], **other)))
+def _passes(k: int, again: bool) -> int:
+    """Of k micro-batches, in which layers are gathered again in backward or not."""
+    return k * (2 + again)
 
 
-def _freed_as(**other) -> Callable[[Look], bool]:
-    """In a case where layers are freed after forward."""
-    matches = _as(**other)
-    return lambda look: look.case.inputs[0]["reshard_after_forward"] and matches(look)
+def _sent(inputs: dict[str, Any], passes: Callable[[int, bool], int] = _passes,
+          share: Callable[[int], float] = lambda n: (n - 1) / n) -> float:
+    """passes: how often all parameters travel; share: which part of them a rank of n sends each time."""
+    times = passes(inputs["n_micro"], inputs["reshard_after_forward"])
+    return times * share(inputs["n_ranks"]) * 2.0 * inputs["n_parameters"]
 
 
 EXERCISE = Exercise(
     title="3Ψ, and when it is less",
     parameters=("n_parameters", "n_ranks", "n_micro", "reshard_after_forward"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: sent(**case.inputs[r])),
+    oracle=each_rank(lambda case, r: _sent(case.inputs[r])),
+    technique=TECHNIQUE,
     tolerance=1e-6,
     points={VALUES: 2},
-    technique=Technique(
-        demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
-        symptoms=(
-        Symptom("gathered twice in backward", "One all-gather in forward and one in backward, not two in each: 3Ψ in all "
-                                              "with the reduce-scatter.", _freed_as(times=lambda k, again: k * (3 + again))),
-        Symptom("backward for free", "What was freed after forward must be gathered again in backward.",
-                _as(times=lambda k, again: k * 2)),
-        Symptom("kept for nothing", "Layers that are kept after forward need no second all-gather.",
-                _as(times=lambda k, again: k * 3)),
-        Symptom("once a step", "Nothing whole is kept from one micro-batch to the next, and no gradient: every micro-batch "
-                               "gathers and reduces anew.", _as(times=lambda k, again: 2 + again)),
-        Symptom("reduced once", "A whole gradient has no place to wait for the last micro-batch: each one is reduced.",
-                _as(times=lambda k, again: k * (1 + again) + 1)),
-        Symptom("float32", "In mixed precision parameters and gradients travel with 2 bytes a number.", _as(itemsize=4)),
-        Symptom("own share sent", "A rank does not send its own shard to itself: (n−1)/n of it.", _as(share=lambda n: 1)),
-    ),
+    slips=(
+        Slip("gathered twice in backward", "One all-gather in forward and one in backward, not two in each: 3Ψ in all with "
+                                           "the reduce-scatter.",
+             lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * (3 + again)),
+             shows=lambda case: case.inputs[0]["reshard_after_forward"]),
+        Slip("backward for free", "What was freed after forward must be gathered again in backward.",
+             lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * 2)),
+        Slip("kept for nothing", "Layers that are kept after forward need no second all-gather.",
+             lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * 3)),
+        Slip("once a step", "Nothing whole is kept from one micro-batch to the next, and no gradient: every micro-batch "
+                            "gathers and reduces anew.",
+             lambda case, r, right: _sent(case.inputs[r], lambda k, again: 2 + again)),
+        Slip("reduced once", "A whole gradient has no place to wait for the last micro-batch: each one is reduced.",
+             lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * (1 + again) + 1)),
+        Slip("float32", "In mixed precision parameters and gradients travel with 2 bytes a number.",
+             lambda case, r, right: right[r] * 2),
+        Slip("own share sent", "A rank does not send its own shard to itself: (n−1)/n of it.",
+             lambda case, r, right: _sent(case.inputs[r], share=lambda n: 1.0)),
     ),
 )

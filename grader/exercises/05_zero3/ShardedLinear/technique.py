@@ -1,0 +1,70 @@
+"""How ShardedLinear must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.calling.sharding import FORWARD
+from grader.exercises.technique.sharding import calls_of, first_wrong_is, held_at_most
+from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, raised, unwaited
+from utils.costs.formulas import bytes_sent_per_rank
+
+SIZES = ("The sizes do not fit: cut the gathered row at n_out·I numbers before viewing it as (n_out, I), and pad the "
+         "gradient before the reduce-scatter.")
+
+
+def _whole_bytes(look: Look, rank: int) -> int:
+    """All layers' weights, padded."""
+    return sum(shard.nbytes for shard in look.case.inputs[rank]["shards"]) * group_size(look, rank)
+
+
+def _sent(look: Look, rank: int) -> float:
+    n, total = group_size(look, rank), _whole_bytes(look, rank)
+    return 2 * bytes_sent_per_rank("all_gather", total, n) + bytes_sent_per_rank("reduce_scatter", total, n)
+
+
+def _kept_at_most(look: Look, rank: int) -> int:
+    """After the forward pass: the rows' own numbers, and at most two weights."""
+    inputs = look.case.inputs[rank]
+    layers = len(inputs["shards"])
+    return 4 * layers * inputs["x"].nbytes + 2 * (_whole_bytes(look, rank) // layers)
+
+
+def _gathers_twice(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        gathers, wanted = len(calls_of(look, rank, "all_gather")), 2 * len(look.case.inputs[rank]["shards"])
+        if group_size(look, rank) > 1 and gathers < wanted:
+            return False, f"rank {rank} gathered {gathers} times, wanted {wanted}"
+    return True, ""
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_gather", "reduce_scatter", hint=(
+            "All-gather the weight, reduce-scatter its gradient: those two are all the communication.")),
+        held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight stands between forward and backward",
+                     "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
+                     "(saved in ctx): save x and the shard only, and gather the weight again."),
+        Demand("gathered once", "one all-gather in forward, one in backward",
+               "The weight is gathered once only, so somebody keeps it: free it after the forward pass and gather it again "
+               "in backward.", _gathers_twice),
+        bytes_sent(_sent, "3(n−1)/n of the weights' bytes",
+                   "Right, but more was sent than two all-gathers and one reduce-scatter of each weight."),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group=group to every call."),
+        unwaited(),
+        raised("shape", SIZES, "padding"),
+        raised("size", SIZES, "padding"),
+        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dshard, None, "
+               "None.", "too few gradients"),
+    ),
+    fallbacks=(
+        Symptom("wrong output", "y is wrong: y = x Wᵀ with W the gathered row as (n_out, I), as in nn.Linear.",
+                first_wrong_is("y")),
+        Symptom("wrong dx", "y is right, dx is not: dx = dy W.", first_wrong_is("dx")),
+        Symptom("wrong dW", "y and dx are right, the shards' gradients are not: dW = dyᵀ x, flattened and padded as the "
+                            "weight is.", first_wrong_is("dshards")),
+    ),
+)
