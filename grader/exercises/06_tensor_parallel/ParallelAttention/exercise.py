@@ -10,6 +10,7 @@ from torch import Tensor
 from grader.exercises.shared.cases import group_case, ranks, total
 from grader.exercises.shared.split_inputs import first_wrong_slip, numbers, or_refused, whole_linear
 from grader.exercises.technique.splitting import TOLERANCE
+from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise
 from grader.judging.slips import group_size
 
@@ -80,11 +81,10 @@ def _in_turn(n: int) -> Callable[[int, int, int], int]:
 
 
 def _not_neighbours(case: Case, rank: int, right: dict[str, Any]) -> dict[str, Any]:
-    """This rank has heads r, r + n, …."""
-    inputs, n, r = case.inputs[rank], group_size(case, rank), case.group_rank(rank)
-    kv = inputs["n_kv_heads"]
-    return cut(case, rank, whole_parameters(inputs), own=range(r, inputs["n_heads"], n),
-               own_kv=range(r, kv, n) if kv >= n else [r % kv])
+    """This rank has query heads r, r + n, …, and some heads of k and v."""
+    inputs = case.inputs[rank]
+    own = range(case.group_rank(rank), inputs["n_heads"], group_size(case, rank))
+    return cut(case, rank, whole_parameters(inputs), own) | dict.fromkeys(KV, ANYTHING)
 
 
 def _own_share(case: Case, rank: int) -> dict[str, Tensor | None]:

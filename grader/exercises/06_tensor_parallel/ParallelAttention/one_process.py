@@ -62,14 +62,12 @@ def _or_zero(bias: Tensor | None) -> Tensor | float:
     return 0.0 if bias is None else bias
 
 
-def cut(case: Case, rank: int, whole: Parameters, own: Sequence[int] | None = None,
-        own_kv: Sequence[int] | None = None) -> Parameters:
-    """The part of each whole tensor that lies on `rank`. own, own_kv: its query heads, and those of k and v, if others."""
+def cut(case: Case, rank: int, whole: Parameters, own: Sequence[int] | None = None) -> Parameters:
+    """The part of each whole tensor that lies on `rank`. own: its query heads, if others."""
     inputs, n, r = case.inputs[rank], group_size(case, rank), case.group_rank(rank)
     each = inputs["n_heads"] // n
     own = range(r * each, (r + 1) * each) if own is None else own
-    if own_kv is None:
-        own_kv = sorted({in_blocks(head, inputs["n_heads"], inputs["n_kv_heads"]) for head in own})
+    own_kv = sorted({in_blocks(head, inputs["n_heads"], inputs["n_kv_heads"]) for head in own})
     rows, kv_rows = _rows(own), _rows(own_kv)
     parts = {name: None if one is None else one[kv_rows if name in KV else rows].clone()
              for name, one in whole.items() if not name.startswith("out.")}

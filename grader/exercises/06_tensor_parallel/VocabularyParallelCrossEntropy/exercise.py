@@ -95,11 +95,17 @@ def _looked_up(case: Case, rank: int, member: int, of_foreign: Columns) -> Tenso
     return of_foreign(case.inputs[rank]["targets"] - member * columns, columns)
 
 
-def _foreign_added(case: Case, rank: int, of_foreign: Columns) -> Tensor:
-    """The losses, where every rank adds a logit for every target."""
-    chosen = [part.gather(1, _looked_up(case, rank, member, of_foreign)[:, None])[:, 0]
-              for member, part in enumerate(_parts(case, rank))]
-    return _log_sum(case, rank) - sum(chosen)
+def _foreign_added(of_foreign: Columns, less_maximum: bool) -> Callable[[Case, int], Tensor]:
+    """The losses, where every rank adds a logit for every target, less the row's maximum or not."""
+
+    def losses(case: Case, rank: int) -> Tensor:
+        parts = _parts(case, rank)
+        maximum = torch.cat(parts, 1).amax(1) if less_maximum else 0.0
+        chosen = [part.gather(1, _looked_up(case, rank, member, of_foreign)[:, None])[:, 0] - maximum
+                  for member, part in enumerate(parts)]
+        return _log_sum(case, rank) - maximum - sum(chosen)
+
+    return losses
 
 
 def _hot_everywhere(case: Case, rank: int, of_foreign: Columns) -> Tensor:
@@ -127,8 +133,8 @@ EXERCISE = Exercise(
     slips=(
         _slip("local softmax", "The sum of exponentials is that of the own columns only: all-reduce it (and subtract one "
                                "maximum everywhere).", "losses", _own_sum),
-        _slip("target looked up everywhere", _FOREIGN, "losses", lambda case, r: _foreign_added(case, r, _column_0)),
-        _slip("target looked up everywhere", _FOREIGN, "losses", lambda case, r: _foreign_added(case, r, _modulo)),
+        *(_slip("target looked up everywhere", _FOREIGN, "losses", _foreign_added(of_foreign, less_maximum))
+          for of_foreign in (_column_0, _modulo) for less_maximum in (False, True)),
         _slip("incoming gradient lost", "The losses are right; dlogits do not depend on the losses' gradient: multiply by "
                                         "dloss_B, row by row.", "dlogits",
               lambda case, r: _softmax(case, r) - _hot(case, r)),
