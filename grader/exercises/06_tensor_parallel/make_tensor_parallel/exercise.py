@@ -86,7 +86,8 @@ def _cut_through(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, T
     return right | qkv
 
 
-def _first_loss(id: str, hint: str, change: Callable[[TinyGPT, int], None]) -> Slip:
+def _first_loss(id: str, hint: str, change: Callable[[TinyGPT, int], None],
+                shows: Callable[[Case], bool] = lambda case: True) -> Slip:
     """The first loss is that of a plain model to which change(model, n) was done."""
 
     def losses(case: Case, rank: int, right: list[Tensor]) -> list[Any]:
@@ -94,7 +95,13 @@ def _first_loss(id: str, hint: str, change: Callable[[TinyGPT, int], None]) -> S
         change(model, group_size(case, rank))
         return [_loss(model, case.inputs[rank]["batches"][0]).detach(), *[ANYTHING for _ in right[1:]]]
 
-    return first_wrong_slip(id, hint, "losses", losses)
+    return first_wrong_slip(id, hint, "losses", losses, shows)
+
+
+def _heads_can_be_smaller(case: Case) -> bool:
+    """Elsewhere the function raises."""
+    return all(inputs["model"]["dim"] % (inputs["model"]["n_heads"] * group_size(case, rank)) == 0
+               for rank, inputs in enumerate(case.inputs))
 
 
 def _smaller_heads(model: TinyGPT, n: int) -> None:
@@ -123,7 +130,7 @@ EXERCISE = Exercise(
                                             "none of v's. A rank needs its heads' rows of q, of k and of v.",
                          "start", _cut_through),
         _first_loss("heads not divided", "A rank has n_heads / n heads of the old size; here n_heads stayed, so that the "
-                                         "heads became smaller.", _smaller_heads),
+                                         "heads became smaller.", _smaller_heads, _heads_can_be_smaller),
         _first_loss("bias n times", "The biases of out and down are counted once a rank: add them after the all-reduce.",
                     _more_biases),
     ),
