@@ -1,4 +1,4 @@
-"""Inside a rank: the ways in which an exercise about split layers is called, and what is held and owned afterwards."""
+"""Inside a rank: what the exercises about split layers share: whole layers to split, refusals, one pass each way, marks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.sharding import BACKWARD, FORWARD, HELD, OWNED
+from grader.calling.ways import INPUT_CHANGED
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
-INCOMING_CHANGED = "input changed"  # the same mark as call_watching_inputs leaves
+FORWARD, BACKWARD = "forward", "backward"
+OWN_NUMBERS, HELD, KEPT_ALIVE = "own numbers", "bytes held", "bytes kept alive"
+MASK = "mask drawn"
+REFUSED = "ValueError that names"
 
 
-class _WithGradient(torch.autograd.Function):
+class WithGradient(torch.autograd.Function):
     """Stands behind a function under test: hands it this very tensor as the gradient of its output."""
 
     @staticmethod
@@ -28,20 +31,6 @@ class _WithGradient(torch.autograd.Function):
         return ctx.dy, None
 
 
-def call_gathered_linear(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
-    """y = function.apply(x, w, group), and the gradients of a loss that every rank computes alike from the whole y."""
-    x_BI, w_PI = inputs["x"].clone().requires_grad_(), inputs["w"].clone().requires_grad_()
-    with span(FORWARD):
-        y_BO = function.apply(x_BI, w_PI, group)
-    found = y_BO.detach().clone()
-    if found.shape != inputs["c"].shape:  # no loss can be made of it
-        return {"y": found, "dx": None, "dW": None}
-    loss = (torch.tanh(y_BO) * inputs["c"]).sum()
-    with span(BACKWARD):
-        loss.backward()
-    return {"y": found, "dx": x_BI.grad, "dW": w_PI.grad}
-
-
 def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
     """y = function.apply(x, group), then back with the gradient dy; marks whether x or dy was changed on the way."""
     x, dy = (_laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy"))
@@ -49,13 +38,13 @@ def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, An
     leaf = x.requires_grad_()
     with span(FORWARD):
         y = function.apply(leaf, group)
-    found = y.detach().clone()
+    y_before_backward = y.detach().clone()
     with span(BACKWARD):
-        _WithGradient.apply(y, dy).backward()
+        WithGradient.apply(y, dy).backward()
     for name, now, was in zip(("x", "dy"), (leaf.detach(), dy), before, strict=True):
         if not torch.equal(now, was):
-            mark(INCOMING_CHANGED, parameter=name)
-    return {"y": found, "dx": leaf.grad}
+            mark(INPUT_CHANGED, parameter=name)
+    return {"y": y_before_backward, "dx": leaf.grad}
 
 
 def _laid_out(tensor: Tensor, transposed: bool) -> Tensor:
@@ -65,32 +54,36 @@ def _laid_out(tensor: Tensor, transposed: bool) -> Tensor:
 
 def call_split_linear(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """layer = cls(linear, group) on a whole linear layer, then forward and backward → y, dx, and the gradients by name."""
+    return call_split_layer(lambda: cls(linear_of(inputs["linear"]), group, **inputs["options"]), inputs)
+
+
+def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any]) -> dict[str, Any]:
+    """layer = make(), then forward with x and back with the gradient dy → y, dx, and the gradients by name.
+
+    Marks how many numbers are in the layer's parameters, and what it holds in all. A y that is not of dy's shape has no
+    way back.
+    """
     start = held_bytes()
-    layer, refusal = built(cls, (linear_of(inputs["linear"]),), group, inputs)
-    if refusal:
-        return refusal
-    note_share(layer, start)
-    return forward_and_back(layer, inputs)
+    layer = built(make, inputs["refused"])
+    if not isinstance(layer, nn.Module):
+        return layer
+    mark(OWN_NUMBERS, count=sum(p.numel() for p in layer.parameters()))
+    mark(HELD, bytes=held_bytes() - start)
+    x = inputs["x"].clone().requires_grad_()
+    with span(FORWARD):
+        y = layer(x)
+    y_before_backward = y.detach().clone()
+    if y.shape != inputs["dy"].shape:
+        return {"y": y_before_backward, "dx": None, "gradients": {}}
+    with span(BACKWARD):
+        WithGradient.apply(y, inputs["dy"].clone()).backward()
+    return {"y": y_before_backward, "dx": x.grad, "gradients": {
+        name: p.grad for name, p in layer.named_parameters() if p.grad is not None}}
 
 
-def call_parallel_mlp(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """mlp = cls(up, down, group[, gate]) on whole linear layers, then forward and backward → y, dx, gradients by name."""
-    start = held_bytes()
-    gate = {} if inputs["gate"] is None else {"gate": linear_of(inputs["gate"])}
-    layer, refusal = built(cls, (linear_of(inputs["up"]), linear_of(inputs["down"])), group, inputs, **gate)
-    if refusal:
-        return refusal
-    gate.clear()
-    note_share(layer, start)
-    return forward_and_back(layer, inputs)
-
-
-# ── what the exercises with modules share ──
-
-
-def linear_of(numbers: dict[str, Tensor | None]) -> nn.Linear:
+def linear_of(whole: dict[str, Tensor | None]) -> nn.Linear:
     """A whole nn.Linear with copies of these numbers: "weight" (O, I), "bias" (O,) or None."""
-    weight, bias = numbers["weight"], numbers["bias"]
+    weight, bias = whole["weight"], whole["bias"]
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=weight.dtype)
     with torch.no_grad():
         linear.weight.copy_(weight)
@@ -99,36 +92,20 @@ def linear_of(numbers: dict[str, Tensor | None]) -> nn.Linear:
     return linear
 
 
-def built(cls: Callable, parts: tuple, group, inputs: dict[str, Any], **more: Any) -> tuple[Any, dict[str, str] | None]:
-    """(cls(*parts, group), None); in a case whose sizes do not divide, (None, whether a ValueError named them).
-
-    inputs["refused"]: the numbers that the message must name, None where the sizes divide; inputs["options"]: more
-    keyword arguments.
-    """
-    sizes = inputs["refused"]
+def built(make: Callable[[], Any], sizes: list[int] | None) -> Any:
+    """What make() returns. In a case that is to be refused, which of these sizes a ValueError named, none without one."""
     try:
-        layer = cls(*parts, group, **more, **inputs["options"])
+        module = make()
     except ValueError as error:
         if sizes is None:
             raise
-        named = all(str(size) in str(error) for size in sizes)
-        return None, {"ValueError": "names the sizes" if named else f"does not name the sizes {sizes}: {error}"}
-    return layer, None if sizes is None else {"ValueError": "none"}
+        return {REFUSED: [size for size in sizes if str(size) in str(error)]}
+    return module if sizes is None else {REFUSED: []}
 
 
-def note_share(layer: nn.Module, start: int) -> None:
-    """Marks how many numbers are in the layer's parameters, and what it holds in all beyond `start` bytes."""
-    mark(OWNED, count=sum(p.numel() for p in layer.parameters()))
-    mark(HELD, phase="built", bytes=held_bytes() - start)
-
-
-def forward_and_back(layer: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
-    """y = layer(x), then back with the gradient inputs["dy"] → y, dx, and name → gradient, of parameters that have one."""
-    x = inputs["x"].clone().requires_grad_()
-    with span(FORWARD):
-        y = layer(x)
-    found = y.detach().clone()
-    with span(BACKWARD):
-        _WithGradient.apply(y, inputs["dy"].clone()).backward()
-    return {"y": found, "dx": x.grad, "gradients": {
-        name: p.grad for name, p in layer.named_parameters() if p.grad is not None}}
+def mark_parameters(module: nn.Module) -> None:
+    """Marks how many numbers the parameters have, and how many bytes they keep alive."""
+    parameters = list(module.parameters())
+    storages = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in parameters}
+    mark(OWN_NUMBERS, count=sum(p.numel() for p in parameters))
+    mark(KEPT_ALIVE, bytes=sum(storages.values()))

@@ -1,4 +1,4 @@
-"""What the exercises on split linear layers share: cases of whole layers, one process's result, and the ways to be wrong."""
+"""What the exercises on split linear layers share: cases of whole layers, one process's result, slips that change it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.cases import group_case, ranks
-from grader.exercises.shared.split_demands import TOLERANCE, share_only
-from grader.exercises.shared.split_inputs import REFUSED, in_dtype_of, in_float64, numbers, piece, whole_linear
-from grader.judging.compare import same
-from grader.judging.demands import group_size, results_waited
-from grader.judging.exercise import Case, Demand, Draw, Look, Symptom
-from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
+from grader.exercises.shared.split_inputs import divides, in_dtype_of, in_float64, numbers, piece, whole_linear
+from grader.exercises.technique.linears import IN, OUT
+from grader.judging.exercise import Case, Draw
+from grader.judging.slips import Slip, group_size
 
-OUT, IN = 0, 1  # the dim of the weight that is cut
+Parts = dict[str, Any]  # y, dx, and the gradients by name
 
 
 def linear_cases(draw: Draw, grading: bool, dim: int) -> Sequence[Case]:
     """A whole layer on every rank, cut along `dim`; x and dy as far as the rank has them. One case that does not divide."""
 
-    def inputs(n: int, rows: Sequence[int], each: int, other: int, bias: bool = True, dtype: str = "float64",
+    def inputs(n: int, rows: Sequence[int], each: int, uncut: int, bias: bool = True, dtype: str = "float64",
                extra: int = 0, options: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         cut = n * each + extra
-        n_out, n_in = (cut, other) if dim == OUT else (other, cut)
+        n_out, n_in = (cut, uncut) if dim == OUT else (uncut, cut)
         linear = whole_linear(draw, n_out, n_in, bias, dtype)
         x, dy = numbers(draw, *rows, n_in, dtype=dtype), numbers(draw, *rows, n_out, dtype=dtype)
         return [{"linear": linear, "x": x if dim == OUT or extra else piece(x, -1, n, r),
@@ -43,17 +41,17 @@ def linear_cases(draw: Draw, grading: bool, dim: int) -> Sequence[Case]:
             ("3 ranks, sizes do not divide", inputs(3, (2,), 3, 5, extra=1))]
     if grading:
         made.append((f"{ranks(5)}, 1 each", inputs(5, (2,), 1, 4)))
-    return [*(Case(name, tuple(one)) for name, one in made), group_case(lambda n: inputs(n, (2,), 2, 3))]
+    return [*(Case(name, tuple(of_ranks)) for name, of_ranks in made), group_case(lambda n: inputs(n, (2,), 2, 3))]
 
 
 def whole(case: Case, rank: int) -> dict[str, Tensor | None]:
     """One process: x, dy, y, dx, weight and bias with their gradients, all whole, in float64."""
     x, dy = _whole_tensor(case, rank, "x"), _whole_tensor(case, rank, "dy")
     linear = in_float64(case.inputs[rank]["linear"])
-    leaves = [None if one is None else one.requires_grad_() for one in (x, linear["weight"], linear["bias"])]
+    leaves = [None if leaf is None else leaf.requires_grad_() for leaf in (x, linear["weight"], linear["bias"])]
     y = F.linear(*leaves)
     y.backward(dy)
-    dx, dw, db = (None if one is None else one.grad for one in leaves)
+    dx, dw, db = (None if leaf is None else leaf.grad for leaf in leaves)
     return {"x": x.detach(), "dy": dy, "y": y.detach(), "dx": dx, "dW": dw, "db": db,
             "weight": linear["weight"].detach(), "bias": None if db is None else linear["bias"].detach()}
 
@@ -66,90 +64,25 @@ def _whole_tensor(case: Case, rank: int, name: str) -> Tensor:
     return (parts[0] if parts[0].shape[-1] == size else torch.cat(parts, -1)).clone()
 
 
-def result(case: Case, rank: int, y: Tensor, dx: Tensor, dw: Tensor, db: Tensor | None) -> dict[str, Any]:
-    """As the adapter returns it."""
-    gradients = {"weight": dw} | ({} if db is None else {"bias": db})
-    return in_dtype_of({"y": y, "dx": dx, "gradients": gradients}, case.inputs[rank]["x"])
+def result(case: Case, rank: int, y: Tensor, dx: Tensor, gradients: dict[str, Tensor | None]) -> Parts:
+    """As a rank returns it; a gradient that is None is not there."""
+    there = {name: gradient for name, gradient in gradients.items() if gradient is not None}
+    return in_dtype_of({"y": y, "dx": dx, "gradients": there}, case.inputs[rank]["x"])
 
 
-def refused(case: Case, rank: int) -> dict[str, str] | None:
-    """What is expected where sizes do not divide."""
-    return REFUSED if case.inputs[rank]["refused"] else None
+def changed(id: str, hint: str, change: Callable[[Case, int, Parts], Parts],
+            shows: Callable[[Case], bool] = lambda case: True) -> Slip:
+    """A slip of the parts that change(case, rank, right parts) gives; the others are right, those not asked for left out."""
+
+    def wrong(case: Case, rank: int, right: list[Any]) -> Parts:
+        parts = {"y": right[rank]["y"], "dx": right[rank]["dx"], **right[rank]["gradients"]}
+        parts |= {name: part for name, part in change(case, rank, parts).items() if name in parts}
+        return result(case, rank, parts.pop("y"), parts.pop("dx"), parts)
+
+    return Slip(id, hint, wrong, shows=lambda case: divides(case) and shows(case))
 
 
-def share(dim: int) -> Callable[[Look, int], int]:
-    """Numbers in this rank's part of the layer."""
-
-    def count(look: Look, rank: int) -> int:
-        linear, n = look.case.inputs[rank]["linear"], group_size(look, rank)
-        bias = 0 if linear["bias"] is None else linear["bias"].numel() // (n if dim == OUT else 1)
-        return linear["weight"].numel() // n + bias
-
-    return count
-
-
-def technique(dim: int) -> tuple[Demand, ...]:
-    """Only a share is held, and everything is waited for."""
-    return (*share_only(share(dim), lambda look: look.case.inputs[0]["linear"]["weight"].itemsize), results_waited())
-
-
-# ── ways to be wrong ──
-
-
-def as_(other: Callable[[Look, int], dict[str, Any]], *parts: str, whatever: Sequence[str] = ()) -> Callable[[Look], bool]:
-    """Of wrong ranks, these parts (y, dx, and gradients by name) are what another way gives, and not what is right; all
-    other parts are right, but for those that may be `whatever`."""
-
-    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        instead, now, right = other(look, rank), flat(found), flat(expected)
-        changed = [part for part in parts if part in right and part in instead]
-        kept = [part for part in right if part not in (*parts, *whatever)]
-        return (bool(changed) and all(same(now[part], instead[part], TOLERANCE) for part in changed)
-                and not all(same(instead[part], right[part], TOLERANCE) for part in changed)
-                and all(same(now[part], right[part], TOLERANCE) for part in kept))
-
-    return wrong_ranks(test)
-
-
-def flat(found: dict[str, Any]) -> dict[str, Any]:
-    """y, dx and the gradients by name, side by side."""
-    return {"y": found["y"], "dx": found["dx"], **found["gradients"]}
-
-
-def times_n(*parts: str) -> Callable[[Look], bool]:
-    """These parts are n times what they should be, the others right."""
-    return as_(lambda look, r: {part: one * group_size(look, r) for part, one in flat(look.right[r]).items()}, *parts)
-
-
-def divided(*parts: str) -> Callable[[Look], bool]:
-    """These parts are an n-th of what they should be, the others right."""
-    return as_(lambda look, r: {part: one / group_size(look, r) for part, one in flat(look.right[r]).items()}, *parts)
-
-
-def first_wrong_part(*parts: str) -> Callable[[Look], bool]:
-    """Of all parts, the first that is wrong on any rank is one of these."""
-
-    def matches(look: Look) -> bool:
-        for part in ("y", "dx", "weight", "bias"):
-            for _, found, expected in look.pairs():
-                right = flat(expected)
-                if part in right and not same(flat(found).get(part), right[part], TOLERANCE):
-                    return part in parts
-        return False
-
-    return matches
-
-
-def no_gradient(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    """A parameter is missing from named_parameters, or without a gradient."""
-    return any(found["gradients"].get(name) is None for name in expected["gradients"])
-
-
-def shared_symptoms() -> tuple[Symptom, ...]:
-    """Ways to fail that both kinds of layer have."""
-    return (
-        group_ignored("The ranks of other groups are touched: give group to your f or g, and to own_part."),
-        unwaited(),
-        raised("same dtype", "The numbers have another dtype than the layer that was given: copy its own numbers, do not "
-                             "make new ones.", "other dtype"),
-    )
+def times_n(id: str, hint: str, *names: str, power: int = 1) -> Slip:
+    """These parts are n (or n to this power) times what they should be."""
+    return changed(id, hint, lambda case, rank, right: {
+        name: right[name] * float(group_size(case, rank)) ** power for name in names if name in right})

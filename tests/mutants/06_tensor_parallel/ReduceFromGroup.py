@@ -1,128 +1,26 @@
 """Wrong functions g."""
 
-import torch
-import torch.distributed as dist
+from tests.mutants import change
 
-from tests.mutants import mutant
+_CLONE, _ALL_REDUCE, _BACK = "y = x.clone()", "dist.all_reduce(y, group=group)", "return dy, None"
+_KEEP_GROUP = ("return y", "ctx.group = group\n        return y")
+_SUMMED_BACK = (_BACK, "dx = dy.clone()\n        dist.all_reduce(dx, group=ctx.group)\n        return dx, None")
 
-from . import right
-
-
-class _Right(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return right.Reduce.forward(ctx, x, group)
-
-    @staticmethod
-    def backward(ctx, dy):
-        return dy, None
-
-
-def _summed(x, group):
-    x = x.clone()
-    dist.all_reduce(x, group=group)
-    return x
-
-
-@mutant("f and g swapped")
-class Swapped(_Right):
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return x * 1
-
-    @staticmethod
-    def backward(ctx, dy):
-        return _summed(dy, ctx.group), None
-
-
-@mutant("all-reduced both ways")
-class BothWays(_Right):
-    @staticmethod
-    def backward(ctx, dy):
-        return _summed(dy, ctx.group), None
-
-
-@mutant("not summed")
-class Identity(_Right):
-    @staticmethod
-    def forward(ctx, x, group):
-        return x * 1
-
-
-@mutant("mean")
-class Averages(_Right):
-    @staticmethod
-    def forward(ctx, x, group):
-        return _summed(x, group) / dist.get_world_size(group)
-
-
-@mutant("gradient times n")
-class Multiplies(_Right):
-    @staticmethod
-    def backward(ctx, dy):
-        return dy * dist.get_world_size(ctx.group), None
-
-
-@mutant("gradient divided")
-class Divides(_Right):
-    @staticmethod
-    def backward(ctx, dy):
-        return dy / dist.get_world_size(ctx.group), None
-
-
-@mutant("input changed")
-class InPlace(_Right):
-    @staticmethod
-    def forward(ctx, x, group):
-        dist.all_reduce(x, group=group)
-        return x.clone()
-
-
-@mutant("too few gradients")
-class ReturnsOne(_Right):
-    @staticmethod
-    def backward(ctx, dy):
-        return dy
-
-
-@mutant("group ignored")
-class WholeWorld(_Right):
-    @staticmethod
-    def forward(ctx, x, group):
-        return _summed(x, None)
-
-
-@mutant("library call")
-class Gathers(_Right):
-    @staticmethod
-    def forward(ctx, x, group):
-        x = x.contiguous()
-        parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
-        dist.all_gather(parts, x, group=group)
-        return torch.stack(parts).sum(0)
-
-
-@mutant("missing wait")
-class DoesNotWait(_Right):
-    @staticmethod
-    def forward(ctx, x, group):
-        y = x.clone()
-        ctx.work = dist.all_reduce(y, group=group, async_op=True)
-        return y
-
-
-@mutant("communicates in backward")
-class AlsoBackward(_Right):
-    @staticmethod
-    def backward(ctx, dy):
-        _summed(dy, ctx.group)
-        return dy, None
-
-
-@mutant("too many bytes")
-class InFloat64(_Right):
-    @staticmethod
-    def forward(ctx, x, group):
-        return _summed(x.double(), group).to(x.dtype)
+CHANGES = (
+    change("f and g swapped", *_KEEP_GROUP, *_SUMMED_BACK, _ALL_REDUCE, "pass"),
+    change("all-reduced both ways", *_KEEP_GROUP, *_SUMMED_BACK),
+    change("not summed", _ALL_REDUCE, "pass"),
+    change("mean", "return y", "return y / dist.get_world_size(group)"),
+    change("gradient times n", *_KEEP_GROUP, _BACK, "return dy * dist.get_world_size(ctx.group), None"),
+    change("gradient divided", *_KEEP_GROUP, _BACK, "return dy / dist.get_world_size(ctx.group), None"),
+    change("input changed", _CLONE, "y = x", "return y", "return y.clone()"),
+    change("too few gradients", _BACK, "return dy"),
+    change("group ignored", _ALL_REDUCE, "dist.all_reduce(y)"),
+    change("library call", _CLONE, "y = x.contiguous()", _ALL_REDUCE,
+           "parts = [torch.empty_like(y) for _ in range(dist.get_world_size(group))]\n"
+           "        dist.all_gather(parts, y, group=group)\n        y = sum(parts)"),
+    change("missing wait", _ALL_REDUCE, "ctx.work = dist.all_reduce(y, group=group, async_op=True)"),
+    change("communicates in backward", *_KEEP_GROUP, _BACK,
+           "dist.all_reduce(dy.clone(), group=ctx.group)\n        return dy, None"),
+    change("too many bytes", _CLONE, "y = x.to(torch.float64, copy=True)", "return y", "return y.to(x.dtype)"),
+)

@@ -1,175 +1,30 @@
 """Wrong cross-entropies of split logits."""
 
-import torch
-import torch.distributed as dist
+from tests.mutants import change
 
-from tests.mutants import mutant
+_LARGEST, _MAXIMUM = "max_B = logits_BP.amax(1)", "dist.all_reduce(max_B, dist.ReduceOp.MAX, group=group)"
+_DIFFERENCE, _LOSS = "(softmax_BP - onehot_BP)", "return sums_2B[0].log() - sums_2B[1]"
 
-
-def _sum(x, group, op=dist.ReduceOp.SUM):
-    dist.all_reduce(x, op, group=group)
-    return x
-
-
-class _Right(torch.autograd.Function):
-    """A right one, in pieces that the wrong ones replace."""
-
-    @classmethod
-    def own(cls, targets, first, size):
-        return (targets >= first) & (targets < first + size)
-
-    @classmethod
-    def largest(cls, logits, group):
-        return _sum(logits.amax(1), group, dist.ReduceOp.MAX)
-
-    @classmethod
-    def total(cls, exp, group):
-        return _sum(exp.sum(1), group)
-
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        return _Right.compute(ctx, _Right, logits, targets, group)
-
-    @staticmethod
-    def compute(ctx, cls, logits, targets, group):
-        first, ctx.group = dist.get_rank(group) * logits.shape[1], group
-        largest = cls.largest(logits, group)
-        exp = (logits - largest[:, None]).exp()
-        own = cls.own(targets, first, logits.shape[1])
-        column = ((targets - first) * _Right.own(targets, first, logits.shape[1]))[:, None]
-        target = _sum((logits.gather(1, column)[:, 0] - largest) * own, group)
-        total = cls.total(exp, group)
-        ctx.save_for_backward(exp / total[:, None], column, own, exp)
-        return total.log() - target
-
-    @staticmethod
-    def backward(ctx, dloss):
-        softmax, column, own, _ = ctx.saved_tensors
-        hot = torch.zeros_like(softmax).scatter_(1, column, own[:, None].to(softmax.dtype))
-        return (softmax - hot) * dloss[:, None], None, None
-
-
-@mutant("overflow")
-class WithoutMaximum(_Right):
-    @classmethod
-    def largest(cls, logits, group):
-        return torch.zeros_like(logits[:, 0])
-
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        return _Right.compute(ctx, WithoutMaximum, logits, targets, group)
-
-
-@mutant("wrong losses")
-class OwnMaximum(_Right):
-    @classmethod
-    def largest(cls, logits, group):
-        return logits.amax(1)
-
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        return _Right.compute(ctx, OwnMaximum, logits, targets, group)
-
-
-@mutant("local softmax")
-class OwnSum(_Right):
-    @classmethod
-    def total(cls, exp, group):
-        return exp.sum(1)
-
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        return _Right.compute(ctx, OwnSum, logits, targets, group)
-
-
-@mutant("target looked up everywhere")
-class LooksUpEverywhere(_Right):
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        _Right.compute(ctx, _Right, logits, targets, group)
-        first = dist.get_rank(group) * logits.shape[1]
-        column = ((targets - first) % logits.shape[1])[:, None]
-        largest = _sum(logits.amax(1), group, dist.ReduceOp.MAX)
-        total = _sum((logits - largest[:, None]).exp().sum(1), group)
-        return largest + total.log() - _sum(logits.gather(1, column)[:, 0].clone(), group)
-
-
-@mutant("targets not shifted")
-class NotShifted(_Right):
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        loss = _Right.compute(ctx, _Right, logits, targets, group)
-        return loss + 0 * logits.gather(1, targets[:, None])[:, 0]
-
-
-@mutant("library call")
-class GathersLogits(_Right):
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        parts = [torch.empty_like(logits) for _ in range(dist.get_world_size(group))]
-        dist.all_gather(parts, logits, group=group)
-        _Right.compute(ctx, _Right, logits, targets, group)
-        return torch.nn.functional.cross_entropy(torch.cat(parts, 1), targets, reduction="none")
-
-
-@mutant("far too many bytes")
-class SumsWholeRows(_Right):
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        n, r = dist.get_world_size(group), dist.get_rank(group)
-        whole = torch.zeros(len(logits), n, logits.shape[1], dtype=logits.dtype)
-        whole[:, r] = logits
-        whole = _sum(whole, group).flatten(1)
-        _Right.compute(ctx, _Right, logits, targets, group)
-        return torch.nn.functional.cross_entropy(whole, targets, reduction="none")
-
-
-@mutant("incoming gradient lost")
-class ForgetsDloss(_Right):
-    @staticmethod
-    def backward(ctx, dloss):
-        return _Right.backward(ctx, torch.ones_like(dloss))
-
-
-@mutant("one-hot lost")
-class ForgetsTheOneHot(_Right):
-    @staticmethod
-    def backward(ctx, dloss):
-        return ctx.saved_tensors[0] * dloss[:, None], None, None
-
-
-@mutant("one-hot everywhere")
-class SubtractsEverywhere(_Right):
-    @staticmethod
-    def backward(ctx, dloss):
-        softmax, column, _, _ = ctx.saved_tensors
-        hot = torch.zeros_like(softmax).scatter_(1, column, 1.0)
-        return (softmax - hot) * dloss[:, None], None, None
-
-
-@mutant("local softmax in backward")
-class OwnSoftmaxInBackward(_Right):
-    @staticmethod
-    def backward(ctx, dloss):
-        softmax, column, own, _ = ctx.saved_tensors
-        hot = torch.zeros_like(softmax).scatter_(1, column, own[:, None].to(softmax.dtype))
-        return (softmax / softmax.sum(1, keepdim=True) - hot) * dloss[:, None], None, None
-
-
-@mutant("sent in backward")
-class SumsAgain(_Right):
-    @staticmethod
-    def backward(ctx, dloss):
-        _, column, own, exp = ctx.saved_tensors
-        softmax = exp / _sum(exp.sum(1), ctx.group)[:, None]
-        hot = torch.zeros_like(softmax).scatter_(1, column, own[:, None].to(softmax.dtype))
-        return (softmax - hot) * dloss[:, None], None, None
-
-
-@mutant("input changed")
-class InPlace(_Right):
-    @staticmethod
-    def forward(ctx, logits, targets, group):
-        losses = _Right.compute(ctx, _Right, logits, targets, group)
-        logits -= logits.amax(1, keepdim=True)
-        return losses
+CHANGES = (
+    change("overflow", _LARGEST, "max_B = torch.zeros_like(logits_BP[:, 0])", _MAXIMUM, "pass"),
+    change("wrong losses", _MAXIMUM, "pass"),
+    change("local softmax", "dist.all_reduce(sums_2B, group=group)", "dist.all_reduce(sums_2B[1], group=group)"),
+    change("target looked up everywhere", "(logits_BP.gather(1, column_B1)[:, 0] - max_B) * own_B",
+           "logits_BP.gather(1, (column_B % logits_BP.shape[1])[:, None])[:, 0]",
+           _LOSS, "return max_B + sums_2B[0].log() - sums_2B[1]"),
+    change("targets not shifted", "column_B1 = (column_B * own_B)[:, None]", "column_B1 = targets_B[:, None]"),
+    change("library call", _LARGEST,
+           "parts = [torch.empty_like(logits_BP) for _ in range(dist.get_world_size(group))]\n"
+           f"        dist.all_gather(parts, logits_BP, group=group)\n        {_LARGEST}"),
+    change("far too many bytes", _LARGEST,
+           f"dist.all_reduce(logits_BP.repeat(1, dist.get_world_size(group)), group=group)\n        {_LARGEST}"),
+    change("incoming gradient lost", " * dloss_B[:, None]", ""),
+    change("one-hot lost", _DIFFERENCE, "softmax_BP"),
+    change("one-hot everywhere", "own_B[:, None].to(softmax_BP.dtype)", "1.0"),
+    change("local softmax in backward", "exp_BP / sums_2B[0][:, None]", "exp_BP / exp_BP.sum(1, keepdim=True)"),
+    change("sent in backward", "ctx.save_for_backward(exp_BP / sums_2B[0][:, None],",
+           "ctx.group = group\n        ctx.save_for_backward(exp_BP,", "onehot_BP = ",
+           "sum_B = softmax_BP.sum(1)\n        dist.all_reduce(sum_B, group=ctx.group)\n"
+           "        softmax_BP = softmax_BP / sum_B[:, None]\n        onehot_BP = "),
+    change("input changed", _LOSS, f"logits_BP -= logits_BP.amax(1, keepdim=True)\n        {_LOSS}"),
+)

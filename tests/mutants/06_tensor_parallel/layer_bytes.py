@@ -1,42 +1,15 @@
 """Wrong counts of what a layer sends."""
 
-from tests.mutants import mutant
+from tests.mutants import change
 
+_FOUR, _SHARE = "return 4 * all_reduce_bytes", "2 * (n_ranks - 1) / n_ranks * array_bytes"
 
-def _array(batch, length, dim):
-    return 2 * batch * length * dim
-
-
-@mutant("half")
-def forward_only(batch, length, dim, n_ranks):
-    return 2 * 2 * (n_ranks - 1) / n_ranks * _array(batch, length, dim)
-
-
-@mutant("quarter")
-def one_all_reduce(batch, length, dim, n_ranks):
-    return 2 * (n_ranks - 1) / n_ranks * _array(batch, length, dim)
-
-
-@mutant("twice")
-def one_for_every_linear(batch, length, dim, n_ranks):
-    return 8 * 2 * (n_ranks - 1) / n_ranks * _array(batch, length, dim)
-
-
-@mutant("own share sent")
-def without_the_share(batch, length, dim, n_ranks):
-    return 4 * 2 * _array(batch, length, dim)
-
-
-@mutant("array once")
-def the_array(batch, length, dim, n_ranks):
-    return 4 * _array(batch, length, dim)
-
-
-@mutant("array divided")
-def divided(batch, length, dim, n_ranks):
-    return 4 * 2 * (n_ranks - 1) / n_ranks * _array(batch, length, dim) / n_ranks
-
-
-@mutant("weights sent")
-def squared(batch, length, dim, n_ranks):
-    return 4 * 2 * (n_ranks - 1) / n_ranks * _array(batch, length, dim) * dim
+CHANGES = (
+    change("half", _FOUR, "return 2 * all_reduce_bytes"),
+    change("quarter", _FOUR, "return all_reduce_bytes"),
+    change("twice", _FOUR, "return 8 * all_reduce_bytes"),
+    change("own share sent", _SHARE, "2.0 * array_bytes"),
+    change("array once", _SHARE, "1.0 * array_bytes"),
+    change("array divided", _FOUR, "return 4 * all_reduce_bytes / n_ranks"),
+    change("weights sent", "length * dim", "length * dim * dim"),
+)

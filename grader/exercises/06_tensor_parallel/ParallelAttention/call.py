@@ -1,5 +1,31 @@
-"""How a rank calls it."""
+"""How a rank calls ParallelAttention."""
 
-from grader.calling.splitting_gpt import call_parallel_attention as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from grader.calling.splitting import BACKWARD, FORWARD, built, linear_of, mark_parameters
+from utils.trace.spans import span
+
+LAYERS = ("q", "k", "v", "out")
+
+
+def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """module = cls(q, k, v, out, n_heads, n_kv_heads, group), one pass each way → own parameters, y, dx, gradients."""
+    counts = inputs["n_heads"], inputs["n_kv_heads"]
+    module = built(lambda: cls(*(linear_of(inputs[name]) for name in LAYERS), *counts, group), inputs["refused"])
+    if not isinstance(module, nn.Module):
+        return module
+    mark_parameters(module)
+    own = {f"{name}.{part}": getattr(getattr(module, name), part) for name in LAYERS for part in ("weight", "bias")}
+    start = {name: None if p is None else p.detach().clone() for name, p in own.items()}
+    x_BTD = inputs["x"].clone().requires_grad_()
+    with span(FORWARD):
+        y_BTD = module(x_BTD)
+    with span(BACKWARD):
+        (y_BTD * inputs["weights"]).sum().backward()
+    gradients = {name: None if p is None else p.grad for name, p in own.items()}
+    return {"parameters": start, "y": y_BTD, "dx": x_BTD.grad, "gradients": gradients}

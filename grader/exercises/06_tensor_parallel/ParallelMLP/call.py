@@ -1,5 +1,20 @@
-"""How a rank calls it."""
+"""How a rank calls ParallelMLP."""
 
-from grader.calling.splitting import call_parallel_mlp as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from grader.calling.splitting import call_split_layer, linear_of
+
+
+def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """mlp = cls(up, down, group[, gate]) on whole linear layers, then forward and backward → y, dx, gradients by name."""
+
+    def make() -> nn.Module:
+        gate = {} if inputs["gate"] is None else {"gate": linear_of(inputs["gate"])}
+        return cls(linear_of(inputs["up"]), linear_of(inputs["down"]), group, **gate)
+
+    return call_split_layer(make, inputs)

@@ -1,4 +1,4 @@
-"""How a rank calls it."""
+"""How a rank calls ReduceFromGroup."""
 
 from grader.calling.splitting import call_conjugate as call
 

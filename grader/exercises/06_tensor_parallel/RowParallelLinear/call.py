@@ -1,4 +1,4 @@
-"""How a rank calls it."""
+"""How a rank calls RowParallelLinear."""
 
 from grader.calling.splitting import call_split_linear as call
 

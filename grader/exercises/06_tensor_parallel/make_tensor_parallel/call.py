@@ -1,5 +1,37 @@
-"""How a rank calls it."""
+"""How a rank calls make_tensor_parallel."""
 
-from grader.calling.splitting_gpt import call_tensor_parallel_gpt as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from grader.calling.splitting import BACKWARD, FORWARD, built, mark_parameters
+from grader.calling.splitting_gpt import make_gpt
+from utils.models.tiny import next_byte_loss
+from utils.trace.spans import span
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """model = fn(TinyGPT, group), some steps of SGD → parameters at the start and the end, losses, first gradients."""
+    model = built(lambda: fn(make_gpt(inputs), group), inputs["refused"])
+    if not isinstance(model, nn.Module):
+        return model
+    mark_parameters(model)
+    start = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
+    losses, first = [], {}
+    for tokens_BT in inputs["batches"]:
+        optimizer.zero_grad()
+        with span(FORWARD):
+            logits_BTV = model(tokens_BT[:, :-1])
+        loss = next_byte_loss(logits_BTV, tokens_BT[:, 1:]).mean()
+        with span(BACKWARD):
+            loss.backward()
+        losses.append(loss.detach())
+        first = first or {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+        optimizer.step()
+    end = {name: p.detach() for name, p in model.named_parameters()}
+    return {"start": start, "losses": losses, "gradients": first, "parameters": end}

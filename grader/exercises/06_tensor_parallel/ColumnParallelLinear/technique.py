@@ -1,0 +1,32 @@
+"""How ColumnParallelLinear must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.calling.splitting import BACKWARD, FORWARD
+from grader.exercises.technique.linears import OUT, layer_demands, layer_fallbacks, layer_symptoms
+from grader.exercises.technique.splitting import calls_are, only_all_reduce
+from grader.judging.exercise import Technique
+from grader.judging.trial import Look
+
+
+def _wanted(look: Look, rank: int) -> dict[str, int]:
+    return {"all_reduce": int(look.case.inputs[rank]["options"].get("copy", True))}
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_all_reduce("The one communication of this layer is f's all-reduce in backward: its output stays in parts."),
+        calls_are(FORWARD, {}, "The result is right, but forward communicates: x is whole already.", "forward calls"),
+        calls_are(BACKWARD, _wanted, "The result is right, but backward needs one all-reduce, f's, and none with "
+                                     "copy=False.", "backward calls"),
+        *layer_demands(OUT),
+    ),
+    symptoms=layer_symptoms("The sizes do not fit: this rank's outputs need the rows [r·O/n, (r+1)·O/n) of the weight "
+                            "(O, I), and the same part of the bias (O,)."),
+    fallbacks=layer_fallbacks(
+        "Output features",
+        y="y is wrong: x W_pᵀ + b_p with this rank's rows.",
+        dx="y is right, dx is not: the sum over ranks of dy_p W_p, by f.",
+        gradients="y and dx are right, a parameter's gradient is not: autograd computes dW_p and db_p if y is made from the "
+                  "parameters."),
+)

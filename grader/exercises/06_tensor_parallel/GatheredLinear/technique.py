@@ -1,0 +1,67 @@
+"""How GatheredLinear must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.calling.splitting import BACKWARD, FORWARD
+from grader.exercises.technique.splitting import TOLERANCE, calls_are, first_wrong, sent_at_most
+from grader.judging.compare import same
+from grader.judging.demands import group_size, only_calls, results_waited
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.trial import Look
+from utils.costs.formulas import bytes_sent_per_rank
+
+PARTS = ("y", "dx", "dW")
+
+
+def _gathered(look: Look, rank: int) -> float:
+    """The bytes of y, all-gathered."""
+    return bytes_sent_per_rank("all_gather", look.right[rank]["y"].nbytes, group_size(look, rank))
+
+
+def _reduced(look: Look, rank: int) -> float:
+    """The bytes of dx, all-reduced."""
+    return bytes_sent_per_rank("all_reduce", look.case.inputs[rank]["x"].nbytes, group_size(look, rank))
+
+
+def _in_another_order(look: Look) -> bool:
+    """Every y has the right numbers, some of them at another place."""
+    ys = [(found["y"], right["y"]) for _, found, right in look.pairs()]
+    return any(not same(y, right, TOLERANCE) for y, right in ys) and all(
+        same(y.sort().values, right.sort().values, TOLERANCE) for y, right in ys)
+
+
+_SHAPES = ("The sizes do not fit. Of dy (B, O) this rank needs its own P columns: dx = dy_p W_p, and dW_p = dy_pᵀ x has the "
+           "shape of w_PI.")
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_gather", "all_reduce", hint=(
+            "All-gather the outputs in forward, all-reduce dx in backward: those two are all the communication.")),
+        sent_at_most(FORWARD, _gathered, "forward sends parts of y, no weights",
+                     "The result is right, but forward sends more than the parts of y: were whole weights gathered? A rank "
+                     "must never have more of W than its own rows.", "weights gathered"),
+        calls_are(FORWARD, {"all_gather": 1}, "One all-gather in forward is enough.", "forward calls"),
+        calls_are(BACKWARD, {"all_reduce": 1}, "One all-reduce in backward is enough: only dx is a sum over ranks.",
+                  "backward calls"),
+        sent_at_most(BACKWARD, _reduced, "backward sends dx once", "Backward sends more than one all-reduce of dx.",
+                     "too many bytes"),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group=group to every call."),
+        unwaited(),
+        raised("invalid gradient", _SHAPES, "shapes"),
+        raised("shape", _SHAPES, "shapes"),
+        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dW, None.",
+               "too few gradients"),
+    ),
+    fallbacks=(
+        Symptom("wrong order", "The columns of y are not in the ranks' order: rank 0's come first on every rank.",
+                _in_another_order),
+        Symptom("wrong output", "y is wrong: each rank's part is x W_pᵀ.", first_wrong("y", PARTS)),
+        Symptom("wrong dx", "y is right, dx is not: the sum over ranks of dy_p W_p.", first_wrong("dx", PARTS)),
+        Symptom("wrong dW", "y and dx are right, dW is not: dy_pᵀ x, with this rank's columns of dy.",
+                first_wrong("dW", PARTS)),
+    ),
+)

@@ -1,0 +1,42 @@
+"""What f and g demand, and how they fail."""
+
+from __future__ import annotations
+
+from grader.exercises.technique.splitting import calls_are, sent_at_most
+from grader.judging.demands import group_size, inputs_kept, only_calls, results_waited
+from grader.judging.exercise import Technique
+from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.trial import Look
+from utils.costs.formulas import bytes_sent_per_rank
+
+
+def one_all_reduce(phase: str, silent: str) -> Technique:
+    """One all-reduce of x in `phase`, nothing in the `silent` direction, inputs and gradients left as they were."""
+
+    def limit(look: Look, rank: int) -> float:
+        return bytes_sent_per_rank("all_reduce", look.case.inputs[rank]["x"].nbytes, group_size(look, rank))
+
+    return Technique(
+        demands=(
+            only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
+            calls_are(silent, {}, f"The result is right, but ranks communicate in {silent} too: there it is the identity.",
+                      f"communicates in {silent}"),
+            calls_are(phase, {"all_reduce": 1}, f"The result is right, but one all-reduce in {phase} is enough.",
+                      "all-reduced again"),
+            sent_at_most(phase, limit, "one all-reduce of the tensor's bytes",
+                         "The result is right, but more bytes were sent than the tensor's own: reduce it in its own dtype.",
+                         "too many bytes"),
+            inputs_kept("The result is right, but the tensor that was handed in was changed on the way: others may still "
+                        "need it. all_reduce works in place, so give it a clone."),
+            results_waited(),
+        ),
+        symptoms=(
+            group_ignored("The ranks of other groups are touched: pass group=group to all_reduce; keep it in ctx for "
+                          "backward."),
+            unwaited(),
+            raised("has no attribute 'group'", "backward does not get the group: keep it in forward, ctx.group = group.",
+                   "group not kept"),
+            raised("number of gradients", "backward returns one value for each argument of forward after ctx: the gradient "
+                                          "and None.", "too few gradients"),
+        ),
+    )

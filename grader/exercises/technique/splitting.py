@@ -1,0 +1,164 @@
+"""What exercises about split layers demand, and how they fail: which calls, only a share held, bad sizes refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from grader.calling.splitting import HELD, KEPT_ALIVE, OWN_NUMBERS, REFUSED
+from grader.evidence.evidence import DEADLOCKED
+from grader.judging.compare import same
+from grader.judging.demands import group_size, only_calls
+from grader.judging.exercise import Demand, Symptom
+from grader.judging.symptoms import wrong_ranks
+from grader.judging.trial import Look
+from utils.trace.trace import Call
+
+TOLERANCE = 1e-5  # of sums in another order, in float32 too; what bfloat16 gets is compare.ROUNDING's
+HELD_SLACK_BYTES, KEPT_SLACK_BYTES = 256, 64
+
+Count = Callable[[Look, int], int]
+
+
+# ── what is sent ──
+
+
+def only_all_reduce(hint: str) -> Demand:
+    """Gate: all-reduces are all the communication."""
+    return only_calls("all_reduce", hint=hint)
+
+
+def calls_in(look: Look, rank: int, phase: str) -> list[Call]:
+    """One rank's calls that began inside its span called `phase`, in order."""
+    spans = [s for s in look.evidence.trace.spans if s.rank == rank and s.name == phase]
+    return [c for c in sorted(look.evidence.trace.of(rank), key=lambda call: call.number)
+            if any(s.start_s <= c.start_s <= s.end_s for s in spans)]
+
+
+def calls_are(phase: str, wanted: Mapping[str, int] | Callable[[Look, int], Mapping[str, int]], hint: str,
+              id: str) -> Demand:
+    """In `phase` each rank makes these calls (operation → how many) and no others; alone in its group it may make none."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in _not_refused(look):
+            right = wanted(look, rank) if callable(wanted) else wanted
+            seen: dict[str, int] = {}
+            for call in calls_in(look, rank, phase):
+                seen[call.op] = seen.get(call.op, 0) + 1
+            if seen != {op: count for op, count in right.items() if count} and (seen or group_size(look, rank) > 1):
+                return False, f"rank {rank}, {phase}: {_counted(seen)}; wanted {_counted(right)}"
+        return True, ""
+
+    label = f"{phase}: {_counted(wanted)}" if not callable(wanted) else f"the right calls, {phase}"
+    return Demand(id, label, hint, judge)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {op}" for op, count in sorted(counts.items()) if count) or "no communication"
+
+
+def all_reduces(phase: str, wanted: Count, nbytes: Count, id: str, label: str, hint: str) -> Demand:
+    """In one phase exactly wanted(look, rank) all-reduces of nbytes(look, rank), in groups of more than one rank."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in _not_refused(look):
+            made = sum(call.bytes == nbytes(look, rank) for call in calls_in(look, rank, phase))
+            if group_size(look, rank) > 1 and made != wanted(look, rank):
+                return False, f"rank {rank} made {made}, wanted {wanted(look, rank)}"
+        return True, ""
+
+    return Demand(id, label, hint, judge)
+
+
+def sent_at_most(phase: str, limit: Callable[[Look, int], float], label: str, hint: str, id: str) -> Demand:
+    """In `phase` each rank sends at most limit(look, rank) bytes, by the ring formulas."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            sent, allowed = sum(c.bytes_formula for c in calls_in(look, rank, phase)), limit(look, rank)
+            if sent > allowed + 1e-6:
+                return False, f"rank {rank} sent {sent:,.0f} B {phase}, allowed {allowed:,.0f} B"
+        return True, ""
+
+    return Demand(id, label, hint, judge)
+
+
+# ── what is held ──
+
+
+def share_only(numbers: Count, itemsize: Callable[[Look], int]) -> tuple[Demand, Demand]:
+    """Each rank's parameters have at most numbers(look, rank) numbers, and nothing whole stands behind them."""
+    return (
+        _marked_at_most("parameters not divided", "each rank's parameters are its share only", OWN_NUMBERS, "count",
+                        numbers, "The result is right, but the module still has whole weights among its parameters: it must "
+                                 "not keep the layer that it was made from."),
+        _marked_at_most("whole weight kept", "the whole weights are not kept alive", HELD, "bytes",
+                        lambda look, rank: numbers(look, rank) * itemsize(look),
+                        "The result is right, but the whole weight stays in memory behind this rank's part: a slice is a "
+                        "view of it. Copy the part (clone), and do not keep the layer that it came from.",
+                        slack=HELD_SLACK_BYTES))
+
+
+def own_numbers(limit: Count, hint: str) -> Demand:
+    """Each rank's parameters have at most limit(look, rank) numbers."""
+    return _marked_at_most("parameters not divided", "each rank holds its part only", OWN_NUMBERS, "count", limit, hint)
+
+
+def own_storage(limit: Count, hint: str) -> Demand:
+    """What each rank's parameters keep alive is at most limit(look, rank) bytes."""
+    return _marked_at_most("whole weights kept alive", "no view of a whole weight", KEPT_ALIVE, "bytes", limit, hint,
+                           slack=KEPT_SLACK_BYTES)
+
+
+def _marked_at_most(id: str, label: str, name: str, fact: str, limit: Count, hint: str, slack: int = 0) -> Demand:
+    unit = {"count": "numbers", "bytes": "B"}[fact]
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in _not_refused(look):
+            most = max((s.facts[fact] for s in look.evidence.trace.spans if s.rank == rank and s.name == name), default=0)
+            if most > limit(look, rank) + slack:
+                return False, f"rank {rank}: {most:,} {unit}, its part is {limit(look, rank):,}"
+        return True, ""
+
+    return Demand(id, label, hint, judge)
+
+
+# ── sizes that do not divide ──
+
+
+def refused(look: Look) -> bool:
+    """Whether the case asks for a ValueError."""
+    return isinstance(look.right[look.working[0]], dict) and REFUSED in look.right[look.working[0]]
+
+
+def _not_refused(look: Look) -> list[int]:
+    """The working ranks of a case that asks for a result."""
+    return [] if refused(look) else look.working
+
+
+def sizes_taken(id: str, hint: str) -> Symptom:
+    """A case whose sizes do not divide went on, or failed in another way."""
+    return Symptom(id, hint, lambda look: refused(look) and look.evidence.ending != DEADLOCKED)
+
+
+# ── where a result first differs ──
+
+
+def first_wrong(part: str, parts: tuple[str, ...], test: Callable[[Look, int, Any], bool] = lambda look, rank, found: True,
+                tolerance: float = TOLERANCE) -> Callable[[Look], bool]:
+    """Of the parts of a result `part` is the first that is wrong on any rank, and test(look, rank, found part) holds where
+    it is."""
+
+    def matches(look: Look) -> bool:
+        wrong = {name: [(rank, found[name]) for rank, found, right in look.pairs()
+                        if not same(found[name], right[name], tolerance)] for name in parts}
+        first = next((name for name in parts if wrong[name]), "")
+        return first == part and all(test(look, *pair) for pair in wrong[part])
+
+    return matches
+
+
+def no_gradient(hint: str) -> Symptom:
+    """A parameter is missing from named_parameters, or without a gradient."""
+    return Symptom("no gradient", hint, wrong_ranks(lambda look, rank, found, right: any(
+        found["gradients"].get(name) is None for name in right["gradients"])))
