@@ -14,10 +14,12 @@ def __getattr__(name: str):
     """Only when asked for: ranks, and what runs a notebook's cells, do without. In the sandbox there is no judge."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "CheckFailed":
+        from grader.calling.checked import CheckFailed
+
+        return CheckFailed
     if os.environ.get("GRADER_INSIDE"):  # set by grader.sandbox
-        from grader.sandbox import hand_over
-
-        return getattr(hand_over, name)
-    from grader import checks
-
-    return getattr(checks, name)
+        from grader.sandbox.hand_over import check
+    else:
+        from grader.checks import check
+    return check

@@ -7,28 +7,22 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from grader.calling.checked import CheckFailed, only_argument, pack_function
+from grader.calling.collect import Candidate, collect
+from grader.calling.task import facts_of
 from grader.exercises import EXERCISES
 from grader.judging.exercise import Exercise
 from grader.judging.judge import judge
 from grader.judging.trial import Trial
 from grader.judging.verdict import Verdict
-from grader.sandbox.collect import collect
-from grader.sandbox.hand_over import only_argument, pack_function
 from utils.deadlocks.errors import ShowsItself
+from utils.ranks.place import Place
 
 PUBLIC_SEED = 0
 
 
 class NoSuchExercise(ShowsItself, AttributeError):
     """check.<name> for a name that no exercise has."""
-
-
-class CheckFailed(ShowsItself, AssertionError):
-    """A check that was not passed in full. `verdict` holds the details."""
-
-    def __init__(self, verdict: Verdict, shown: bool):
-        super().__init__(_one_line(verdict) if shown else str(verdict))
-        self.verdict = verdict
 
 
 class Check:
@@ -50,11 +44,14 @@ class Check:
         return "check.<exercise>(your_function), with <exercise> one of: " + ", ".join(EXERCISES)
 
 
-def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False) -> Verdict:
+def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False,
+               place: Callable[[], Place] = Place) -> Verdict:
     """Collect evidence of `fn` and judge it.  Raises: TypeError if `fn` cannot be the exercise's function."""
     trials = _trials(exercise.id, seed, grading)
-    blob = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
-    return judge(exercise, trials, list(collect(blob, exercise.way, [one.case for one in trials], exercise.timeout_s)))
+    task = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
+    candidate = Candidate(task, exercise.timeout_s, exercise.trains)
+    cases = [facts_of(exercise.way, trial.case) for trial in trials]
+    return judge(exercise, trials, list(collect(candidate, cases, place)))
 
 
 @functools.lru_cache(maxsize=4)
@@ -67,7 +64,7 @@ def _check(exercise: Exercise, *args: Any) -> Verdict:
     verdict = verdict_on(exercise, only_argument(exercise.id, args))
     if verdict.passed:
         return verdict
-    raise CheckFailed(verdict, shown=_display(verdict))
+    raise CheckFailed(_one_line(verdict) if _display(verdict) else str(verdict), verdict)
 
 
 def _display(verdict: Verdict) -> bool:

@@ -1,11 +1,10 @@
 """Checks functions with the checks of the bundle that PYTHONPATH names, and prints the verdicts as JSON.
 
-Arguments: names such as "solutions/gather", "notebooks/gather" (the skeleton) and "mutants/gather/one_of_them".
+Arguments: names such as "solutions/gather", "notebooks/gather" (the skeleton) and "mutants/gather/3" (the fourth).
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -14,20 +13,22 @@ from pathlib import Path
 import cloudpickle
 
 from grader.checks import verdict_on
-from grader.exercises import EXERCISES, UNITS
+from grader.exercises import EXERCISES
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))  # at the end: for the tests' own modules, not for grader
+from tests.mutants import mutants_of
 from tests.notebooks import functions_of
 
 
-def function_of(kind: str, exercise: str, mutant: str = "") -> Callable:
+def function_of(kind: str, exercise: str, number: str = "") -> Callable:
     """A reference, a skeleton or a mutant."""
+    unit = EXERCISES[exercise].unit
     if kind != "mutants":
-        return functions_of(kind, EXERCISES[exercise].unit)[exercise]
-    unit = next(unit for unit in UNITS if unit[1:] == EXERCISES[exercise].unit)
-    module = importlib.import_module(f"tests.mutants.{unit}.{exercise}")
-    cloudpickle.register_pickle_by_value(module)
-    return getattr(module, mutant)
+        return functions_of(kind, unit)[exercise]
+    mutant = mutants_of(unit, exercise)[int(number)]
+    if mutant.__module__ in sys.modules:
+        cloudpickle.register_pickle_by_value(sys.modules[mutant.__module__])
+    return mutant
 
 
 def main() -> None:

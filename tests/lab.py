@@ -29,7 +29,8 @@ def lab(folder: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "JUPYTER_CONFIG_PATH": str(folder)}
+    settings = os.pathsep.join([str(folder), str(ROOT / "tools")])  # as `make lab` has it: no question about news
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "JUPYTER_CONFIG_PATH": settings}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}",
                f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
     with open(folder / "lab.log", "w") as log:
@@ -58,36 +59,31 @@ def open_notebook(page: Page, address: str, path: str) -> None:
     """Open a notebook and wait for its kernel."""
     page.goto(f"{address}/lab/tree/{path}?token={TOKEN}")
     page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-    with contextlib.suppress(Exception):
-        page.get_by_role("button", name="No", exact=True).click(timeout=3_000)  # "would you like Jupyter news?"
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", timeout=60_000)
 
 
 def run_all(page: Page, file: Path, timeout_s: float = 240.0) -> nbformat.NotebookNode:
     """Run > Run All Cells, save, and the notebook as it is then on disk."""
-    page.click("text=Run >> nth=0")
-    page.click("text=Run All Cells")
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        time.sleep(2)
-        status = page.get_attribute(".jp-Notebook-ExecutionIndicator", "data-status")
-        if status == "idle":
-            page.keyboard.press("Control+s")
-            time.sleep(1)
-            notebook = nbformat.read(file, as_version=4)
-            done = [c for c in notebook.cells if c.cell_type == "code" and c.execution_count]
-            if done and (done[-1] is [c for c in notebook.cells if c.cell_type == "code"][-1] or _stopped(notebook)):
-                return notebook
+        if page.locator(".jp-InputArea-prompt:text-matches('\\[(\\d+|\\*)\\]')").count() == 0:
+            page.click("text=Run >> nth=0")  # again, if it came before the kernel could take it
+            page.click("text=Run All Cells")
+        page.wait_for_timeout(500)
+        if page.get_attribute(".jp-Notebook-ExecutionIndicator", "data-status") != "idle":
+            continue
+        page.keyboard.press("Control+s")
+        page.wait_for_timeout(500)
+        notebook = nbformat.read(file, as_version=4)
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        if code[-1].execution_count or errors_of(notebook):
+            return notebook
     raise TimeoutError(f"{file.name} was not done after {timeout_s} s")
 
 
 def errors_of(notebook: nbformat.NotebookNode) -> list[str]:
     return [f"{cell.id}: {output.ename}: {output.evalue}" for cell in notebook.cells if cell.cell_type == "code"
             for output in cell.outputs if output.output_type == "error"]
-
-
-def _stopped(notebook: nbformat.NotebookNode) -> bool:
-    return bool(errors_of(notebook))
 
 
 def _wait_for(address: str, log: Path, timeout_s: float = 60.0) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from tests.course import Course
-from tests.lab import CHROMIUM, ROOT, TOKEN, errors_of, lab, open_notebook, page, run_all
+from tests.lab import CHROMIUM, TOKEN, errors_of, lab, open_notebook, page, run_all
 from tests.submissions import pass_whole_tensors
 
 UNIT = "01_collectives"
@@ -25,18 +25,32 @@ def shoot(page, name: str) -> None:
         page.screenshot(path=f"{SHOTS}/{name}.png")
 
 
-@pytest.mark.parametrize("unit", ["00_start_here", "01_collectives"])
-def test_solution_notebook_runs_in_jupyterlab(unit, tmp_path):
-    shutil.copy(ROOT / "solutions" / unit / f"{unit}.ipynb", tmp_path)
+FIVE_CELLS = (
+    "%load_ext utils\nimport torch\nimport torch.distributed as dist\nfrom utils import figures, run_ranks, widgets",
+    "def total(rank):\n    x = torch.tensor([float(rank)])\n    dist.all_reduce(x)\n    return x.item()\n\n"
+    "run = run_ranks(total, 4)\nrun.results",
+    "run.trace",
+    "%%ranks 2\nprint(f'rank {rank} of {world_size}')\nrank",
+    "widgets.ring_stepper()",
+)
+
+
+def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
+    """Five cells with all that differs from a kernel without a browser; whole units are run by test_notebooks."""
+    file = tmp_path / "five_cells.ipynb"
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    cells = [nbformat.v4.new_code_cell(source) for source in FIVE_CELLS]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), file)
     with lab(tmp_path) as address, page() as tab:
-        open_notebook(tab, address, f"{unit}.ipynb")
-        shoot(tab, f"{unit}-opened")
-        notebook = run_all(tab, tmp_path / f"{unit}.ipynb")
-        shoot(tab, f"{unit}-done")
+        open_notebook(tab, address, file.name)
+        assert tab.locator("text=Jupyter news").count() == 0
+        notebook = run_all(tab, file)
+        tab.wait_for_selector(".jupyter-widgets", timeout=30_000)
+        shoot(tab, "five-cells")
     assert errors_of(notebook) == []
-    pictures = [o for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs
-                if "image/png" in o.get("data", {}) or "<img" in "".join(o.get("data", {}).get("text/html", ""))]
-    assert len(pictures) >= 3
+    assert "[6.0, 6.0, 6.0, 6.0]" in notebook.cells[1].outputs[0].data["text/plain"]
+    assert "<img" in "".join(notebook.cells[2].outputs[0].data["text/html"])
+    assert "[rank 1] rank 1 of 2" in "".join(output.get("text", "") for output in notebook.cells[3].outputs)
 
 
 def test_a_wrong_answer_shows_its_table_and_hint(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -23,21 +24,17 @@ from nbclient import NotebookClient
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from grader.bundle import bundle
-from grader.bundle.public_cases import public_cases, public_results
-from grader.bundle.public_source import LOADERS, public_sources
+from grader.bundle import archive as bundle
 from grader.checks import PUBLIC_SEED
-from grader.evidence.evidence import pack
-from grader.exercises import EXERCISES, UNITS
+from grader.exercises import EXERCISES, order_of, stored
 from tests.mutants import mutants_of
 from tests.notebooks import ROOT
 
 pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
 LARGEST_BYTES = 10_000_000
-ALL_MUTANTS = ("00_start_here",)  # the units whose every wrong solution is tried in the bundle
-NEVER = re.compile("solutions|tests|mutants|attacks|sandbox|cgroup|accept|grader/mark|splice|autograde|gradebook|report|"
-                   "release|nbgrader|journal|cluster|grader/batch|suspicion|bundle|public_source|feedback|reading|course|"
-                   "[.]git|[.]venv|build/")
+UNIT = "00_start_here"
+NEVER = re.compile("solutions|tests|mutants|attacks|grader/(sandbox|course|report|bundle)|nbgrader|feedback|exercise[.]py|"
+                   "exercises/shared|[.]git|[.]venv|build/|__pycache__")
 
 
 @pytest.fixture(scope="module")
@@ -170,73 +167,29 @@ def functions_worth_hiding(cell: str) -> list[ast.FunctionDef]:
     return [node for node in ast.walk(top) if isinstance(node, ast.FunctionDef) and len(node.body) > 1]
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_an_exercise_has_neither_generator_nor_oracle(name, folder):
-    path, = folder.glob(f"grader/exercises/*/{name}.py")
-    call, = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
-             and getattr(node.func, "id", "") == "Exercise")
-    assert {k.arg: ast.unparse(k.value) for k in call.keywords if k.arg in LOADERS} == LOADERS
-
-
-def test_exercises_do_not_know_of_grading(folder):
-    for name, source in python_files(folder / "grader" / "exercises").items():
-        tree = ast.parse(source)
-        words = {getattr(node, key, None) for node in ast.walk(tree) for key in ("id", "arg", "name")}
-        assert not words & {"grading", "Draw", "draw", "_cases", "_oracle"}, name
-
-
-def test_what_only_generators_and_oracles_need_goes_with_them():
-    sources = {
-        "grader.exercises": "UNITS = ('u',)\n",
-        "grader.exercises.u": "ORDER = ('one',)\n",
-        "grader.exercises.u.one": textwrap.dedent('''
-            """One."""
-            from grader.judging.exercise import Exercise
-            from grader.exercises.u.shared import both, made, told
-            from grader.judging.compare import same
-
-            LIMIT = 3
-
-
-            # How it is done.
-            def _right(case):
-                return _helper(case)
-
-
-            def _helper(case):
-                return [both(r) for r in case] or _right(case)
-
-
-            def _hint(look):
-                """Kept."""
-                return told(look) and both(look)
-
-
-            EXERCISE = Exercise(make_cases=lambda draw, grading: made(draw, LIMIT), oracle=_right, symptoms=("é", _hint))
-        '''),
-        "grader.exercises.u.shared": "\n".join(f"def {name}(x):\n    return x\n" for name in ("both", "made", "told")),
-        "grader.exercises.u.unused": "def made(x):\n    return x\n",
-    }
-    public = public_sources(sources)
-    assert set(public) == set(sources) - {"grader.exercises.u.unused"}
-    one = public["grader.exercises.u.one"]
-    assert not re.search("_right|_helper|How it|LIMIT|made|grading|draw|same", one.replace("make_cases", ""))
-    assert '"""Kept."""' in one and 'symptoms=("é", _hint))' in one and "import both, told\n" in one
-    assert "made" not in public["grader.exercises.u.shared"] and "told" in public["grader.exercises.u.shared"]
+def test_of_an_exercise_there_is_no_more_than_its_technique_and_data(folder):
+    exercises = folder / "grader" / "exercises"
+    assert not (exercises / "shared").exists()
+    inside = {path.name for path in exercises.glob("[0-9]*/*/*")}
+    assert inside <= {"call.py", "technique.py", stored.FILE}
+    for name, source in python_files(exercises).items():
+        words = {getattr(node, key, None) for node in ast.walk(ast.parse(source)) for key in ("id", "arg", "name")}
+        assert name == "stored.py" or not words & {"grading", "Draw", "draw", "make_cases", "oracle", "slips"}, name
 
 
 # ── the checks work, and say the same ──
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_public_cases_and_results_are_the_exercise_s_own(name, folder):
-    exercise = EXERCISES[name]
-    path, = folder.glob(f"grader/exercises/*/{name}.py")
-    cases, results = exercise.cases(PUBLIC_SEED, False), public_results(str(path))
-    theirs = public_cases(str(path))(None, False)
-    assert [(c.name, c.groups, c.late_s) for c in theirs] == [(c.name, c.groups, c.late_s) for c in cases]
-    for mine, case in zip(theirs, cases, strict=True):
-        assert pack(mine.inputs) == pack(case.inputs) and pack(results(mine)) == pack(exercise.oracle(case))
+def test_public_cases_results_and_slips_are_the_exercises_own(folder):
+    """Bit by bit, as the bundle's own code reads them. All else of its checks are our files, to the letter."""
+    code = ("import hashlib, json; from grader.exercises import EXERCISES, stored; print(json.dumps({name: hashlib.sha256("
+            "stored.to_bytes(e, e.trials(0, False))).hexdigest() for name, e in EXERCISES.items()}))")
+    theirs = json.loads(in_bundle(folder, "-c", code).stdout)
+    ours = {name: hashlib.sha256(stored.to_bytes(exercise, exercise.trials(PUBLIC_SEED, False))).hexdigest()
+            for name, exercise in EXERCISES.items()}
+    assert theirs == ours
+    for path in (folder / "grader").rglob("*.py"):
+        assert path.read_bytes() == (ROOT / path.relative_to(folder)).read_bytes()
 
 
 def test_no_name_is_missing(folder):
@@ -312,25 +265,17 @@ def verdicts(folder: Path, *names: str) -> dict[str, dict]:
     return said["verdicts"]
 
 
-def first_hints(said: dict[str, dict]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(verdict["hints"][:1]) for name, verdict in said.items()}
-
-
-def mutants_here(unit: str, exercise: str) -> list:
-    """What differs here is where an exercise's cases and results come from: one wrong solution shows it, as a rule."""
-    return mutants_of(unit, exercise)[:None if unit in ALL_MUTANTS else 1]
-
-
-@pytest.mark.parametrize("unit", [UNITS[0], *(pytest.param(unit, marks=pytest.mark.long) for unit in UNITS[1:])])
-def test_references_earn_everything_skeletons_nothing_and_mutants_get_their_hints(unit, folder):
-    exercises = importlib.import_module(f"grader.exercises.{unit}").ORDER
-    hints = {f"mutants/{name}/{fn.__name__}": (fn.hint,) for name in exercises for fn in mutants_here(unit, name)}
-    said = verdicts(folder, *(f"{kind}/{name}" for name in exercises for kind in ("solutions", "notebooks")), *hints)
-    for name in exercises:
+def test_references_earn_everything_skeletons_nothing_and_mutants_get_their_hints(folder):
+    """One unit shows that the checks run in it: what they are made of is the same (see above)."""
+    hints = {f"mutants/{name}/{number}": fn.hint for name in order_of(UNIT)
+             for number, fn in enumerate(mutants_of(UNIT, name))}
+    said = verdicts(folder, *(f"{kind}/{name}" for name in order_of(UNIT) for kind in ("solutions", "notebooks")), *hints)
+    for name in order_of(UNIT):
         right, blank = said.pop(f"solutions/{name}"), said.pop(f"notebooks/{name}")
         assert right["passed"], right["text"]
         assert blank["points"] == 0 and "not written yet" in blank["text"]
-    assert first_hints(said) == hints and not any(verdict["passed"] for verdict in said.values())
+    assert {name: verdict["hints"][0] for name, verdict in said.items()} == hints
+    assert not any(verdict["passed"] for verdict in said.values())
 
 
 # ── at work in it ──

@@ -1,33 +1,59 @@
-"""Every attack earns what a blank submission earns, and leaves its line; every control earns everything it was made for."""
+"""Every attack earns what a blank submission earns, and leaves its line; every control earns everything it was made for.
+
+Those that only define functions are marked in groups, as one notebook: a kernel and a sandbox cost more than they do. What
+acts while cells run, or on the programs around it, is marked alone.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from grader.course.mark import exercise_of, mark_submission
-from grader.course.splice import is_check, is_solution, name_of
+from grader.course.mark import exercise_of, mark_notebook, mark_submission
+from grader.course.reading import read
+from grader.course.splice import is_check, is_solution, name_of, splice
+from grader.course.suspicion import suspicions
 from grader.exercises import EXERCISES
+from grader.judging.exercise import Exercise
 from tests.course import ROOT, SANDBOX, belongs
 
-pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(300)]
-FOLDERS = {"attacks": ROOT / "tests" / "attacks", "controls": ROOT / "tests" / "controls"}
+pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(600)]
 UNIT = "01_collectives"
+GROUP = 16
 
 
-def files(kind: str) -> list:
-    """The corpus, with the marks (pytest's) that each notebook asks for in its metadata."""
-    found = []
-    for path in sorted(FOLDERS[kind].glob("*.ipynb")):
-        facts = nbformat.read(path, as_version=4).metadata.get(kind.removesuffix("s"), {})
-        marks = [pytest.mark.long] * facts.get("long", False)
+def corpus(kind: str) -> list[Path]:
+    return sorted((ROOT / "tests" / kind).glob("*.ipynb"))
+
+
+@functools.cache
+def facts_of(path: Path) -> dict:
+    """What a notebook of the corpus says of itself."""
+    return nbformat.read(path, as_version=4).metadata.get(path.parent.name.removesuffix("s"), {})
+
+
+def groups(kind: str) -> list[tuple[Path, ...]]:
+    """Those that are marked together."""
+    together = [path for path in corpus(kind) if facts_of(path).get("together")]
+    return [tuple(together[start:start + GROUP]) for start in range(0, len(together), GROUP)]
+
+
+def parameters(kind: str) -> Iterator:
+    """Each notebook with its group (alone: itself only), and the marks (pytest's) that it asks for in its metadata."""
+    group_of = {path: group for group in groups(kind) for path in group}
+    for path in corpus(kind):
+        facts, group = facts_of(path), group_of.get(path, (path,))
+        marks = [pytest.mark.long] if facts.get("long") and len(group) == 1 else []
         marks += [pytest.mark.xfail(reason=facts["xfail"], strict=False)] if "xfail" in facts else []
-        found.append(pytest.param(path, id=path.stem, marks=marks))
-    return found
+        marks += [pytest.mark.xdist_group(f"{kind} {group[0].stem}")] if len(group) > 1 else []
+        yield pytest.param(path, group, id=path.stem, marks=marks)
 
 
 def exercises_of(notebook: NotebookNode) -> set[str]:
@@ -42,35 +68,73 @@ def released(exercises: set[str]) -> bytes:
     return nbformat.writes(notebook).encode()
 
 
-def record_of(path: Path) -> dict:
+def record_of(path: Path, group: tuple[Path, ...]) -> dict:
     exercises = exercises_of(nbformat.read(path, as_version=4))
     assert exercises, "the notebook is about no exercise"
-    _, record = mark_submission(path.read_bytes(), released(exercises))
-    assert set(record["exercises"]) == exercises
-    return record
+    if len(group) == 1:
+        _, record = mark_submission(path.read_bytes(), released(exercises))
+        assert set(record["exercises"]) == exercises
+        return record
+    record = json.loads(record_of_group(group))
+    own = {name: verdict for name, verdict in record["exercises"].items() if name in aliases(path)}
+    assert len(own) == len(exercises)
+    student, wrong_with_file = read(path.read_bytes())
+    alarms = [alarm for alarm in record["alarms"] if any(name in alarm for name in aliases(path))]
+    return record | {"exercises": own, "alarms": [*alarms, *wrong_with_file, *suspicions(student)]}
 
 
-@pytest.mark.parametrize("path", files("attacks"))
-def test_an_attack_earns_nothing_and_leaves_its_line(path):
-    record = record_of(path)
+def aliases(path: Path) -> dict[str, Exercise]:
+    """The exercises of one notebook under names of its own."""
+    return {f"{path.stem}__{name}": replace(EXERCISES[name], id=f"{path.stem}__{name}")
+            for name in exercises_of(nbformat.read(path, as_version=4))}
+
+
+@functools.cache
+def record_of_group(group: tuple[Path, ...]) -> str:
+    """The record of all these notebooks, spliced one by one and then marked as one."""
+    cells, known, remarks = [], {}, []
+    for path in group:
+        student, _ = read(path.read_bytes())
+        spliced, not_used = splice(nbformat.reads(released(exercises_of(student)).decode(), as_version=4), student)
+        known |= aliases(path)
+        remarks += not_used
+        for cell in spliced.cells:
+            cells.append(renamed(cell, path.stem))
+    marks = mark_notebook(nbformat.v4.new_notebook(cells=cells), known=known)
+    marks.remarks += remarks
+    return json.dumps(marks.record(), ensure_ascii=False)
+
+
+def renamed(cell: NotebookNode, stem: str) -> NotebookNode:
+    """The cell under a name of its own; a check hands over under that name."""
+    cell.id = f"{stem}-{cell.id}"[-64:]
+    if is_check(cell):
+        cell.source = cell.source.replace(f"check.{exercise_of(cell)}", f"check.{stem}__{exercise_of(cell)}")
+    if is_check(cell) or is_solution(cell):
+        cell.metadata.nbgrader.grade_id = f"{stem}__{name_of(cell)}"
+    return cell
+
+
+@pytest.mark.parametrize("path, group", list(parameters("attacks")))
+def test_an_attack_earns_nothing_and_leaves_its_line(path, group):
+    record = record_of(path, group)
     text = json.dumps(record, ensure_ascii=False)
     assert {name: verdict["points"] for name, verdict in record["exercises"].items() if verdict["points"]} == {}, text
-    assert nbformat.read(path, as_version=4).metadata.attack.says in text.replace("\\n", "\n").replace('\\"', '"'), text
+    assert facts_of(path)["says"] in text.replace("\\n", "\n").replace('\\"', '"'), text
 
 
-@pytest.mark.parametrize("path", files("controls"))
-def test_a_control_earns_everything(path):
-    record = record_of(path)
+@pytest.mark.parametrize("path, group", list(parameters("controls")))
+def test_a_control_earns_everything(path, group):
+    record = record_of(path, group)
     lost = {name: v for name, v in record["exercises"].items() if v["points"] < v["max_points"]}
     assert lost == {}, json.dumps(lost, ensure_ascii=False)
     assert record["remarks"] == [] and record["alarms"] == []
 
 
 def test_the_corpora_are_large_and_tidy():
-    assert len(files("attacks")) >= 50 and len(files("controls")) >= 18
-    for kind in FOLDERS:
-        for path in FOLDERS[kind].glob("*.ipynb"):
-            notebook = nbformat.read(path, as_version=4)
-            assert [cell.cell_type for cell in notebook.cells].count("markdown") == 1, path.name
-            assert path.stat().st_size < 20_000 and all(not cell.get("outputs") for cell in notebook.cells), path.name
-            assert len({name_of(cell) for cell in notebook.cells}) >= 2, path.name
+    assert len(corpus("attacks")) >= 50 and len(corpus("controls")) >= 18
+    for path in [*corpus("attacks"), *corpus("controls")]:
+        notebook = nbformat.read(path, as_version=4)
+        assert [cell.cell_type for cell in notebook.cells].count("markdown") == 1, path.name
+        assert path.stat().st_size < 20_000 and all(not cell.get("outputs") for cell in notebook.cells), path.name
+        assert len({name_of(cell) for cell in notebook.cells}) >= 2, path.name

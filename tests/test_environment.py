@@ -63,18 +63,6 @@ def test_groups_of_tests_stay_together(request):
     assert request.node.nodeid.endswith("@together")
 
 
-@pytest.mark.parametrize("minutes, outcome", [("0", "1 passed, 1 skipped"), ("5", "2 passed"), ("", "2 passed")])
-def test_long_tests_come_last_and_only_while_there_is_time(tmp_path, minutes, outcome):
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-    (tmp_path / "test_two.py").write_text(
-        "import pytest\n@pytest.mark.long\ndef test_long(): pass\ndef test_short(): pass\n")
-    environment = {**os.environ, "TEST_MINUTES": minutes or "inf"}
-    said = subprocess.run([sys.executable, "-m", "pytest", "-v", "-rs", "-p", "no:cacheprovider", "-c", os.devnull, "."],
-                          cwd=tmp_path, env=environment, capture_output=True, text=True).stdout
-    assert outcome in said and said.index("test_short") < said.index("test_long")
-    assert ("long, and not begun within 0 minutes" in said) == (minutes == "0")
-
-
 @pytest.mark.parametrize("entry", PINNED)
 def test_the_pinned_version_is_installed(entry):
     requirement = Requirement(entry)

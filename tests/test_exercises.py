@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from functools import partial
 
 import cloudpickle
 import pytest
@@ -15,6 +16,8 @@ from tests.course import SANDBOX
 from tests.mutants import mutants_of
 from tests.notebooks import functions_of
 from tests.submissions import SLIPS
+from tests.warm_ranks import WarmPlace
+from utils.ranks.place import Place
 
 PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
 ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
@@ -58,11 +61,19 @@ def test_skeleton_earns_nothing(name):
     assert "not written yet" in str(verdict)
 
 
+@pytest.fixture(scope="session")
+def warm():
+    """A place for each case, with ranks that are used again."""
+    pool = []
+    yield partial(WarmPlace, pool)
+    Place().end(pool, finished=False)
+
+
 @pytest.mark.parametrize("name, fn", MUTANTS)
-def test_mutant_gets_its_hint(name, fn):
+def test_mutant_gets_its_hint(name, fn, warm):
     if fn.__module__ in sys.modules:
         cloudpickle.register_pickle_by_value(sys.modules[fn.__module__])
-    verdict = verdict_on(EXERCISES[name], fn)
+    verdict = verdict_on(EXERCISES[name], fn, place=warm)
     assert not verdict.passed and verdict.points < verdict.max_points
     assert verdict.hint_ids[:1] == (fn.hint,), str(verdict)
     assert len(str(verdict).splitlines()) <= 40, "more than one screen"

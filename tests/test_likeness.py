@@ -32,10 +32,10 @@ REFERENCE = {name: re.sub(r"\s*### (BEGIN|END) SOLUTION", "", source) for name, 
 def texts_of(exercise: str) -> list[str]:
     """Different texts for one exercise: the reference, and each mutant with the helpers that it calls."""
     try:
-        importlib.import_module(f"tests.mutants.u{UNIT}.{exercise}")
+        importlib.import_module(f"tests.mutants.{UNIT}.{exercise}")
     except ModuleNotFoundError:
         return [REFERENCE[exercise]]
-    mutants = mutants_of(f"u{UNIT}", exercise)
+    mutants = mutants_of(UNIT, exercise)
     module = inspect.getsource(inspect.getmodule(mutants[0]))
     parts = {node.name: ast.get_source_segment(module, node) for node in ast.parse(module).body
              if isinstance(node, ast.FunctionDef)}

@@ -7,12 +7,11 @@ import nbformat
 import pytest
 
 from grader.course.mark import mark_notebook
-from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED, Evidence
+from grader.evidence.traffic import Flow, Observed
 from grader.exercises import EXERCISES
 from grader.sandbox import accept
 from grader.sandbox.collect import evidence_files
-from grader.sandbox.streams import Flow, Observed
 from tests.course import ROOT, SANDBOX, belongs, solution_cell, verdict_text
 from utils.trace.memory import RankMemory
 from utils.trace.trace import Trace
@@ -120,7 +119,7 @@ SENDS_TO_ONE_UNSEEN = FORGES_A_RING + """
 
 WRITES_EVIDENCE = """
     import os
-    from grader.sandbox import parcel
+    from grader.evidence import parcel
 
     try:
         writer = parcel.Writer(open(f"/proc/{os.getppid()}/fd/1", "wb"))
@@ -239,7 +238,7 @@ def test_outputs_that_are_not_safetensors_are_refused(content):
 
 def test_late_cases_come_with_grading_only():
     for exercise in EXERCISES.values():
-        public, graded = exercise.cases(0, False), exercise.cases(0, True)
+        public, graded = ([trial.case for trial in exercise.trials(0, grading)] for grading in (False, True))
         assert not any(case.late_s for case in public)
-        wide = [case for case in graded if isinstance(case, Case) and case.world_size > 1 and case.groups is None]
+        wide = [case for case in graded if case.world_size > 1 and case.groups is None]
         assert bool(wide) == any(case.late_s for case in graded)

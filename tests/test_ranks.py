@@ -239,8 +239,12 @@ def test_the_same_function_under_torchrun(tmp_path):
 
 SPLITS_OFF = """
 import os, sys, types
-from utils import run_ranks
-from utils.ranks.processes import warm_up
+from utils.ranks.job import Job
+from utils.ranks.launcher import launch
+from utils.ranks.payload import NotebookTask, pack
+from utils.ranks.place import Place
+from utils.ranks.run import finish
+from utils.ranks.server import RankServer
 
 def look():
     links = []
@@ -254,9 +258,15 @@ def look():
 kept_open = os.open(sys.argv[1], os.O_RDONLY | os.O_CREAT)
 os.set_inheritable(kept_open, True)
 sys.modules["before"] = types.ModuleType("before")
-warm_up(split_off=True)
+server = RankServer.split_off()
 sys.modules["after"] = types.ModuleType("after")
-print(run_ranks(look, 2).results, sys.stdin.read())
+
+class Copied(Place):
+    def server(self):
+        return server
+
+job = Job(NotebookTask.of(look, has_inputs=False).packed(), [pack(None, "nothing")] * 2)
+print(finish(launch(job, Copied()), job.timeout_s).results, sys.stdin.read())
 """
 
 

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from grader.__main__ import main
+from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, UNUSUAL, Alarm
 from grader.course.splice import is_solution, name_of
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, SKELETON_ERROR, Evidence
 from grader.exercises import EXERCISES
@@ -25,8 +27,8 @@ from grader.judging.verdict import Verdict
 from grader.report.figure import points_figure
 from grader.report.files import exercise_rows, submission_rows
 from grader.report.page import page
-from grader.report.records import Submission, read_outcome
-from grader.report.tally import ALIKE, CONTAINED, CONTRADICTED, MALFORMED, NOT_MARKED, UNUSUAL, summarise
+from grader.report.records import Submission, read_outcome, read_record
+from grader.report.tally import ALIKE, NOT_MARKED, summarise
 from grader.report.terminal import as_text, columns
 from utils.trace.trace import Trace
 
@@ -42,7 +44,7 @@ RING = "ring_all_reduce"
 def verdict(name: str, how: str) -> Verdict:
     """The judge on evidence made up: right, mean, zeros, talks, raised, deadlock, blank or nothing."""
     exercise = EXERCISES[name]
-    cases = exercise.cases(0, grading=False)
+    trials = exercise.trials(0, grading=False)
     if how == "nothing":
         return Verdict.without_evidence(exercise, "Nothing to judge: the solution cell is missing.")
     endings = {"raised": (RAISED, "rank 0: IndexError: index 1 is out of bounds", "IndexError"),
@@ -50,9 +52,10 @@ def verdict(name: str, how: str) -> Verdict:
                "blank": (RAISED, SKELETON_ERROR, SKELETON_ERROR)}
     ending, error, kind = endings.get(how, (RETURNED, "", ""))
     factor = {"mean": lambda n: 1 / n, "zeros": lambda n: 0.125}.get(how, lambda n: 1)
-    return judge(exercise, cases, [
-        Evidence([_times(one, factor(case.world_size)) for one in exercise.oracle(case)], ending, Trace(case.world_size),
-                 error, kind, loopback_bytes=(1 << 30) if how == "talks" else None) for case in cases])
+    return judge(exercise, trials, [
+        Evidence([_times(right, factor(case.world_size)) for right in results], ending, Trace(case.world_size), error, kind,
+                 loopback_bytes=(1 << 30) if how == "talks" else None)
+        for case, results in ((trial.case, trial.right) for trial in trials)])
 
 
 def _times(value, factor):
@@ -68,10 +71,12 @@ def record(how: dict[str, str], **more) -> dict:
     return json.loads(json.dumps(facts | more))
 
 
+def alarm(kind: str, text: str, about: str = "") -> dict:
+    return asdict(Alarm(kind, text, about))
+
+
 def submission(student: str, facts: dict) -> Submission:
-    outcomes = {name: read_outcome(name, one) for name, one in facts["exercises"].items()}
-    return Submission(student, "", outcomes, facts.get("seconds"), facts.get("peak_bytes"), tuple(facts.get("remarks", ())),
-                      tuple(facts.get("alarms", ())))
+    return read_record(student, facts)
 
 
 # ── a course folder with marked submissions ──
@@ -149,7 +154,8 @@ class Reader(HTMLParser):
 def test_the_report_of_a_small_class(folder, capsys):
     folder.mark("ann", record({RING: "right", "reduce": "right"}))
     folder.mark("bo", record({RING: "mean", "reduce": "deadlock"}, seconds=95.0, remarks=["the file is not UTF-8"]))
-    folder.mark("cy", record({RING: "mean", "reduce": "blank"}, alarms=["contained while the cells ran: out of memory"]))
+    folder.mark("cy", record({RING: "mean", "reduce": "blank"}, alarms=[
+        alarm(CONTAINED, "contained while the cells ran: out of memory")]))
     folder.hand_in("dee")
     assert main(["report", UNIT]) == 0
     told = capsys.readouterr().out
@@ -243,7 +249,8 @@ STRANGE = ["<script>", "<script>alert(1)<", "Zoë 李小龍", "=1+1",
 
 
 def test_names_and_words_of_any_kind_run_nothing(folder, capsys):
-    facts = record({RING: "mean"}, alarms=["<script>alert(2)</script> & \x1b]0;title\x07"], remarks=["=cmd|' /C calc'!A0"])
+    facts = record({RING: "mean"}, alarms=[alarm(OTHER, "<script>alert(2)</script> & \x1b]0;title\x07")],
+                   remarks=["=cmd|' /C calc'!A0"])
     facts["exercises"][RING]["title"] = "<img src=x onerror=alert(3)>"
     facts["exercises"][RING]["hints"] = [["<b>$\\frac{$", "$\\frac{$ <script>"]]
     for student in STRANGE:
@@ -356,16 +363,19 @@ def test_points_are_counted_into_none_part_and_all():
 
 
 def test_what_needs_a_look_is_sorted_by_kind_and_told_once():
-    facts = record({RING: "talks"}, alarms=["contained while the cells ran: too many processes", "something new",
-                                                "cell 'reduce' uses os.fork (line 3)"])
-    told = record({RING: "talks"}, alarms=[f"{RING}: the network contradicts the calls: 1 B crossed"])
+    facts = record({RING: "talks"}, alarms=[
+        alarm(CONTAINED, "contained while the cells ran: too many processes"), "of an earlier version",
+        alarm("of a later version", "something new"), alarm(UNUSUAL, "cell 'reduce' uses os.fork (line 3)", "reduce")])
+    told = record({RING: "talks"}, alarms=[
+        alarm(CONTRADICTED, f"{RING}: the network contradicts the calls: 1 B crossed", RING)])
     refused = record({RING: "right"})
     refused["exercises"][RING] |= {"problem": "The ranks' evidence was not accepted: x.", "points": 0}
     looks = summarise(UNIT, [submission("ann", facts), submission("bo", told), submission("cy", refused),
                              Submission("dee", "handed in, but not marked")]).looks
     assert [(look.student, look.kind) for look in looks] == [
         ("ann", CONTRADICTED), ("bo", CONTRADICTED), ("ann", CONTAINED), ("cy", MALFORMED), ("ann", UNUSUAL),
-        ("ann", "other alarms"), ("dee", NOT_MARKED)]
+        ("ann", OTHER), ("ann", OTHER), ("dee", NOT_MARKED)]
+    assert [look.words for look in looks if look.kind == OTHER] == ["of an earlier version", "something new"]
 
 
 def test_equal_solutions_are_named_with_their_partners(folder):
@@ -390,3 +400,14 @@ def test_three_hundred_students_fit_the_terminal_and_the_page():
     assert all(len(t.points) == 300 for t in summary.tallies)
     assert max(sum(map(columns, line)) for line in as_text(summary, 72).split("\n")) <= 72
     assert len(Reader(page(summary, points_figure(UNIT, summary.tallies))).ids) >= 300
+
+
+@pytest.mark.parametrize("alarms", [None, "text", {"kind": OTHER}, 3])
+def test_alarms_that_are_no_list_are_none(alarms):
+    assert submission("ann", record({RING: "right"}, alarms=alarms)).alarms == ()
+
+
+@pytest.mark.parametrize("value", [{}, 3, [], {"kind": ["x"], "text": 7}, {"text": None, "about": 3}], ids=str)
+def test_an_alarm_of_any_shape_is_told(value):
+    told, = submission("ann", record({RING: "right"}, alarms=[value])).alarms
+    assert told == Alarm(OTHER, json.dumps(value))

@@ -13,11 +13,13 @@ import time
 import nbformat
 import psutil
 import pytest
+from nbgrader.preprocessors import AssignLatePenalties
 
 from grader.course import gradebook as writer
 from grader.course import journal as journals
 from grader.course.autograde import SaveMarks
 from grader.course.folder import Course as Folder
+from grader.course.folder import Submission
 from grader.course.gradebook import keep
 from grader.course.journal import Busy, Journal, Result, write_whole
 from tests.course import SANDBOX, Course
@@ -116,14 +118,23 @@ def dies_at(monkeypatch, place, name: str, count: int) -> None:
     monkeypatch.setattr(place, name, wrapped)
 
 
+def result_of(submission: Submission) -> Result:
+    """As if it had been marked: full points for one exercise, a hint for the other."""
+    exercises = {"ring_time": {"points": 2.0, "max_points": 2.0, "problem": "", "hints": []},
+                 "fit_alpha_beta": {"points": 0.0, "max_points": 2.0, "problem": "", "hints": [["id", "the hint"]]}}
+    return Result(submission.student, UNIT, "d", "c", submission.path.read_text(), {"exercises": exercises})
+
+
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
     return Course(tmp_path_factory.mktemp("course"), UNIT, ["ring_time", "fit_alpha_beta"])
 
 
 @pytest.mark.parametrize("place, name, count", [
-    (writer.shutil, "copy", 1), (writer, "_convert", 1), (SaveMarks, "_add_score", 1), (SaveMarks, "_add_score", 2),
-    (SaveMarks, "_add_comment", 2), (writer, "_move", 1), (writer.os, "replace", 1), (writer.os, "replace", 2),
+    (writer, "_enter", 1), (writer, "_saved", 1), (SaveMarks, "_add_score", 1), (SaveMarks, "_add_score", 2),
+    (SaveMarks, "_add_comment", 2), (AssignLatePenalties, "preprocess", 1),
+    (writer.shutil, "copytree", 1), (writer.shutil, "copy", 1), (writer, "_move", 1),
+    (writer.os, "replace", 1), (writer.os, "replace", 2),
     (Journal, "note_kept", 1), (journals.os, "unlink", 1), (Journal, "drop", 1),
 ], ids=lambda value: getattr(value, "__name__", value))
 def test_stopped_at_a_step_and_called_again(course, monkeypatch, place, name, count):
@@ -133,9 +144,7 @@ def test_stopped_at_a_step_and_called_again(course, monkeypatch, place, name, co
     monkeypatch.chdir(course.root)
     folder = Folder()
     submission, = folder.submissions(UNIT, [student])[0]
-    exercises = {"ring_time": {"points": 2.0, "max_points": 2.0, "problem": "", "hints": []},
-                 "fit_alpha_beta": {"points": 0.0, "max_points": 2.0, "problem": "", "hints": [["id", "the hint"]]}}
-    marked = Result(student, UNIT, "d", "c", submission.path.read_text(), {"exercises": exercises})
+    marked = result_of(submission)
     journal = Journal(course.root / "marking" / UNIT)
     journal.put(marked)
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -153,6 +162,42 @@ def test_stopped_at_a_step_and_called_again(course, monkeypatch, place, name, co
     assert ("fit_alpha_beta", "the hint") in dump(course)[student]["comments"]
     assert sorted(os.listdir(autograded)) == [f"{UNIT}.ipynb", f"{UNIT}.marks.json", "timestamp.txt"]
     assert journal.pending(student, "d", "c") is None and journal.is_kept(student, "d", folder.db_url)
+
+
+def test_a_late_submission_is_penalised_and_a_manual_mark_is_kept(tmp_path, monkeypatch):
+    course = Course(tmp_path, UNIT, ["ring_time", "fit_alpha_beta"])
+    with open(tmp_path / "grader" / "nbgrader_config.py", "a") as config:
+        config.write("\nc.LateSubmissionPlugin.penalty_method = 'zero'\n")
+    for student in ("ann", "bob"):
+        course.submit(student, SAMPLES["full"].change)
+    (tmp_path / "submitted" / "bob" / UNIT / "timestamp.txt").write_text("2026-01-02 00:00:00 UTC")
+    (tmp_path / "solutions" / UNIT / "pictures").mkdir()
+    (tmp_path / "solutions" / UNIT / "pictures" / "ring.svg").write_text("<svg/>")
+    monkeypatch.chdir(tmp_path)
+    folder, journal = Folder(), Journal(tmp_path / "marking" / UNIT)
+    with folder.gradebook() as book:
+        book.update_or_create_assignment(UNIT, duedate="2026-01-01")
+    for _ in range(2):  # the second time over what the first left
+        for submission in folder.submissions(UNIT)[0]:
+            keep(folder, submission, result_of(submission), journal)
+        with folder.gradebook() as book:
+            ann, bob = (book.find_submission_notebook(UNIT, UNIT, student) for student in ("ann", "bob"))
+            assert (ann.score, ann.late_submission_penalty) == (2.0, None)
+            assert (bob.score, bob.late_submission_penalty) == (2.0, 2.0)
+            assert book.find_submission(UNIT, "bob").total_seconds_late == 24 * 60 * 60
+            assert ann.needs_manual_grade is bob.needs_manual_grade is False
+    with folder.gradebook() as book:
+        book.find_grade("fit_alpha_beta_check", UNIT, UNIT, "bob").manual_score = 1.5
+        book.find_comment("fit_alpha_beta", UNIT, UNIT, "bob").manual_comment = "by hand"
+        book.db.commit()
+    keep(folder, submission, result_of(submission), journal)
+    with folder.gradebook() as book:
+        grade = book.find_grade("fit_alpha_beta_check", UNIT, UNIT, "bob")
+        assert (grade.auto_score, grade.manual_score, grade.score, grade.needs_manual_grade) == (0.0, 1.5, 1.5, True)
+        assert book.find_comment("fit_alpha_beta", UNIT, UNIT, "bob").comment == "by hand"
+    autograded = tmp_path / "autograded" / "bob" / UNIT
+    assert (autograded / "pictures" / "ring.svg").exists() and (autograded / "timestamp.txt").exists()
+    assert (autograded / f"{UNIT}.ipynb").stat().st_mode & 0o777 == 0o444
 
 
 # ── the whole command, killed at random ──

@@ -9,8 +9,8 @@ import cloudpickle
 import psutil
 import pytest
 
+from grader.evidence import parcel
 from grader.sandbox import bubblewrap as sandbox
-from grader.sandbox import parcel
 from grader.sandbox.bubblewrap import Limits, NoSandbox
 from tests.course import SANDBOX
 
@@ -58,7 +58,7 @@ print(json.dumps({{
     ("while True: pass", "was not done after 3 s"),
     ("import signal, time\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\n"
      "time.sleep(100)", "was not done after 3 s"),
-    ("x = []\nwhile True: x.append(bytearray(b'x' * (1 << 20)))", "MemoryError"),
+    ("x = []\nwhile True: x.append(bytearray(b'x' * (1 << 20)))", "MemoryError|of memory"),  # whichever limit comes first
     ("import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\nx = bytearray(b'x' * (60 << 20))\ntime.sleep(100)",
      "used more than 0.195312 GiB of memory"),
     ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "started more than 50 processes and threads"),
@@ -72,7 +72,7 @@ def test_a_program_that_goes_too_far_is_ended_and_leaves_nothing(source, problem
     before = set(psutil.pids())
     done = run(source, wall_s=3.0 if "3 s" in problem else 60.0, memory_bytes=200 << 20, processes=10_000, tasks=50,
                disk_bytes=50 << 20, output_bytes=10 << 20)
-    assert problem in done.problem + done.log
+    assert any(words in done.problem + done.log for words in problem.split("|"))
     left = [p for p in psutil.process_iter(["cmdline", "ppid"]) if p.pid not in before and p.info["ppid"] == os.getpid()]
     assert left == [] and len(done.output) <= 10 << 20
 
@@ -105,7 +105,7 @@ time.sleep(0.5)""")
 def test_what_was_written_before_the_end_stays():
     done = run("""
 import os, sys
-from grader.sandbox import parcel
+from grader.evidence import parcel
 writer = parcel.Writer(sys.stdout.buffer)
 writer.add("first", b"1" * 1000)
 writer.add("second", b"2" * 100_000)
@@ -141,11 +141,15 @@ def test_isolated_ranks_share_nothing_but_the_network():
 import sys
 sys.path.insert(0, "/course")
 import cloudpickle, json
+from grader.sandbox.isolated_place import IsolatedPlace
 from utils.ranks.job import Job
 from utils.ranks.launcher import launch
-outcome = launch(Job({cloudpickle.dumps(look_around)!r}, [b"1000", b"100000"], isolated=True, show_output=False))
+from utils.ranks.server import RankServer
+server = RankServer.split_off()
+job = Job({cloudpickle.dumps(look_around)!r}, [b"1000", b"100000"], show_output=False)
+outcome = launch(job, IsolatedPlace(server, witness=None))
 print(json.dumps([[json.loads(outcome.blobs[r]) if r in outcome.blobs else None for r in (0, 1)],
-                  [str(e) for e in outcome.errors], outcome.loopback_bytes]))
+                  [str(e) for e in outcome.errors], outcome.observed[0]]))
 """
     done = sandbox.run(["-c", source], b"", Limits(wall_s=100.0), may_isolate=True)
     assert done.problem == "", done.log

@@ -10,16 +10,19 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from grader.calling.collect import Candidate
+from grader.calling.task import facts_of
 from grader.evidence import parcel
 from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED, Evidence
+from grader.evidence.traffic import Flow, Observed
 from grader.judging.demands import network_agrees
-from grader.judging.exercise import Look
+from grader.judging.trial import Look
 from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox.bubblewrap import Limits
 from grader.sandbox.collect import job_files
-from grader.sandbox.streams import Connection, Direction, Flow, GlooParser, Observed, Segment, opens, summed
+from grader.sandbox.streams import Connection, Direction, GlooParser, Segment, opens, summed
 from grader.sandbox.witness import read_packet, read_segment
 from tests.course import SANDBOX
 from utils.trace.trace import Trace
@@ -242,7 +245,8 @@ def collected(*functions) -> dict[str, list[Evidence]]:
     """Evidence of each function in each case, from a sandbox."""
     files: dict[str, bytes] = {}
     for function in functions:
-        files |= job_files(function.__name__, cloudpickle.dumps(function), "call_with_group", CASES, 60.0)
+        files |= job_files(function.__name__, Candidate(cloudpickle.dumps(function), 60.0),
+                           [facts_of("calling/with_group.py", case) for case in CASES])
     done = sandbox.run(["-m", "grader.sandbox.collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
                        may_isolate=True)
     assert done.problem == "", done.log
@@ -261,7 +265,7 @@ def test_no_honest_call_contradicts_the_witness(honest, name):
     for case, evidence in zip(CASES, honest[name], strict=True):
         assert evidence.ending == RETURNED, evidence.error
         assert evidence.messages.complete
-        met, detail = network_agrees(gate=True).judge(Look(case, evidence, []))
+        met, detail = network_agrees(gate=True).judge(Look(case, [], evidence))
         assert met, (case.name, detail)
         kind = KINDS.get(name, name)
         assert not kind or kind in {flow.kind for flow in evidence.messages.flows}
@@ -273,7 +277,7 @@ def test_no_honest_call_contradicts_the_witness(honest, name):
 def test_calls_that_are_not_reported_contradict_it(honest, name):
     for case, evidence in zip(CASES, honest[name], strict=True):
         silent = dataclasses.replace(evidence, trace=Trace(case.world_size))
-        met, detail = network_agrees(gate=True).judge(Look(case, silent, []))
+        met, detail = network_agrees(gate=True).judge(Look(case, [], silent))
         kind = KINDS.get(name, name).replace("_", "-")
         assert not met and ("reported 0 messages" if name == "send" else f"gloo's {kind} moved") in detail
 
@@ -284,7 +288,7 @@ def test_reports_of_sends_that_were_not_made_contradict_it(honest):
         calls = evidence.trace.calls
         more = next(c for c in calls if c.op == "send" and c.bytes > 0)
         false = dataclasses.replace(evidence.trace, calls=(*calls, more))
-        met, detail = network_agrees(gate=True).judge(Look(case, dataclasses.replace(evidence, trace=false), []))
+        met, detail = network_agrees(gate=True).judge(Look(case, [], dataclasses.replace(evidence, trace=false)))
         assert not met and f"rank {more.rank} sent rank {more.peer}" in detail
 
 
@@ -293,7 +297,7 @@ def test_an_incomplete_observation_is_not_held_against_anyone():
     case = Case("", ({}, {}))
     for complete in (True, False):
         evidence = Evidence([], RETURNED, Trace(2), loopback_bytes=1200, messages=Observed(complete, flows))
-        assert network_agrees(gate=True).judge(Look(case, evidence, []))[0] is not complete
+        assert network_agrees(gate=True).judge(Look(case, [], evidence))[0] is not complete
 
 
 @needs_sandbox

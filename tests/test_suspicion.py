@@ -4,6 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from grader.course.alarms import UNUSUAL, Alarm
 from grader.course.suspicion import LINES_A_CELL, suspicions
 from tests.course import ROOT
 
@@ -13,7 +14,7 @@ NOTEBOOKS = sorted([*ROOT.glob("solutions/*/*.ipynb"), *ROOT.glob("notebooks/*/*
 
 def lines_of(*sources: str) -> list[str]:
     cells = [new_code_cell(source, metadata={"nbgrader": {"grade_id": "mine"}}) for source in sources]
-    return suspicions(new_notebook(cells=cells))
+    return [alarm.text for alarm in suspicions(new_notebook(cells=cells))]
 
 
 @pytest.mark.parametrize("source, what", [
@@ -92,4 +93,5 @@ def test_honest_notebooks_raise_no_suspicion(path):
 def test_a_tag_on_a_marked_cell_is_told_and_on_another_is_not(tag):
     cells = [new_code_cell("pass", metadata={"tags": [tag], "nbgrader": {"grade_id": "ring_time_check", "grade": True}}),
              new_code_cell("pass", metadata={"tags": [tag]}), new_code_cell("pass", metadata={"tags": [tag], "nbgrader": 5})]
-    assert suspicions(new_notebook(cells=cells)) == [f"cell 'ring_time_check' has the tag {tag!r}"]
+    alarm, = suspicions(new_notebook(cells=cells))
+    assert alarm == Alarm(UNUSUAL, f"cell 'ring_time_check' has the tag {tag!r}", "ring_time_check")

@@ -21,8 +21,8 @@ def __getattr__(name: str):
 def load_ipython_extension(shell) -> None:
     """Called by %load_ext utils: add the magic, and start the rank server while the reader reads on (not if RANKS_LATER)."""
     from utils.notebook.magic import RanksMagic
-    from utils.ranks.processes import warm_up
+    from utils.ranks.server import COMPILER, shared_server
 
     shell.register_magics(RanksMagic)
     if not os.environ.get("RANKS_LATER"):
-        warm_up()
+        shared_server().import_modules([COMPILER])

@@ -1,4 +1,4 @@
 """The students' archive.
 
-bundle: writes it. public_source, public_cases: exercises without what makes their cases and results.
+archive: notebooks, utils, and public checks with data in place of cases, oracles and slips.
 """

@@ -10,36 +10,52 @@ from pathlib import Path
 import cloudpickle
 import torch.distributed as dist
 
+from grader.evidence.case import Case
 from grader.evidence.evidence import pack, unpack
 from utils.trace.spans import mark
 
 BEGIN = "the function begins"
 GRADER = Path(__file__).resolve().parents[1]
+LENGTH_BYTES = 8
 
 
-class RankTask:
-    """Calls a pickled student function on one rank's inputs: packed inputs in, packed result out.
+def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
+    """The task of every rank that tries a function: one of `told` in, the packed result out.
+
+    The rank imports it; only the function comes from a student's notebook, and is unpickled here, nowhere else.
+    """
+    length = int.from_bytes(blob[:LENGTH_BYTES], "little")
+    fn, facts = cloudpickle.loads(blob[LENGTH_BYTES:LENGTH_BYTES + length]), unpack(blob[LENGTH_BYTES + length:])
+    call = runpy.run_path(str(GRADER / facts["way"]))["call"]
+    group = _own_group(facts["groups"])
+    if group is None:
+        return pack(None)
+    if facts["late_s"]:
+        time.sleep(facts["late_s"])
+    mark(BEGIN)
+    result = call(fn, facts["inputs"], group)
+    done()
+    return pack(result)
+
+
+def told(function: bytes, facts: bytes) -> bytes:
+    """What a rank is told: a pickled function, and the facts of a case."""
+    return len(function).to_bytes(LENGTH_BYTES, "little") + function + facts
+
+
+def facts_of(way: str, case: Case) -> list[bytes]:
+    """The facts of a case for each rank.
 
     way: a file of grader/ that defines call(fn, inputs, group), such as "exercises/03_zero1/clip_gradient_norm/call.py".
     """
+    late_s = case.late_s or (0.0,) * case.world_size
+    return [pack({"way": way, "groups": case.groups, "late_s": late_s[rank], "inputs": inputs})
+            for rank, inputs in enumerate(case.inputs)]
 
-    def __init__(self, function_blob: bytes, way: str, groups: tuple[tuple[int, ...], ...] | None,
-                 late_s: tuple[float, ...] = ()):
-        self.function_blob, self.way, self.groups, self.late_s = function_blob, way, groups, late_s
 
-    def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
-        call = runpy.run_path(str(GRADER / self.way))["call"]
-        fn, inputs = cloudpickle.loads(self.function_blob), unpack(input_blob)
-        groups = None if self.groups is None else [dist.new_group(list(members)) for members in self.groups]
-        group = dist.group.WORLD
-        if groups is not None:
-            mine = [g for g, members in zip(groups, self.groups, strict=True) if dist.get_rank() in members]
-            if not mine:
-                return pack(None)
-            group = mine[0]
-        if self.late_s:
-            time.sleep(self.late_s[dist.get_rank()])
-        mark(BEGIN)
-        result = call(fn, inputs, group)
-        done()
-        return pack(result)
+def _own_group(groups: tuple[tuple[int, ...], ...] | None) -> dist.ProcessGroup | None:
+    """The group that this rank works in; None for a bystander, who makes the groups with the others all the same."""
+    if groups is None:
+        return dist.group.WORLD
+    made = [dist.new_group(list(members)) for members in groups]
+    return next((group for group, members in zip(made, groups, strict=True) if dist.get_rank() in members), None)

@@ -11,7 +11,7 @@ from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
-from traitlets import Bool, Unicode
+from traitlets import Bool
 
 from grader.course import reading
 from grader.course.mark import exercise_of, mark_submission
@@ -31,27 +31,22 @@ class MarkExercises(NbGraderPreprocessor):
     """The marked notebook in place of the submitted one, and the judge's record beside it."""
 
     unsafe = Bool(False, help="Run submissions without a sandbox: their code can then do whatever you can.").tag(config=True)
-    result_file = Unicode("", help="A finished marking (grader.course.journal) to take instead of marking.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources):
         facts = resources["nbgrader"]
-        marked, record = self._finished() if self.result_file else self._mark(facts)
-        folder = Path(CourseDirectory(parent=self).format_path(
-            CourseDirectory(parent=self).autograded_directory, facts["student"], facts["assignment"]))
+        marked, record = self._mark(facts)
+        course = CourseDirectory(parent=self)
+        folder = Path(course.format_path(course.autograded_directory, facts["student"], facts["assignment"]))
         (folder / f"{facts['notebook']}.marks.json").write_text(json.dumps(record, indent=1))
         resources["record"] = record
         return nbformat.reads(marked, as_version=4), resources
-
-    def _finished(self) -> tuple[str, dict[str, Any]]:
-        result = json.loads(Path(self.result_file).read_text())
-        return result["notebook"], result["record"]
 
     def _mark(self, facts) -> tuple[str, dict[str, Any]]:
         course, name = CourseDirectory(parent=self), f"{facts['notebook']}.ipynb"
         submitted = Path(course.format_path(course.submitted_directory, facts["student"], facts["assignment"])) / name
         released = Path(course.format_path(course.release_directory, ".", facts["assignment"])) / name
         marked, record = mark_submission(submitted.read_bytes(), released.read_bytes(), unsafe=self.unsafe)
-        for remark in (*record["remarks"], *record["alarms"]):
+        for remark in (*record["remarks"], *(alarm["text"] for alarm in record["alarms"])):
             self.log.warning("%s: %s", facts["student"], remark)
         return marked.decode(), record
 

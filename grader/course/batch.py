@@ -215,7 +215,7 @@ def _in_short(record: dict) -> str:
     parts = [f"{sum(v['points'] for v in verdicts):g}/{sum(v['max_points'] for v in verdicts):g} points",
              f"{record['seconds']:.0f} s"]
     parts += [f"{not_full} exercise{'s' * (not_full != 1)} not full"] * bool(not_full)
-    parts += [f"look: {alarm:.80}" for alarm in record["alarms"][:1]]
+    parts += [f"look: {alarm['text']:.80}" for alarm in record["alarms"][:1]]
     return "  ".join(parts)
 
 

@@ -1,21 +1,25 @@
-"""The one writer of the gradebook: nbgrader's own autograde takes a finished marking, so that all its habits hold."""
+"""The one writer of the gradebook: a finished marking takes the same last steps as in nbgrader's own autograde."""
 
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
+import nbformat
+from nbconvert.preprocessors import Preprocessor
 from nbgrader.api import MissingEntry
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
-from traitlets.config import Config
 
+from grader.course.autograde import MarkExercises
 from grader.course.folder import Course, Submission
 from grader.course.journal import Journal, Result
 
@@ -25,23 +29,57 @@ TIMESTAMP = "timestamp.txt"
 def keep(course: Course, submission: Submission, result: Result, journal: Journal) -> None:
     """Put a result into the gradebook and into autograded/. Doing it twice is doing it once.
 
-    nbgrader works in a folder of its own; the files are moved to their places one by one, each complete.
+    The files are prepared in a folder of their own and moved to their places one by one, each complete.
     """
-    config = copy.deepcopy(course.config)
+    nbgrader = Autograde(coursedir=course.directory, config=course.config, log=_quiet())
     with journal.staging() as stage:
-        handed_in = stage / "submitted" / result.student / result.unit
-        handed_in.mkdir(parents=True)
-        (handed_in / f"{result.unit}.ipynb").write_text(result.notebook, encoding="utf-8")
-        if (submission.path.parent / TIMESTAMP).exists():
-            shutil.copy(submission.path.parent / TIMESTAMP, handed_in)
-        config.CourseDirectory.submitted_directory = str(stage / "submitted")
-        config.CourseDirectory.autograded_directory = str(stage / "autograded")
-        config.CourseDirectory.assignment_id, config.CourseDirectory.student_id = result.unit, result.student
-        config.MarkExercises.result_file = str(journal.pending_file(result.student))
-        _convert(Autograde, config)
-        _move(stage / "autograded" / result.student / result.unit,
-              course.folder("autograded_directory", result.student, result.unit))
+        with _without_warnings():
+            _enter(course, submission, nbgrader.create_student)
+            notebook = _saved(course, result, nbgrader.autograde_preprocessors)
+        (stage / f"{result.unit}.ipynb").write_text(notebook, encoding="utf-8")
+        (stage / f"{result.unit}.marks.json").write_text(json.dumps(result.record, indent=1))
+        _copy_others(course, submission, stage)
+        _move(stage, course.folder("autograded_directory", result.student, result.unit), int(str(nbgrader.permissions), 8))
     journal.note_kept(result, course.db_url)
+
+
+def _enter(course: Course, submission: Submission, create_student: bool) -> None:
+    """The student, and when the submission was handed in, if a file beside it says so."""
+    when = course.directory.get_existing_timestamp(str(submission.path.parent))
+    with course.gradebook() as gradebook:
+        if create_student:
+            gradebook.update_or_create_student(submission.student)
+        gradebook.update_or_create_submission(submission.unit, submission.student, **({"timestamp": when} if when else {}))
+
+
+def _saved(course: Course, result: Result, steps: Sequence[type[Preprocessor]]) -> str:
+    """The marked notebook after all of nbgrader's steps but the marking: points, comments, penalties."""
+    resources = {"record": result.record, "nbgrader": {"student": result.student, "assignment": result.unit,
+                                                       "notebook": result.unit, "db_url": course.db_url}}
+    notebook = nbformat.reads(result.notebook, as_version=4)
+    for step in steps:
+        if step is not MarkExercises:
+            notebook, resources = step(config=course.config, log=_quiet())(notebook, resources)
+    return nbformat.writes(notebook) + "\n"
+
+
+def _copy_others(course: Course, submission: Submission, stage: Path) -> None:
+    """What else nbgrader puts beside a marked notebook: the instructor's other files, and when it was handed in."""
+    source = course.folder("source_directory", ".", submission.unit)
+    if source.is_dir():
+        ignored = shutil.ignore_patterns(*course.directory.ignore, "*.ipynb")
+        shutil.copytree(source, stage, ignore=ignored, dirs_exist_ok=True)
+    if (submission.path.parent / TIMESTAMP).exists():
+        shutil.copy(submission.path.parent / TIMESTAMP, stage)
+
+
+def _move(source: Path, target: Path, permissions: int) -> None:
+    """The record last: who reads it finds the notebook that belongs to it."""
+    files = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
+    for file in sorted(files, key=lambda file: (file.name.endswith(".marks.json"), file)):
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        os.chmod(source / file, permissions)
+        os.replace(source / file, target / file)
 
 
 def register(course: Course, unit: str) -> bool:
@@ -56,7 +94,10 @@ def register(course: Course, unit: str) -> bool:
         config = copy.deepcopy(course.config)
         config.CourseDirectory.release_directory = folder
         config.CourseDirectory.assignment_id = unit
-        _convert(GenerateAssignment, config)
+        converter = GenerateAssignment(coursedir=CourseDirectory(config=config), config=config, log=_quiet())
+        converter.force = True
+        with _without_warnings():
+            converter.start()
     return True
 
 
@@ -69,20 +110,13 @@ def scores(course: Course, unit: str) -> dict[str, dict[str, float]]:
                 for submission in gradebook.assignment_submissions(unit)}
 
 
-def _convert(kind: type, config: Config) -> None:
+def _quiet() -> logging.Logger:
+    """What nbgrader tells of each notebook would drown the lines about each submission."""
     logger = logging.getLogger("nbgrader.keep")
     logger.setLevel(logging.ERROR)
-    converter = kind(coursedir=CourseDirectory(config=config), config=config, log=logger)
-    converter.force = True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SAWarning)  # nbgrader's own way of adding things in two steps
-        converter.start()
+    return logger
 
 
-def _move(source: Path, target: Path) -> None:
-    """The record last: who reads it finds the notebook that belongs to it."""
-    target.mkdir(parents=True, exist_ok=True)
-    names = sorted(os.listdir(source), key=lambda name: (name.endswith(".marks.json"), name))
-    for name in names:
-        if (source / name).is_file():
-            os.replace(source / name, target / name)
+def _without_warnings() -> warnings.catch_warnings:
+    """Without those about nbgrader's own way of adding things in two steps."""
+    return warnings.catch_warnings(action="ignore", category=SAWarning)

@@ -11,20 +11,23 @@ import secrets
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
+from grader.calling.collect import Candidate
+from grader.calling.task import facts_of
 from grader.course import reading
+from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
 from grader.course.splice import is_check, name_of, splice
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.exercises import EXERCISES
 from grader.judging import feedback
-from grader.judging.demands import CONTRADICTED
+from grader.judging.demands import CONTRADICTED as NETWORK_DEMAND
 from grader.judging.exercise import Exercise
 from grader.judging.judge import judge
 from grader.judging.trial import Trial
@@ -48,7 +51,7 @@ class Marks:
     seed: int
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-    alarms: list[str] = field(default_factory=list)
+    alarms: list[Alarm] = field(default_factory=list)
     peak_bytes: int = 0
     seconds: float = 0.0
 
@@ -58,22 +61,24 @@ class Marks:
 
     def record(self) -> dict[str, Any]:
         """Plain JSON data."""
-        return {"seed": self.seed, "remarks": self.remarks, "alarms": self.alarms, "peak_bytes": self.peak_bytes,
-                "seconds": self.seconds, "exercises": {name: verdict.record() for name, verdict in self.verdicts.items()}}
+        return {"seed": self.seed, "remarks": self.remarks, "alarms": [asdict(alarm) for alarm in self.alarms],
+                "peak_bytes": self.peak_bytes, "seconds": self.seconds,
+                "exercises": {name: verdict.record() for name, verdict in self.verdicts.items()}}
 
 
-def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool = False) -> Marks:
+def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool = False,
+                  known: Mapping[str, Exercise] = EXERCISES) -> Marks:
     """Judge every exercise that `notebook` has a check cell for, and put the verdicts into those cells' outputs.
 
     seed: what the cases are drawn from; fresh for each marking unless given, and recorded.
-    unsafe: without a sandbox, on the caller's own risk.
+    unsafe: without a sandbox, on the caller's own risk. known: the exercises that check cells may name.
     Raises: NoSandbox.
     """
     if not unsafe:
         sandbox.require()
     began = time.monotonic()
     marks = Marks(secrets.randbits(32) if seed is None else seed)
-    exercises = [EXERCISES[name] for cell in notebook.cells if is_check(cell) and (name := exercise_of(cell)) in EXERCISES]
+    exercises = [known[name] for cell in notebook.cells if is_check(cell) and (name := exercise_of(cell)) in known]
     functions = _run_cells(notebook, exercises, marks, unsafe)
     jobs = [exercise for exercise in exercises if f"{exercise.id}.pkl" in functions]
     trials = {exercise.id: exercise.trials(marks.seed, grading=True) for exercise in jobs}
@@ -98,7 +103,7 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     notebook, not_used = splice(nbformat.reads(released.decode(), as_version=4), student)
     marks = mark_notebook(notebook, seed, unsafe)
     marks.remarks[:0] = [*wrong_with_file, *not_used]
-    marks.alarms += [*wrong_with_file, *suspicions(student)]
+    marks.alarms += [*(Alarm(OTHER, text) for text in wrong_with_file), *suspicions(student)]
     return nbformat.writes(notebook).encode(), marks.record()
 
 
@@ -123,7 +128,7 @@ def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, 
     files = parcel.from_bytes(done.output)
     if done.problem:
         marks.remarks.append(f"while the cells ran: {done.problem}; the cells after it were not run")
-        marks.alarms.append(f"contained while the cells ran: {done.problem}")
+        marks.alarms.append(Alarm(CONTAINED, f"contained while the cells ran: {done.problem}"))
     try:
         marks.remarks += accept.remarks(files.get("remarks.json", b"[]"))
         for index, cell in enumerate(notebook.cells):
@@ -131,7 +136,7 @@ def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, 
                 cell.outputs = accept.outputs(files.get(f"outputs/{index}.json", b"[]"))
     except accept.Malformed as error:
         marks.remarks.append(f"the cells' outputs were not used: {error}")
-        marks.alarms.append(f"malformed outputs of cells: {error}")
+        marks.alarms.append(Alarm(MALFORMED, f"malformed outputs of cells: {error}"))
     return files
 
 
@@ -139,21 +144,21 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
                    marks: Marks, unsafe: bool) -> tuple[dict[str, bytes], str]:
     """(files of evidence, what went wrong with the ranks' program, if anything)"""
     files: dict[str, bytes] = {}
-    for one in exercises:
-        files |= job_files(one.id, functions[f"{one.id}.pkl"], one.way, [trial.case for trial in trials[one.id]],
-                           PATIENCE * one.timeout_s)
-    trains = any(one.trains for one in exercises)
-    program = ["-m", "grader.sandbox.collect", *["--isolated"] * (not unsafe), *["--train"] * trains]
+    for exercise in exercises:
+        candidate = Candidate(functions[f"{exercise.id}.pkl"], PATIENCE * exercise.timeout_s, exercise.trains)
+        files |= job_files(exercise.id, candidate, [facts_of(exercise.way, trial.case) for trial in trials[exercise.id]])
+    program = ["-m", "grader.sandbox.collect", *([] if unsafe else ["--isolated"])]
+    ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
-                       code=[f"grader/{way}" for way in {one.way for one in exercises} if way.startswith("exercises/")])
+                       code=[f"grader/{way}" for way in ways])
     marks.peak_bytes = max(marks.peak_bytes, done.peak_bytes)
     if done.problem:
         marks.remarks.append(f"while the functions ran: {done.problem}")
-        marks.alarms.append(f"contained while the functions ran: {done.problem}")
+        marks.alarms.append(Alarm(CONTAINED, f"contained while the functions ran: {done.problem}"))
     return parcel.from_bytes(done.output), done.problem and f"{done.problem}\n{done.log[-500:]}".strip()
 
 
-def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str, bytes], evidence: Mapping[str, bytes],
+def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str, bytes], files: Mapping[str, bytes],
              problem: str, marks: Marks) -> Verdict:
     if refusal := functions.get(f"{exercise.id}.txt"):
         return Verdict.without_evidence(exercise, refusal.decode(errors="replace")[:2000])
@@ -161,25 +166,31 @@ def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str
         reasons = "; ".join(marks.remarks) or f"no function {exercise.id} was defined when the check cell ran"
         return Verdict.without_evidence(exercise, f"Nothing to judge: {reasons}.")
     try:
-        found = accept.evidences(exercise.id, evidence, len(trials))
+        evidences = accept.evidences(exercise.id, files, len(trials))
     except accept.Malformed as error:
-        marks.alarms.append(f"{exercise.id}: malformed evidence: {error}")
+        marks.alarms.append(_alarm(MALFORMED, exercise.id, f"malformed evidence: {error}"))
         return Verdict.without_evidence(exercise, f"The ranks' evidence was not accepted: {error}.")
-    if any(one.messages and not one.messages.complete for one in found):
-        marks.alarms.append(f"{exercise.id}: the network could not be read in full, so calls were held against totals only")
-    if not found:
+    if any(evidence.messages and not evidence.messages.complete for evidence in evidences):
+        marks.alarms.append(_alarm(OTHER, exercise.id, "the network could not be read in full, so calls were held "
+                                                       "against totals only"))
+    if not evidences:
         return Verdict.without_evidence(exercise, f"Nothing to judge: {problem or 'the ranks left nothing'}.")
     try:
-        return judge(exercise, trials, found)
+        return judge(exercise, trials, evidences)
     except Exception as error:  # evidence that is well formed and yet makes no sense; nothing earned, and a reason
         where = traceback.extract_tb(error.__traceback__)[-1]
-        marks.alarms.append(f"{exercise.id}: evidence makes no sense: {type(error).__name__}: {error}")
+        marks.alarms.append(_alarm(MALFORMED, exercise.id, f"evidence makes no sense: {type(error).__name__}: {error}"))
         return Verdict.without_evidence(exercise, "What the ranks left makes no sense to the judge "
                                                   f"({type(error).__name__} in {where.name}: {error}).")
 
 
-def _contradictions(verdict: Verdict) -> list[str]:
+def _contradictions(verdict: Verdict) -> list[Alarm]:
     """What the network says against the calls, once an exercise."""
-    found = [demand.detail for case in verdict.cases for demand in case.demands
-             if demand.id == CONTRADICTED and not demand.met]
-    return [f"{verdict.exercise}: the network contradicts the calls: {found[0]}"] if found else []
+    details = [demand.detail for case in verdict.cases for demand in case.demands
+               if demand.id == NETWORK_DEMAND and not demand.met]
+    text = "the network contradicts the calls"
+    return [_alarm(CONTRADICTED, verdict.exercise, f"{text}: {details[0]}")] if details else []
+
+
+def _alarm(kind: str, exercise: str, text: str) -> Alarm:
+    return Alarm(kind, f"{exercise}: {text}", exercise)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
+from grader.course.alarms import UNUSUAL, Alarm
 from grader.course.splice import is_check, is_solution, name_of
 
 LINES_A_CELL = 12
@@ -47,21 +48,22 @@ OWN = frozenset(sys.stdlib_module_names) | {
 Finding = tuple[int, str]  # line, what
 
 
-def suspicions(notebook: NotebookNode) -> list[str]:
-    """One line for each thing found: the cell, what, and where. Never raises."""
+def suspicions(notebook: NotebookNode) -> list[Alarm]:
+    """One alarm for each thing found: the cell, what, and where. Never raises."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     looked = [(cell, *_parsed(cell.source)) for cell in cells]
     aliases = dict(KNOWN)
     for _, _, tree in looked:
         aliases.update(_aliases(tree))
-    lines = []
+    alarms = []
     for cell, magics, tree in looked:
-        lines += [f"cell {name_of(cell)!r} has the tag {tag!r}" for tag in _tags(cell)]
         first: dict[str, int] = {}
         for line, what in sorted([*magics, *_findings(tree, aliases)]):
             first.setdefault(what, line)
-        lines += [f"cell {name_of(cell)!r} {what} (line {line})" for what, line in list(first.items())[:LINES_A_CELL]]
-    return lines
+        lines = [f"has the tag {tag!r}" for tag in _tags(cell)]
+        lines += [f"{what} (line {line})" for what, line in list(first.items())[:LINES_A_CELL]]
+        alarms += [Alarm(UNUSUAL, f"cell {name_of(cell)!r} {text}", name_of(cell)) for text in lines]
+    return alarms
 
 
 def _tags(cell: NotebookNode) -> list[str]:

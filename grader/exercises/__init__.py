@@ -1,7 +1,8 @@
 """All exercises, by id, in the order of the course. Each has a folder, <unit>/<exercise>; the unit names their ORDER.
 
-exercise: contract, cases, oracle, demands, ways to be wrong. call: how a rank calls the function, where that is unusual.
-shared/ holds what several exercises have in common.
+exercise: contract, cases, oracle, slips. technique: how it must be done, and how it can fail. call: how a rank calls the
+function, where that is unusual. A student's copy has data in place of the first, see stored.
+shared/ holds what cases and oracles, technique/ what the technique of several exercises have in common.
 """
 
 from __future__ import annotations
@@ -10,22 +11,29 @@ import importlib
 from dataclasses import replace
 from pathlib import Path
 
-from grader.judging.exercise import Exercise
+from grader.exercises import stored
+from grader.judging.exercise import Exercise, Technique
 
-UNITS = tuple(sorted(folder.parent.name for folder in Path(__file__).parent.glob("[0-9]*/__init__.py")))
+HERE = Path(__file__).resolve().parent
+UNITS = tuple(sorted(folder.parent.name for folder in HERE.glob("[0-9]*/__init__.py")))
 
 
 def order_of(unit: str) -> tuple[str, ...]:
-    """The names of a unit's exercises, such as "03_zero1"."""
+    """The names of the exercises of a unit, such as "03_zero1"."""
     return importlib.import_module(f"{__name__}.{unit}").ORDER
 
 
 def load(unit: str, name: str) -> Exercise:
     """One exercise: what its folder says, and what follows from where it stands."""
-    exercise = importlib.import_module(f"{__name__}.{unit}.{name}.exercise").EXERCISE
-    own_way = f"exercises/{unit}/{name}/call.py"
+    folder, package = HERE / unit / name, f"{__name__}.{unit}.{name}"
+    if (folder / "exercise.py").exists():
+        exercise = importlib.import_module(f"{package}.exercise").EXERCISE
+    else:
+        has_technique = (folder / "technique.py").exists()
+        technique = importlib.import_module(f"{package}.technique").TECHNIQUE if has_technique else Technique()
+        exercise = stored.from_bytes((folder / stored.FILE).read_bytes(), technique)
     usual_way = "calling/with_group.py" if "group" in exercise.parameters else "calling/plain.py"
-    way = own_way if (Path(__file__).parents[1] / own_way).exists() else usual_way
+    way = f"exercises/{unit}/{name}/call.py" if (folder / "call.py").exists() else usual_way
     return replace(exercise, id=name, unit=unit, way=way)
 
 

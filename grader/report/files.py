@@ -66,7 +66,7 @@ def submission_rows(summary: Summary) -> list[dict[str, Any]]:
             "points": "" if one.not_marked else one.points, "max_points": "" if one.not_marked else one.max_points,
             "seconds": "" if one.seconds is None else round(one.seconds, 1),
             "peak_MiB": "" if one.peak_bytes is None else round(one.peak_bytes / MIB),
-            "remarks": safe("; ".join(one.remarks)), "alarms": safe("; ".join(one.alarms)),
+            "remarks": safe("; ".join(one.remarks)), "alarms": safe("; ".join(alarm.text for alarm in one.alarms)),
             "needs_a_look": safe("; ".join(f"{look.kind}: {look.words}" for look in summary.looks_at(one.student))),
         }
         for t in summary.tallies:

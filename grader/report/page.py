@@ -122,7 +122,7 @@ def _looks(summary: Summary, places: dict[str, str]) -> str:
 
 def _submission(one: Submission, place: str) -> str:
     lines = [f"<b>{text(', '.join(names))}</b> {text(reason)}" for reason, names in _reasons(one).items()]
-    lines += [f"Remark: {text(remark)}" for remark in one.remarks] + [f"Alarm: {text(alarm)}" for alarm in one.alarms]
+    lines += [f"Remark: {text(remark)}" for remark in one.remarks] + [f"Alarm: {text(alarm.text)}" for alarm in one.alarms]
     return (f'<article id="{place}"><h3><bdi>{text(one.student)}</bdi> <span class="faint">{text(_result(one))}</span></h3>'
             f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul></article>")
 

@@ -12,9 +12,10 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from grader.course.alarms import ALARMS, OTHER, Alarm
 from grader.course.splice import is_solution, name_of
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
-from grader.judging.demands import CONTRADICTED
+from grader.judging.demands import CONTRADICTED as NETWORK_DEMAND
 from grader.report.likeness import Sources
 
 LONGEST_TEXT, LARGEST_NUMBER = 600, 1e18
@@ -65,7 +66,7 @@ class Submission:
     seconds: float | None = None
     peak_bytes: float | None = None
     remarks: tuple[str, ...] = ()
-    alarms: tuple[str, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
 
     @property
     def points(self) -> float:
@@ -86,9 +87,15 @@ def read_submission(student: str, folder: Path | None, unit: str) -> Submission:
         return Submission(student, f"the record {unit}.marks.json cannot be read: {one_line(str(error))}")
     if not isinstance(facts, dict) or not isinstance(facts.get("exercises"), dict):
         return Submission(student, f"the record {unit}.marks.json is not a record: it has no exercises")
-    outcomes = {name: read_outcome(name, one) for name, one in facts["exercises"].items()}
+    return read_record(student, facts)
+
+
+def read_record(student: str, facts: dict) -> Submission:
+    """A submission's record, which has exercises."""
+    outcomes = {name: read_outcome(name, verdict) for name, verdict in facts["exercises"].items()}
+    alarms = facts.get("alarms")
     return Submission(student, "", outcomes, _number(facts.get("seconds")), _number(facts.get("peak_bytes")),
-                      _texts(facts.get("remarks")), _texts(facts.get("alarms")))
+                      _texts(facts.get("remarks")), tuple(map(_alarm, alarms if isinstance(alarms, list) else ())))
 
 
 def read_outcome(name: str, facts: Any) -> Outcome:
@@ -98,7 +105,7 @@ def read_outcome(name: str, facts: Any) -> Outcome:
                     for key, parts in (("points", "earned"), ("max_points", "possible")))
     symptom, lesson, seen = _why(facts)
     unmet = [_text(d.get("detail")) for case in _dicts(facts.get("cases")) for d in _dicts(case.get("demands"))
-             if d.get("id") == CONTRADICTED and not d.get("met")]
+             if d.get("id") == NETWORK_DEMAND and not d.get("met")]
     return Outcome(name, one_line(_text(facts.get("title"))) or name, points or 0.0, most or 0.0, symptom, lesson, seen,
                    one_line(unmet[0]) or "no numbers recorded" if unmet else "")
 
@@ -205,9 +212,18 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    found = value if isinstance(value, list) else []
-    return tuple(one_line(one if isinstance(one, str) else json.dumps(one)) for one in found)
+    items = value if isinstance(value, list) else []
+    return tuple(one_line(item if isinstance(item, str) else json.dumps(item)) for item in items)
+
+
+def _alarm(value: Any) -> Alarm:
+    """Records of earlier versions have plain text here."""
+    if not isinstance(value, dict):
+        return Alarm(OTHER, *_texts([value]))
+    kind = value.get("kind")
+    text = one_line(_text(value.get("text"))) or one_line(json.dumps(value))
+    return Alarm(kind if kind in ALARMS else OTHER, text, _text(value.get("about")))
 
 
 def _dicts(value: Any) -> list[dict]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -8,14 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from grader.course.alarms import ALARMS, CONTRADICTED, MALFORMED
 from grader.report.likeness import Pair
 from grader.report.records import Outcome, Submission, no_verdict
 
-CONTRADICTED, CONTAINED, MALFORMED, UNUSUAL, ALARM, ALIKE, NOT_COMPARED, NOT_MARKED = KINDS = (
-    "contradicted traffic", "contained", "malformed evidence", "code that no exercise needs", "other alarms",
-    "near-identical solutions", "not compared with others", "not marked")
-_SIGNS = (("the network contradicts", CONTRADICTED), ("contained while", CONTAINED), ("malformed", MALFORMED),
-          ("makes no sense", MALFORMED))
+ALIKE, NOT_COMPARED, NOT_MARKED = "near-identical solutions", "not compared with others", "not marked"
+KINDS = (*ALARMS, ALIKE, NOT_COMPARED, NOT_MARKED)
 NAMED = 3
 _REFUSED = "evidence was not accepted"
 
@@ -153,25 +151,19 @@ def _scaled(outcome: Outcome, blank: Outcome) -> Outcome:
     return outcome if outcome.max_points == blank.max_points else replace(outcome, max_points=blank.max_points)
 
 
-def _own_looks(one: Submission) -> list[Look]:
+def _own_looks(submission: Submission) -> list[Look]:
     """What a submission's own record asks a person to look at."""
-    if one.not_marked:
-        return [Look(one.student, NOT_MARKED, one.not_marked)]
-    words = {alarm: _kind(alarm) for alarm in one.alarms}
-    for outcome in one.outcomes.values():
-        told = {kind for alarm, kind in words.items() if alarm.startswith(f"{outcome.exercise}:")}
+    if submission.not_marked:
+        return [Look(submission.student, NOT_MARKED, submission.not_marked)]
+    looks = [Look(submission.student, alarm.kind, alarm.text) for alarm in dict.fromkeys(submission.alarms)]
+    for outcome in submission.outcomes.values():
+        told = {alarm.kind for alarm in submission.alarms if alarm.about == outcome.exercise}
         if outcome.contradicted and CONTRADICTED not in told:
-            words[f"{outcome.exercise}: the network contradicts the calls: {outcome.contradicted}"] = CONTRADICTED
+            text = f"{outcome.exercise}: the network contradicts the calls: {outcome.contradicted}"
+            looks.append(Look(submission.student, CONTRADICTED, text))
         if _REFUSED in outcome.lesson and MALFORMED not in told:
-            words[f"{outcome.exercise}: {outcome.lesson}"] = MALFORMED
-    return [Look(one.student, kind, text) for text, kind in words.items()]
-
-
-def _kind(alarm: str) -> str:
-    """What an alarm is about, by the words that marking uses."""
-    if alarm.startswith("cell "):
-        return UNUSUAL
-    return next((kind for sign, kind in _SIGNS if sign in alarm), ALARM)
+            looks.append(Look(submission.student, MALFORMED, f"{outcome.exercise}: {outcome.lesson}"))
+    return looks
 
 
 def _likenesses(student: str, pairs: Sequence[Pair]) -> list[Look]:

@@ -1,7 +1,6 @@
-"""Run a function through cases and write down what came of it. Untrusted code runs only in the ranks started here.
+"""The program that tries functions inside a sandbox: a parcel of jobs in, a parcel of evidence out.
 
-As a program (parcel of jobs in, parcel of evidence out) it stands inside a sandbox: nothing but safetensors and JSON leaves
-it. Each rank is then isolated from the others and from this program.
+Nothing but safetensors and JSON leaves it. Each rank is isolated from the others and from this program.
 """
 
 from __future__ import annotations
@@ -10,108 +9,33 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
-import cloudpickle
-
-from grader.calling.task import BEGIN, GRADER, RankTask
+from grader.calling.collect import Candidate, Facts, collect
 from grader.evidence import parcel
-from grader.evidence.case import Case
-from grader.evidence.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, pack, unpack
-from grader.sandbox.isolated_place import APART, IsolatedPlace
+from grader.evidence.evidence import MISSING, Evidence, pack
+from grader.sandbox.isolated_place import IsolatedPlace
 from grader.sandbox.witness import Witness
-from utils.deadlocks.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
-from utils.ranks.job import Job, Outcome
-from utils.ranks.launcher import launch
 from utils.ranks.place import Place
-from utils.ranks.processes import COMPILER, warm_up
-from utils.ranks.run import Run, explain, to_run
-from utils.trace.trace import Trace
+from utils.ranks.server import RankServer
 
 
-def collect(function_blob: bytes, way: str, cases: Sequence[Case], timeout_s: float,
-            place: Callable[[], Place] = Place) -> Iterator[Evidence]:
-    """Evidence of each case, in order. After a run out of time, or of an untouched skeleton, the rest is left out."""
-    for case in cases:
-        found = collect_one(function_blob, way, case, timeout_s, place)
-        yield found
-        if found.ending == TIMED_OUT or found.error_kind == SKELETON_ERROR:
-            return
-
-
-def collect_one(function_blob: bytes, way: str, case: Case, timeout_s: float,
-                place: Callable[[], Place] = Place) -> Evidence:
-    """Run one case on fresh ranks."""
-    task = cloudpickle.dumps(RankTask(function_blob, way, case.groups, case.late_s))
-    job = Job(task, [pack(inputs) for inputs in case.inputs], timeout_s=timeout_s, show_output=False,
-              machinery=(str(GRADER),))
-    outcome = launch(job, place())
-    crossed, messages = outcome.observed or (None, None)
-    if messages and not messages.complete:  # packets were missed, on a busy machine: look once more
-        outcome = launch(job, place())
-        crossed, messages = outcome.observed or (None, None)
-    outputs, refused = _outputs(outcome, case.world_size)
-    run = to_run(outcome, outputs)
-    error = explain(outcome, timeout_s)
-    ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
-    return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, run.memory, run.output,
-                    run.elapsed_s, crossed, messages)
-
-
-def after_begin(run: Run) -> Trace:
-    """The trace without what the harness itself did before it called the function."""
-    begins = {span.rank: span.start_s for span in run.trace.spans if span.name == BEGIN}
-    kept = [c for c in run.trace.calls if c.start_s >= begins.get(c.rank, float("inf"))]
-    spans = [s for s in run.trace.spans if s.name != BEGIN]
-    return Trace(run.trace.world_size, tuple(kept), tuple(spans), run.trace.wire_bytes, run.trace.duration_s)
-
-
-def _outputs(outcome: Outcome, world_size: int) -> tuple[list[Any], str]:
-    """(what each rank returned, why something returned is not taken)"""
-    outputs, refused = [MISSING] * world_size, ""
-    for rank, blob in outcome.blobs.items():
-        try:
-            outputs[rank] = unpack(blob)
-        except ValueError as error:
-            refused = f"rank {rank}: {error}"
-    return outputs, refused
-
-
-def _ending(error: RanksError | None) -> tuple[str, str]:
-    if error is None:
-        return RETURNED, ""
-    if isinstance(error, RankFailed):
-        return RAISED, error.failures[0].kind
-    if isinstance(error, Deadlock):
-        return DEADLOCKED, error.kind
-    assert isinstance(error, DeadlineExceeded)
-    return TIMED_OUT, "DeadlineExceeded"
-
-
-# ── as a program ──
-
-
-def job_files(name: str, function_blob: bytes, way: str, cases: Sequence[Case], timeout_s: float) -> dict[str, bytes]:
+def job_files(name: str, candidate: Candidate, cases: Sequence[Facts]) -> dict[str, bytes]:
     """The files of one exercise's job."""
-    facts = {"way": way, "timeout_s": timeout_s, "cases": [
-        {"groups": case.groups, "late_s": case.late_s, "world_size": case.world_size} for case in cases]}
-    inputs = {f"{name}/{number}-{rank}.safetensors": pack(inputs)
-              for number, case in enumerate(cases) for rank, inputs in enumerate(case.inputs)}
-    return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/function.pkl": function_blob, **inputs}
+    facts = {"timeout_s": candidate.timeout_s, "trains": candidate.trains, "world_sizes": [len(case) for case in cases]}
+    inputs = {f"{name}/{number}-{rank}.safetensors": told for number, case in enumerate(cases)
+              for rank, told in enumerate(case)}
+    return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/function.pkl": candidate.function, **inputs}
 
 
-def read_job(name: str, files: Mapping[str, bytes]) -> tuple[bytes, str, list[Case], float]:
-    """What `job_files` made; cases have no names here."""
+def read_job(name: str, files: Mapping[str, bytes]) -> tuple[Candidate, list[Facts]]:
+    """What `job_files` made."""
     facts = json.loads(files[f"{name}/job.json"])
-    cases = []
-    for number, one in enumerate(facts["cases"]):
-        inputs = tuple(unpack(files[f"{name}/{number}-{rank}.safetensors"]) for rank in range(one["world_size"]))
-        groups = one["groups"] and tuple(tuple(members) for members in one["groups"])
-        cases.append(Case("", inputs, groups, tuple(one["late_s"])))
-    return files[f"{name}/function.pkl"], facts["way"], cases, facts["timeout_s"]
+    cases = [[files[f"{name}/{number}-{rank}.safetensors"] for rank in range(world_size)]
+             for number, world_size in enumerate(facts["world_sizes"])]
+    return Candidate(files[f"{name}/function.pkl"], facts["timeout_s"], facts["trains"]), cases
 
 
 def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, bytes]:
@@ -125,18 +49,16 @@ def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, byte
 def main() -> None:
     """Work through every job of the parcel on standard input; evidence goes to standard output as it comes."""
     isolated = "--isolated" in sys.argv
-    preload = [APART] * isolated + [COMPILER] * ("--train" in sys.argv)
-    warm_up(preload, split_off=True)  # while there is nothing here that ranks may not see
+    server = RankServer.split_off() if isolated else None  # while there is nothing here that ranks may not see
     files = parcel.from_bytes(sys.stdin.buffer.read())
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints to the log
     writer = parcel.Writer(stream)
-    place = partial(IsolatedPlace, _witness()) if isolated else Place
+    place = partial(IsolatedPlace, server, _witness()) if isolated else Place
     complete = True
     for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
         try:
-            *job, timeout_s = read_job(name, files)
-            for number, evidence in enumerate(collect(*job, timeout_s, place)):
+            for number, evidence in enumerate(collect(*read_job(name, files), place)):
                 for file, content in evidence_files(name, number, evidence).items():
                     writer.add(file, content)
         except Exception:  # of reports that make no sense; the other exercises go on

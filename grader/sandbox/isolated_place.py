@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from multiprocessing.connection import Connection
+
 import torch.distributed as dist
 
 from grader.evidence.traffic import Observed
 from grader.sandbox.holders import connection_holders, loopback_bytes
 from grader.sandbox.isolation import isolate
 from grader.sandbox.witness import Holders, Witness
-from utils.ranks.place import Place, Processes
-from utils.ranks.processes import context_for
+from utils.ranks.place import Place, ProcessIds
 from utils.ranks.readiness import Readiness
+from utils.ranks.server import RankServer
+from utils.ranks.worker import Settings, rank_main
 
-APART = "grader.sandbox.apart"  # what the server of such ranks must have imported
+
+def isolated_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
+    """A rank's process, shut off before anything else happens in it."""
+    isolate()
+    rank_main(connection, stdout, stderr, settings)
 
 
 class IsolatedPlace(Place):
@@ -21,16 +28,17 @@ class IsolatedPlace(Place):
     witness: None where it may not listen; the network is then only counted.
     """
 
-    enter = staticmethod(isolate)
+    main = staticmethod(isolated_main)
+    preload = ("grader.sandbox.apart",)  # from then on the server's children begin process namespaces of their own
     _store: dist.TCPStore | None = None
 
-    def __init__(self, witness: Witness | None):
-        self._witness = witness
+    def __init__(self, server: RankServer, witness: Witness | None):
+        self._server, self._witness = server, witness
 
-    def context(self, start_method: str):
-        return context_for(start_method, [APART])
+    def server(self) -> RankServer:
+        return self._server
 
-    def open(self, readiness: Readiness, processes: Processes) -> int:
+    def open(self, readiness: Readiness, processes: ProcessIds) -> int:
         self._processes = processes
         if self._witness:
             self._witness.begin()

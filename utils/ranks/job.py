@@ -13,6 +13,7 @@ class Job:
     """What to run: `task` is a pickled callable (see worker.perform); `inputs` one blob of bytes a rank.
 
     machinery: folders of code that is not the user's, so that messages show no line of it.
+    preload: modules that ranks should find imported.
     """
 
     task: bytes
@@ -24,6 +25,7 @@ class Job:
     start_method: str = "forkserver"
     show_output: bool = True
     machinery: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
 
     @property
     def world_size(self) -> int:

@@ -11,10 +11,10 @@ from utils.deadlocks.waits import ENDED, WaitState
 from utils.ranks.channel import Channel, Message
 from utils.ranks.job import Job, Outcome
 from utils.ranks.output import RankOutput
-from utils.ranks.place import Place
-from utils.ranks.processes import exit_in_words, kill_session, plain_main
+from utils.ranks.place import LEAVE_S, Place, StartedRank
+from utils.ranks.processes import exit_in_words
 from utils.ranks.readiness import Readiness
-from utils.ranks.worker import Settings, rank_main
+from utils.ranks.worker import Settings
 from utils.trace.wire import traffic_matrix
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
@@ -24,7 +24,6 @@ START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
 GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
 STACK_ANSWER_S = 1.0
-LEAVE_S = 2.0
 
 
 def launch(job: Job, place: Place | None = None) -> Outcome:
@@ -44,7 +43,7 @@ class _Fleet:
     def __init__(self, job: Job, place: Place):
         self.job, self._place = job, place
         self.outcome = Outcome(WaitState(job.world_size))
-        self._processes: list = []
+        self._ranks: list[StartedRank] = []
         self._channels: dict[int, Channel] = {}
         self._outputs: list[RankOutput] = []
         self._readiness = Readiness()
@@ -58,30 +57,22 @@ class _Fleet:
     # ── starting ──
 
     def start(self) -> None:
-        context = self._place.context(self.job.start_method)
-        with plain_main():
-            meeting_place = self._place.open(self._readiness, self._process_ids)
-            for rank in range(self.job.world_size):
-                self._start_rank(context, rank, meeting_place)
+        meeting_place = self._place.open(self._readiness, self._process_ids)
+        for rank in range(self.job.world_size):
+            self._start_rank(Settings(rank, self.job.world_size, self.job.backend, meeting_place, self.job.trace,
+                                      self.job.memory, self.job.machinery))
 
-    def _start_rank(self, context, rank: int, meeting_place: str | int) -> None:
-        ours, theirs = context.Pipe()
-        out_read, out_write = context.Pipe(duplex=False)
-        err_read, err_write = context.Pipe(duplex=False)
-        settings = Settings(rank, self.job.world_size, self.job.backend, meeting_place, self.job.trace, self.job.memory,
-                            self._place.enter, self.job.machinery)
-        process = context.Process(target=rank_main, args=(theirs, out_write, err_write, settings), daemon=True)
-        self._channels[rank] = Channel(ours)
-        self._readiness.watch(ours, partial(self._take_message, rank))
-        for pipe, is_error in ((out_read, False), (err_read, True)):
+    def _start_rank(self, settings: Settings) -> None:
+        rank = settings.rank
+        started = self._place.start(settings, self.job.start_method, self.job.preload)
+        self._ranks.append(started)
+        self._channels[rank] = Channel(started.connection)
+        self._readiness.watch(started.connection, partial(self._take_message, rank))
+        for pipe, is_error in ((started.stdout, False), (started.stderr, True)):
             output = RankOutput(rank, pipe, is_error, muted=not self.job.show_output)
             self._outputs.append(output)
             self._readiness.watch(pipe, partial(self._read_output, output))
-        process.start()
-        self._processes.append(process)
-        self._readiness.watch(process.sentinel, partial(self._on_exit, rank))
-        for end in (theirs, out_write, err_write):
-            end.close()
+        self._readiness.watch(started.process.sentinel, partial(self._on_exit, rank))
 
     # ── following ──
 
@@ -179,14 +170,14 @@ class _Fleet:
             self._tell(rank, "input", self.job.inputs[rank])
 
     def _process_ids(self) -> dict[int, int]:
-        return {rank: process.pid for rank, process in enumerate(self._processes)}
+        return {rank: started.process.pid for rank, started in enumerate(self._ranks)}
 
     def _note_error(self, rank: int, facts: dict) -> None:
         self.outcome.errors.append((rank, facts))
         self._first_error_at = self._first_error_at or time.monotonic()
 
     def _on_exit(self, rank: int) -> None:
-        process, connection = self._processes[rank], self._channels[rank].connection
+        process, connection = self._ranks[rank].process, self._channels[rank].connection
         self._readiness.forget(process.sentinel)
         while connection.poll(0) and self._take_message(rank):
             pass
@@ -239,13 +230,7 @@ class _Fleet:
         finished = len(self.outcome.blobs) == self.job.world_size
         for rank in self._channels:
             self._tell(rank, "leave")
-        patience = time.monotonic() + (LEAVE_S if finished else 0.0)
-        for process in self._processes:
-            process.join(max(0.0, patience - time.monotonic()))
-            kill_session(process)
-        for process in self._processes:
-            process.join()
-            process.close()
+        self._place.end(self._ranks, finished)
         for output in list(self._outputs):
             self._close_output(output)
         for channel in self._channels.values():

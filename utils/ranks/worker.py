@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 
@@ -21,7 +20,7 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
-from utils.ranks.channel import Channel
+from utils.ranks.channel import Channel, Message
 from utils.trace.memory import MemoryMeter
 from utils.trace.recorder import Recorder, is_user_file
 from utils.trace.spans import RECORDER
@@ -43,29 +42,33 @@ class Settings:
     meeting_place: str | int  # a file, or a port of this machine's loopback
     trace: bool
     memory: bool
-    enter: Callable[[], None]  # see utils.ranks.place
     machinery: tuple[str, ...]  # see utils.ranks.job
 
 
 def rank_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
     """Entry point of a rank's process. Does not return: the process ends when the parent says so or is gone."""
-    gc.freeze()  # what the server imported is not looked at again, so its pages stay shared
-    _leave_terminal()
-    settings.enter()
-    _redirect(stdout, 1)
-    _redirect(stderr, 2)
+    begin_process(stdout, stderr)
     channel = Channel(connection)
     recorder = Recorder(channel.send, settings.machinery)
-    work: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    settle, leave = threading.Event(), threading.Event()
-    sampler = _Sampler(recorder, channel)
-    threading.Thread(target=_listen, args=(channel, sampler, work, settle, leave), daemon=True).start()
-    before = _work(channel, recorder, settings, work)
-    _flush()
-    settle.wait()
-    channel.send("wire", before=before, after=connection_counters() if settings.trace else {})
-    leave.wait()
+    run_once(channel, recorder, settings, Inbox(channel, recorder))
     os._exit(0)
+
+
+def begin_process(stdout: Connection, stderr: Connection) -> None:
+    """What a rank's process does before all else."""
+    gc.freeze()  # what the server imported is not looked at again, so its pages stay shared
+    _leave_terminal()
+    _redirect(stdout, 1)
+    _redirect(stderr, 2)
+
+
+def run_once(channel: Channel, recorder: Recorder, settings: Settings, inbox: Inbox) -> None:
+    """Meet the others, take a task and an input, perform, and wait until the parent has seen enough."""
+    before = _work(channel, recorder, settings, inbox.blobs)
+    _flush()
+    inbox.settle.wait()
+    channel.send("wire", before=before, after=connection_counters() if settings.trace else {})
+    inbox.leave.wait()
 
 
 def join_group(settings: Settings) -> None:
@@ -166,27 +169,35 @@ def _flush() -> None:
             stream.flush()
 
 
-def _listen(channel: Channel, sampler: _Sampler, work: queue.SimpleQueue, settle: threading.Event,
-            leave: threading.Event) -> None:
-    """Answer the parent while the main thread works; end this process when the parent is gone."""
-    try:
-        while True:
-            if not channel.connection.poll(SAMPLE_EVERY_S):
-                sampler.tick()
-                continue
-            message = channel.receive()
-            kind = message.kind
-            if kind in ("task", "input"):
-                work.put(message.blob)
-            elif kind == "stack":
-                channel.send("stack", frames=sampler.main_stack())
-            elif kind == "settle":
-                settle.set()
-            elif kind == "leave":
-                leave.set()
-                settle.set()
-    except (EOFError, OSError):
-        os._exit(1)
+class Inbox:
+    """Hears the parent on a thread of its own while the main thread works; ends this process when the parent is gone."""
+
+    def __init__(self, channel: Channel, recorder: Recorder):
+        self.blobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # the task, then the input
+        self.settle, self.leave = threading.Event(), threading.Event()
+        self._channel, self._sampler = channel, _Sampler(recorder, channel)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                if self._channel.connection.poll(SAMPLE_EVERY_S):
+                    self._take(self._channel.receive())
+                else:
+                    self._sampler.tick()
+        except (EOFError, OSError):
+            os._exit(1)
+
+    def _take(self, message: Message) -> None:
+        if message.kind == "stack":
+            self._channel.send("stack", frames=self._sampler.main_stack())
+        elif message.kind == "settle":
+            self.settle.set()
+        elif message.kind == "leave":
+            self.leave.set()
+            self.settle.set()
+        else:
+            self.blobs.put(message.blob)
 
 
 class _Sampler:

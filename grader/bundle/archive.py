@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
 import io
 import json
 import re
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
-from grader.bundle.public_cases import SUFFIX, to_bytes
-from grader.bundle.public_source import public_sources
 from grader.checks import PUBLIC_SEED
-from grader.judging.exercise import Exercise
+from grader.exercises import EXERCISES, stored
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
@@ -23,16 +19,20 @@ TARGETS = ("help", "lab", "clean")
 PIP_SECTIONS = ("# for the course", "# last: the project itself")
 PROJECT_TABLES = ("[build-system", "[project", "[tool.setuptools")
 UTILS_SUFFIXES = (".py", ".csv", ".md")
+# Of grader: what judges and how functions are called; of an exercise no more than its technique, and its data.
+CHECKS = ("__init__.py", "checks.py", "evidence/*.py", "calling/*.py", "judging/*.py", "judging/templates/*",
+          "exercises/__init__.py", "exercises/stored.py", "exercises/technique/*.py", "exercises/[0-9]*/__init__.py",
+          "exercises/[0-9]*/*/technique.py", "exercises/[0-9]*/*/call.py")
 
 
 def files() -> dict[str, bytes]:
     """Everything in the archive, by its path below the top folder."""
     texts = {
-        "README.md": _text("grader/for_students.md"),
+        "README.md": _text("grader/bundle/for_students.md"),
         "environment.yml": students_environment(_text("environment.yml")),
         "Makefile": students_makefile(_text("Makefile")),
         "pyproject.toml": students_project(_text("pyproject.toml")),
-        "tools/requirements.py": _text("tools/requirements.py"),
+        **{name: _text(name) for name in ("tools/requirements.py", "tools/labconfig/page_config.json")},
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}
@@ -104,40 +104,15 @@ def _is_touched(notebook: dict) -> bool:
 
 
 def checks() -> dict[str, str]:
-    """The modules that `from grader import check` and the exercises import, by path."""
-    exercises = public_sources({_module(path): _text(path) for path in (ROOT / "grader/exercises").rglob("*.py")})
-    todo, found = {"grader", *exercises}, {}
-    while todo:
-        found |= {module: exercises.get(module) or _text(_path(module)) for module in todo}
-        todo = {used for module in todo for used in _imports(found[module])} - found.keys()
-    return {_path(module).relative_to(ROOT).as_posix(): source for module, source in found.items()}
-
-
-def _imports(source: str) -> Iterator[str]:
-    """The modules of grader that a module imports, and the packages that they are in."""
-    for node in ast.walk(ast.parse(source)):
-        names = [node.module] if isinstance(node, ast.ImportFrom) else []
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names += [".".join([*names[:1], alias.name]) for alias in node.names]
-        for name in names:
-            parts = name.split(".")
-            packages = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
-            yield from (one for one in packages if parts[0] == "grader" and _path(one).exists())
+    """What `from grader import check` needs, by path."""
+    return {path.as_posix(): _text(path) for pattern in CHECKS
+            for path in sorted(found.relative_to(ROOT) for found in (ROOT / "grader").glob(pattern))}
 
 
 def case_data() -> dict[str, bytes]:
-    """Each exercise's public cases and what its oracle makes of them, by path."""
-    data = {}
-    for path in sorted((ROOT / "grader/exercises").rglob("*.py")):
-        exercise = getattr(importlib.import_module(_module(path)), "EXERCISE", None)
-        if exercise is not None:
-            data[path.relative_to(ROOT).with_suffix(SUFFIX).as_posix()] = _data_of(exercise)
-    return data
-
-
-def _data_of(exercise: Exercise) -> bytes:
-    cases = exercise.cases(PUBLIC_SEED, False)
-    return to_bytes(cases, [exercise.oracle(case) for case in cases])
+    """Each exercise's contract, public cases, right results and slips as data, by path."""
+    return {f"grader/exercises/{exercise.unit}/{name}/{stored.FILE}": stored.to_bytes(
+        exercise, exercise.trials(PUBLIC_SEED, grading=False)) for name, exercise in EXERCISES.items()}
 
 
 # ── small things ──
@@ -149,17 +124,6 @@ def _text(path: str | Path) -> str:
 
 def _matches(pattern: str, text: str) -> list[str]:
     return re.findall(pattern, text, re.M)
-
-
-def _module(path: Path) -> str:
-    """"grader.checks" of grader/checks.py."""
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _path(module: str) -> Path:
-    """The file of a module or of a package."""
-    package = ROOT.joinpath(*module.split("."), "__init__.py")
-    return package if package.exists() else ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 
 def main() -> None:

@@ -1,0 +1,88 @@
+"""Try a function on a case: start ranks that call it, and write down what came of it. Untrusted code runs only in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from grader.calling.task import BEGIN, GRADER, call_function, told
+from grader.evidence.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, unpack
+from utils.deadlocks.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
+from utils.ranks.job import Job, Outcome
+from utils.ranks.launcher import launch
+from utils.ranks.place import Place
+from utils.ranks.run import Run, explain, to_run
+from utils.ranks.server import COMPILER
+from utils.trace.trace import Trace
+
+PRELOAD = ("grader.calling.task",)
+Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts_of
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A function to be tried, pickled. trains: an optimizer will step."""
+
+    function: bytes
+    timeout_s: float
+    trains: bool = False
+
+
+def collect(candidate: Candidate, cases: Sequence[Facts], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
+    """Evidence of each case, in order. After a run out of time, or of an untouched skeleton, the rest is left out."""
+    for case in cases:
+        evidence = collect_one(candidate, case, place)
+        yield evidence
+        if evidence.ending == TIMED_OUT or evidence.error_kind == SKELETON_ERROR:
+            return
+
+
+def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = Place) -> Evidence:
+    """Run one case on the ranks of a new place."""
+    preload = (*PRELOAD, COMPILER) if candidate.trains else PRELOAD
+    job = Job(cloudpickle.dumps(call_function), [told(candidate.function, facts) for facts in case],
+              timeout_s=candidate.timeout_s, show_output=False, machinery=(str(GRADER),), preload=preload)
+    outcome = launch(job, place())
+    crossed, messages = outcome.observed or (None, None)
+    if messages and not messages.complete:  # packets were missed, on a busy machine: look once more
+        outcome = launch(job, place())
+        crossed, messages = outcome.observed or (None, None)
+    outputs, refused = _outputs(outcome, len(case))
+    run = to_run(outcome, outputs)
+    error = explain(outcome, candidate.timeout_s)
+    ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
+    return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, run.memory, run.output,
+                    run.elapsed_s, crossed, messages)
+
+
+def after_begin(run: Run) -> Trace:
+    """The trace without what the harness itself did before it called the function."""
+    begins = {span.rank: span.start_s for span in run.trace.spans if span.name == BEGIN}
+    kept = [c for c in run.trace.calls if c.start_s >= begins.get(c.rank, float("inf"))]
+    spans = [s for s in run.trace.spans if s.name != BEGIN]
+    return Trace(run.trace.world_size, tuple(kept), tuple(spans), run.trace.wire_bytes, run.trace.duration_s)
+
+
+def _outputs(outcome: Outcome, world_size: int) -> tuple[list[Any], str]:
+    """(what each rank returned, why something returned is not taken)"""
+    outputs, refused = [MISSING] * world_size, ""
+    for rank, blob in outcome.blobs.items():
+        try:
+            outputs[rank] = unpack(blob)
+        except ValueError as error:
+            refused = f"rank {rank}: {error}"
+    return outputs, refused
+
+
+def _ending(error: RanksError | None) -> tuple[str, str]:
+    if error is None:
+        return RETURNED, ""
+    if isinstance(error, RankFailed):
+        return RAISED, error.failures[0].kind
+    if isinstance(error, Deadlock):
+        return DEADLOCKED, error.kind
+    assert isinstance(error, DeadlineExceeded)
+    return TIMED_OUT, "DeadlineExceeded"

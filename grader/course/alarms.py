@@ -1,0 +1,17 @@
+"""What a person who marks should look at, as data: marking writes it into its record, reports group it by kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CONTRADICTED, CONTAINED, MALFORMED, UNUSUAL, OTHER = ALARMS = (
+    "contradicted traffic", "contained", "malformed evidence", "code that no exercise needs", "other alarms")
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """kind: one of ALARMS. about: the exercise or the cell, "" for the whole submission. text: what a person reads."""
+
+    kind: str
+    text: str
+    about: str = ""

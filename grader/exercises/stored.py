@@ -1,0 +1,82 @@
+"""An exercise as students get it: its public cases, the right results and what slips make of them as data in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grader.evidence.case import Case
+from grader.evidence.evidence import pack, unpack
+from grader.judging.compare import ANYTHING
+from grader.judging.exercise import Exercise, Technique
+from grader.judging.slips import Slip
+from grader.judging.trial import Trial
+
+FILE = "public.safetensors"
+CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "optional", "trains")
+LARGE_BYTES = 64 << 10  # of cases with larger results, what slips make of them is left out: smaller ones tell them apart
+_OPEN = "\0anything"
+
+
+def to_bytes(exercise: Exercise, trials: Sequence[Trial]) -> bytes:
+    """The file of an exercise.  Raises: ValueError where two cases have one name."""
+    names = [trial.case.name for trial in trials]
+    if len(set(names)) < len(names):
+        raise ValueError(f"cases need names that differ; these are {', '.join(names)}")
+    return pack({
+        "contract": {name: getattr(exercise, name) for name in CONTRACT},
+        "trials": [{"name": trial.case.name, "inputs": trial.case.inputs, "groups": trial.case.groups,
+                    "right": _each_once(trial.right)} for trial in trials],
+        "slips": [{"id": slip.id, "hint": slip.hint, "wrong": _wrong(slip, trials)} for slip in exercise.slips],
+    })
+
+
+def from_bytes(content: bytes, technique: Technique) -> Exercise:
+    """The exercise of such a file; whatever the seed, it has these cases."""
+    data = unpack(content)
+    cases = [Case(trial["name"], trial["inputs"], trial["groups"]) for trial in data["trials"]]
+    right = {trial["name"]: _of_ranks(trial["right"]) for trial in data["trials"]}
+    contract = data["contract"] | {"parameters": tuple(data["contract"]["parameters"])}
+    return Exercise(make_cases=lambda draw, grading: cases, oracle=lambda case: right[case.name], technique=technique,
+                    slips=tuple(map(_slip, data["slips"])), **contract)
+
+
+def _wrong(slip: Slip, trials: Sequence[Trial]) -> dict[str, dict[str, list]]:
+    """By the names of the cases in which it shows."""
+    small = [trial for trial in trials if len(pack(trial.right)) <= LARGE_BYTES]
+    results = {trial.case.name: slip.results(trial) for trial in small}
+    return {name: _each_once(_closed(wrong)) for name, wrong in results.items() if wrong is not None}
+
+
+def _slip(data: dict[str, Any]) -> Slip:
+    wrong = {name: _opened(_of_ranks(results)) for name, results in data["wrong"].items()}
+    return Slip(data["id"], data["hint"], lambda case, rank, right: wrong[case.name][rank], lambda case: case.name in wrong)
+
+
+def _each_once(of_ranks: list[Any]) -> dict[str, list]:
+    """Each different result once, and which of them is each rank's: after an all-reduce all ranks hold the same."""
+    packed = [pack(result) for result in of_ranks]
+    different = list(dict.fromkeys(packed))
+    return {"results": [of_ranks[packed.index(content)] for content in different],
+            "result_of_rank": [different.index(content) for content in packed]}
+
+
+def _of_ranks(once: dict[str, list]) -> list[Any]:
+    return [once["results"][index] for index in once["result_of_rank"]]
+
+
+def _closed(value: Any) -> Any:
+    """With a word, which can be stored, for ANYTHING."""
+    return _replaced(value, ANYTHING, _OPEN)
+
+
+def _opened(value: Any) -> Any:
+    return _replaced(value, _OPEN, ANYTHING)
+
+
+def _replaced(value: Any, old: Any, new: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _replaced(part, old, new) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replaced(part, old, new) for part in value)
+    return new if type(value) is type(old) and value == old else value

@@ -1,0 +1,112 @@
+"""Ranks that take one function after another, with a new process group each time: several times as cheap as fresh ones.
+
+A run in which any rank raised, hung or was ended leaves no rank behind; only those that all returned are used again.
+Fresh ranks are what students get, and what the references are tried on.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from utils.ranks.channel import Channel
+from utils.ranks.place import Place, StartedRank
+from utils.ranks.worker import Inbox, Settings, begin_process, run_once
+from utils.trace.recorder import Recorder
+
+IDLE_WITHIN_S = 2.0
+MOST_RUNS = 200  # what a long life piles up is nobody's business here
+
+
+class WarmPlace(Place):
+    """Hands out idle ranks of `pool` before it starts new ones, and puts back those that ended well."""
+
+    def __init__(self, pool: list[StartedRank]):
+        self._pool = pool
+
+    @staticmethod
+    def main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
+        """A rank's process."""
+        begin_process(stdout, stderr)
+        channel = Channel(connection)
+        recorder = _Recorder(channel.send, settings.machinery)
+        inbox, state = Inbox(channel, recorder), _random_state()
+        for _ in range(MOST_RUNS):
+            run_once(channel, recorder, settings, inbox)
+            dist.destroy_process_group()
+            torch.set_default_dtype(torch.float32)
+            _restore(state)
+            recorder.forget()
+            inbox.settle.clear()
+            inbox.leave.clear()
+            channel.send("idle")
+            settings = pickle.loads(inbox.blobs.get())
+        os._exit(0)
+
+    def start(self, settings: Settings, start_method: str, preload: Sequence[str] = ()) -> StartedRank:
+        while self._pool:
+            idle = self._pool.pop()
+            try:
+                Channel(idle.connection).send("settings", pickle.dumps(settings))
+            except OSError:  # it has lived long enough
+                super().end([idle], finished=True)
+                continue
+            return _lent(idle)
+        return _lent(super().start(settings, start_method, preload))
+
+    def end(self, ranks: Sequence[StartedRank], finished: bool) -> None:
+        tired = []
+        for rank in ranks:
+            own = rank.process.owner
+            (self._pool if finished and _becomes_idle(own) else tired).append(own)
+        super().end(tired, finished=False)
+
+
+class _Recorder(Recorder):
+    """Installed once in the life of a process."""
+
+    _installed = False
+
+    def install(self) -> None:
+        if not self._installed:
+            super().install()
+        self._installed = True
+
+    def forget(self) -> None:
+        """Begin anew, as for the first run."""
+        self.__init__(self._send, self.machinery)
+
+
+def _lent(own: StartedRank) -> StartedRank:
+    """The same rank with copies of the pipes' ends, which the launcher closes after its run."""
+    own.process.owner = own
+    ends = [Connection(os.dup(end.fileno())) for end in (own.connection, own.stdout, own.stderr)]
+    return StartedRank(own.process, *ends)
+
+
+def _becomes_idle(rank: StartedRank) -> bool:
+    try:
+        channel = Channel(rank.connection)
+        while rank.connection.poll(IDLE_WITHIN_S):
+            if channel.receive().kind == "idle":
+                return True
+    except (OSError, EOFError, ValueError):
+        pass
+    return False
+
+
+def _random_state() -> tuple:
+    return torch.get_rng_state(), random.getstate(), np.random.get_state()
+
+
+def _restore(state: tuple) -> None:
+    torch.set_rng_state(state[0])
+    random.setstate(state[1])
+    np.random.set_state(state[2])

@@ -1,0 +1,246 @@
+"""A clean parent for ranks: a process that has torch in memory and forks a rank whenever it is asked to.
+
+It never has the caller's threads, files or half-finished work in it, so forking is safe there, and quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import pickle
+import select
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+PRELOAD = ("torch", "torch.distributed", "utils.ranks.worker", "numpy.ctypeslib")  # what ranks would else import one by one
+COMPILER = "torch._dynamo"  # torch imports it, for 0.9 s, at an optimizer's first step
+_NUMBER = struct.Struct("=q")
+_SERVER_GONE = 255
+
+
+# ── the near end: whoever starts ranks ──
+
+
+class RankServer:
+    """A server of ranks, seen from whoever asks it."""
+
+    def __init__(self, begin: Callable[[socket.socket], Any]):
+        self._socket, far_end = socket.socketpair()
+        self._lock = threading.Lock()
+        with far_end:
+            self._process = begin(far_end)
+
+    @classmethod
+    def fresh(cls) -> RankServer:
+        """A new interpreter, which imports torch by itself while the caller goes on."""
+        return cls(_begin_fresh)
+
+    @classmethod
+    def split_off(cls) -> RankServer:
+        """A copy of this process, with what it has imported; for one with a single thread and no secret in its memory."""
+        return cls(_begin_copy)
+
+    def is_alive(self) -> bool:
+        """Whether it still listens."""
+        try:
+            return self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def fork(self, main: Callable, settings: Any, pipes: Sequence[Connection], preload: Sequence[str] = ()) -> ForkedProcess:
+        """A process that calls main(*pipes, settings). preload: modules that the server imports before, if it has not yet.
+
+        Raises: RuntimeError if the server has ended.
+        """
+        told, tell = os.pipe()
+        try:
+            self._ask([pipe.fileno() for pipe in pipes] + [tell], (main, settings, list(preload)))
+        except OSError:
+            os.close(told)
+            raise RuntimeError(_GONE) from None
+        finally:
+            os.close(tell)
+        return ForkedProcess(told)
+
+    def import_modules(self, modules: Sequence[str]) -> None:
+        """Let it import them now, before anybody waits."""
+        self._ask([], (None, None, list(modules)))
+
+    def _ask(self, descriptors: list[int], request: tuple) -> None:
+        body = pickle.dumps(request)
+        with self._lock:
+            socket.send_fds(self._socket, [_NUMBER.pack(len(body))], descriptors)
+            self._socket.sendall(body)
+
+
+_GONE = "the process that ranks are forked from has ended (its messages are above, or in the log): try again"
+
+
+@functools.lru_cache(maxsize=1)
+def _server_of(process: int) -> RankServer:
+    return RankServer.fresh()
+
+
+def shared_server() -> RankServer:
+    """The one server of this process, started when it is first asked for, and again if it has ended."""
+    if not _server_of(os.getpid()).is_alive():
+        _server_of.cache_clear()
+    return _server_of(os.getpid())
+
+
+class ForkedProcess:
+    """A rank's process, whose parent is the server. As multiprocessing.Process, as far as ranks need it."""
+
+    def __init__(self, told: int):
+        self.sentinel = told  # readable once it has ended
+        self.exitcode: int | None = None
+        number = os.read(told, _NUMBER.size)
+        if len(number) < _NUMBER.size:
+            os.close(told)
+            raise RuntimeError(_GONE)
+        self.pid, = _NUMBER.unpack(number)
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for its end, at most so long."""
+        if self.exitcode is None and select.select([self.sentinel], [], [], timeout_s)[0]:
+            number = os.read(self.sentinel, _NUMBER.size)
+            self.exitcode = _NUMBER.unpack(number)[0] if len(number) == _NUMBER.size else _SERVER_GONE
+
+    def kill(self) -> None:
+        self.join(0)
+        if self.exitcode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        os.close(self.sentinel)
+
+
+def _begin_fresh(far_end: socket.socket) -> subprocess.Popen:
+    program = (f"import sys; sys.path[:] = {sys.path!r}; from utils.ranks.server import serve; "
+               f"serve({far_end.fileno()})")
+    return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=[far_end.fileno()])
+
+
+def _begin_copy(far_end: socket.socket) -> None:
+    if os.fork():
+        return
+    try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        os.closerange(3, far_end.fileno())  # no file of the parent's is kept
+        os.closerange(far_end.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+        serve(far_end.fileno())
+    except Exception:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+# ── the far end: the server's own process ──
+
+
+def serve(descriptor: int) -> None:
+    """Fork whatever is asked for, until the near end is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the kernel
+    _import_all(PRELOAD)
+    server = _Server(socket.socket(fileno=descriptor))
+    while server.handle():
+        pass
+
+
+class _Server:
+    """Requests come in; of each child, its process id goes out and, at its end, its exit code."""
+
+    def __init__(self, near_end: socket.socket):
+        self._near_end = near_end
+        self._tell: dict[int, int] = {}  # child -> where its end is told
+        self._woken, self._wake = os.pipe()
+        for end in (self._woken, self._wake):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the number is written:
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(near_end, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def handle(self) -> bool:
+        """Wait for something to do, and do it; False once the near end is gone."""
+        for key, _ in self._selector.select():
+            if key.fileobj is self._near_end:
+                if not self._take_request():
+                    return False
+            else:
+                os.read(self._woken, 4096)
+                self._tell_of_the_dead()
+        return True
+
+    def _take_request(self) -> bool:
+        head, descriptors, _, _ = socket.recv_fds(self._near_end, _NUMBER.size, 8)
+        if len(head) < _NUMBER.size:
+            return False
+        body = b""
+        while len(body) < _NUMBER.unpack(head)[0]:
+            body += self._near_end.recv(_NUMBER.unpack(head)[0] - len(body))
+        main, settings, preload = pickle.loads(body)
+        _import_all(preload)
+        if main is not None:
+            self._fork(main, settings, *descriptors)
+        return True
+
+    def _fork(self, main: Callable, settings: Any, *descriptors: int) -> None:
+        *pipes, tell = descriptors
+        child = os.fork()
+        if child == 0:
+            try:
+                self._forget_all()
+                os.close(tell)
+                main(*map(Connection, pipes), settings)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        for descriptor in pipes:
+            os.close(descriptor)
+        self._tell[child] = tell
+        with contextlib.suppress(OSError):
+            os.write(tell, _NUMBER.pack(child))
+
+    def _forget_all(self) -> None:
+        """In a child: nothing of the server's is left open."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._selector.close()
+        self._near_end.close()
+        for descriptor in (self._woken, self._wake, *self._tell.values()):
+            os.close(descriptor)
+
+    def _tell_of_the_dead(self) -> None:
+        while self._tell:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if not child:
+                return
+            tell = self._tell.pop(child, None)
+            if tell is not None:
+                with contextlib.suppress(OSError):  # nobody wants to know any more
+                    os.write(tell, _NUMBER.pack(os.waitstatus_to_exitcode(status)))
+                os.close(tell)
+
+
+def _import_all(modules: Sequence[str]) -> None:
+    for module in modules:
+        with contextlib.suppress(ImportError):  # a rank that needs it will say so
+            importlib.import_module(module)
