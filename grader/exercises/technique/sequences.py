@@ -58,8 +58,8 @@ def whole_bytes(look: Look, rank: int) -> int:
 
 def gathers_and_reductions(look: Look, rank: int, whole: int, gathers: int = 1, reductions: int = 1) -> float:
     """Bytes that a rank sends in so many all-gathers and reduce-scatters of a tensor of `whole` bytes."""
-    n = group_size(look, rank)
-    return gathers * bytes_sent_per_rank("all_gather", whole, n) + reductions * bytes_sent_per_rank("reduce_scatter", whole, n)
+    times = {"all_gather": gathers, "reduce_scatter": reductions}
+    return sum(count * bytes_sent_per_rank(op, whole, group_size(look, rank)) for op, count in times.items())
 
 
 # ── what the ranks' marks say ──

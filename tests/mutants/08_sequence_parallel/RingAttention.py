@@ -14,7 +14,7 @@ CHANGES = (
     change("mask by local index", SEEN, "return every, every, True"),
     change("no mask", SEEN, "return every, every, False"),
     change("shards in one piece", SEEN, f"return every if source <= rank else {NO_ROWS}, every, source == rank"),
-    change("wrong way round", "group_dst=(rank + 1)", "group_dst=(rank - 1)", "group_src=(rank - 1)", "group_src=(rank + 1)"),
+    change("wrong way round", "dst=(rank + 1)", "dst=(rank - 1)", "src=(rank - 1)", "src=(rank + 1)"),
     change("values not sent", PASS_ON, OWN_VALUES.format("group"), PASS_BACK, OWN_VALUES.format("ctx.group")),
     change("gradients left on the way", GRADIENTS_ON, GRADIENTS_ON + " if step < n - 1 else dkv"),
     change("own queries only", "+= dk\n", "+= dk * is_own\n", "+= dv\n", "+= dv * is_own\n", GRADIENTS_ON, "pass"),
@@ -24,7 +24,8 @@ CHANGES = (
     change("whole gather", KEEP, f"{KEEP}\n        whole = kv.new_empty(n * len(kv), *kv.shape[1:])\n"
                                  "        dist.all_gather_single(whole, kv, group=group)"),
     change("not refused",
-           ODD, f"q_BHSK, k_BHSK, v_BHSK = (x[:, :, :x.shape[2] // 2 * 2] for x in (q_BHSK, k_BHSK, v_BHSK))\n        {ODD}"),
+           ODD, f"q_BHSK, k_BHSK, v_BHSK = (x[:, :, :-(x.shape[2] % 2) or None] for x in (q_BHSK, k_BHSK, v_BHSK))\n"
+                f"        {ODD}"),
     change("wrong dq", "return dq_BHSK", "return dq_BHSK * dq_BHSK.shape[-1] ** 0.5"),
     change("too many bytes", KEEP, f"{KEEP}; RingAttention.pass_on(RingAttention.pass_on(kv, group), group)"),
 )

@@ -13,7 +13,7 @@ from utils.trace.spans import mark, span
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """model = cls(plain, group), trained → each rank's losses, the gradients of the first step and the parameters at the end.
+    """model = cls(plain, group), trained → the losses, the gradients of the first step and the parameters at the end.
 
     A step: loss(tokens, targets), backward, reduce_gradients() and SGD. All have the plain model's names.
     """

@@ -103,8 +103,8 @@ EXERCISE = Exercise(
                                "view or reshape of the received row mixes them.", _interleaved),
         _output("every nth", "Rank r took every n-th slice along `cut`: it should get the r-th of n equal pieces.",
                 _every_nth),
-        _gradient("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was joined "
-                                            "is cut and what was cut is joined.",
+        _gradient("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was "
+                                            "joined is cut and what was cut is joined.",
                   lambda case, r, cut, join: torch.cat(_received(case, r, "weights"), join), _splits_again),
         _gradient("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece "
                                        "belongs to the rank that it came from. Backward is a swap too.",

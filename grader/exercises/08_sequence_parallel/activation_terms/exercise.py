@@ -11,8 +11,8 @@ from grader.judging.slips import Slip
 from .technique import TECHNIQUE
 
 MASKS = ("attention.dropout", "attention_dropout", "mlp_dropout")
-NUMBERS = ("attention_norm", "qkv", "attention.scores", "attention.softmax", "attention.mix", "out", "mlp_norm", "up", "gelu",
-           "down")
+NUMBERS = ("attention_norm", "qkv", "attention.scores", "attention.softmax", "attention.mix", "out", "mlp_norm", "up",
+           "gelu", "down")
 OF_EACH_HEAD = ("attention.softmax", "attention.dropout", "attention.mix")
 
 
