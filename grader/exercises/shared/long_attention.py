@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.calling.rings import REFUSED
+from grader.calling.rings import PARTS, REFUSED
 from grader.exercises.shared.cases import ranks
-from grader.judging.compare import same
-from grader.judging.exercise import Case, Draw, Look, Symptom
+from grader.exercises.shared.sequence_inputs import wrong_from
+from grader.judging.exercise import Case, Draw
+from grader.judging.slips import Slip
 from utils.models.attention import cut_zigzag, join_zigzag
 
-PARTS = ("o", "dq", "dk", "dv")
 TOLERANCE = 1e-6
 Join = Callable[[list[Tensor]], Tensor]
 Cut = Callable[[Tensor, int], list[Tensor]]
@@ -47,33 +47,22 @@ CUTS: dict[str, tuple[Cut, Join]] = {"zigzag": (cut_zigzag, join_zigzag), "plain
 
 def whole_attention(case: Case, rank: int, cut: str, causal: bool = True) -> dict[str, Any]:
     """This rank's part of causal attention over the whole sequence, by torch's own, and of its gradients."""
-    if "sizes" in case.inputs[rank]:
+    if not sizes_fit(case):
         return {REFUSED: case.inputs[rank]["sizes"]}
-    cut_one, join = CUTS[cut]
+    cut_tensor, join = CUTS[cut]
     q, k, v = (join(case.peers_inputs(rank, name)).requires_grad_() for name in "qkv")
     o = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     (o * join(case.peers_inputs(rank, "weights"))).sum().backward()
     n, r = len(case.members(rank)), case.group_rank(rank)
     wholes: Sequence[Tensor] = (o.detach(), q.grad, k.grad, v.grad)
-    return {name: cut_one(whole, n)[r].clone() for name, whole in zip(PARTS, wholes, strict=True)}
+    return {name: cut_tensor(whole, n)[r].clone() for name, whole in zip(PARTS, wholes, strict=True)}
 
 
-def where_wrong(part: str, output: Callable[[Look, int], Tensor], tolerance: float = 1e-5) -> Callable[[Look], bool]:
-    """This part of the result is wrong on some rank, and where it is, it is what output(look, rank) gives."""
-
-    def matches(look: Look) -> bool:
-        wrong = [(rank, found[part]) for rank, found, expected in look.pairs()
-                 if not same(found[part], expected[part], tolerance)]
-        return bool(wrong) and all(same(one, output(look, rank), tolerance) for rank, one in wrong)
-
-    return matches
+def sizes_fit(case: Case) -> bool:
+    """Whether nothing is to be refused."""
+    return "sizes" not in case.inputs[0]
 
 
-def not_refused(hint: str) -> Symptom:
-    """Sizes that do not fit were not refused by a ValueError, or it does not name them."""
-    return Symptom("not refused", hint, lambda look: "sizes" in look.case.inputs[0])
-
-
-def with_sizes(look: Look) -> bool:
-    """Whether this is a case that is to be refused."""
-    return "sizes" in look.case.inputs[0]
+def another_o(id: str, hint: str, output: Callable[[Case, int], Tensor]) -> Slip:
+    """o is output(case, rank) on every rank."""
+    return Slip(id, hint, lambda case, rank, right: wrong_from(right[rank], "o", output(case, rank)), sizes_fit)

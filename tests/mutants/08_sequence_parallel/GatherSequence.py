@@ -1,87 +1,30 @@
 """Wrong gathers of a sequence."""
 
-import torch
-import torch.distributed as dist
+from tests.mutants import change
 
-from tests.mutants import mutant
-
-from .right import Gather, gathered, scattered
-
-
-@mutant("gradient not summed")
-class CutsTheGradient(Gather):
-    @staticmethod
-    def backward(ctx, dy):
-        return dy.chunk(dist.get_world_size(ctx.group))[dist.get_rank(ctx.group)], None
+GATHER = "return GatherSequence.gathered(x_sBD, group)"
+SCATTER = "GatherSequence.scattered(dy_SBD, ctx.group)"
+OWN_PIECE = "chunk(dist.get_world_size({0}))[dist.get_rank({0})]"
 
 
-@mutant("library call")
-class AllReducesAndCuts(Gather):
-    @staticmethod
-    def backward(ctx, dy):
-        dy = dy.clone()
-        dist.all_reduce(dy, group=ctx.group)
-        return dy.chunk(dist.get_world_size(ctx.group))[dist.get_rank(ctx.group)], None
+def _rejoined(x: str, group: str, then: str) -> str:
+    """x's pieces in another arrangement."""
+    return f"torch.cat({x}.chunk(dist.get_world_size({group}){then})"
 
 
-@mutant("mean for sum")
-class Averages(Gather):
-    @staticmethod
-    def backward(ctx, dy):
-        return scattered(dy, ctx.group) / dist.get_world_size(ctx.group), None
-
-
-@mutant("pieces reversed")
-class Reverses(Gather):
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return torch.cat(gathered(x, group).chunk(dist.get_world_size(group))[::-1])
-
-    @staticmethod
-    def backward(ctx, dy):
-        return scattered(torch.cat(dy.chunk(dist.get_world_size(ctx.group))[::-1]), ctx.group), None
-
-
-@mutant("gathered along the batch")
-class AlongTheBatch(Gather):
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return torch.cat(gathered(x, group).chunk(dist.get_world_size(group)), dim=1)
-
-    @staticmethod
-    def backward(ctx, dy):
-        return scattered(torch.cat(dy.chunk(dist.get_world_size(ctx.group), dim=1)), ctx.group), None
-
-
-@mutant("too few gradients")
-class OneGradient(Gather):
-    @staticmethod
-    def backward(ctx, dy):
-        return scattered(dy, ctx.group)
-
-
-@mutant("group ignored")
-class TheWorld(Gather):
-    @staticmethod
-    def backward(ctx, dy):
-        return scattered(dy, None), None
-
-
-@mutant("missing wait")
-class DoesNotWait(Gather):
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        y = x.new_empty(dist.get_world_size(group) * len(x), *x.shape[1:])
-        dist.all_gather_single(y, x.contiguous(), group=group, async_op=True)
-        return y
-
-
-@mutant("too many bytes")
-class GathersTwice(Gather):
-    @staticmethod
-    def forward(ctx, x, group):
-        gathered(x, group)
-        return Gather.forward(ctx, x, group)
+CHANGES = (
+    change("gradient not summed", SCATTER, "dy_SBD." + OWN_PIECE.format("ctx.group")),
+    change("library call", "dist.reduce_scatter_single(y_sBD, x_SBD.contiguous(), group=group)",
+           "dist.all_reduce(x_SBD := x_SBD.clone(), group=group); y_sBD = x_SBD." + OWN_PIECE.format("group")),
+    change("mean for sum", SCATTER, SCATTER + " / dist.get_world_size(ctx.group)"),
+    change("pieces reversed",
+           GATHER, "return " + _rejoined("GatherSequence.gathered(x_sBD, group)", "group", ")[::-1]"),
+           "scattered(dy_SBD, ", "scattered(" + _rejoined("dy_SBD", "ctx.group", ")[::-1]") + ", "),
+    change("gathered along the batch",
+           GATHER, "return " + _rejoined("GatherSequence.gathered(x_sBD, group)", "group", "), 1"),
+           "scattered(dy_SBD, ", "scattered(" + _rejoined("dy_SBD", "ctx.group", ", 1)") + ", "),
+    change("too few gradients", SCATTER + ", None", SCATTER),
+    change("group ignored", SCATTER, "GatherSequence.scattered(dy_SBD, None)"),
+    change("missing wait", "x_sBD.contiguous(), group=group)", "x_sBD.contiguous(), group=group, async_op=True)"),
+    change("too many bytes", GATHER, "GatherSequence.gathered(x_sBD, group)\n        " + GATHER),
+)

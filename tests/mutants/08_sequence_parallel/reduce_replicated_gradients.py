@@ -1,81 +1,23 @@
 """Wrong sums of gradients."""
 
-import torch
-import torch.distributed as dist
+from tests.mutants import change
 
-from tests.mutants import mutant
+OWN = "gradients = [p.grad for p in parameters if p.grad is not None]"
+REDUCE = "dist.all_reduce(row, group=group)"
+WRITE = "gradient.copy_(total.view_as(gradient))"
 
-
-def _with_gradient(parameters):
-    return [p for p in parameters if p.grad is not None]
-
-
-@mutant("nothing reduced")
-def reduces_a_copy(parameters, group):
-    dist.all_reduce(torch.cat([p.grad.flatten() for p in _with_gradient(parameters)]), group=group)
-
-
-@mutant("mean for sum")
-def averages(parameters, group):
-    own = _with_gradient(parameters)
-    row = torch.cat([p.grad.flatten() for p in own])
-    dist.all_reduce(row, group=group)
-    for p, total in zip(own, row.split([p.grad.numel() for p in own]), strict=True):
-        p.grad = total.view_as(p) / dist.get_world_size(group)
-
-
-@mutant("too many messages")
-def one_by_one(parameters, group):
-    for p in _with_gradient(parameters):
-        dist.all_reduce(p.grad, group=group)
-
-
-@mutant("no gradient")
-def all_have_one(parameters, group):
-    row = torch.cat([p.grad.flatten() for p in parameters])
-    dist.all_reduce(row, group=group)
-    for p, total in zip(parameters, row.split([p.grad.numel() for p in parameters]), strict=True):
-        p.grad = total.view_as(p)
-
-
-@mutant("only the first")
-def stops_early(parameters, group):
-    for p in _with_gradient(parameters):
-        dist.all_reduce(p.grad, group=group)
-        return
-
-
-@mutant("invented gradient")
-def zeros_where_none(parameters, group):
-    for p in parameters:
-        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-    row = torch.cat([p.grad.flatten() for p in parameters])
-    dist.all_reduce(row, group=group)
-    for p, total in zip(parameters, row.split([p.grad.numel() for p in parameters]), strict=True):
-        p.grad = total.view_as(p)
-
-
-@mutant("pieces mixed up")
-def wrong_order(parameters, group):
-    own = _with_gradient(parameters)
-    row = torch.cat([p.grad.flatten() for p in own[::-1]])
-    dist.all_reduce(row, group=group)
-    for p, total in zip(own, row.split([p.grad.numel() for p in own]), strict=True):
-        p.grad = total.view_as(p)
-
-
-@mutant("group ignored")
-def the_world(parameters, group):
-    own = _with_gradient(parameters)
-    row = torch.cat([p.grad.flatten() for p in own])
-    dist.all_reduce(row)
-    for p, total in zip(own, row.split([p.grad.numel() for p in own]), strict=True):
-        p.grad = total.view_as(p)
-
-
-@mutant("library call")
-def gathers_all(parameters, group):
-    for p in _with_gradient(parameters):
-        parts = [torch.empty_like(p.grad) for _ in range(dist.get_world_size(group))]
-        dist.all_gather(parts, p.grad, group=group)
-        p.grad = torch.stack(parts).sum(0)
+CHANGES = (
+    change("nothing reduced", WRITE, "pass"),
+    change("mean for sum", WRITE, "gradient.copy_(total.view_as(gradient) / dist.get_world_size(group))"),
+    change("too many messages", REDUCE, "for gradient in gradients: dist.all_reduce(gradient, group=group)", WRITE, "pass"),
+    change("no gradient", " if p.grad is not None", ""),
+    change("only the first", WRITE, WRITE + "; break"),
+    change("invented gradient",
+           OWN, "gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]\n"
+                "    for p, gradient in zip(parameters, gradients): p.grad = gradient"),
+    change("pieces mixed up", "for gradient in gradients])", "for gradient in gradients[::-1]])"),
+    change("group ignored", ", group=group", ""),
+    change("library call",
+           REDUCE, "parts = [torch.empty_like(row) for _ in range(dist.get_world_size(group))]\n"
+                   "    dist.all_gather(parts, row, group=group)\n    row = torch.stack(parts).sum(0)"),
+)

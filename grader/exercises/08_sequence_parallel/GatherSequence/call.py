@@ -1,4 +1,4 @@
-"""How a rank calls it."""
+"""How a rank calls GatherSequence."""
 
 from grader.calling.sequences import call_sequence_function as call
 

@@ -1,5 +1,38 @@
-"""How a rank calls it."""
+"""How a rank calls Recompute."""
 
-from grader.calling.rings import call_recompute as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.calling.rings import RUN, layer
+from grader.calling.sequences import KEPT
+from utils.trace.memory import held_bytes
+from utils.trace.spans import mark
+
+
+def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
+    """A chain of layers, y = function.apply(run, y, up, down), and its gradients; marks each run, and what then stands."""
+    torch.manual_seed(inputs["seed"])
+    x_BD = inputs["x"].clone().requires_grad_(inputs["x_trained"])
+    weights = [(pair["up"].clone().requires_grad_(), pair["down"].clone().requires_grad_(inputs["down_trained"]))
+               for pair in inputs["layers"]]
+    y_BD, start = x_BD, held_bytes()
+    for number, (up_DF, down_FD) in enumerate(weights):
+        y_BD = function.apply(_marked(number, up_DF, down_FD, inputs["p"]), y_BD, up_DF, down_FD)
+    mark(KEPT, bytes=held_bytes() - start)
+    after_forward = torch.rand(3)
+    (y_BD * inputs["weights"]).sum().backward()
+    return {"y": y_BD, "dx": x_BD.grad, "dparameters": [[p.grad for p in pair] for pair in weights],
+            "random after forward": after_forward, "random after backward": torch.rand(3)}
+
+
+def _marked(number: int, up_DF: Tensor, down_FD: Tensor, p: float) -> Callable[[Tensor], Tensor]:
+    def run(x_BD: Tensor) -> Tensor:
+        mark(RUN, layer=number)
+        return layer(x_BD, up_DF, down_FD, p)
+
+    return run

@@ -1,5 +1,31 @@
-"""How a rank calls it."""
+"""How a rank calls RingAttention."""
 
-from grader.calling.rings import call_ring_attention as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from typing import Any
+
+import torch
+
+from grader.calling.rings import FLOPS, RESULTS, attention_or_refusal, backward_of
+from grader.calling.sequences import KEPT, leaf, settled_bytes
+from utils.costs.flops import FlopCounter
+from utils.trace.memory import held_bytes
+from utils.trace.spans import mark
+
+
+def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
+    """o = function.apply(q, k, v, group) and its gradients; marks the work done and what stands between the two.
+
+    Or what a ValueError says of the sizes that do not fit.
+    """
+    q, k, v = (leaf(inputs[name]) for name in "qkv")
+    start = held_bytes()
+    with FlopCounter() as forward:
+        o = attention_or_refusal(lambda: function.apply(q, k, v, group), inputs.get("sizes", []))
+    if isinstance(o, dict):
+        return o
+    mark(KEPT, bytes=settled_bytes(start, RESULTS * q.nbytes))
+    with FlopCounter() as backward:
+        backward_of(o, inputs["weights"])
+    mark(FLOPS, count=forward.total + backward.total)
+    return {"o": o, "dq": q.grad, "dk": k.grad, "dv": v.grad}

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank, group_case, ranks, total
-from grader.exercises.shared.sequence_inputs import joined, not_refused, own_piece, part
-from grader.judging.demands import bytes_sent, only_calls, results_waited
-from grader.judging.exercise import Case, Draw, Exercise, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.exercises.shared.cases import each_rank, group_case, ranks, total, xs_of
+from grader.exercises.shared.sequence_inputs import joined, own_piece, wrong_from
+from grader.judging.exercise import Case, Draw, Exercise
+from grader.judging.slips import Slip, Wrong, group_size
 
-from ..GatherSequence.exercise import gradient_as, result_as, sent_both_ways
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -23,7 +23,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                      for _ in range(n))
 
     sizes = [(1, 3, 2, 5), (2, 2 * draw.integer(1, 5), 3, 2), (3, 6, 1, 5), (4, 12, draw.integer(1, 4), 3)]
-    sizes += [(5, 5, 2, 3), (2, 10, 1, 1), (4, 9, 4, 2)] * grading
+    sizes += [(5, 5, 2, 3), (2, 10, 1, 1), (4, 9, 4, 2)] if grading else []
     cases = [Case(f"{ranks(n)}, {s} positions, {b}×{d}", inputs(n, s, b, d)) for n, s, b, d in sizes]
     cases.append(Case("2 ranks, float32", inputs(2, 6, 2, 5, torch.float32)))
     cases.append(Case("2 ranks, 7 positions: refused", inputs(2, 7, 2, 2)))
@@ -32,59 +32,47 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return cases
 
 
-def _plain(case: Case, rank: int, forward: str = "sum", backward: str = "whole", backwards: bool = False) -> dict[str, Any]:
-    """Wrong ways forward: the mean, or this rank's own addend. Backward: only this rank's rows, or all times n or summed."""
-    n, xs = len(case.members(rank)), case.peers_inputs(rank, "x")
-    if len(xs[0]) % n:
+def _fits(case: Case) -> bool:
+    """Whether the ranks of every group divide the sequence."""
+    return all(len(case.inputs[rank]["x"]) % group_size(case, rank) == 0 for rank in range(case.world_size))
+
+
+def _right(case: Case, rank: int) -> dict[str, Any]:
+    if not _fits(case):
         return {"refused": True}
-    addend = {"sum": total(xs), "mean": total(xs) / n, "own": case.inputs[rank]["x"]}[forward]
-    weights = joined(case, rank, "weights")
-    own = torch.zeros_like(weights)
-    own_piece_at = case.group_rank(rank) * len(weights) // n
-    own[own_piece_at:own_piece_at + len(weights) // n] = case.inputs[rank]["weights"]
-    dx = {"whole": weights, "own": own, "mean": weights / n, "sum": weights * n}[backward]
-    y = addend.chunk(n)[n - 1 - case.group_rank(rank)].clone() if backwards else own_piece(case, rank, addend)
-    return {"y": y, "dx": dx}
+    return {"y": own_piece(case, rank, total(xs_of(case, rank))), "dx": joined(case, rank, "weights")}
+
+
+def _slip(id: str, hint: str, wrong: Wrong) -> Slip:
+    return Slip(id, hint, wrong, shows=_fits)
+
+
+def _own_rows(case: Case, rank: int) -> Tensor:
+    """The gradient of this rank's piece of the result, and zeros for all others."""
+    zeros = [torch.zeros_like(dy) for dy in case.peers_inputs(rank, "weights")]
+    zeros[case.group_rank(rank)] = case.inputs[rank]["weights"]
+    return torch.cat(zeros)
 
 
 EXERCISE = Exercise(
     title="From partial sums to a piece of the sum",
     parameters=("x_SBD", "group"),
     make_cases=_cases,
-    oracle=each_rank(_plain),
+    oracle=each_rank(_right),
+    technique=TECHNIQUE,
     tolerance=1e-9,
-    technique=Technique(
-        demands=(
-        only_calls("reduce_scatter", "all_gather", hint=(
-            "A reduce-scatter forward, an all-gather backward, nothing else: after an all-reduce each rank would have sums "
-            "for all positions, and throw most of them away.")),
-        bytes_sent(sent_both_ways, "2(n−1)/n of the whole tensor's bytes",
-                   "Right, but more was sent than one reduce-scatter of x and one all-gather of the gradient."),
-        results_waited(),
-    ),
-        symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call, and keep it in ctx for the "
-                      "backward pass."),
-        unwaited(),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx and None.",
-               "too few gradients"),
-        Symptom("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks in "
-                                   "reverse.",
-                result_as(_plain, backwards=True)),
-        Symptom("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be added.",
-                result_as(_plain, forward="own")),
-        Symptom("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.",
-                result_as(_plain, forward="mean")),
-        Symptom("gradient not gathered", "dx has this rank's rows only. But each rank's x went into all positions of the "
-                                         "result: the conjugate of a reduce-scatter is an all-gather.",
-                gradient_as(_plain, backward="own")),
-        Symptom("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, undivided.",
-                gradient_as(_plain, backward="mean")),
-        Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, the whole sequence.",
-                part("dx", ("y", "dx"))),
-        Symptom("not refused", "A sequence that the ranks do not divide must raise a ValueError that names both sizes, "
-                               "before any call.", not_refused("")),
-        Symptom("wrong result", "y is not piece r, (S/n, B, D), of the sum over ranks.", part("y", ("y", "dx"))),
-    ),
+    slips=(
+        _slip("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks in "
+                                 "reverse.",
+              lambda case, r, right: wrong_from(right[r], "y", right[case.members(r)[-1 - case.group_rank(r)]]["y"])),
+        _slip("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be added.",
+              lambda case, r, right: wrong_from(right[r], "y", own_piece(case, r, case.inputs[r]["x"]))),
+        _slip("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.",
+              lambda case, r, right: wrong_from(right[r], "y", right[r]["y"] / group_size(case, r))),
+        _slip("gradient not gathered", "dx has this rank's rows only. But each rank's x went into all positions of the "
+                                       "result: the conjugate of a reduce-scatter is an all-gather.",
+              lambda case, r, right: right[r] | {"dx": _own_rows(case, r)}),
+        _slip("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, undivided.",
+              lambda case, r, right: right[r] | {"dx": right[r]["dx"] / group_size(case, r)}),
     ),
 )

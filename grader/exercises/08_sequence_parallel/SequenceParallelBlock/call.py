@@ -1,5 +1,42 @@
-"""How a rank calls it."""
+"""How a rank calls SequenceParallelBlock."""
 
-from grader.calling.sequences import call_sequence_block as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+
+from grader.calling.sequences import (
+    BACKWARD,
+    FORWARD,
+    KEPT,
+    NUMBERS,
+    REDUCE,
+    gradients_by_name,
+    leaf,
+    make_block,
+    settled_bytes,
+)
+from utils.trace.memory import held_bytes
+from utils.trace.spans import mark, span
+
+
+def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """wrapped = cls(block, group); wrapped(x, seed), backward, reduce_gradients() → y, dx and the gradients by name."""
+    block = make_block(inputs)
+    x = leaf(inputs["x"])
+    try:
+        wrapped = cls(block, group)
+    except ValueError as error:
+        return {"refused": all(str(size) in str(error) for size in (block.n_heads, dist.get_world_size(group)))}
+    mark(NUMBERS, count=sum(p.numel() for p in wrapped.parameters()))
+    start = held_bytes()
+    with span(FORWARD):
+        y = wrapped(x, inputs["seed"])
+    mark(KEPT, bytes=settled_bytes(start, 0) - y.nbytes)
+    with span(BACKWARD):
+        (y * inputs["weights"]).sum().backward()
+    with span(REDUCE):
+        wrapped.reduce_gradients()
+    return {"y": y, "dx": x.grad, "gradients": gradients_by_name(wrapped.block)}

@@ -8,14 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.long_attention import where_wrong
-from grader.exercises.technique.sharding import first_wrong
-from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Case, Demand, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.exercises.shared.cases import each_rank, group_case, ranks, xs_of
+from grader.exercises.shared.sequence_inputs import wrong_from
+from grader.judging.exercise import Case, Draw, Exercise
+from grader.judging.slips import Slip, group_size
+
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -33,127 +31,83 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     cases = [case(1, (2, 3, 4, 5), 1, 2), case(2, (2, 4, 3, 5), 1, 2), case(4, (2, 2, 12, 3), 2, 1),
              case(3, (1, 6, 2, 3), 1, 2), case(2, (3, 2, 5, 4), 1, 2, torch.bfloat16)]
-    cases += [case(3, (6, 4, 5), 0, 2), case(4, (2, 8, draw.integer(1, 5), 3), 1, 2)] * grading
-    return [*cases, group_case(lambda n: inputs(n, (2, n, 3, 2), 1, 2))]
+    more = [case(3, (6, 4, 5), 0, 2), case(4, (2, 8, draw.integer(1, 5), 3), 1, 2)]  # drawn always: what follows is the same
+    return [*cases, *(more if grading else []), group_case(lambda n: inputs(n, (2, n, 3, 2), 1, 2))]
 
 
-def _swap(tensors: Sequence[Tensor], r: int, cut: int, join: int) -> Tensor:
-    """Rank r's result."""
-    return torch.cat([x.chunk(len(tensors), cut)[r] for x in tensors], join)
-
-
-def _whole(case: Case, rank: int) -> dict[str, Tensor]:
+def _right(case: Case, rank: int) -> dict[str, Tensor]:
     """x of all ranks, joined to the whole, is cut the other way; the gradient the way back."""
-    inputs, n, r = case.inputs[rank], len(case.members(rank)), case.group_rank(rank)
-    cut, join = inputs["cut"], inputs["join"]
-    whole = torch.cat(case.peers_inputs(rank, "x"), join).requires_grad_()
+    n, r = group_size(case, rank), case.group_rank(rank)
+    cut, join = _dims(case, rank)
+    whole = torch.cat(xs_of(case, rank), join).requires_grad_()
     (whole * torch.cat(case.peers_inputs(rank, "weights"), cut)).sum().backward()
     return {"y": whole.detach().chunk(n, cut)[r].clone(), "dx": whole.grad.chunk(n, join)[r].clone()}
 
 
-def _y(found_as: Callable[[Look, int, int, int], Tensor]) -> Callable[[Look], bool]:
-    """y, where it is wrong, is what found_as(look, rank, cut, join) gives."""
-    return where_wrong("y", lambda look, rank: found_as(
-        look, rank, look.case.inputs[rank]["cut"], look.case.inputs[rank]["join"]))
+def _dims(case: Case, rank: int) -> tuple[int, int]:
+    """cut, join."""
+    return case.inputs[rank]["cut"], case.inputs[rank]["join"]
 
 
-def _reversed(look: Look, rank: int, cut: int, join: int) -> Tensor:
-    return _swap(look.case.peers_inputs(rank, "x")[::-1], look.case.group_rank(rank), cut, join)
+# ── slips ──
 
 
-def _not_joined(look: Look, rank: int, cut: int, join: int) -> Tensor:
-    return _swap(look.case.peers_inputs(rank, "x"), look.case.group_rank(rank), cut, cut)
+def _received(case: Case, rank: int, name: str = "x") -> list[Tensor]:
+    """This rank's piece along `cut` of each member's tensor."""
+    cut, _ = _dims(case, rank)
+    return [x.chunk(group_size(case, rank), cut)[case.group_rank(rank)] for x in case.peers_inputs(rank, name)]
 
 
-def _own(look: Look, rank: int, cut: int, join: int) -> Tensor:
-    """Each piece from this rank itself."""
-    return torch.cat(look.case.inputs[rank]["x"].chunk(group_size(look, rank), cut), join)
+def _output(id: str, hint: str, wrong: Callable[[Case, int, int, int], Tensor]) -> Slip:
+    """y is wrong(case, rank, cut, join)."""
+    return Slip(id, hint, lambda case, rank, right: wrong_from(right[rank], "y", wrong(case, rank, *_dims(case, rank))))
 
 
-def _interleaved(look: Look, rank: int, cut: int, join: int) -> Tensor:
-    pieces = [x.chunk(group_size(look, rank), cut)[look.case.group_rank(rank)] for x in look.case.peers_inputs(rank, "x")]
-    return torch.stack(pieces, join + 1).flatten(join, join + 1)
+def _gradient(id: str, hint: str, wrong: Callable[[Case, int, int, int], Tensor],
+              shows: Callable[[Case], bool] = lambda case: True) -> Slip:
+    """dx is wrong(case, rank, cut, join), in the shape of x."""
+    return Slip(id, hint, lambda case, rank, right: right[rank] | {
+        "dx": wrong(case, rank, *_dims(case, rank)).reshape(right[rank]["dx"].shape)}, shows)
 
 
-def _every_nth(look: Look, rank: int, cut: int, join: int) -> Tensor:
-    n, r = group_size(look, rank), look.case.group_rank(rank)
-    pieces = [x.unflatten(cut, (-1, n)).select(cut + 1, r) for x in look.case.peers_inputs(rank, "x")]
-    return torch.cat(pieces, join)
+def _interleaved(case: Case, rank: int, cut: int, join: int) -> Tensor:
+    return torch.stack(_received(case, rank), join + 1).flatten(join, join + 1)
 
 
-def _gradient(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    """dx is made as if backward swapped the same way as forward."""
-    inputs = look.case.inputs[rank]
-    return same(found["y"], expected["y"]) and same(found["dx"].flatten(), _swap(
-        look.case.peers_inputs(rank, "weights"), look.case.group_rank(rank), inputs["cut"], inputs["join"]).flatten())
+def _every_nth(case: Case, rank: int, cut: int, join: int) -> Tensor:
+    n, r = group_size(case, rank), case.group_rank(rank)
+    return torch.cat([x.unflatten(cut, (-1, n)).select(cut + 1, r) for x in xs_of(case, rank)], join)
 
 
-def _unmoved(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    """dx has this rank's own numbers of dy only."""
-    def numbers(x: Tensor) -> list[float]:
-        return sorted(x.double().flatten().tolist())
+def _splits_again(case: Case) -> bool:
+    """Whether the result can be cut once more the same way."""
+    return all(inputs["weights"].shape[inputs["cut"]] % group_size(case, rank) == 0
+               for rank, inputs in enumerate(case.inputs))
 
-    return same(found["y"], expected["y"]) and numbers(found["dx"]) == numbers(look.case.inputs[rank]["weights"])
-
-
-def _sent(look: Look, rank: int) -> float:
-    return 2 * bytes_sent_per_rank("all_to_all", look.case.inputs[rank]["x"].nbytes, group_size(look, rank))
-
-
-def _both_ways(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        found = len(look.evidence.trace.of(rank, "all_to_all"))
-        if group_size(look, rank) > 1 and found != 2:
-            return False, f"rank {rank} swapped {found} time{'s' * (found != 1)}, wanted 2"
-    return True, ""
-
-
-def _first_wrong(name: str) -> Callable[[Look], bool]:
-    return lambda look: first_wrong(look, ("y", "dx")) == name
-
-
-_SIZE = ("The pieces do not fit: cut x into n equal pieces along `cut`, send each one contiguous, and join what arrives "
-         "along `join`.")
 
 EXERCISE = Exercise(
     title="Swap what is cut",
     parameters=("x", "cut", "join", "group"),
     make_cases=_cases,
-    oracle=each_rank(_whole),
+    oracle=each_rank(_right),
+    technique=TECHNIQUE,
     optional=True,
-    technique=Technique(
-        demands=(
-        only_calls("all_to_all", hint="One all-to-all is enough: each rank gets from each other one piece, and no rank ever "
-                                      "holds the whole tensor."),
-        Demand("not one swap each way", "one all-to-all forward, one backward", "The result is right, but each way takes "
-               "one all-to-all.", _both_ways),
-        bytes_sent(_sent, "(n−1)/n of x each way", "Right, but more was sent than (n−1)/n of x each way."),
-        results_waited(),
-    ),
-        symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group, and ask dist.get_world_size(group)."),
-        unwaited(),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, None, None, "
-               "None.", "too few gradients"),
-        Symptom("pieces not sent", "Every piece is this rank's own: what arrived is not used.", _y(_own)),
-        Symptom("pieces in reverse", "The pieces are joined in the wrong order: the one from rank 0 comes first.",
-                _y(_reversed)),
-        Symptom("joined along cut", "The pieces are joined along `cut`, where they came from: join them along `join`.",
-                _y(_not_joined)),
-        Symptom("interleaved", "The pieces are interleaved along `join`: rank 0's positions come first, then rank 1's. A "
-                               "view or reshape of the received row mixes them.", _y(_interleaved)),
-        Symptom("every nth", "Rank r took every n-th slice along `cut`: it should get the r-th of n equal pieces.",
-                _y(_every_nth)),
-        Symptom("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was joined "
-                                          "is cut and what was cut is joined.", wrong_ranks(_gradient)),
-        Symptom("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece "
-                                     "belongs to the rank that it came from. Backward is a swap too.",
-                wrong_ranks(_unmoved)),
-        Symptom("wrong output", "y is wrong: from rank s comes the piece number r of its x, and the n pieces are joined "
-                                "along `join` in the order of ranks.", _first_wrong("y")),
-        Symptom("wrong dx", "y is right, dx is not: swap dy with cut and join exchanged.", _first_wrong("dx")),
-        raised("size", _SIZE, "pieces do not fit"),
-        raised("split", _SIZE, "pieces do not split"),
-    ),
+    slips=(
+        _output("pieces not sent", "Every piece is this rank's own: what arrived is not used.",
+                lambda case, r, cut, join: torch.cat(case.inputs[r]["x"].chunk(group_size(case, r), cut), join)),
+        _output("pieces in reverse", "The pieces are joined in the wrong order: the one from rank 0 comes first.",
+                lambda case, r, cut, join: torch.cat(_received(case, r)[::-1], join)),
+        _output("joined along cut", "The pieces are joined along `cut`, where they came from: join them along `join`.",
+                lambda case, r, cut, join: torch.cat(_received(case, r), cut)),
+        _output("interleaved", "The pieces are interleaved along `join`: rank 0's positions come first, then rank 1's. A "
+                               "view or reshape of the received row mixes them.", _interleaved),
+        _output("every nth", "Rank r took every n-th slice along `cut`: it should get the r-th of n equal pieces.",
+                _every_nth),
+        _gradient("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was "
+                                            "joined is cut and what was cut is joined.",
+                  lambda case, r, cut, join: torch.cat(_received(case, r, "weights"), join), _splits_again),
+        _gradient("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece "
+                                       "belongs to the rank that it came from. Backward is a swap too.",
+                  lambda case, r, cut, join: torch.cat(case.inputs[r]["weights"].chunk(group_size(case, r), join), cut)),
     ),
 )

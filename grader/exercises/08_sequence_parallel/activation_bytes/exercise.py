@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from grader.exercises.shared.cases import each_rank
-from grader.judging.compare import same
-from grader.judging.demands import only_calls
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import wrong_ranks
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
+from grader.judging.slips import Slip
+
+from .technique import TECHNIQUE
+
+Inputs = dict[str, Any]
 
 
-def kept(s: int, b: int, h: int, a: int, t: int, sequence_parallel: bool, recompute: str, *, whole: int = 10,
-         full: Callable[[int], float] = lambda t: 2, core_divided: bool = True, selective_whole: bool = False,
-         linear: int = 34) -> float:
-    """Korthikanti et al., table 2. Wrong ways: what tensor parallelism leaves whole, what full recomputation keeps, and
-    others by name."""
+def kept(s: int, b: int, h: int, a: int, t: int, sequence_parallel: bool, recompute: str) -> float:
+    """Korthikanti et al., table 2."""
     if recompute == "full":
-        return float(s * b * h * full(t))
-    left = 0 if sequence_parallel else whole
-    core = 0 if recompute == "selective" and not selective_whole else 5 * a * s / h / (t if core_divided else 1)
-    return s * b * h * (left + (linear - left) / t + core)
+        return float(2 * s * b * h)
+    whole = 0 if sequence_parallel else 10
+    core = 0 if recompute == "selective" else 5 * a * s / h / t
+    return s * b * h * (whole + (34 - whole) / t + core)
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -31,45 +31,59 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         for s, b, h, a, t in sizes for parallel, how in ways]
 
 
-def _as(**other) -> Callable[[Look], bool]:
-    return wrong_ranks(lambda look, r, found, _: same(found, kept(**look.case.inputs[r], **other)))
+def _where(shows: Callable[[Inputs], bool], id: str, hint: str, wrong: Callable[[Inputs], float]) -> Slip:
+    """In cases whose inputs are as shows(inputs) says, the result is wrong(inputs)."""
+    return Slip(id, hint, lambda case, rank, right: wrong(case.inputs[rank]), lambda case: shows(case.inputs[0]))
 
 
-def _where(condition: Callable[[dict], bool], matches: Callable[[Look], bool]) -> Callable[[Look], bool]:
-    return lambda look: condition(look.case.inputs[0]) and matches(look)
+def _kept_if(**others: Any) -> Callable[[Inputs], float]:
+    """As if some inputs were others."""
+    return lambda inputs: kept(**inputs | others)
 
 
-def _ignores_sequence_parallel(look: Look) -> bool:
-    """As if it were off."""
-    return look.case.inputs[0]["sequence_parallel"] and wrong_ranks(lambda look, r, found, _: same(
-        found, kept(**{**look.case.inputs[r], "sequence_parallel": False})))(look)
+def _is_whole(inputs: Inputs) -> bool:
+    return not inputs["sequence_parallel"] and inputs["recompute"] != "full"
+
+
+def _is_full(inputs: Inputs) -> bool:
+    return inputs["recompute"] == "full"
+
+
+def _linear_inputs_divided(inputs: Inputs) -> float:
+    x = inputs["s"] * inputs["b"] * inputs["h"]
+    return kept(**inputs) - 4 * x + 4 * x / inputs["t"]
+
+
+def _core_not_divided(inputs: Inputs) -> float:
+    core = 5 * inputs["a"] * inputs["s"] ** 2 * inputs["b"]
+    return kept(**inputs) - core / inputs["t"] + core
 
 
 EXERCISE = Exercise(
     title="The table of activations",
     parameters=("s", "b", "h", "a", "t", "sequence_parallel", "recompute"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: kept(**case.inputs[r])),
+    oracle=each_rank(lambda case, rank: kept(**case.inputs[rank])),
+    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
-    technique=Technique(
-        demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
-        symptoms=(
-        Symptom("all divided", "Without sequence parallelism both LayerNorms' inputs, the inputs of qkv and up, and the two "
-                               "masks after out and down stay whole: 10sbh that t does not divide.",
-                _where(lambda i: not i["sequence_parallel"] and i["t"] > 1, _as(whole=0))),
-        Symptom("linear inputs divided", "The inputs of qkv and up are whole under tensor parallelism: it cuts their "
-                                         "outputs. With norms and masks: 4 + 4 + 2 = 10.",
-                _where(lambda i: not i["sequence_parallel"], _as(whole=6))),
-        Symptom("nothing divided more", "With sequence parallelism the 10sbh are divided as well: 34/t.",
-                _ignores_sequence_parallel),
-        Symptom("core not divided", "The heads are divided over the ranks, and their scores with them: 5as/(ht).",
-                _as(core_divided=False)),
-        Symptom("full divided", "With full recomputation the layer's whole input is kept, 2sbh, on every rank: table 2 of "
-                                "the paper does not cut it.", _as(full=lambda t: 2 / t)),
-        Symptom("full keeps nothing", "To compute a layer again its input is needed: 2sbh.", _as(full=lambda t: 0)),
-        Symptom("core kept", "Selective recomputation drops what the core of attention keeps: the term 5as/h goes.",
-                _where(lambda i: i["recompute"] == "selective", _as(selective_whole=True))),
-    ),
+    slips=(
+        _where(_is_whole, "all divided",
+               "Without sequence parallelism both LayerNorms' inputs, the inputs of qkv and up, and the two masks after out "
+               "and down stay whole: 10sbh that t does not divide.", _kept_if(sequence_parallel=True)),
+        _where(_is_whole, "linear inputs divided",
+               "The inputs of qkv and up are whole under tensor parallelism: it cuts their outputs. With norms and masks: "
+               "4 + 4 + 2 = 10.", _linear_inputs_divided),
+        _where(lambda inputs: inputs["sequence_parallel"], "nothing divided more",
+               "With sequence parallelism the 10sbh are divided as well: 34/t.", _kept_if(sequence_parallel=False)),
+        _where(lambda inputs: inputs["recompute"] == "none", "core not divided",
+               "The heads are divided over the ranks, and their scores with them: 5as/(ht).", _core_not_divided),
+        _where(_is_full, "full divided",
+               "With full recomputation the layer's whole input is kept, 2sbh, on every rank: table 2 of the paper does not "
+               "cut it.", lambda inputs: kept(**inputs) / inputs["t"]),
+        _where(_is_full, "full keeps nothing", "To compute a layer again its input is needed: 2sbh.", lambda inputs: 0.0),
+        _where(lambda inputs: inputs["recompute"] == "selective", "core kept",
+               "Selective recomputation drops what the core of attention keeps: the term 5as/h goes.",
+               _kept_if(recompute="none")),
     ),
 )

@@ -1,5 +1,22 @@
-"""How a rank calls it."""
+"""How a rank calls local_dropout."""
 
-from grader.calling.sequences import call_local_dropout as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from grader.calling.sequences import RANDOM_CHANGED, leaf
+from utils.trace.spans import mark
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(x, p, seed, group) twice → both results and the gradient of Σ weights·y; marks a random state that has changed."""
+    x, state = leaf(inputs["x"]), torch.get_rng_state()
+    y = fn(x, inputs["p"], inputs["seed"], group)
+    again = fn(inputs["x"].clone(), inputs["p"], inputs["seed"], group)
+    if not torch.equal(state, torch.get_rng_state()):
+        mark(RANDOM_CHANGED)
+    (y * inputs["weights"]).sum().backward()
+    return {"y": y, "again": again, "dx": x.grad}

@@ -9,20 +9,11 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.sequence_inputs import part, random_state_kept
-from grader.judging.compare import same
-from grader.judging.demands import only_calls
-from grader.judging.exercise import Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import wrong_ranks
+from grader.exercises.shared.sequence_inputs import keep_mask, wrong_from
+from grader.judging.exercise import Case, Draw, Exercise
+from grader.judging.slips import Slip, group_size
 
-PARTS = ("y", "again", "dx")
-
-
-def keep_mask(shape: Sequence[int], p: float, seed: int, rank: int, n: int, own_seed: Callable = lambda s, r, n: s * n + r,
-              strict: bool = False) -> Tensor:
-    """What rank r of n keeps: True where a number drawn uniformly from its own generator is at least p."""
-    drawn = torch.rand(tuple(shape), generator=torch.Generator().manual_seed(own_seed(seed, rank, n)))
-    return drawn < p if strict else drawn >= p
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -32,67 +23,75 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                       "weights": draw.tensor(s, b, d, dtype=dtype)} for _ in range(n))
 
     sizes = [(1, 3, 2, 7, 0.5), (2, draw.integer(2, 5), 3, 8, 0.25), (4, 5, 2, 9, 0.1), (2, 3, 2, 5, 0.0)]
-    sizes += [(5, 2, 3, 8, 0.75), (3, 7, 2, 5, 0.5)] * grading
+    sizes += [(5, 2, 3, 8, 0.75), (3, 7, 2, 5, 0.5)] if grading else []
     cases = [Case(f"{ranks(n)}, {s}×{b}×{d}, p = {p}", inputs(n, s, b, d, p)) for n, s, b, d, p in sizes]
     cases.append(Case("2 ranks, bfloat16, p = 0.25", inputs(2, 4, 2, 8, 0.25, torch.bfloat16)))
     cases.append(group_case(lambda n: inputs(n, 3, 2, 8, 0.5), "3×2×8, p = 0.5"))
     return cases
 
 
-def _plain(case: Case, rank: int, scale: Callable[[float], float] = lambda p: 1 / (1 - p), global_rank: bool = False,
-           dx_scale: Callable[[float], float] | None = None, **mask: Any) -> dict[str, Any]:
-    """Wrong ways: another scale; the rank in the world; another seed, or what is kept and what not exchanged."""
-    inputs, n = case.inputs[rank], len(case.members(rank))
-    r, n = (rank, case.world_size) if global_rank else (case.group_rank(rank), n)
-    keep = keep_mask(inputs["x"].shape, inputs["p"], inputs["seed"], r, n, **mask)
-    y = inputs["x"] * keep * scale(inputs["p"])
-    return {"y": y, "again": y, "dx": inputs["weights"] * keep * (dx_scale or scale)(inputs["p"])}
+def _mask(case: Case, rank: int, seed: int | None = None) -> Tensor:
+    """What this rank keeps; by its own seed, if no other is given."""
+    inputs = case.inputs[rank]
+    own_seed = inputs["seed"] * group_size(case, rank) + case.group_rank(rank)
+    return keep_mask(inputs["x"].shape, inputs["p"], own_seed if seed is None else seed)
 
 
-def _as(**other: Any) -> Callable[[Look], bool]:
-    return wrong_ranks(lambda look, r, found, expected: not same(found["y"], expected["y"]) and same(
-        found["y"], _plain(look.case, r, **other)["y"]))
+def _right(case: Case, rank: int) -> dict[str, Any]:
+    inputs, mask = case.inputs[rank], _mask(case, rank)
+    y, dx = (inputs[name] * mask * _by_1_minus_p(inputs["p"]) for name in ("x", "weights"))
+    return {"y": y, "again": y, "dx": dx}
 
 
-def _again_differs(look: Look) -> bool:
-    return any(isinstance(found, dict) and not same(found["again"], found["y"]) for _, found, _ in look.pairs())
+def _by_p(p: float) -> float:
+    """What is kept, divided by p."""
+    return 1 / p if p else 1.0
+
+
+def _by_1_minus_p(p: float) -> float:
+    return 1 / (1 - p)
+
+
+def _seeded(id: str, hint: str, seed: Callable[[int, Case, int], int]) -> Slip:
+    """The generator's seed is seed(the given one, case, rank)."""
+
+    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+        inputs = case.inputs[rank]
+        mask = _mask(case, rank, seed(inputs["seed"], case, rank))
+        return wrong_from(right[rank], "y", inputs["x"] * mask * _by_1_minus_p(inputs["p"]))
+
+    return Slip(id, hint, wrong)
+
+
+def _scaled(id: str, hint: str, scale: Callable[[float], float], exchanged: bool = False) -> Slip:
+    """What is kept is multiplied by scale(p); exchanged: what is to be dropped is kept."""
+
+    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+        inputs, mask = case.inputs[rank], _mask(case, rank)
+        return wrong_from(right[rank], "y", inputs["x"] * (~mask if exchanged else mask) * scale(inputs["p"]))
+
+    return Slip(id, hint, wrong)
 
 
 EXERCISE = Exercise(
     title="Dropout on a piece",
     parameters=("x_sBD", "p", "seed", "group"),
     make_cases=_cases,
-    oracle=each_rank(_plain),
+    oracle=each_rank(_right),
+    technique=TECHNIQUE,
     tolerance=1e-9,
-    technique=Technique(
-        demands=(
-        only_calls(id="communicates", hint="Every rank can compute its seed from its rank: no message is needed."),
-        random_state_kept("The masks are right, but torch's own random state was changed, and with it every random number "
-                          "that comes after: draw from a torch.Generator of your own."),
-    ),
-        symptoms=(
-        Symptom("mask redrawn", "Called twice with the same seed it gives two masks: a forward pass that is computed again, "
-                                "as in recomputation, would not be the same one. Draw from a new generator with the seed.",
-                _again_differs),
-        Symptom("same mask on all ranks", "All ranks have one mask. But their positions are different ones, and their masks "
-                                          "must be independent: seed·n + r.",
-                lambda look: len(look.working) > 1 and (_as(own_seed=lambda s, r, n: s)(look)
-                                                             or _as(own_seed=lambda s, r, n: s * n)(look))),
-        Symptom("seeds meet", "With seed + r, rank 1 at one seed has the mask of rank 0 at the next: seed·n + r never meets "
-                              "another.", _as(own_seed=lambda s, r, n: s + r)),
-        Symptom("rank of the world", "With a group that is not the whole world take dist.get_rank(group) and "
+    slips=(
+        *(_seeded("same mask on all ranks", "All ranks have one mask. But their positions are different ones, and their "
+                                            "masks must be independent: seed·n + r.", seed)
+          for seed in (lambda seed, case, rank: seed, lambda seed, case, rank: seed * group_size(case, rank))),
+        _seeded("seeds meet", "With seed + r, rank 1 at one seed has the mask of rank 0 at the next: seed·n + r never meets "
+                              "another.", lambda seed, case, rank: seed + case.group_rank(rank)),
+        _seeded("rank of the world", "With a group that is not the whole world take dist.get_rank(group) and "
                                      "dist.get_world_size(group).",
-                lambda look: look.case.groups is not None and _as(global_rank=True)(look)),
-        Symptom("not scaled", "What is kept must be divided by 1 − p, so that the expected value stays.",
-                _as(scale=lambda p: 1.0)),
-        Symptom("scaled by p", "What is kept is divided by 1 − p, the share that is kept, not by p.",
-                _as(scale=lambda p: 1 / p if p else 1.0)),
-        Symptom("kept and dropped exchanged", "p is the share that is dropped: keep where the number drawn is at least p.",
-                lambda look: _as(strict=True)(look) or _as(strict=True, scale=lambda p: 1 / p if p else 1.0)(look)),
-        Symptom("no gradient", "The gradient of x is wrong or missing: multiply x by the mask, do not write into x.data.",
-                part("dx", PARTS)),
-        Symptom("wrong result", "y is not x where torch.rand(x.shape, generator=…) ≥ p, divided by 1 − p, and 0 elsewhere.",
-                part("y", PARTS)),
-    ),
+                lambda seed, case, rank: seed * case.world_size + rank),
+        _scaled("not scaled", "What is kept must be divided by 1 − p, so that the expected value stays.", lambda p: 1.0),
+        _scaled("scaled by p", "What is kept is divided by 1 − p, the share that is kept, not by p.", _by_p),
+        *(_scaled("kept and dropped exchanged", "p is the share that is dropped: keep where the number drawn is at least p.",
+                  scale, exchanged=True) for scale in (_by_1_minus_p, _by_p)),
     ),
 )

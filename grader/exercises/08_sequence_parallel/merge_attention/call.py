@@ -1,5 +1,30 @@
-"""How a rank calls it."""
+"""How a rank calls merge_attention."""
 
-from grader.calling.rings import call_merge as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.calling.rings import LEAST
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Tensor]:
+    """fn(o1, lse1, o2, lse2) over the parts of the keys, one after another → the attention to all of them.
+
+    Where lse is −inf, which equals nothing, LEAST stands for it.
+    """
+    keys = zip(inputs["ks"], inputs["vs"], inputs["seen"], strict=True)
+    (o, lse), *others = [_part(inputs["q"], k, v, seen) for k, v, seen in keys]
+    for part in others:
+        o, lse = fn(o, lse, *part)
+    return {"o": o, "lse": torch.where(lse == float("-inf"), LEAST, lse)}
+
+
+def _part(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention to the keys that each query sees; zeros and −inf for a query that sees none."""
+    scores = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~seen, float("-inf"))
+    lse = torch.logsumexp(scores, -1)
+    return torch.softmax(scores, -1).nan_to_num() @ v, lse

@@ -11,13 +11,12 @@ from torch import Tensor
 
 from grader.calling.rings import LEAST
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.technique.sharding import first_wrong
-from grader.judging.compare import same
-from grader.judging.demands import only_calls
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import every_rank, raised, wrong_ranks
+from grader.exercises.shared.sequence_inputs import wrong_from
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
+from grader.judging.slips import Slip
+from utils.models.attention import attend
 
-NOTHING = float("-inf")
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -46,64 +45,45 @@ def _whole(case: Case, rank: int) -> dict[str, Any]:
     some = seen.any(-1)
     o = torch.zeros_like(q)
     o[..., some, :] = F.scaled_dot_product_attention(q[..., some, :], k, v, attn_mask=seen[some])
-    scores = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~seen, NOTHING)
+    scores = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~seen, float("-inf"))
     return {"o": o, "lse": torch.where(some, torch.logsumexp(scores, -1), LEAST)}
 
 
-Merge = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-
-
-def _with(case: Case, merge: Merge) -> dict[str, Any]:
-    """What a wrong way to merge gives, part after part."""
+def _tells(case: Case) -> bool:
+    """Not where a wrong merge makes NaN of unseen keys, or where float32 rounds differences of large scores."""
     inputs = case.inputs[0]
-    parts = []
-    for k, v, seen in zip(inputs["ks"], inputs["vs"], inputs["seen"], strict=True):
-        scores = (inputs["q"] @ k.mT * k.shape[-1] ** -0.5).masked_fill(~seen, NOTHING)
-        parts.append((torch.softmax(scores, -1).nan_to_num() @ v, torch.logsumexp(scores, -1)))
-    found = parts[0]
-    for part in parts[1:]:
-        found = merge(*found, *part)
-    return dict(zip(("o", "lse"), found, strict=True))
+    return inputs["q"].dtype == torch.float64 and all(bool(seen.all()) for seen in inputs["seen"])
 
 
-def _as(merge: Merge) -> Callable[[Look], bool]:
-    def test(look: Look, rank: int, found: Any, _: Any) -> bool:
-        wrong = _with(look.case, merge)
-        return same(_finite(found["o"]), _finite(wrong["o"]), 1e-4)
+def _merged(id: str, hint: str, merge: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Slip:
+    """o of the parts, one after another, is merge(o1, lse1, o2, lse2), with each lse (…, 1); lse is right on the way."""
 
-    return wrong_ranks(test)
+    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+        inputs = case.inputs[rank]
+        (o, lse), *others = [attend(inputs["q"], k, v) for k, v in zip(inputs["ks"], inputs["vs"], strict=True)]
+        for o2, lse2 in others:
+            o, lse = merge(o, lse[..., None], o2, lse2[..., None]), torch.logaddexp(lse, lse2)
+        return wrong_from(right[rank], "o", o)
 
-
-def _finite(x: Tensor) -> Tensor:
-    return x.nan_to_num(0.0, 0.0, 0.0)
-
-
-def _average(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> tuple[Tensor, Tensor]:
-    return (o1 + o2) / 2, torch.logaddexp(lse1, lse2)
+    return Slip(id, hint, wrong, shows=_tells)
 
 
-def _by_lse(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> tuple[Tensor, Tensor]:
-    total = lse1 + lse2
-    return (o1 * lse1[..., None] + o2 * lse2[..., None]) / total[..., None], torch.logaddexp(lse1, lse2)
+def _average(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
+    return (o1 + o2) / 2
 
 
-def _swapped(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> tuple[Tensor, Tensor]:
+def _by_lse(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
+    return (o1 * lse1 + o2 * lse2) / (lse1 + lse2)
+
+
+def _swapped(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
     lse = torch.logaddexp(lse1, lse2)
-    return o1 * torch.exp(lse2 - lse)[..., None] + o2 * torch.exp(lse1 - lse)[..., None], lse
+    return o1 * torch.exp(lse2 - lse) + o2 * torch.exp(lse1 - lse)
 
 
-def _not_divided(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> tuple[Tensor, Tensor]:
-    lse, most = torch.logaddexp(lse1, lse2), torch.maximum(lse1, lse2)
-    return o1 * torch.exp(lse1 - most)[..., None] + o2 * torch.exp(lse2 - most)[..., None], lse
-
-
-def _has_nan(look: Look) -> bool:
-    return every_rank(lambda look, rank, found, _: not found["o"].isfinite().all() or found["lse"].isnan().any()
-                      or (found["lse"] == float("inf")).any())(look)
-
-
-def _nothing_seen(look: Look) -> bool:
-    return any(not seen.any(-1).all() for seen in look.case.inputs[0]["seen"])
+def _not_divided(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
+    most = torch.maximum(lse1, lse2)
+    return o1 * torch.exp(lse1 - most) + o2 * torch.exp(lse2 - most)
 
 
 EXERCISE = Exercise(
@@ -111,29 +91,17 @@ EXERCISE = Exercise(
     parameters=("o1", "lse1", "o2", "lse2"),
     make_cases=_cases,
     oracle=each_rank(_whole),
+    technique=TECHNIQUE,
     tolerance=1e-6,
     points={VALUES: 4},
     optional=True,
-    technique=Technique(
-        demands=(only_calls(id="communicates", hint="Merging is a rank's own work: no message is needed."),),
-        symptoms=(
-        raised("must match the size", "The sizes do not fit: a weight for each query, (B, H, S), multiplies outputs of "
-               "(B, H, S, K); give it a last dimension, weight[..., None].", "weights without a dimension"),
-        Symptom("plain average", "Both parts count the same: weigh each output by its share of the sum of exponentials, "
-                                 "exp(lse_i − lse).", _as(_average)),
-        Symptom("weighed by logarithms", "The parts are weighed by lse, a logarithm: a part's share is exp(lse_i − lse).",
-                _as(_by_lse)),
-        Symptom("weights swapped", "Each output is weighed with the other one's share.", _as(_swapped)),
-        Symptom("not divided", "The outputs are scaled by exp(lse_i − maximum), but their sum is not divided by the sum of "
-                               "those: the weights must add up to 1.", _as(_not_divided)),
-        Symptom("overflow", "Large scores overflow: exp(lse) of a score in the thousands is infinite. Only differences may "
-                            "go into exp: subtract the larger lse first, as torch.logaddexp does.",
-                lambda look: not _nothing_seen(look) and _has_nan(look)),
-        Symptom("nothing seen", "Where neither part saw a key, both lse are −inf, and −inf − (−inf) is NaN: such a query "
-                                "has output 0 and lse −inf.", lambda look: _nothing_seen(look) and _has_nan(look)),
-        Symptom("wrong lse", "o is right, lse is not, and the next merge needs it: lse = log(exp(lse1) + exp(lse2)), "
-                             "computed safely.", lambda look: len(look.case.inputs[0]["ks"]) == 2
-                and first_wrong(look, ("o", "lse")) == "lse"),
-    ),
+    slips=(
+        _merged("plain average", "Both parts count the same: weigh each output by its share of the sum of exponentials, "
+                                 "exp(lse_i − lse).", _average),
+        _merged("weighed by logarithms", "The parts are weighed by lse, a logarithm: a part's share is exp(lse_i − lse).",
+                _by_lse),
+        _merged("weights swapped", "Each output is weighed with the other one's share.", _swapped),
+        _merged("not divided", "The outputs are scaled by exp(lse_i − maximum), but their sum is not divided by the sum of "
+                               "those: the weights must add up to 1.", _not_divided),
     ),
 )

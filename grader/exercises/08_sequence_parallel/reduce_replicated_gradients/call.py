@@ -1,5 +1,18 @@
-"""How a rank calls it."""
+"""How a rank calls reduce_replicated_gradients."""
 
-from grader.calling.sequences import call_reduce_replicated as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> list[Tensor | None]:
+    """fn(parameters, group) on parameters that have gradients, or none → the gradients afterwards."""
+    parameters = [nn.Parameter(torch.zeros(shape, dtype=torch.float64)) for shape in inputs["shapes"]]
+    for p, gradient in zip(parameters, inputs["gradients"], strict=True):
+        p.grad = None if gradient is None else gradient.clone()
+    fn(parameters, group)
+    return [p.grad for p in parameters]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total
-from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Case, Demand, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.judging.exercise import Case, Draw, Exercise
+from grader.judging.slips import Slip, group_size, times, unchanged
+
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -27,70 +26,35 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              Case(f"{ranks(3)}, one without a gradient", inputs(3, (3,), (4,), (3, 2), frozen=1)),
              Case(f"{ranks(4)}, of several shapes", inputs(4, (7,), (3, 5), (), (1, 4))),
              group_case(lambda n: inputs(n, (3,), (5,)), "two tensors")]
-    return cases + [Case(f"{ranks(5)}, one tensor", inputs(5, (3,)))] * grading
+    return [*cases, Case(f"{ranks(5)}, one tensor", inputs(5, (3,)))] if grading else cases
 
 
-def _plain(case: Case, rank: int, of: Callable = total) -> list[Any]:
-    return [None if parts[0] is None else of(parts) for parts in zip(*case.peers_inputs(rank, "gradients"), strict=True)]
+def _right(case: Case, rank: int) -> list[Any]:
+    gradients = zip(*case.peers_inputs(rank, "gradients"), strict=True)
+    return [None if of_ranks[0] is None else total(of_ranks) for of_ranks in gradients]
 
 
-def _own_bytes(look: Look, rank: int) -> int:
-    return sum(one.nbytes for one in look.case.inputs[rank]["gradients"] if one is not None)
-
-
-def _one_message(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        count = len(look.evidence.trace.of(rank))
-        if count > 1:
-            return False, f"rank {rank} made {count} calls"
-    return True, ""
-
-
-def _first_only(look: Look) -> bool:
-    """The first gradient is right, and every other wrong one is the rank's own."""
-    pairs = [(found, expected, look.case.inputs[r]["gradients"]) for r, found, expected in look.pairs()]
-    return len(pairs) > 1 and all(same(f[0], e[0]) and same(f[1:], own[1:]) for f, e, own in pairs) and any(
-        len(f) > 1 for f, _, _ in pairs)
+def _zeros_for_none(case: Case, rank: int, right: list[Any]) -> list[Any]:
+    shapes = case.inputs[rank]["shapes"]
+    return [torch.zeros(shape, dtype=torch.float64) if gradient is None else gradient
+            for shape, gradient in zip(shapes, right[rank], strict=True)]
 
 
 EXERCISE = Exercise(
     title="The gradients that nobody has whole",
     parameters=("parameters", "group"),
     make_cases=_cases,
-    oracle=each_rank(_plain),
+    oracle=each_rank(_right),
+    technique=TECHNIQUE,
     tolerance=1e-9,
-    technique=Technique(
-        demands=(
-        only_calls("all_reduce", hint="One all-reduce of all gradients together does it: each rank needs the whole sum, "
-                                      "because each has the whole parameter."),
-        Demand("too many messages", "one message for all gradients",
-               "Right, but every small tensor travels alone: put them into one flat row, reduce it once, and cut it again.",
-               _one_message),
-        bytes_sent(lambda look, rank: bytes_sent_per_rank("all_reduce", _own_bytes(look, rank), group_size(look, rank)),
-                   "2(n−1)/n of the gradients' bytes", "Right, but more was sent than one all-reduce of the gradients."),
-        results_waited(),
-    ),
-        symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to the all-reduce."),
-        unwaited(),
-        raised("NoneType", "Some parameters have no gradient: leave them out.", "no gradient"),
-        raised("Expected all tensors", "Some parameters have no gradient: leave them out.", "none in the row"),
-        Symptom("nothing reduced", "The gradients are as they were: each rank still has those of its own positions. Write "
-                                   "the sum back into p.grad.",
-                wrong_ranks(lambda look, r, found, _: same(found, look.case.inputs[r]["gradients"]))),
-        Symptom("mean for sum", "The gradients are n times too small. In data parallelism each rank has a loss of its "
-                                "own, and "
-                                "the mean is wanted; here all ranks compute parts of one loss.",
-                wrong_ranks(lambda look, r, found, _: same(
-                    found, _plain(look.case, r, lambda parts: total(parts) / len(parts))))),
-        Symptom("only the first", "Only the first gradient is summed.", _first_only),
-        Symptom("invented gradient", "A parameter without a gradient must stay without one.", wrong_ranks(
-            lambda look, r, found, expected: any(e is None and f is not None
-                                                 for f, e in zip(found, expected, strict=True)))),
-        Symptom("pieces mixed up", "The sums are there, but in other places: cut the row in the order in which you joined "
-                                   "it.",
-                wrong_ranks(lambda look, r, found, expected: same(*(torch.cat([
-                    one.flatten() for one in each if one is not None]).sort().values for each in (found, expected))))),
-    ),
+    slips=(
+        unchanged("The gradients are as they were: each rank still has those of its own positions. Write the sum back into "
+                  "p.grad.", "nothing reduced", "gradients"),
+        times("mean for sum", lambda case, rank: 1 / group_size(case, rank),
+              "The gradients are n times too small. In data parallelism each rank has a loss of its own, and the mean is "
+              "wanted; here all ranks compute parts of one loss."),
+        Slip("only the first", "Only the first gradient is summed.",
+             lambda case, rank, right: [right[rank][0], *case.inputs[rank]["gradients"][1:]]),
+        Slip("invented gradient", "A parameter without a gradient must stay without one.", _zeros_for_none),
     ),
 )

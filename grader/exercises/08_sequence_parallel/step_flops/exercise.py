@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from grader.exercises.shared.cases import each_rank
-from grader.judging.compare import same
-from grader.judging.demands import only_calls
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import wrong_ranks
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
+from grader.judging.slips import Slip
+
+from .technique import TECHNIQUE
 
 RECOMPUTE = ("none", "selective", "full")
+CORE = ("scores", "values")
 
 
-def products(s: int, b: int, h: int) -> dict[str, tuple[int, int, int]]:
-    """The matrix products of a layer's forward pass, each as (rows, inner size, columns), over all heads and samples."""
-    return {"qkv": (b * s, h, 3 * h), "scores": (b * s, h, s), "values": (b * s, s, h), "out": (b * s, h, h),
-            "up": (b * s, h, 4 * h), "down": (b * s, 4 * h, h)}
+def forward_flops(layers: int, s: int, b: int, h: int) -> dict[str, float]:
+    """Of each matrix product in a forward pass of all layers: 2·rows·inner size·columns, over all heads and samples."""
+    sizes = {"qkv": (h, 3 * h), "scores": (h, s), "values": (s, h), "out": (h, h), "up": (h, 4 * h), "down": (4 * h, h)}
+    return {name: 2.0 * layers * b * s * inner * columns for name, (inner, columns) in sizes.items()}
 
 
-def counted(layers: int, s: int, b: int, h: int, vocabulary: int, recompute: str, *, passes: int = 3, an_add: int = 2,
-            scores: float = 1.0, logits: int = 1, again: int = 1, logits_again: int = 0, selective_passes: int = 1) -> tuple:
-    """(model, hardware), product by product. The last ones are ways to be wrong; their defaults are right."""
-    forward = {name: an_add * rows * inner * columns * (scores if name in ("scores", "values") else 1.0)
-               for name, (rows, inner, columns) in products(s, b, h).items()}
-    head = logits * an_add * b * s * h * vocabulary
-    core = forward["scores"] + forward["values"]
-    rerun = {"none": 0.0, "selective": selective_passes * layers * core,
-             "full": layers * sum(forward.values()) + logits_again * head}[recompute]
-    model = passes * (layers * sum(forward.values()) + head)
-    return float(model), float(model + again * rerun)
+def counted(layers: int, s: int, b: int, h: int, vocabulary: int, recompute: str) -> tuple[float, float]:
+    """(model, hardware), product by product."""
+    forward = forward_flops(layers, s, b, h)
+    rerun = {"none": (), "selective": CORE, "full": tuple(forward)}[recompute]
+    model = 3 * (sum(forward.values()) + 2.0 * b * s * h * vocabulary)
+    return model, model + sum(forward[name] for name in rerun)
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -41,12 +37,36 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                  (dict(zip(names, (*size, again), strict=True)),)) for size in sizes for again in RECOMPUTE]
 
 
-def _as(**wrong) -> Callable[[Look], bool]:
-    return wrong_ranks(lambda look, rank, found, _: same(list(found), list(counted(**look.case.inputs[rank], **wrong))))
+def _slip(id: str, hint: str, wrong: Callable[[Case, float, float], tuple[float, float]]) -> Slip:
+    """Found is wrong(case, model, again): from the model's FLOPs, and from what the hardware runs again."""
+    return Slip(id, hint, lambda case, rank, right: wrong(case, right[0][0], right[0][1] - right[0][0]))
 
 
-def _swapped(look: Look) -> bool:
-    return wrong_ranks(lambda look, rank, found, expected: same(list(found), list(expected)[::-1]))(look)
+def _core(case: Case) -> float:
+    """One forward pass of all layers' attention cores."""
+    layers, s, b, h = (case.inputs[0][name] for name in ("layers", "s", "b", "h"))
+    return sum(forward_flops(layers, s, b, h)[name] for name in CORE)
+
+
+def _head(case: Case) -> float:
+    """One forward pass of the head."""
+    s, b, h, vocabulary = (case.inputs[0][name] for name in ("s", "b", "h", "vocabulary"))
+    return 2.0 * b * s * h * vocabulary
+
+
+def _again(case: Case, *recomputed: str) -> bool:
+    return case.inputs[0]["recompute"] in recomputed
+
+
+def _without_core(share: float) -> Callable[[Case, float, float], tuple[float, float]]:
+    """This share of the attention core is counted nowhere."""
+
+    def wrong(case: Case, model: float, again: float) -> tuple[float, float]:
+        missing = share * _core(case)
+        model -= 3 * missing
+        return model, model + (again - missing if _again(case, "selective", "full") else again)
+
+    return wrong
 
 
 EXERCISE = Exercise(
@@ -54,27 +74,33 @@ EXERCISE = Exercise(
     parameters=("layers", "s", "b", "h", "vocabulary", "recompute"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: counted(**case.inputs[rank])),
+    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
-    technique=Technique(
-        demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
-        symptoms=(
-        Symptom("forward only", "That is a forward pass: the backward pass costs two more of each product, one for the "
-                                "input's gradient and one for the weight's (or the other factor's).", _as(passes=1)),
-        Symptom("multiplications only", "Exactly half: a multiplication and an addition are two operations.", _as(an_add=1)),
-        Symptom("logits forgotten", "The head is missing: 2bshV in forward, three times that in a step.", _as(logits=0)),
-        Symptom("causal halving", "The attention is counted at half: the papers count all s² scores of a layer, masked or "
-                                  "not, and MFU is compared on that count.", _as(scores=0.5)),
-        Symptom("attention forgotten", "The products of attention itself are missing: QKᵀ and the weights times V, 2bs²h "
-                                       "each in a layer's forward pass.", _as(scores=0.0)),
-        Symptom("recompute forgotten", "The hardware runs more than the model needs: full recomputation adds a forward pass "
-                                       "of the layers, selective one of QKᵀ and of the weights times V.", _as(again=0)),
-        Symptom("recomputed twice", "What is computed again is counted twice: it is one more forward pass.", _as(again=2)),
-        Symptom("logits again", "The head is not computed again: it is not part of a layer.", _as(logits_again=1)),
-        Symptom("a whole step again", "Selective recomputation runs the attention core's *forward* again, 4bs²h a layer; "
-                                      "what you have is its forward and backward, as in the paper's equation. The next cell "
-                                      "shows both.", _as(selective_passes=3)),
-        Symptom("model and hardware swapped", "The model's FLOPs come first, the hardware's second.", _swapped),
-    ),
+    slips=(
+        _slip("forward only", "That is a forward pass: the backward pass costs two more of each product, one for the "
+                              "input's gradient and one for the weight's (or the other factor's).",
+              lambda case, model, again: (model / 3, model / 3 + again)),
+        _slip("multiplications only", "Exactly half: a multiplication and an addition are two operations.",
+              lambda case, model, again: (model / 2, (model + again) / 2)),
+        _slip("logits forgotten", "The head is missing: 2bshV in forward, three times that in a step.",
+              lambda case, model, again: (model - 3 * _head(case), model - 3 * _head(case) + again)),
+        _slip("causal halving", "The attention is counted at half: the papers count all s² scores of a layer, masked or "
+                                "not, and MFU is compared on that count.", _without_core(0.5)),
+        _slip("attention forgotten", "The products of attention itself are missing: QKᵀ and the weights times V, 2bs²h "
+                                     "each in a layer's forward pass.", _without_core(1.0)),
+        _slip("recompute forgotten", "The hardware runs more than the model needs: full recomputation adds a forward pass "
+                                     "of the layers, selective one of QKᵀ and of the weights times V.",
+              lambda case, model, again: (model, model)),
+        _slip("recomputed twice", "What is computed again is counted twice: it is one more forward pass.",
+              lambda case, model, again: (model, model + 2 * again)),
+        _slip("logits again", "The head is not computed again: it is not part of a layer.",
+              lambda case, model, again: (model, model + again + (_head(case) if _again(case, "full") else 0))),
+        _slip("a whole step again", "Selective recomputation runs the attention core's *forward* again, 4bs²h a layer; "
+                                    "what you have is its forward and backward, as in the paper's equation. The next cell "
+                                    "shows both.",
+              lambda case, model, again: (model, model + again + (2 * again if _again(case, "selective") else 0))),
+        _slip("model and hardware swapped", "The model's FLOPs come first, the hardware's second.",
+              lambda case, model, again: (model + again, model)),
     ),
 )

@@ -1,0 +1,59 @@
+"""How GatherLinear must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.calling.sequences import BACKWARD, FORWARD
+from grader.exercises.technique.sequences import (
+    calls_within,
+    first_wrong_is,
+    gathers_and_reductions,
+    kept_at_most,
+    whole_bytes,
+)
+from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, raised, unwaited
+
+PARTS = ("y", "dx", "dweight", "dbias")
+
+
+def _gathers_in_backward(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        gathers = [[c for c in calls_within(look, rank, phase) if c.op == "all_gather"] for phase in (FORWARD, BACKWARD)]
+        if group_size(look, rank) > 1 and not all(gathers):
+            return False, f"rank {rank} gathered {len(gathers[0])} times in forward, {len(gathers[1])} in backward"
+    return True, ""
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_gather", "reduce_scatter", hint=(
+            "All-gather x, reduce-scatter its gradient: those two are all the communication. An all-reduce of dx gives "
+            "every rank positions that are not its own.")),
+        kept_at_most(lambda look, rank: 1.4 * look.case.inputs[rank]["x"].nbytes, "no whole x between forward and backward",
+                     "The result is right, but the gathered x is kept from forward to backward: save the piece, and gather "
+                     "it again in backward."),
+        Demand("gathered once", "one all-gather in forward, one in backward",
+               "x is gathered once only, so somebody keeps it whole: gather it again in backward.", _gathers_in_backward),
+        bytes_sent(lambda look, rank: gathers_and_reductions(look, rank, whole_bytes(look, rank), gathers=2),
+                   "3(n−1)/n of x's bytes", "Right, but more was sent than two all-gathers of x and one reduce-scatter of "
+                                            "its gradient."),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group=group to every call, and keep it in ctx for the "
+                      "backward pass."),
+        unwaited(),
+        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dweight, "
+                                      "dbias and None.", "too few gradients"),
+    ),
+    fallbacks=(
+        Symptom("wrong y", "y is wrong: y = x Wᵀ + b with x the whole sequence, as in F.linear.",
+                first_wrong_is(PARTS, "y")),
+        Symptom("wrong dx", "y is right, dx is not: this rank's piece of the sum over ranks of dy W.",
+                first_wrong_is(PARTS, "dx")),
+        Symptom("wrong dW", "y and dx are right, dW is not: dyᵀ x with sequence and batch as one dim.",
+                first_wrong_is(PARTS, "dweight")),
+        Symptom("wrong db", "Only db is wrong: dy summed over sequence and batch.", first_wrong_is(PARTS, "dbias")),
+    ),
+)

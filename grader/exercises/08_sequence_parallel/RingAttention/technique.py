@@ -1,0 +1,76 @@
+"""How RingAttention must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.calling.rings import FLOPS, PARTS, RESULTS
+from grader.calling.sequences import KEPT
+from grader.exercises.technique.sequences import facts, first_wrong_is, not_refused
+from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited, ring_neighbours, sends_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
+
+FLOPS_A_PAIR = 16  # times K: 2 products forward, at most 6 backward, a multiplication and an addition each
+SLACK = 1.02
+
+
+def _sent(look: Look, rank: int) -> float:
+    """K and V n − 1 times forward, n − 1 times backward; their gradients n times."""
+    n, k_bytes = group_size(look, rank), look.case.inputs[rank]["k"].nbytes
+    return 2.0 * k_bytes * (3 * n - 2) if n > 1 else 0.0
+
+
+def _work(look: Look) -> tuple[bool, str]:
+    """Two of four blocks of each other rank's, all four of one's own."""
+    for rank in look.working:
+        batch, heads, rows, size = look.case.inputs[rank]["q"].shape
+        allowed = FLOPS_A_PAIR * batch * heads * size * (rows / 2) ** 2 * (2 * group_size(look, rank) + 2) * SLACK
+        done = sum(facts(look, rank, FLOPS, "count"))
+        if done > allowed:
+            return False, f"rank {rank} did {done:,} FLOPs, allowed {allowed:,.0f}"
+    return True, ""
+
+
+def _kept(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        allowed, kept = RESULTS * look.case.inputs[rank]["q"].nbytes + 1000, sum(facts(look, rank, KEPT, "bytes"))
+        if kept > allowed:
+            return False, f"rank {rank} held {kept:,} B more after the forward pass, allowed {allowed:,} B"
+    return True, ""
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("send", "recv", id="whole gather", hint=(
+            "Keys and values pass round the ring, rank to rank: only sends and receives, so that no rank ever holds the "
+            "whole sequence.")),
+        Demand("hidden blocks computed", "no work on chunks that no query may see",
+               "Right, but a rank multiplies chunks that the causal mask then hides. From an earlier rank only its first "
+               "half is seen, by all rows; from a later rank all is seen, by the second half of the rows.", _work),
+        Demand("others' keys kept", "q, k, v, o and lse stand between forward and backward",
+               "Right, but other ranks' keys and values, or the probabilities, stand from forward to backward: save only "
+               "your own q, k, v, o and lse, and let K and V go round again.", _kept),
+        ring_neighbours(),
+        bytes_sent(_sent, "K and V 2(n−1) times, their gradients n times",
+                   "Right, but more was sent than K and V n − 1 times each way, and dK and dV n times."),
+        results_waited(),
+        sends_waited(),
+    ),
+    symptoms=(
+        group_ignored(),
+        raised("itself: skip the exchange", "With one rank there is nobody to send to: skip the exchange.", "one rank"),
+        deadlocked("", "Every rank waits in a send or a receive: start the send with isend, then receive, then wait.",
+                   "ring stands"),
+        unwaited(),
+    ),
+    fallbacks=(
+        Symptom("wrong output", "o is wrong: start from zeros and lse = −inf, and merge in, for each step, the rows and "
+                                "keys that see each other.", first_wrong_is(PARTS, "o")),
+        Symptom("wrong dq", "o is right, dq is not: sum attend_backward's dq over all steps, with the merged o and lse.",
+                first_wrong_is(PARTS, "dq")),
+        Symptom("wrong dk", "o and dq are right, dk is not: add each step's dk to the part of the travelling gradient that "
+                            "belongs to the keys used.", first_wrong_is(PARTS, "dk")),
+        Symptom("wrong dv", "o, dq and dk are right, dv is not.", first_wrong_is(PARTS, "dv")),
+        not_refused("Chunks r and 2n−1−r are as long as each other, so the rows of a rank must be even: raise a ValueError "
+                    "that says how many there are, before anything is sent."),
+    ),
+)

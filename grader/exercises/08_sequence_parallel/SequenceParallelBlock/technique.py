@@ -1,0 +1,78 @@
+"""How SequenceParallelBlock must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.calling.sequences import BACKWARD, FORWARD
+from grader.exercises.technique.sequences import (
+    first_wrong_is,
+    gathers_and_reductions,
+    kept_at_most,
+    not_refused,
+    numbers_at_most,
+    only_within,
+    whole_bytes,
+)
+from grader.judging.demands import bytes_sent, group_size, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, unwaited
+from utils.costs.formulas import bytes_sent_per_rank
+
+PARTS = ("y", "dx", "gradients")
+GATHERS, REDUCTIONS = 6, 4  # forward: 2 and 2; backward: 2 and 2, and each gathered input once more
+
+
+def _sent(look: Look, rank: int) -> float:
+    inputs, n = look.case.inputs[rank], group_size(look, rank)
+    small = bytes_sent_per_rank("all_reduce", 6 * inputs["dim"] * inputs["x"].itemsize, n)
+    return gathers_and_reductions(look, rank, whole_bytes(look, rank), GATHERS, REDUCTIONS) + small
+
+
+def _kept(look: Look, rank: int) -> float:
+    """16 pieces of x (34 bytes of 2 without masks), the scores' two, LayerNorm's means; and half a whole x to spare."""
+    n, inputs = group_size(look, rank), look.case.inputs[rank]
+    (s, b, _), size, masks = inputs["x"].shape, inputs["x"].itemsize, inputs["seed"] is not None
+    weights = inputs["heads"] // n * (n * s) ** 2 * b
+    pieces = (17 + 2 * masks) * inputs["x"].nbytes
+    return pieces + (1 + 2 * masks) * weights * size + 4 * s * b * size + 0.4 * whole_bytes(look, rank)
+
+
+def _share(look: Look, rank: int) -> int:
+    dim, n = look.case.inputs[rank]["dim"], group_size(look, rank)
+    return 12 * dim * dim // n + 7 * dim // n + 6 * dim
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_within((FORWARD, BACKWARD), "all_gather", "reduce_scatter", id="all-reduce left", hint=(
+            "In forward and backward only all-gathers and reduce-scatters are left: where a pair of tensor-parallel layers "
+            "ended in an all-reduce, each rank now takes its piece of the sum by a reduce-scatter.")),
+        numbers_at_most(_share),
+        kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number",
+                     "The result is right, but more is kept for backward than pieces: qkv's and up's inputs through "
+                     "GatherLinear, which saves the piece; out's and down's results through ScatterSequence.", "whole kept"),
+        bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce",
+                   "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers "
+                   "again."),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass the group to every function, and to dist.get_rank and "
+                      "dist.get_world_size."),
+        unwaited(),
+        not_refused("Heads that the ranks do not divide must raise a ValueError that names both: cut_block does."),
+    ),
+    fallbacks=(
+        Symptom("wrong y", "y is not the plain block's, cut along the sequence. In order: norm, GatherLinear with qkv, "
+                           "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "
+                           "half alike.",
+                lambda look: look.case.inputs[0]["seed"] is None and first_wrong_is(PARTS, "y")(look)),
+        Symptom("wrong dx", "y is right, dx is not: some function's backward is not its conjugate.",
+                first_wrong_is(PARTS, "dx")),
+        Symptom("wrong dropout", "Without dropout all is right: with a seed the three are local_dropout with 3·seed, "
+                                 "3·seed + 1 and 3·seed + 2, of the attention weights, then of what out and down give.",
+                first_wrong_is(PARTS, "y")),
+        Symptom("wrong gradients", "y and dx are right, gradients of parameters are not: each rank has those of its cut of "
+                                   "qkv, out, up and down, and the sum over ranks of all others.",
+                first_wrong_is(PARTS, "gradients")),
+    ),
+)

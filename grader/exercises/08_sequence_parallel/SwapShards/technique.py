@@ -1,0 +1,51 @@
+"""How SwapShards must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.exercises.technique.sequences import first_wrong_is
+from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited, tensor_bytes
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, raised, unwaited
+from utils.costs.formulas import bytes_sent_per_rank
+
+PARTS = ("y", "dx")
+
+
+def _sent(look: Look, rank: int) -> float:
+    return 2 * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank), group_size(look, rank))
+
+
+def _both_ways(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        swaps = len(look.evidence.trace.of(rank, "all_to_all"))
+        if group_size(look, rank) > 1 and swaps != 2:
+            return False, f"rank {rank} swapped {swaps} time{'s' * (swaps != 1)}, wanted 2"
+    return True, ""
+
+
+_SIZE = ("The pieces do not fit: cut x into n equal pieces along `cut`, send each one contiguous, and join what arrives "
+         "along `join`.")
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_to_all", hint="One all-to-all is enough: each rank gets from each other one piece, and no rank ever "
+                                      "holds the whole tensor."),
+        Demand("not one swap each way", "one all-to-all forward, one backward", "The result is right, but each way takes "
+               "one all-to-all.", _both_ways),
+        bytes_sent(_sent, "(n−1)/n of x each way", "Right, but more was sent than (n−1)/n of x each way."),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group=group, and ask dist.get_world_size(group)."),
+        unwaited(),
+        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, None, None, "
+               "None.", "too few gradients"),
+    ),
+    fallbacks=(
+        Symptom("wrong output", "y is wrong: from rank s comes the piece number r of its x, and the n pieces are joined "
+                                "along `join` in the order of ranks.", first_wrong_is(PARTS, "y")),
+        Symptom("wrong dx", "y is right, dx is not: swap dy with cut and join exchanged.", first_wrong_is(PARTS, "dx")),
+        raised("size", _SIZE, "pieces do not fit"),
+        raised("split", _SIZE, "pieces do not split"),
+    ),
+)

@@ -1,0 +1,43 @@
+"""How merge_attention must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grader.exercises.technique.sequences import first_wrong_is
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.symptoms import every_rank, raised
+
+
+def _not_finite(look: Look, rank: int, found: Any, expected: Any) -> bool:
+    return bool(not found["o"].isfinite().all() or found["lse"].isnan().any() or (found["lse"] == float("inf")).any())
+
+
+_has_nan = every_rank(_not_finite)
+
+
+def _unseen_keys(look: Look) -> bool:
+    return any(not seen.any(-1).all() for seen in look.case.inputs[0]["seen"])
+
+
+def _lse_after_one_merge(look: Look) -> bool:
+    return len(look.case.inputs[0]["ks"]) == 2 and first_wrong_is(("o", "lse"), "lse")(look)
+
+
+TECHNIQUE = Technique(
+    demands=(only_calls(id="communicates", hint="Merging is a rank's own work: no message is needed."),),
+    symptoms=(
+        raised("must match the size", "The sizes do not fit: a weight for each query, (B, H, S), multiplies outputs of "
+               "(B, H, S, K); give it a last dimension, weight[..., None].", "weights without a dimension"),
+        Symptom("overflow", "Large scores overflow: exp(lse) of a score in the thousands is infinite. Only differences may "
+                            "go into exp: subtract the larger lse first, as torch.logaddexp does.",
+                lambda look: not _unseen_keys(look) and _has_nan(look)),
+        Symptom("nothing seen", "Where neither part saw a key, both lse are −inf, and −inf − (−inf) is NaN: such a query "
+                                "has output 0 and lse −inf.", lambda look: _unseen_keys(look) and _has_nan(look)),
+    ),
+    fallbacks=(
+        Symptom("wrong lse", "o is right, lse is not, and the next merge needs it: lse = log(exp(lse1) + exp(lse2)), "
+                             "computed safely.", _lse_after_one_merge),
+    ),
+)

@@ -1,0 +1,60 @@
+"""How reduce_replicated_gradients must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.judging.compare import same
+from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
+from utils.costs.formulas import bytes_sent_per_rank
+
+
+def _limit(look: Look, rank: int) -> float:
+    own = sum(g.nbytes for g in look.case.inputs[rank]["gradients"] if g is not None)
+    return bytes_sent_per_rank("all_reduce", own, group_size(look, rank))
+
+
+def _one_message(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        count = len(look.evidence.trace.of(rank))
+        if count > 1:
+            return False, f"rank {rank} made {count} calls"
+    return True, ""
+
+
+def _only_moved(look: Look, rank: int, found: Any, expected: Any) -> bool:
+    """The right numbers, in other places."""
+    return same(_sorted(found), _sorted(expected))
+
+
+def _sorted(gradients: list[Tensor | None]) -> Tensor:
+    return torch.cat([g.flatten() for g in gradients if g is not None]).sort().values
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_reduce", hint="One all-reduce of all gradients together does it: each rank needs the whole sum, "
+                                      "because each has the whole parameter."),
+        Demand("too many messages", "one message for all gradients",
+               "Right, but every small tensor travels alone: put them into one flat row, reduce it once, and cut it again.",
+               _one_message),
+        bytes_sent(_limit, "2(n−1)/n of the gradients' bytes",
+                   "Right, but more was sent than one all-reduce of the gradients."),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group=group to the all-reduce."),
+        unwaited(),
+        raised("NoneType", "Some parameters have no gradient: leave them out.", "no gradient"),
+        raised("Expected all tensors", "Some parameters have no gradient: leave them out.", "none in the row"),
+    ),
+    fallbacks=(
+        Symptom("pieces mixed up", "The sums are there, but in other places: cut the row in the order in which you joined "
+                                   "it.", wrong_ranks(_only_moved)),
+    ),
+)

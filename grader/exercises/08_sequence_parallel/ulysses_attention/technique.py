@@ -1,0 +1,57 @@
+"""How ulysses_attention must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grader.calling.rings import PARTS
+from grader.exercises.technique.sequences import first_wrong_is, not_refused
+from grader.judging.compare import same
+from grader.judging.demands import (
+    bytes_sent,
+    group_size,
+    not_far_more_bytes,
+    only_calls,
+    results_waited,
+    tensor_bytes,
+)
+from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
+from utils.costs.formulas import bytes_sent_per_rank
+
+SWAPS = 4  # q, k, v there, o back
+
+
+def _sent(look: Look, rank: int) -> float:
+    """Each swap of (n−1)/n of a shard, forward and backward."""
+    return 2 * SWAPS * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank, "q"), group_size(look, rank))
+
+
+def _heads_mixed(look: Look, rank: int, found: Any, expected: Any) -> bool:
+    """The same heads, in another order."""
+    return not same(found["o"], expected["o"], 1e-5) and all(
+        any(same(head, right, 1e-5) for right in expected["o"].unbind(1)) for head in found["o"].unbind(1))
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("all_to_all", hint="Only all-to-alls: an all-gather would bring the whole of K and V, all heads, to "
+                                      "every rank."),
+        not_far_more_bytes(_sent, "Far more was sent than four swaps each way."),
+        bytes_sent(_sent, "four swaps each way, (n−1)/n of a shard each",
+                   "Right, but more was sent than one swap each for q, k, v and o, forward and backward."),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group to every swap and to dist.get_world_size."),
+        unwaited(),
+    ),
+    fallbacks=(
+        Symptom("heads mixed", "The heads come back in another order than they went.", wrong_ranks(_heads_mixed)),
+        Symptom("wrong output", "o is wrong: cut heads, join the sequence; causal attention; cut the sequence, join heads.",
+                first_wrong_is(PARTS, "o")),
+        Symptom("gradients stay", "o is right, the gradients are not: they must travel back through the same swaps. Use an "
+                                  "autograd function for each, such as SwapShards.", first_wrong_is(PARTS, *PARTS[1:])),
+        not_refused("The ranks must divide the heads: raise a ValueError that names both numbers, before anything is sent."),
+    ),
+)
