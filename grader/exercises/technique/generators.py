@@ -58,8 +58,18 @@ def own_fault_symptoms(shape: Callable[[Case], Shape]) -> tuple[Symptom, ...]:
             *(fault_seen(why, hint, lambda fault, why=why: fault.why == why, shape) for why, hint in hints.items()))
 
 
+def can_run(shape: Callable[[Case], Shape]) -> Callable[[Look], bool]:
+    """A schedule came that has no fault."""
+
+    def matches(look: Look) -> bool:
+        rows = rows_of(look)
+        return len(rows) == shape(look.case).n_ranks and fault_of(rows, shape(look.case)) is None
+
+    return matches
+
+
 def peaks_differ(sign: int, shape: Callable[[Case], Shape]) -> Callable[[Look], bool]:
     """More (+1) or less (−1) in flight than should be, on some rank, in a schedule that can run."""
-    return lambda look: fault_of(rows_of(look), shape(look.case)) is None and any(
+    return lambda look: can_run(shape)(look) and any(
         (count - right) * sign > 0
         for count, right in zip(peaks(rows_of(look)), look.right[0]["in flight at most"], strict=True))

@@ -9,6 +9,7 @@ from grader.evidence.case import Case
 from grader.exercises.technique.generators import (
     NO_MESSAGE,
     WHOLE_TIMES,
+    can_run,
     fault_seen,
     own_fault_symptoms,
     peaks_differ,
@@ -71,6 +72,6 @@ TECHNIQUE = Technique(
                                     "(n_chunks − 1)·n_ranks forwards.", _made(peaks_differ(+1, _shape))),
         Symptom("waits", "It can run, but takes longer than it must: the warm-up is 2·(n_ranks − 1 − r) + (n_chunks − 1)·"
                          "n_ranks forwards, and twice the distance is needed since two steps fit where one did.",
-                _made(lambda look: bool(rows_of(look)))),
+                _made(can_run(_shape))),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grader.evidence.case import Case
-from grader.exercises.technique.generators import NO_MESSAGE, fault_seen, own_fault_symptoms, plain_shape, rows_of
+from grader.exercises.technique.generators import NO_MESSAGE, can_run, fault_seen, own_fault_symptoms, plain_shape, rows_of
 from grader.exercises.technique.schedules import peaks, summary
 from grader.judging.exercise import Look, Symptom, Technique
 from utils.schedules.faults import MISSING, STUCK, TOO_EARLY
@@ -41,7 +41,7 @@ def reading(case: Case, found: Any) -> dict[str, Any]:
 
 
 def _too_much(look: Look) -> bool:
-    return max(peaks(rows_of(look))) > _most(look.case)
+    return can_run(_shape)(look) and max(peaks(rows_of(look))) > _most(look.case)
 
 
 TECHNIQUE = Technique(
@@ -59,6 +59,6 @@ TECHNIQUE = Technique(
         Symptom("too much in flight", "More in flight than 1F1B has on its first rank: put W off by r micro-batches on rank "
                                       "r, no more.", _too_much),
         Symptom("bubble left", "It can run, in the memory of 1F1B, but there is more idle time than need be: put W off by r "
-                               "micro-batches on rank r.", lambda look: bool(rows_of(look))),
+                               "micro-batches on rank r.", lambda look: can_run(_shape)(look) and not _too_much(look)),
     ),
 )
