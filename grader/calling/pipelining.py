@@ -30,7 +30,7 @@ class WatchedStage(nn.Module):
         micro = len(self.kept)
         mark(PASS, kind="F", micro=micro)
         self.kept.append(weakref.WeakSet())
-        with torch.autograd.graph.saved_tensors_hooks(lambda one: self._keep(one, micro), lambda kept: kept.tensor):
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: self._keep(tensor, micro), lambda kept: kept.tensor):
             y_MD = self.layers(x_MD)
         mark(IN_FLIGHT, count=sum(len(each) > 0 for each in self.kept))
         if y_MD.requires_grad:
@@ -62,12 +62,7 @@ def call_splitting(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any
         parts = fn(*inputs.values())
     except ValueError as error:
         return {"ValueError names": [size for size in sizes if str(size) in str(error)]}
-    return {"parts": [one if isinstance(one, Tensor) else list(one) for one in parts]}
-
-
-def call_pipeline_forward(fn: Callable, inputs: dict[str, Any], group) -> Any:
-    """fn(stage, x, n_micro, like, group)"""
-    return fn(WatchedStage(inputs["layers"]), inputs["x"], inputs["n_micro"], inputs["like"], group)
+    return {"parts": [part if isinstance(part, Tensor) else list(part) for part in parts]}
 
 
 def call_pipeline_step(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -76,15 +71,6 @@ def call_pipeline_step(fn: Callable, inputs: dict[str, Any], group) -> dict[str,
     loss = fn(stage, inputs["x"], inputs["y"], mean_loss, inputs["n_micro"], inputs["like"], group)
     gradients = [parameter.grad for parameter in stage.parameters()]
     return {"gradients": gradients} | ({} if inputs["y"] is None else {"loss": _number(loss, inputs["y"].dtype)})
-
-
-def call_tied(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """fn(weight, group) → the weight's gradient, and the weight."""
-    weight = None if inputs["weight"] is None else nn.Parameter(inputs["weight"].clone())
-    if weight is not None:
-        weight.grad = inputs["gradient"].clone()
-    fn(weight, group)
-    return {"gradient": None if weight is None else weight.grad, "weight": None if weight is None else weight.detach()}
 
 
 def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:

@@ -1,113 +1,127 @@
-"""What the exercises of one whole training step share: mistakes in gradients, and messages that go astray."""
+"""One training step of a pipeline by one process, and slips that show in its gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT
-from grader.exercises.shared.pipeline_inputs import scaled_step, staged_step
-from grader.judging.compare import same
-from grader.judging.exercise import Look, Symptom
-from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
+from torch import Tensor
+
+from grader.calling.pipelining import WatchedStage, mean_loss
+from grader.evidence.case import Case
+from grader.judging.compare import ANYTHING
+from grader.judging.slips import Slip
 
 STEP_PARAMETERS = ("stage", "x_BD", "y_BO", "loss_fn", "n_micro", "like_MD", "group")
 
-
-def as_step(step: Callable[[Look, int], dict[str, Any]]) -> Callable[[Look], bool]:
-    """The gradients of every wrong rank are those of another way, which are not the right ones."""
-
-    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        instead = step(look, rank)["gradients"]
-        return same(found["gradients"], instead) and not same(expected["gradients"], instead)
-
-    return wrong_ranks(test)
+Applied = Callable[[int, int, int, int], int]
 
 
-def _micro(look: Look, rank: int) -> int:
-    return look.case.inputs[rank]["n_micro"]
+def stages_of(case: Case, rank: int) -> list[WatchedStage]:
+    """All stages of `rank`'s group, in order."""
+    return [WatchedStage(layers) for layers in case.peers_inputs(rank, "layers")]
 
 
-def _no_gradients(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    return all(one is None for one in found["gradients"])
+def output_of(stages: Sequence[WatchedStage], x: Tensor) -> Tensor:
+    for stage in stages:
+        x = stage(x)
+    return x
 
 
-def _lost_loss(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    return same(found["gradients"], expected["gradients"]) and "loss" in found
+def plain_step(case: Case, rank: int) -> dict[str, Any]:
+    """The mean loss of the whole batch through all stages, and the gradients of `rank`'s stage."""
+    x, y = _batch(case, rank)
+    gradients, loss = _gradients_of_mean(case, rank, x, y)
+    return {"gradients": gradients} | ({} if case.inputs[rank]["y"] is None else {"loss": loss})
 
 
-def _sent_onwards(look: Look) -> bool:
-    """More messages to the next stage than micro-batches: gradients among them."""
-    for rank in look.working:
-        members, place = look.case.members(rank), look.case.group_rank(rank)
-        following = members[(place + 1) % len(members)]
-        sends = [call for call in look.evidence.trace.of(rank, "send") if call.peer == following]
-        last = place == len(members) - 1
-        if len(members) > 2 and len(sends) > (0 if last else _micro(look, rank)):
-            return True
-    return False
+def _batch(case: Case, rank: int) -> tuple[Tensor, Tensor]:
+    members = case.members(rank)
+    return case.inputs[members[0]]["x"], case.inputs[members[-1]]["y"]
 
 
-def _nothing_sent_back(look: Look) -> bool:
-    """A stage that is not the first one has got gradients and sent none to the stage before."""
-    trace = look.evidence.trace
-    return look.evidence.ending != RETURNED and not any(
-        call.peer == before for rank in look.working for call in trace.of(rank, "send")
-        for before in look.case.members(rank)[max(0, look.case.group_rank(rank) - 1):look.case.group_rank(rank)])
+def _gradients_of_mean(case: Case, rank: int, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor]:
+    stages = stages_of(case, rank)
+    loss = mean_loss(output_of(stages, x), y)
+    loss.backward()
+    return _gradients(stages[case.group_rank(rank)]), loss.detach()
 
 
-def message_symptoms(crossing: str) -> tuple[Symptom, ...]:
-    """Runs that come to no end, or to an error; crossing: the hint where sends wait for each other."""
-    return (
-        group_ignored(),
-        forgotten_send(),
-        Symptom("sent the wrong way", "Gradients go back: the gradient of a stage's input goes to the stage before it, "
-                                      "which made that input.",
-                lambda look: look.evidence.ending != RETURNED and _sent_onwards(look)),
-        raised("NoneType", "Something is None: the gradient of a received x is there only after "
-               "x.requires_grad_() before the forward pass; y and the loss exist on the last stage only, x_BD on the first.",
-               "no gradient of the input"),
-        raised("does not require grad", "Backward found no graph: the forward pass must be recorded (no torch.no_grad, "
-                                        "and no "
-               "detach before backward).", "no graph"),
-        raised("second time", "A micro-batch's backward ran twice: each one's output is kept until its own gradient comes, "
-               "once.", "backward twice"),
-        deadlocked("cycle of sends", crossing, "crossing sends"),
-        Symptom("gradient not sent", "A stage waits for a gradient that never comes: after its backward pass every stage "
-                                     "but the first sends x.grad to the stage before it.",
-                lambda look: look.evidence.ending in (DEADLOCKED, TIMED_OUT) and _nothing_sent_back(look)),
-        deadlocked("", "The stages wait for each other. Write down, for two neighbours, the messages that each one sends "
-                       "and "
-                   "receives, in order: the lists must fit.", "messages do not fit"),
-        unwaited(),
-    )
+def _gradients(stage: WatchedStage) -> list[Tensor]:
+    return [parameter.grad for parameter in stage.parameters()]
 
 
-def gradient_symptoms(*more: Symptom) -> tuple[Symptom, ...]:
-    """Wrong gradients; more: those of one exercise, which come before "a local loss"."""
-    return (
-        Symptom("not divided", "The gradients are n_micro times too large: the loss is the mean over micro-batches, so each "
-                               "one's loss is divided by their number before backward.",
-                as_step(lambda look, r: scaled_step(look.case, r, _micro(look, r)))),
-        Symptom("divided twice", "The gradients are n_micro times too small: divide by the number of micro-batches once, at "
-                                 "the loss. The gradients that travel carry the factor already.",
-                wrong_ranks(_divided_again)),
-        Symptom("last micro-batch only", "Only the last micro-batch is in the gradients: those of all micro-batches add up, "
-                                         "so never clear or overwrite them in between.",
-                as_step(lambda look, r: staged_step(look.case, r, last_only=True))),
-        *more,
-        Symptom("local loss", "Each stage went backward from its own output, as if that were a loss. Only the last stage "
-                              "has the loss; the others use the gradient that they receive: output.backward(gradient).",
-                as_step(lambda look, r: staged_step(look.case, r, local=True))),
-        Symptom("nothing backward", "A stage has no gradients: call backward for each micro-batch on every stage.",
-                wrong_ranks(_no_gradients)),
-        Symptom("loss wrong", "The gradients are right, the loss is not: return the mean over all micro-batches, on the "
-                              "last stage.", wrong_ranks(_lost_loss)),
-    )
+# ── slips ──
 
 
-def _divided_again(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    """Once more at the loss, or once more at every stage that the gradient passes."""
-    m, hops = _micro(look, rank), len(look.case.members(rank)) - look.case.group_rank(rank)
-    return m > 1 and any(same(found["gradients"], scaled_step(look.case, rank, 1.0 / m ** k)["gradients"])
-                         for k in range(1, hops + 1))
+def other_gradients(id: str, hint: str, wrong: Callable[[Case, int, list[Tensor]], list[Tensor]]) -> Slip:
+    """Gradients wrong(case, rank, right gradients); the loss is left open."""
+    return Slip(id, hint, lambda case, rank, right: dict.fromkeys(right[rank], ANYTHING) | {
+        "gradients": wrong(case, rank, right[rank]["gradients"])})
+
+
+def mixed_up(id: str, hint: str, applied: Applied) -> Slip:
+    """Gradients that meet the activations of other micro-batches, see `_mixed`."""
+    return other_gradients(id, hint, lambda case, rank, right: _mixed(case, rank, applied))
+
+
+def _mixed(case: Case, rank: int, applied: Applied) -> list[Tensor]:
+    """applied(stages, stage, micro-batches, k): to which micro-batch a stage applies the k-th gradient that comes."""
+    stages, m = stages_of(case, rank), case.inputs[rank]["n_micro"]
+    x, y = _batch(case, rank)
+    xs, kept = list(x.chunk(m)), []
+    for stage in stages:
+        inputs = [x.detach().requires_grad_() for x in xs]
+        xs = [stage(x) for x in inputs]
+        kept.append((inputs, xs))
+    losses = [mean_loss(output, y) / m for output, y in zip(xs, y.chunk(m), strict=True)]
+    coming: list[Tensor | None] = [None] * m
+    for place, (inputs, outputs) in reversed(list(enumerate(kept))):
+        for k, micro in enumerate(applied(len(stages), place, m, k) for k in range(m)):
+            ends = losses if place == len(stages) - 1 else outputs
+            ends[micro].backward(coming[k])
+            coming[k] = inputs[micro].grad
+    return _gradients(stages[case.group_rank(rank)])
+
+
+def _n_micro(case: Case, rank: int) -> int:
+    return case.inputs[rank]["n_micro"]
+
+
+def _last_micro_batch(case: Case, rank: int, right: list[Tensor]) -> list[Tensor]:
+    m = _n_micro(case, rank)
+    gradients, _ = _gradients_of_mean(case, rank, *(whole.chunk(m)[-1] for whole in _batch(case, rank)))
+    return [gradient / m for gradient in gradients]
+
+
+def _divided_at_each_border(case: Case, rank: int, right: list[Tensor]) -> list[Tensor]:
+    borders = len(case.members(rank)) - 1 - case.group_rank(rank)
+    return [gradient / _n_micro(case, rank) ** borders for gradient in right]
+
+
+def _of_own_output(case: Case, rank: int, right: list[Tensor]) -> list[Tensor]:
+    """Each stage but the last uses the sum of its own output as its loss."""
+    stages, place = stages_of(case, rank), case.group_rank(rank)
+    if place == len(stages) - 1:
+        return right
+    stages[place](output_of(stages[:place], _batch(case, rank)[0]).detach()).sum().backward()
+    return _gradients(stages[place])
+
+
+DIVIDED_TWICE = ("The gradients are n_micro times too small: divide by the number of micro-batches once, at the loss. The "
+                 "gradients that travel carry the factor already.")
+
+GRADIENT_SLIPS = (
+    other_gradients("not divided", "The gradients are n_micro times too large: the loss is the mean over micro-batches, so "
+                                   "each one's loss is divided by their number before backward.",
+                    lambda case, rank, right: [gradient * _n_micro(case, rank) for gradient in right]),
+    other_gradients("divided twice", DIVIDED_TWICE,
+                    lambda case, rank, right: [gradient / _n_micro(case, rank) for gradient in right]),
+    other_gradients("divided twice", DIVIDED_TWICE, _divided_at_each_border),
+    other_gradients("last micro-batch only", "Only the last micro-batch is in the gradients: those of all micro-batches add "
+                                             "up, so never clear or overwrite them in between.", _last_micro_batch),
+    other_gradients("local loss", "Each stage went backward from its own output, as if that were a loss. Only the last "
+                                  "stage has the loss; the others use the gradient that they receive: "
+                                  "output.backward(gradient).",
+                    _of_own_output),
+)

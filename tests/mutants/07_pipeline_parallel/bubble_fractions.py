@@ -1,38 +1,15 @@
 """Wrong bubbles."""
 
-from tests.mutants import mutant
+from tests.mutants import change
 
+OF_ALL = "of_ideal / (1 + of_ideal)"
 
-@mutant("swapped")
-def swaps(n_stages, n_micro, n_chunks):
-    return (n_stages - 1) / (n_chunks * n_micro + n_stages - 1), (n_stages - 1) / (n_chunks * n_micro)
-
-
-@mutant("one too many")
-def counts_itself(n_stages, n_micro, n_chunks):
-    return n_stages / (n_chunks * n_micro), n_stages / (n_chunks * n_micro + n_stages)
-
-
-@mutant("chunks forgotten")
-def forgets_chunks(n_stages, n_micro, n_chunks):
-    return (n_stages - 1) / n_micro, (n_stages - 1) / (n_micro + n_stages - 1)
-
-
-@mutant("chunks divide once")
-def chunks_in_the_first_only(n_stages, n_micro, n_chunks):
-    return (n_stages - 1) / (n_chunks * n_micro), (n_stages - 1) / (n_micro + n_stages - 1)
-
-
-@mutant("bubble divided last")
-def divides_in_the_end(n_stages, n_micro, n_chunks):
-    return (n_stages - 1) / (n_chunks * n_micro), (n_stages - 1) / (n_micro + n_stages - 1) / n_chunks
-
-
-@mutant("total without the bubble")
-def twice_the_same(n_stages, n_micro, n_chunks):
-    return ((n_stages - 1) / (n_chunks * n_micro),) * 2
-
-
-@mutant("stages added")
-def adds_all_stages(n_stages, n_micro, n_chunks):
-    return (n_stages - 1) / (n_chunks * n_micro), (n_stages - 1) / (n_chunks * n_micro + n_stages)
+CHANGES = (
+    change("swapped", f"of_ideal, {OF_ALL}", f"{OF_ALL}, of_ideal"),
+    change("one too many", "(n_stages - 1)", "n_stages"),
+    change("chunks forgotten", "(n_chunks * n_micro)", "n_micro"),
+    change("chunks divide once", OF_ALL, "(n_stages - 1) / (n_micro + n_stages - 1)"),
+    change("bubble divided last", OF_ALL, "(n_stages - 1) / (n_micro + n_stages - 1) / n_chunks"),
+    change("total without the bubble", OF_ALL, "of_ideal"),
+    change("stages added", OF_ALL, "(n_stages - 1) / (n_chunks * n_micro + n_stages)"),
+)

@@ -1,61 +1,18 @@
 """Wrong tables of GPipe."""
 
-from tests.mutants import mutant
-from utils.schedules.schedule import Step
+from tests.mutants import change
 
+ROWS = "for micro in range(n_micro)] for stage in range(n_stages)]"
 
-@mutant("one row for each micro-batch")
-def rows_are_micro_batches(n_stages, n_micro):
-    return [[Step(kind, micro, stage) for kind in "FB" for stage in range(n_stages)] for micro in range(n_micro)]
-
-
-@mutant("not a row a rank")
-def one_long_list(n_stages, n_micro):
-    return [[Step(kind, micro, stage) for stage in range(n_stages) for kind in "FB" for micro in range(n_micro)]] * (
-        n_micro + n_stages)
-
-
-@mutant("stage forgotten")
-def all_on_stage_0(n_stages, n_micro):
-    return [[Step(kind, micro, 0) for kind in "FB" for micro in range(n_micro)] for _ in range(n_stages)]
-
-
-@mutant("1F1B made")
-def in_turn(n_stages, n_micro):
-    rows = []
-    for stage in range(n_stages):
-        first = min(n_stages - 1 - stage, n_micro)
-        steps = [Step("F", micro, stage) for micro in range(first)]
-        for micro in range(n_micro - first):
-            steps += [Step("F", first + micro, stage), Step("B", micro, stage)]
-        rows.append(steps + [Step("B", micro, stage) for micro in range(n_micro - first, n_micro)])
-    return rows
-
-
-@mutant("no such micro-batch")
-def from_one(n_stages, n_micro):
-    return [[Step(kind, 1 + micro, stage) for kind in "FB" for micro in range(n_micro)] for stage in range(n_stages)]
-
-
-@mutant("missing")
-def one_backward_short(n_stages, n_micro):
-    return [[Step("F", micro, stage) for micro in range(n_micro)] + [Step("B", micro, stage) for micro in range(n_micro - 1)]
-            for stage in range(n_stages)]
-
-
-@mutant("too early")
-def backwards_first(n_stages, n_micro):
-    return [[Step(kind, micro, stage) for kind in "BF" for micro in range(n_micro)] for stage in range(n_stages)]
-
-
-@mutant("backward begins early")
-def last_stage_in_turn(n_stages, n_micro):
-    rows = [[Step(kind, micro, stage) for kind in "FB" for micro in range(n_micro)] for stage in range(n_stages)]
-    rows[-1] = [Step(kind, micro, n_stages - 1) for micro in range(n_micro) for kind in "FB"]
-    return rows
-
-
-@mutant("waits")
-def every_other_rank_reversed(n_stages, n_micro):
-    return [[Step("F", micro, stage) for micro in range(n_micro)]
-            + [Step("B", micro, stage) for micro in range(n_micro)][::-1 if stage % 2 else 1] for stage in range(n_stages)]
+CHANGES = (
+    change("one row for each micro-batch", ROWS, "for stage in range(n_stages)] for micro in range(n_micro)]"),
+    change("not a row a rank", ROWS, "for micro in range(n_micro)] for stage in range(n_stages + n_micro)]"),
+    change("stage forgotten", "Step(kind, micro, stage)", "Step(kind, micro, 0)"),
+    change("1F1B made", "return ", "return one_f_one_b_schedule(n_stages, n_micro) or "),
+    change("no such micro-batch", "range(n_micro)", "range(1, n_micro + 1)"),
+    change("missing", "range(n_micro)", 'range(n_micro - (kind == "B"))'),
+    change("too early", '"FB"', '"BF"'),
+    change("backward begins early", "return ", "rows = ",
+           ROWS, f"{ROWS}\n    return rows[:-1] + [sorted(rows[-1], key=lambda step: step.micro)]"),
+    change("waits", "range(n_micro)", 'range(n_micro)[::-1 if kind == "B" and stage % 2 else 1]'),
+)

@@ -2,64 +2,44 @@
 
 import torch
 
-from tests.mutants import mutant
+from tests.mutants import change, mutant
+
+DX, ADD = "dx = found[-1] if x.requires_grad else None", "p.grad = gradient if p.grad is None else p.grad + gradient"
+
+CHANGES = (
+    change("x without gradient", "[x] * x.requires_grad", "[x]"),
+    change("graph freed", "sources, dy, retain_graph=True", "sources, dy"),
+    change("not added", ADD, "p.grad = gradient"),
+    change("doubled", ADD, "p.grad = 2 * gradient if p.grad is None else p.grad + 2 * gradient"),
+    change("wrong dx", DX, "dx = found[-1] * 2 if x.requires_grad else None"),
+)
 
 
-def _add(p, gradient, factor=1.0):
-    p.grad = gradient * factor if p.grad is None else p.grad + gradient * factor
-
-
-def _halves(x, y, dy, layers, add=_add):
-    found = torch.autograd.grad(y, [z for z, _ in layers] + [x] * x.requires_grad, dy, retain_graph=True)
-
+def _adding(parameters, gradients):
+    """weights() for gradients, or for a function that finds them."""
     def weights():
-        for (z, parameters), dz in zip(layers, found, strict=False):
-            for p, gradient in zip(parameters, torch.autograd.grad(z, parameters, dz, retain_graph=True), strict=True):
-                add(p, gradient)
+        for p, gradient in zip(parameters, gradients() if callable(gradients) else gradients, strict=True):
+            p.grad = gradient if p.grad is None else p.grad + gradient
 
-    return found[-1] if x.requires_grad else None, weights
+    return weights
+
+
+def _parameters(layers):
+    return [p for _, own in layers for p in own]
 
 
 @mutant("weights early")
 def all_at_once_set_later(x, y, dy, layers):
-    parameters = [p for _, own in layers for p in own]
+    parameters = _parameters(layers)
     found = torch.autograd.grad(y, parameters + [x] * x.requires_grad, dy)
-
-    def weights():
-        for p, gradient in zip(parameters, found, strict=False):
-            _add(p, gradient)
-
-    return found[-1] if x.requires_grad else None, weights
+    return found[-1] if x.requires_grad else None, _adding(parameters, found[:len(parameters)])
 
 
 @mutant("computed twice")
 def back_again(x, y, dy, layers):
     dx = torch.autograd.grad(y, x, dy, retain_graph=True)[0] if x.requires_grad else None
-    parameters = [p for _, own in layers for p in own]
-
-    def weights():
-        for p, gradient in zip(parameters, torch.autograd.grad(y, parameters, dy), strict=True):
-            _add(p, gradient)
-
-    return dx, weights
-
-
-@mutant("x without gradient")
-def always_asks(x, y, dy, layers):
-    dx = torch.autograd.grad(y, x, dy, retain_graph=True)[0]
-    return dx, _halves(x, y, dy, layers)[1]
-
-
-@mutant("graph freed")
-def frees(x, y, dy, layers):
-    found = torch.autograd.grad(y, [z for z, _ in layers] + [x] * x.requires_grad, dy)
-
-    def weights():
-        for (z, parameters), dz in zip(layers, found, strict=False):
-            for p, gradient in zip(parameters, torch.autograd.grad(z, parameters, dz), strict=True):
-                _add(p, gradient)
-
-    return found[-1] if x.requires_grad else None, weights
+    parameters = _parameters(layers)
+    return dx, _adding(parameters, lambda: torch.autograd.grad(y, parameters, dy))
 
 
 @mutant("gradients set early")
@@ -70,28 +50,8 @@ def whole_backward(x, y, dy, layers):
 
 @mutant("paths counted twice")
 def all_layers_at_once(x, y, dy, layers):
-    outputs, parameters = [z for z, _ in layers], [p for _, own in layers for p in own]
+    outputs, parameters = [z for z, _ in layers], _parameters(layers)
     found = torch.autograd.grad(y, outputs + [x] * x.requires_grad, dy, retain_graph=True)
-
-    def weights():
-        dzs = found[:len(outputs)]
-        for p, gradient in zip(parameters, torch.autograd.grad(outputs, parameters, dzs, retain_graph=True), strict=True):
-            _add(p, gradient)
-
-    return found[-1] if x.requires_grad else None, weights
-
-
-@mutant("not added")
-def sets(x, y, dy, layers):
-    return _halves(x, y, dy, layers, add=lambda p, gradient: setattr(p, "grad", gradient))
-
-
-@mutant("doubled")
-def twice(x, y, dy, layers):
-    return _halves(x, y, dy, layers, add=lambda p, gradient: _add(p, gradient, 2.0))
-
-
-@mutant("wrong dx")
-def of_the_first_output(x, y, dy, layers):
-    dx, weights = _halves(x, y, dy, layers)
-    return None if dx is None else dx * 2, weights
+    dzs = found[:len(outputs)]
+    return found[-1] if x.requires_grad else None, _adding(
+        parameters, lambda: torch.autograd.grad(outputs, parameters, dzs, retain_graph=True))

@@ -1,5 +1,69 @@
-"""How a rank calls it."""
+"""How a rank calls Pipeline, on stages that tell what is done to them."""
 
-from grader.calling.schedules_run import call_pipeline as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from grader.calling.schedules_run import ALIVE, DONE, Affine, Tell, as_schedule
+from utils.schedules.schedule import Shape
+from utils.trace.spans import mark
+
+
+def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """cls(stages, schedule, shape, loss_fn, like, group), then steps → losses, and the gradients of this rank's stages.
+
+    x carries the number of the micro-batch in its last column, which stages pass on unchanged.
+    """
+    shape, rank = Shape(*inputs["shape"]), dist.get_rank(group)
+    alive: dict[int, int] = {}
+    stages = {s: PipelineStage(*inputs["weights"][s], s, alive) for s in range(rank, shape.n_stages, shape.n_ranks)}
+    like = torch.empty_like(inputs["xs"][0][0])
+    try:
+        pipeline = cls(stages, as_schedule(inputs["schedule"]), shape, squared_error, like, group)
+    except ValueError as error:
+        return {"ValueError": str(error)}
+    losses = [[loss.detach() for loss in pipeline.step([x.clone() for x in xs], list(ys))]
+              for xs, ys in zip(inputs["xs"], inputs["ys"], strict=True)]
+    gradients = {f"{s}.{name}": p.grad for s, stage in stages.items() for name, p in stage.named_parameters()}
+    return {"losses": losses, "gradients": gradients}
+
+
+def squared_error(output_BD: Tensor, y_BD: Tensor) -> Tensor:
+    """Mean over rows and columns, the last column apart."""
+    return ((output_BD[:, :-1] - y_BD) ** 2).mean()
+
+
+class PipelineStage(nn.Module):
+    """x (B, D+1) → tanh(x W + b) in the first D columns, the last as it was; marks each F, I and W with its micro-batch."""
+
+    def __init__(self, weight_DD: Tensor, bias_D: Tensor, stage: int, alive: dict[int, int]):
+        super().__init__()
+        self.inner = Affine(weight_DD, bias_D)
+        self.inner.facts = {"stage": stage}
+        self.stage, self.alive = stage, alive
+
+    def forward(self, x_BE: Tensor) -> Tensor:
+        micro = int(x_BE[0, -1].item())
+        facts = {"micro": micro, "stage": self.stage}
+        mark(DONE, kind="F", **facts)
+        passed = Tell.apply(x_BE, {"kind": "I", **facts}, _Life(self.alive))
+        self.inner.facts = facts
+        y_BD = torch.tanh(self.inner(passed[:, :-1]))
+        mark(ALIVE, count=len(self.alive), micro=micro)
+        return torch.cat([y_BD, x_BE[:, -1:].detach()], 1)
+
+
+class _Life:
+    """Stands in a set of the living for as long as anybody holds it: a graph does, from forward until it is let go."""
+
+    def __init__(self, alive: dict[int, int]):
+        self.alive = alive
+        alive[id(self)] = 1
+
+    def __del__(self):
+        self.alive.pop(id(self), None)

@@ -1,4 +1,4 @@
-"""How a rank calls it."""
+"""How a rank calls gpipe_step."""
 
 from grader.calling.pipelining import call_pipeline_step as call
 

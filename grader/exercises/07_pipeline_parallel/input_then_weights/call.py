@@ -1,5 +1,53 @@
-"""How a rank calls it."""
+"""How a rank calls input_then_weights, on layers that tell of their gradients."""
 
-from grader.calling.schedules_run import call_halves as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.calling.schedules_run import CHAINED, DONE, Affine, Tell
+from utils.models.stages import with_layers
+from utils.trace.spans import mark
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """dx, weights = fn(x, y, dy, layers) for each micro-batch on one stage; dx and gradients in between and in the end."""
+    stage = nn.Sequential(*(_layer(weight, bias, number) for number, (weight, bias) in enumerate(inputs["weights"])))
+    for name in inputs["frozen"]:
+        stage.get_parameter(name).requires_grad_(False)
+    returned: dict[str, Any] = {"dx": [], "early": [], "gradients": []}
+    later = []
+    for x_BD, dy_BD in zip(inputs["xs"], inputs["dys"], strict=True):
+        x = x_BD.clone().requires_grad_(inputs["x_needs_gradient"])
+        y, layers = with_layers(stage, x)
+        mark(DONE, kind="begin", micro=len(later))
+        dx, weights = fn(x, y.sum() if dy_BD is None else y, dy_BD, layers)
+        returned["dx"].append(dx)
+        returned["early"] += [name for name, p in stage.named_parameters() if p.grad is not None and not later]
+        mark(DONE, kind="later", micro=len(later))
+        later.append(weights)
+    for weights in later:
+        weights()
+        returned["gradients"].append(
+            {name: None if p.grad is None else p.grad.clone() for name, p in stage.named_parameters()})
+    return returned
+
+
+class _Chained(nn.Module):
+    """tanh of a linear layer whose input gradient and weight gradient are told, by the layer's number."""
+
+    def __init__(self, number: int):
+        super().__init__()
+        self.number = number
+
+    def forward(self, x_BD: Tensor) -> Tensor:
+        return torch.tanh(Tell.apply(x_BD, {"kind": CHAINED, "micro": self.number}, None))
+
+
+def _layer(weight_DD: Tensor, bias_D: Tensor, number: int) -> nn.Module:
+    affine = Affine(weight_DD, bias_D)
+    affine.facts = {"micro": number}
+    return nn.Sequential(_Chained(number), affine)

@@ -1,5 +1,15 @@
-"""How a rank calls it."""
+"""How a rank calls rank_fault."""
 
-from grader.calling.schedules_run import call_rank_fault as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+from grader.calling.schedules_run import plain
+from utils.schedules.schedule import Shape, Step
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(steps, rank, shape) for each named list of steps → its fault or None."""
+    return {name: plain(fn([Step(*step) for step in steps], inputs["rank"], Shape(*inputs["shape"])))
+            for name, steps in inputs["lists"].items()}

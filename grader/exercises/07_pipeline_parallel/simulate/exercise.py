@@ -1,17 +1,19 @@
-"""Play a schedule: when each step starts and ends, how long it takes, how much is idle, how much is in flight."""
+"""Simulate a schedule: when each step starts and ends, how long it takes, how much is idle, how much is in flight."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.evidence import RETURNED
+from grader.evidence.case import Case
 from grader.exercises.shared import right_orders
-from grader.exercises.shared import schedule_oracle as oracle
-from grader.judging.compare import same
-from grader.judging.demands import only_calls
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Look, Symptom, Technique
-from utils.schedules.schedule import written
+from grader.exercises.technique.schedules import IN_FLIGHT, Rows, as_rows, makespan_of, peaks, timetable
+from grader.judging.compare import ANYTHING
+from grader.judging.exercise import VALUES, Draw, Exercise
+from grader.judging.slips import Slip
+from utils.schedules.schedule import Step, Times, written
+
+from .technique import TECHNIQUE
 
 WHOLE, SPLIT = {"F": 1.0, "B": 2.0}, {"F": 1.0, "I": 1.25, "W": 0.75}
 
@@ -34,104 +36,89 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                          "hop_time": hop},)) for name, (rows, durations, hop) in schedules.items()]
 
 
-def _played(case: Case, **way: Any) -> dict[str, Any]:
-    inputs = case.inputs[0]
-    return oracle.play(oracle.as_rows(inputs["schedule"]), inputs["durations"], inputs["hop_time"], **way)
+def _rows(case: Case) -> Rows:
+    return as_rows(case.inputs[0]["schedule"])
 
 
-def _times_as(way: Callable[[Case], dict[str, Any]]) -> Callable[[Look], bool]:
-    """The timetable is the one of a wrong way."""
-
-    def matches(look: Look) -> bool:
-        if look.evidence.ending != RETURNED or same(look.outputs[0]["times"], look.right[0]["times"]):
-            return False
-        return same(look.outputs[0]["times"], way(look.case)["times"])
-
-    return matches
+def _from_another_rank(case: Case) -> Callable[[Step, Step], float]:
+    hop, n_ranks = case.inputs[0]["hop_time"], len(case.inputs[0]["schedule"])
+    return lambda need, step: hop if need.stage % n_ranks != step.stage % n_ranks else 0.0
 
 
-def _starts(early: bool) -> Callable[[Look], bool]:
-    """Some step starts too early; or none does, and some too late."""
-
-    def matches(look: Look) -> bool:
-        found, expected = look.outputs[0]["times"], look.right[0]["times"]
-        beside = [found[step][0] - start for step, (start, _) in expected.items()]
-        return min(beside) < -1e-6 if early else min(beside) >= -1e-6 and max(beside) > 1e-6
-
-    return matches
+def _times(case: Case, hop: Callable[[Step, Step], float] | None = None, **ways: Any) -> Times:
+    return timetable(_rows(case), case.inputs[0]["durations"], hop or _from_another_rank(case), **ways)
 
 
-def _number(name: str, way: Callable[[Look, oracle.Rows], Any]) -> Callable[[Look], bool]:
-    """The times are right, and this number is that of a wrong way."""
-
-    def matches(look: Look) -> bool:
-        if look.evidence.ending != RETURNED:
-            return False
-        found, rows = look.outputs[0], oracle.as_rows(look.case.inputs[0]["schedule"])
-        return same(found["times"], look.right[0]["times"]) and same(found[name], way(look, rows)) and not same(
-            found[name], look.right[0][name])
-
-    return matches
+def _busy(case: Case) -> float:
+    return sum(case.inputs[0]["durations"][step.kind] for row in _rows(case) for step in row)
 
 
-def _without_hops(case: Case) -> dict[str, Any]:
-    inputs = case.inputs[0]
-    return oracle.play(oracle.as_rows(inputs["schedule"]), inputs["durations"], 0.0)
+def _simulated(case: Case) -> dict[str, Any]:
+    times = _times(case)
+    makespan = makespan_of(times)
+    return {"times": _plain(times), "makespan": makespan, "bubble rate": 1 - _busy(case) / (len(_rows(case)) * makespan),
+            "peaks": peaks(_rows(case))}
 
 
-def _to_ideal(look: Look, rows: oracle.Rows) -> float:
-    idle = look.right[0]["bubble rate"]
-    return idle / (1 - idle)
+def _plain(times: Times) -> dict[tuple, tuple[float, float]]:
+    return {tuple(step): both for step, both in times.items()}
 
 
-def _of_one_rank(look: Look, rows: oracle.Rows) -> float:
-    busy = sum(look.case.inputs[0]["durations"][step.kind] for row in rows for step in row)
-    return 1 - busy / look.right[0]["makespan"]
+def _timed(id: str, hint: str, times: Callable[[Case], Times]) -> Slip:
+    """Another timetable; whatever else is then computed from it is left open."""
+    return Slip(id, hint, lambda case, rank, right: dict.fromkeys(right[rank], ANYTHING) | {"times": _plain(times(case))})
 
 
-def _peaks(**changes: int) -> Callable[[Look, oracle.Rows], list[int]]:
-    return lambda look, rows: oracle.peaks(rows, oracle.CHANGES | changes)
+def _number(id: str, hint: str, name: str, wrong: Callable[[Case, dict[str, Any]], Any]) -> Slip:
+    """The right timetable, and one number that is not: wrong(case, right)."""
+    return Slip(id, hint, lambda case, rank, right: right[rank] | {name: wrong(case, right[rank])})
+
+
+def _sender_busy(case: Case) -> Times:
+    rows, hop = _rows(case), case.inputs[0]["hop_time"]
+    n_stages = 1 + max(step.stage for row in rows for step in row)
+
+    def held(step: Step) -> float:
+        receiver = step.stage + (1 if step.kind == "F" else -1)
+        return hop if len(rows) > 1 and step.kind != "W" and 0 <= receiver < n_stages else 0.0
+
+    return _times(case, held=held)
+
+
+def _between_stages(need: Step, step: Step, hop: float) -> float:
+    return hop if need.stage != step.stage else 0.0
 
 
 EXERCISE = Exercise(
     title="Play a schedule",
     parameters=("schedule", "durations", "hop_time"),
     make_cases=_cases,
-    oracle=lambda case: [_played(case)],
+    oracle=lambda case: [_simulated(case)],
+    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 4},
-    technique=Technique(
-        demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
-        symptoms=(
-        Symptom("hops forgotten", "The timetable is right for a hop of 0: what comes from another rank arrives hop_time "
-                                  "after it was done.", _times_as(_without_hops)),
-        Symptom("hops keep the sender busy", "A message travels while its sender goes on: the hop delays the step that "
-                                             "needs it, not the rank that sent it.",
-                _times_as(lambda case: _played(case, blocks=True))),
-        Symptom("hops within a rank", "Between two steps of one rank nothing travels, even where their stages differ: no "
-                                      "hop there.", _times_as(lambda case: _played(case, everywhere=True))),
-        Symptom("several at once", "A rank does one step at a time: a step starts no earlier than the one before it in the "
-                                   "rank's list ends.", _times_as(lambda case: _played(case, own_rank_free=True))),
-        Symptom("everybody waits", "A step waits for its own rank and for what it needs, not for all other ranks.",
-                _times_as(lambda case: _played(case, lockstep=True))),
-        Symptom("relative to ideal", "Your bubble rate is idle over busy time. Here it is the idle part of all time: "
-                                     "1 − busy / (n_ranks · makespan).", _number("bubble rate", _to_ideal)),
-        Symptom("time of one rank", "Busy time is summed over all ranks: so divide by n_ranks · makespan.",
-                _number("bubble rate", _of_one_rank)),
-        Symptom("gone at I", "In flight until W, not I: the weights' gradients need the activations too.",
-                _number("peaks", _peaks(I=-1, W=0))),
-        Symptom("all forwards counted", "A backward takes its micro-batch out of flight: the peak is the most at one time, "
-                                        "not the number of forwards.", _number("peaks", _peaks(B=0, I=0, W=0))),
-        Symptom("one peak for all", "peaks is a list, one number for each rank.",
-                lambda look: look.evidence.ending == RETURNED and len(look.outputs[0]["peaks"]) != len(
-                    look.case.inputs[0]["schedule"])),
-        Symptom("makespan", "The makespan is the last end on any rank.",
-                _number("makespan", lambda look, rows: look.outputs[0]["makespan"])),
-        Symptom("starts early", "A step starts before its rank is free, or before all that it needs has arrived: its start "
-                                "is the latest of these.", _starts(early=True)),
-        Symptom("starts late", "A step starts later than it must: as soon as its rank is free and all that it needs has "
-                               "arrived. A hop delays what is needed from another rank, and nothing else.",
-                _starts(early=False)),
-    ),
+    slips=(
+        _timed("hops forgotten", "The timetable is right for a hop of 0: what comes from another rank arrives hop_time "
+                                 "after it was done.", lambda case: _times(case, lambda need, step: 0.0)),
+        _timed("hops keep the sender busy", "A message travels while its sender goes on: the hop delays the step that "
+                                            "needs it, not the rank that sent it.", _sender_busy),
+        _timed("hops within a rank", "Between two steps of one rank nothing travels, even where their stages differ: no "
+                                     "hop there.",
+               lambda case: _times(case, lambda need, step: _between_stages(need, step, case.inputs[0]["hop_time"]))),
+        _timed("several at once", "A rank does one step at a time: a step starts no earlier than the one before it in the "
+                                  "rank's list ends.",
+               lambda case: _times(case, start=lambda free, rank, arrivals: max([0.0, *arrivals]))),
+        _timed("everybody waits", "A step waits for its own rank and for what it needs, not for all other ranks.",
+               lambda case: _times(case, start=lambda free, rank, arrivals: max([*free, *arrivals]))),
+        _number("relative to ideal", "Your bubble rate is idle over busy time. Here it is the idle part of all time: "
+                                     "1 − busy / (n_ranks · makespan).", "bubble rate",
+                lambda case, right: right["bubble rate"] / (1 - right["bubble rate"])),
+        _number("time of one rank", "Busy time is summed over all ranks: so divide by n_ranks · makespan.", "bubble rate",
+                lambda case, right: 1 - _busy(case) / right["makespan"]),
+        _number("gone at I", "In flight until W, not I: the weights' gradients need the activations too.", "peaks",
+                lambda case, right: peaks(_rows(case), IN_FLIGHT | {"I": -1, "W": 0})),
+        _number("all forwards counted", "A backward takes its micro-batch out of flight: the peak is the most at one time, "
+                                        "not the number of forwards.", "peaks",
+                lambda case, right: peaks(_rows(case), IN_FLIGHT | {"B": 0, "W": 0})),
     ),
 )

@@ -1,4 +1,4 @@
-"""How a rank calls it."""
+"""How a rank calls split_batch."""
 
 from grader.calling.pipelining import call_splitting as call
 

@@ -1,5 +1,15 @@
-"""How a rank calls it."""
+"""How a rank calls validate_schedule."""
 
-from grader.calling.schedules_run import call_validate as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+from grader.calling.schedules_run import as_schedule, plain
+from utils.schedules.schedule import Shape
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(schedule, shape, limits) for each named schedule → its fault or None."""
+    return {name: plain(fn(as_schedule(rows), Shape(*shape), limits))
+            for name, (rows, shape, limits) in inputs["schedules"].items()}

@@ -1,4 +1,4 @@
-"""How a rank calls it."""
+"""How a rank calls zero_bubble_schedule."""
 
 from grader.calling.schedules_run import call_generator as call
 

@@ -1,0 +1,68 @@
+"""How input_then_weights must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grader.calling.schedules_run import CHAINED, DONE
+from grader.judging.compare import same
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import every_rank, raised, wrong_ranks
+
+
+def _marks(look: Look) -> list[dict[str, Any]]:
+    return [s.facts for s in sorted(look.evidence.trace.spans, key=lambda s: s.start_s) if s.name == DONE]
+
+
+def _not_early(look: Look) -> tuple[bool, str]:
+    """No weight's gradient is computed before input_then_weights has returned."""
+    inside = False
+    for facts in _marks(look):
+        if facts["kind"] in ("begin", "later"):
+            inside = facts["kind"] == "begin"
+        elif inside and facts["kind"] == "W":
+            return False, f"layer {facts['micro']}'s weights: computed before weights() was called"
+    return True, ""
+
+
+def _input_at_once(look: Look) -> tuple[bool, str]:
+    """The input's gradient, and so every layer's, is there when it returns, and no layer's is computed again."""
+    passed: set[int] = set()
+    inside = False
+    for facts in _marks(look):
+        if facts["kind"] in ("begin", "later"):
+            inside = facts["kind"] == "begin"
+            passed.clear()
+        elif facts["kind"] == CHAINED:
+            if not inside:
+                return False, f"went back through layer {facts['micro']} again in weights()"
+            if facts["micro"] in passed:
+                return False, f"went back through layer {facts['micro']} more than once"
+            passed.add(facts["micro"])
+    return True, ""
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls(id="communicates", hint="Autograd alone does this: no message is needed."),
+        Demand("weights early", "no weight's gradient before weights() is called",
+               "The weights' gradients are computed in the first half already. Ask autograd.grad for the gradients of x and "
+               "of the layers' outputs only; the weights' come from those, later.", _not_early),
+        Demand("computed twice", "back through each layer once",
+               "The numbers are right, but you go back through the layers twice. Ask for the gradients of all z in the "
+               "first half; in the second each layer's weights come from its own z alone.", _input_at_once),
+    ),
+    symptoms=(
+        raised("does not require grad", "x of the first stage needs no gradient (x.requires_grad is False): do not ask for "
+               "one; frozen weights are not in the list of parameters.", "x without gradient"),
+        raised("a second time", "The first half freed the graph that the second needs: retain_graph=True.", "graph freed"),
+        Symptom("gradients set early", "After the first half gradients are set already: that is a whole backward. The "
+                                       "weights' wait until weights() is called.",
+                every_rank(lambda look, rank, found, right: found["early"] != [])),
+    ),
+    fallbacks=(
+        Symptom("wrong dx", "dx is wrong: it is torch.autograd.grad(y, x, dy), None where x needs none.",
+                wrong_ranks(lambda look, rank, found, right: not same(found["dx"], right["dx"]))),
+    ),
+)

@@ -1,0 +1,49 @@
+"""How one_f_one_b_schedule is read, and what its first fault says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grader.evidence.case import Case
+from grader.exercises.technique.generators import (
+    NO_MESSAGE,
+    WHOLE_TIMES,
+    fault_seen,
+    own_fault_symptoms,
+    peaks_differ,
+    plain_shape,
+    rows_of,
+)
+from grader.exercises.technique.schedules import summary
+from grader.judging.exercise import Look, Symptom, Technique
+from utils.schedules.faults import STUCK
+
+
+def reading(case: Case, found: Any) -> dict[str, Any]:
+    return summary(found, plain_shape(case), WHOLE_TIMES)
+
+
+def _newest_first(look: Look) -> bool:
+    """On some rank micro-batches do not go backward in the order in which they went forward."""
+    by_kind = [{kind: [step.micro for step in row if step.kind == kind] for kind in "FB"} for row in rows_of(look)]
+    return any(row["F"] != row["B"] for row in by_kind if sorted(row["F"]) == sorted(row["B"]))
+
+
+TECHNIQUE = Technique(
+    reading=reading,
+    demands=(NO_MESSAGE,),
+    fallbacks=(
+        *own_fault_symptoms(plain_shape),
+        Symptom("newest first", "Micro-batches should go backward in the order in which they went forward, the oldest "
+                                "first, on every rank.", _newest_first),
+        fault_seen("deadlock", "The schedule cannot run: a rank waits for a gradient that a later rank cannot give before "
+                               "it gets a further forward. Every rank goes forward and backward in turn after its warm-up.",
+                   lambda fault: fault.why == STUCK, plain_shape),
+        Symptom("too many in flight", "It can run, but a rank has more in flight than n_stages − r: its warm-up is too "
+                                      "long. In the steady phase a forward comes first, which is one "
+                                      "more.", peaks_differ(+1, plain_shape)),
+        Symptom("warm-up too short", "It can run, but ranks wait: the warm-up is too short. While the first gradient is on "
+                                     "its way to rank r, n_stages − 1 − r forwards fit before the steady phase.",
+                peaks_differ(-1, plain_shape)),
+    ),
+)

@@ -1,0 +1,60 @@
+"""How pipeline_forward must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.exercises.technique.pipeline_passes import only_neighbours, outputs_sent, passes
+from grader.judging.demands import results_waited, sends_waited
+from grader.judging.exercise import Demand, Look, Technique
+from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited
+
+
+def _each_alone(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        done, m = sum(kind == "F" for kind, *_ in passes(look, rank)), look.case.inputs[rank]["n_micro"]
+        if done != m:
+            return False, f"rank {rank} called its stage {done} times, wanted {m}"
+    return True, ""
+
+
+def _sent_at_once(look: Look) -> tuple[bool, str]:
+    """Before the stage computes micro-batch i + 1, the outputs up to i are on their way."""
+    for rank in look.working:
+        if rank == look.case.members(rank)[-1]:
+            continue
+        sends = look.evidence.trace.of(rank, "send")
+        for _, micro, start_s in passes(look, rank):
+            begun = sum(call.start_s <= start_s for call in sends)
+            if begun < micro:
+                return False, f"rank {rank}: {begun} sent before micro-batch {micro} was computed, wanted {micro}"
+    return True, ""
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_neighbours(),
+        Demand("not in micro-batches", "the stage is called once for each micro-batch",
+               "The stage must be called once for each micro-batch: with the whole batch at once every stage waits for the "
+               "one before it to finish everything.", _each_alone),
+        Demand("sent too late", "each output leaves before the next micro-batch is computed",
+               "Outputs are held back: send each one as soon as it is computed, so that the next stage can start.",
+               _sent_at_once),
+        outputs_sent("each output once, to the next stage",
+                     "Right, but more is sent than the outputs: each one goes to the next stage, once.", back=False),
+        results_waited(),
+        sends_waited(),
+    ),
+    symptoms=(
+        group_ignored(),
+        forgotten_send(),
+        unwaited(),
+        deadlocked("receive without send", "A stage waits for a micro-batch that nobody sends: every stage but the last "
+                                           "sends each output to the next one.", "nothing sent"),
+        deadlocked("send without receive", "An output is sent that nobody receives: the last stage sends nothing, and every "
+                   "other one receives n_micro messages.", "nobody receives"),
+        deadlocked("", "The stages wait for each other: every stage receives from the one before it and sends to the next "
+                   "one, and nothing else.", "wrong neighbours"),
+        raised("NoneType", "Only the first stage has x_BD: the others receive into a new tensor like like_MD.", "x missing"),
+        raised("there is no rank", "The last stage has no next one, and the first none before it.", "beyond the ends"),
+        raised("itself", "A stage alone in its group sends nothing.", "alone"),
+    ),
+)
