@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from grader.evidence.evidence import RETURNED
-from grader.exercises.shared.one_process import model_of, some_gradients
+from grader.exercises.technique.models import model_of, some_gradients
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, group_size
 from grader.judging.exercise import Demand, Look, Symptom
