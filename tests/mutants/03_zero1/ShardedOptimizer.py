@@ -21,7 +21,7 @@ CHANGES = (
     change("state lost", "def state_dict", "def wrapped_state", "def load_state_dict", "def load_wrapped_state"),
     change("rate not heard", "self._copy_options(self, self.wrapped)", "pass"),
     change("closure ignored", "return loss", "return None"),
-    change("gradients left", "def state_dict", "def zero_grad(self):\n        self.wrapped.zero_grad()\n\n    def state_dict"),
+    change("gradients left", "def state_dict", "def zero_grad(self): self.wrapped.zero_grad()\n\n    def state_dict"),
     change("no gradient", " if p.grad is not None", ""),
     change("group ignored", "group=self.group, group_src=self.owner[p]", "src=self.owner[p]"),
     change("super forgotten", SUPER, "pass"),

@@ -5,7 +5,8 @@ from tests.mutants import change
 REDUCE = "dist.reduce_scatter_single(shard, flat, group=group)"
 FREE, DIVIDE = "parameter.grad = None", "shard /= n"
 ADD = "shards[parameter] = shards[parameter] + shard if parameter in shards else shard"
-HOOKS, HOOK = "for parameter in model.parameters():", "register_post_accumulate_grad_hook(reduce)"
+HOOKS, HOOK = "for parameter in model.parameters():", "hook(reduce)"
+REDUCE_ALL_AT_LAST = "hook(lambda p: p is last and [reduce(q) for q in model.parameters() if q.grad is not None])"
 
 CHANGES = (
     change("sum for mean", DIVIDE, "pass"),
@@ -13,7 +14,7 @@ CHANGES = (
     change("first pass twice", FREE, "pass"),
     change("gradients left", FREE, "pass", DIVIDE, f"{DIVIDE}; parameter.grad.zero_()"),
     change("full gradients", HOOKS, f"last = next(p for p in model.parameters() if p.requires_grad)\n    {HOOKS}",
-           HOOK, HOOK.replace("reduce", "lambda p: p is last and [reduce(q) for q in model.parameters() if q.grad is not None]")),
+           HOOK, REDUCE_ALL_AT_LAST),
     change("another rank's shard", REDUCE, REDUCE.replace("flat", "flat.view(n, -1).flip(0).flatten()")),
     change("not padded", "flat = F.pad(flat, (0, -len(flat) % n))", "pass"),
     change("other dtype", "flat.new_empty(", "torch.empty("),
@@ -21,6 +22,8 @@ CHANGES = (
     change("nothing kept", "return shards", "return {}"),
     change("frozen hooked", "if parameter.requires_grad", "if True"),
     change("too many bytes", REDUCE, f"{REDUCE}; {REDUCE}"),
-    change("library call", REDUCE, "dist.all_reduce(flat, group=group); shard = flat.view(n, -1)[dist.get_rank(group)].clone()"),
-    change("missing wait", REDUCE, "dist.reduce_scatter_single(shard, flat / n, group=group, async_op=True)", DIVIDE, "pass"),
+    change("library call", REDUCE, "dist.all_reduce(flat, group=group)\n"
+           "        shard = flat.view(n, -1)[dist.get_rank(group)].clone()"),
+    change("missing wait", REDUCE, "dist.reduce_scatter_single(shard, flat / n, group=group, async_op=True)",
+           DIVIDE, "pass"),
 )

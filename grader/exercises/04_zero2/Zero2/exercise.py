@@ -48,7 +48,8 @@ EXERCISE = Exercise(
     points={"values": 4, "technique": 4},
     slips=(
         Slip("nothing trained", "The parameters are those of the start: after the optimizer's step on the shards, "
-                                "all-gather them into the module's parameters.", lambda case, r, right: parameters(model_of(case, r))),
+                                "all-gather them into the module's parameters.",
+             lambda case, r, right: parameters(model_of(case, r))),
         Slip("sum for mean", "The shards are updated with the sum of the gradients: divide by the number of ranks.",
              lambda case, r, right: train(case, r, factor=group_size(case, r))["parameters"]),
         Slip("last pass only", "Of several backward passes only the last one counts: add to the gradient that the "
