@@ -11,7 +11,7 @@ SUPER = "super().__init__(params, options)"
 CHANGES = (
     change("sum for mean", "p.grad /= dist.get_world_size(self.group)", "pass"),
     change("gradients not reduced", f"[{REDUCE} for p in trained]", "[]"),
-    change("parameters not sent", COPIES, "[]"),
+    change("parameters not sent", COPIES, "[]", "require_equal(params, self.group)", "pass"),
     change("not sharded", OWN_PART, "groups", REDUCE, ALL_REDUCE, COPIES, "[]"),
     change("library call", REDUCE, ALL_REDUCE),
     change("state not divided", "partition_tensors([p.numel() for p in params], dist.get_world_size(self.group))",

@@ -5,16 +5,20 @@ from tests.mutants import change
 REDUCE = "dist.reduce_scatter_single(shard, flat, group=group)"
 FREE, DIVIDE = "parameter.grad = None", "shard /= n"
 ADD = "shards[parameter] = shards[parameter] + shard if parameter in shards else shard"
-HOOKS, HOOK = "for parameter in model.parameters():", "hook(reduce)"
-REDUCE_ALL_AT_LAST = "hook(lambda p: p is last and [reduce(q) for q in model.parameters() if q.grad is not None])"
+HOOKS = "for parameter in model.parameters():"
+REDUCE_ALL = """def reduce_all(p):
+        for q in model.parameters() if p is last else ():
+            if q.grad is not None:
+                reduce(q)
+
+    last = next(p for p in model.parameters() if p.requires_grad)"""
 
 CHANGES = (
     change("sum for mean", DIVIDE, "pass"),
     change("last pass only", ADD, "shards[parameter] = shard"),
     change("first pass twice", FREE, "pass"),
     change("gradients left", FREE, "pass", DIVIDE, f"{DIVIDE}; parameter.grad.zero_()"),
-    change("full gradients", HOOKS, f"last = next(p for p in model.parameters() if p.requires_grad)\n    {HOOKS}",
-           HOOK, REDUCE_ALL_AT_LAST),
+    change("full gradients", "hook(reduce)", "hook(reduce_all)", HOOKS, f"{REDUCE_ALL}\n    {HOOKS}"),
     change("another rank's shard", REDUCE, REDUCE.replace("flat", "flat.view(n, -1).flip(0).flatten()")),
     change("not padded", "flat = F.pad(flat, (0, -len(flat) % n))", "pass"),
     change("other dtype", "flat.new_empty(", "torch.empty("),
