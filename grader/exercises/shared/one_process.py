@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from grader.calling.training import gradients, make_optimizer, parameters
 from grader.calling.zoo import IN, LENGTH, OUT, loss_rows
 from grader.evidence.case import Case
-from grader.exercises.technique.training import given_model
+from grader.exercises.technique.models import given_model, model_of
 from grader.judging.exercise import Draw
 
 TOLERANCE = 1e-6  # sums in another order, some of them in float32
@@ -29,21 +29,6 @@ def joined(case: Case, rank: int, step: int) -> tuple[Tensor, Tensor]:
     return tuple(torch.cat([parts[step] for parts in case.peers_inputs(rank, name)]) for name in ("xs", "ys"))
 
 
-def model_of(case: Case, rank: int) -> nn.Module:
-    """The model as the first member of `rank`'s group has it at the start."""
-    return given_model(case, case.members(rank)[0])
-
-
-def some_gradients(case: Case, rank: int) -> dict[str, Tensor]:
-    """Name → a gradient, of those parameters that have one; a tied one once."""
-    model, inputs = model_of(case, rank), case.inputs[rank]
-    x, y = (inputs[name] if name in inputs else inputs[f"{name}s"][0] for name in ("x", "y"))
-    loss = loss_rows(model(x), y).sum()
-    if loss.requires_grad:
-        loss.backward()
-    return {name: gradient for name, gradient in gradients(model).items() if gradient is not None}
-
-
 def own_gradients(case: Case, rank: int, x: Tensor, y: Tensor) -> dict[str, Any]:
     """What a rank has of these rows alone, with the numbers that it drew for itself."""
     model = given_model(case, rank)
@@ -58,11 +43,11 @@ def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor
             for name, gradient in of_members[0].items()}
 
 
-def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, last_only: bool = False) -> dict[str, Any]:
+def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True) -> dict[str, Any]:
     """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
 
     inputs["gamma"], if there: what the learning rate is multiplied by after each step. Wrong ways: gradients times
-    `factor`; gradients never forgotten; of several micro-batches the last one only.
+    `factor`; gradients never forgotten.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -71,8 +56,6 @@ def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, last_
     for number in range(len(inputs["xs"])):
         x, y = joined(case, rank, number)
         loss = loss_rows(model(x), y).mean() / micro
-        if last_only:
-            model.zero_grad()
         if loss.requires_grad:
             (loss * factor).backward()
         losses.append(loss.detach())

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from torch import nn
-
-from grader.calling.zoo import build, loss_rows
-from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.models import given_model, reduced
 from grader.judging.demands import bytes_sent, group_size
 from grader.judging.exercise import Demand, Symptom
 from grader.judging.trial import Look
@@ -16,21 +13,6 @@ from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call, Span
 
 A_LOSS_BYTES = 64  # a step may also sum its loss, and such
-
-
-def given_model(case: Case, rank: int) -> nn.Module:
-    """The model that a rank is given; its sizes are those of all ranks, its numbers need not be."""
-    return build(case.inputs[rank]["model"], case.inputs[rank]["seed"])
-
-
-def reduced(case: Case, rank: int) -> dict[str, nn.Parameter]:
-    """Name → parameter, of those that get a gradient; a tied one once."""
-    model, inputs = given_model(case, rank), case.inputs[rank]
-    x, y = (inputs[name] if name in inputs else inputs[f"{name}s"][0] for name in ("x", "y"))
-    loss = loss_rows(model(x), y).sum()
-    if loss.requires_grad:
-        loss.backward()
-    return {name: p for name, p in model.named_parameters() if p.grad is not None}
 
 
 def model_bytes(look: Look, rank: int) -> int:

@@ -1,184 +1,30 @@
 """Wrong sharded optimizers."""
 
-import torch
-import torch.distributed as dist
+from tests.mutants import change
 
-from tests.mutants import mutant
+REDUCE = "dist.reduce(p.grad, group=self.group, group_dst=self.owner[p], async_op=True)"
+ALL_REDUCE = "dist.all_reduce(p.grad, group=self.group, async_op=True)"
+COPIES = "[dist.broadcast(p.data, group=self.group, group_src=self.owner[p], async_op=True) for p in trained]"
+OWN_PART = '[one | {"params": [p for p in one["params"] if self.owner[p] == rank]} for one in groups]'
+SUPER = "super().__init__(params, options)"
 
-
-class _WithoutState(torch.optim.Optimizer):
-    """A right one but for what is saved, in parts that the mutants replace."""
-
-    def __init__(self, params, optimizer_class, group=None, **options):
-        super().__init__(params, options)
-        self.group, self.n, self.r = group, dist.get_world_size(group), dist.get_rank(group)
-        self.all = [p for one in self.param_groups for p in one["params"]]
-        self.owner = self.owners()
-        self.wrapped = optimizer_class(self.mine(), **options)
-
-    def owners(self):
-        held, owner = [0] * self.n, {}
-        for p in sorted(self.all, key=lambda p: -p.numel()):
-            owner[p] = held.index(min(held))
-            held[owner[p]] += p.numel()
-        return {p: owner[p] for p in self.all}
-
-    def mine(self):
-        return [{**one, "params": [p for p in one["params"] if self.owner[p] == self.r]} for one in self.param_groups]
-
-    def active(self):
-        return [p for p in self.all if p.grad is not None]
-
-    def step(self, closure=None):
-        loss = closure() if closure else None
-        self.reduce()
-        self.hear()
-        self.wrapped.step()
-        self.send()
-        return loss
-
-    def reduce(self):
-        for p in self.active():
-            dist.reduce(p.grad, group=self.group, group_dst=self.owner[p])
-            p.grad /= self.n
-
-    def hear(self):
-        for whole, mine in zip(self.param_groups, self.wrapped.param_groups, strict=False):
-            mine.update({name: value for name, value in whole.items() if name != "params"})
-
-    def send(self):
-        for p in self.active():
-            dist.broadcast(p.data, group=self.group, group_src=self.owner[p])
-
-
-class _Right(_WithoutState):
-    def state_dict(self):
-        self.hear()
-        return self.wrapped.state_dict()
-
-    def load_state_dict(self, state):
-        self.wrapped.load_state_dict(state)
-        for whole, mine in zip(self.param_groups, self.wrapped.param_groups, strict=False):
-            whole.update({name: value for name, value in mine.items() if name != "params"})
-
-
-@mutant("sum for mean")
-class Sums(_Right):
-    def reduce(self):
-        for p in self.active():
-            dist.reduce(p.grad, group=self.group, group_dst=self.owner[p])
-
-
-@mutant("gradients not reduced")
-class TrustsItsOwn(_Right):
-    def reduce(self):
-        pass
-
-
-@mutant("parameters not sent")
-class NeverSends(_Right):
-    def send(self):
-        pass
-
-
-@mutant("not sharded")
-class StepsEverything(_Right):
-    """All-reduces, then every rank steps everything."""
-
-    def mine(self):
-        return self.param_groups
-
-    def reduce(self):
-        for p in self.active():
-            dist.all_reduce(p.grad, group=self.group)
-            p.grad /= self.n
-
-    def send(self):
-        pass
-
-
-@mutant("library call")
-class AllReduces(_Right):
-    def reduce(self):
-        for p in self.active():
-            dist.all_reduce(p.grad, group=self.group)
-            p.grad /= self.n
-
-
-@mutant("state not divided")
-class DealsInTurn(_Right):
-    def owners(self):
-        return {p: number % self.n for number, p in enumerate(self.all)}
-
-
-@mutant("too many bytes")
-class SendsTwice(_Right):
-    def send(self):
-        super().send()
-        super().send()
-
-
-@mutant("groups ignored")
-class ForgetsGroups(_Right):
-    def mine(self):
-        return [{"params": [p for p in self.all if self.owner[p] == self.r]}]
-
-
-@mutant("state lost")
-class SavesTheWrongState(_WithoutState):
-    """Inherits state_dict and load_state_dict, which know nothing of the wrapped optimizer."""
-
-
-@mutant("rate not heard")
-class NeverHears(_Right):
-    def hear(self):
-        pass
-
-
-@mutant("closure ignored")
-class ForgetsTheLoss(_Right):
-    def step(self, closure=None):
-        super().step(closure)
-
-
-@mutant("gradients left")
-class ForgetsItsOwnOnly(_Right):
-    def zero_grad(self):
-        self.wrapped.zero_grad()
-
-
-@mutant("no gradient")
-class TakesAll(_Right):
-    def active(self):
-        return self.all
-
-
-@mutant("group ignored")
-class InTheWorld(_Right):
-    def send(self):
-        for p in self.active():
-            dist.broadcast(p.data, src=self.owner[p])
-
-
-@mutant("super forgotten")
-class ForgetsSuper(_Right):
-    def __init__(self, params, optimizer_class, group=None, **options):
-        params = list(params)
-        groups = params if isinstance(params[0], dict) else [{"params": params}]
-        self.group, self.n, self.r = group, dist.get_world_size(group), dist.get_rank(group)
-        self.all = [p for one in groups for p in one["params"]]
-        self.owner = self.owners()
-        self.wrapped = optimizer_class([p for p in self.all if self.owner[p] == self.r], **options)
-
-
-class _Plain:
-    """Not a torch optimizer."""
-
-
-@mutant("not an optimizer")
-class OfItsOwn(_Plain):
-    def __init__(self, params, optimizer_class, group=None, **options):
-        self.wrapped = _Right(params, optimizer_class, group, **options)
-
-    def __getattr__(self, name):
-        return getattr(self.wrapped, name)
+CHANGES = (
+    change("sum for mean", "p.grad /= dist.get_world_size(self.group)", "pass"),
+    change("gradients not reduced", f"[{REDUCE} for p in trained]", "[]"),
+    change("parameters not sent", COPIES, "[]", "require_equal(params, self.group)", "pass"),
+    change("not sharded", OWN_PART, "groups", REDUCE, ALL_REDUCE, COPIES, "[]"),
+    change("library call", REDUCE, ALL_REDUCE),
+    change("state not divided", "partition_tensors([p.numel() for p in params], dist.get_world_size(self.group))",
+           "(number % dist.get_world_size(self.group) for number in range(len(params)))"),
+    change("too many bytes", COPIES, f"{COPIES} + {COPIES}"),
+    change("groups ignored", OWN_PART, "[{'params': [p for p in params if self.owner[p] == rank]}]"),
+    change("state lost", "def state_dict", "def wrapped_state", "def load_state_dict", "def load_wrapped_state"),
+    change("rate not heard", "self._copy_options(self, self.wrapped)", "pass"),
+    change("closure ignored", "return loss", "return None"),
+    change("gradients left", "def state_dict", "def zero_grad(self): self.wrapped.zero_grad()\n\n    def state_dict"),
+    change("no gradient", " if p.grad is not None", ""),
+    change("group ignored", "group=self.group, group_src=self.owner[p]", "src=self.owner[p]"),
+    change("super forgotten", SUPER, "pass"),
+    change("not an optimizer", "(torch.optim.Optimizer)", "", SUPER,
+           "self.param_groups = optimizer_class(params, **options).param_groups"),
+)

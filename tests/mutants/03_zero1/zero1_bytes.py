@@ -1,28 +1,13 @@
 """Wrong predictions of what a rank holds."""
 
-from tests.mutants import mutant
+from tests.mutants import change
 
+BYTES = "(2 + 2 + 12 / n_ranks)"
 
-@mutant("nothing divided")
-def data_parallel(n_parameters, n_ranks):
-    return 16.0 * n_parameters
-
-
-@mutant("all divided")
-def zero_3(n_parameters, n_ranks):
-    return 16 * n_parameters / n_ranks
-
-
-@mutant("gradients divided")
-def zero_2(n_parameters, n_ranks):
-    return (2 + 14 / n_ranks) * n_parameters
-
-
-@mutant("master copy whole")
-def keeps_the_master_copy(n_parameters, n_ranks):
-    return (8 + 8 / n_ranks) * n_parameters
-
-
-@mutant("whole bytes")
-def rounds(n_parameters, n_ranks):
-    return int((4 + 12 / n_ranks) * n_parameters)
+CHANGES = (
+    change("nothing divided", BYTES, "16.0"),
+    change("all divided", BYTES, "16 / n_ranks"),
+    change("gradients divided", BYTES, "(2 + 14 / n_ranks)"),
+    change("master copy whole", BYTES, "(8 + 8 / n_ranks)"),
+    change("whole bytes", f"{BYTES} * n_parameters", f"int({BYTES} * n_parameters)"),
+)

@@ -1,28 +1,13 @@
 """Wrong predictions of what a rank holds."""
 
-from tests.mutants import mutant
+from tests.mutants import change
 
+BYTES = "(2 + 14 / n_ranks)"
 
-@mutant("parameters forgotten")
-def as_in_the_notes(n_parameters, n_ranks):
-    return 14 * n_parameters / n_ranks
-
-
-@mutant("gradients whole")
-def zero_1(n_parameters, n_ranks):
-    return (4 + 12 / n_ranks) * n_parameters
-
-
-@mutant("nothing divided")
-def data_parallel(n_parameters, n_ranks):
-    return 16.0 * n_parameters
-
-
-@mutant("state whole")
-def gradients_only(n_parameters, n_ranks):
-    return (14 + 2 / n_ranks) * n_parameters
-
-
-@mutant("whole bytes")
-def rounds(n_parameters, n_ranks):
-    return int((2 + 14 / n_ranks) * n_parameters)
+CHANGES = (
+    change("parameters forgotten", BYTES, "(14 / n_ranks)"),
+    change("gradients whole", BYTES, "(4 + 12 / n_ranks)"),
+    change("nothing divided", BYTES, "16.0"),
+    change("state whole", BYTES, "(14 + 2 / n_ranks)"),
+    change("whole bytes", f"{BYTES} * n_parameters", f"int({BYTES} * n_parameters)"),
+)

@@ -12,7 +12,7 @@ from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.gradient_slips import divided_twice, sum_for_mean
 from grader.exercises.shared.one_process import TOLERANCE, batch, mean_gradients, own_gradients
 from grader.exercises.shared.training_cases import model_cases
-from grader.exercises.technique.training import given_model
+from grader.exercises.technique.models import given_model
 from grader.judging.exercise import Draw, Exercise
 from grader.judging.slips import Slip
 

@@ -10,7 +10,7 @@ from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import model_of
 from grader.exercises.shared.training_cases import SEEDS, model_cases
-from grader.exercises.technique.training import given_model
+from grader.exercises.technique.models import given_model
 from grader.judging.exercise import Draw, Exercise
 from grader.judging.slips import Slip
 

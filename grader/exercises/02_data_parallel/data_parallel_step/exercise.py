@@ -11,7 +11,7 @@ from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import batch, train
 from grader.exercises.shared.training_cases import model_cases
-from grader.exercises.technique.training import given_model
+from grader.exercises.technique.models import given_model
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Draw, Exercise
 from grader.judging.slips import Slip, group_size

@@ -1,5 +1,65 @@
-"""How a rank calls it."""
+"""How a rank calls ShardedOptimizer."""
 
-from grader.calling.training import call_optimizer as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import StepLR
+
+from grader.calling.training import OPTIMIZERS, held, parameters
+from grader.calling.zoo import build, loss_rows
+from utils.trace.spans import mark, span
+
+LEFT = "gradients left"
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(params, optimizer class, group, lr=…) trains, a second one goes on from its state → parameters, the last loss."""
+    model = build(inputs["model"], inputs["seed"])
+
+    def make():
+        return fn(param_groups(model, inputs), OPTIMIZERS[inputs["optimizer"]], group, lr=inputs["lr"], **inputs["options"])
+
+    optimizer, loss = _train(model, make, inputs)
+    return held({"parameters": parameters(model), "loss": loss}, model, optimizer)
+
+
+def param_groups(model: nn.Module, inputs: dict[str, Any]) -> list:
+    """The trained parameters; where the case says so, as two groups of which the second has another learning rate."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    if not inputs["two_groups"]:
+        return trained
+    return [{"params": [p for p in trained if p.dim() > 1]},
+            {"params": [p for p in trained if p.dim() <= 1], "lr": 2 * inputs["lr"]}]
+
+
+def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) -> tuple[Any, Any]:
+    """Some steps on batches of its own, under a scheduler; halfway a second optimizer goes on from the first one's state.
+
+    The rate is halved before the second half, and then after every step. Leaves a mark for gradients that are left after
+    zero_grad(). → the second optimizer, and what its last step returned.
+    """
+    optimizer, half = make(), len(inputs["xs"]) // 2
+    scheduler = StepLR(optimizer, half, gamma=0.5)
+    for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True)):
+        if number == half:
+            state, optimizer = optimizer.state_dict(), make()
+            optimizer.load_state_dict(state)
+            scheduler = StepLR(optimizer, 1, gamma=0.5)
+        optimizer.zero_grad()
+        mark(LEFT, count=sum(p.grad is not None and bool(p.grad.any()) for p in model.parameters()))
+
+        def closure(x=x, y=y) -> torch.Tensor:
+            loss = loss_rows(model(x), y).mean()
+            loss.backward()
+            return loss.detach()
+
+        if number < half:
+            closure()
+        with span("step"):
+            loss = optimizer.step(closure) if number >= half else optimizer.step()
+        scheduler.step()
+    return optimizer, loss

@@ -3,68 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, pieces
-from grader.judging.compare import same
-from grader.judging.demands import only_calls
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import wrong_ranks
+from grader.exercises.shared.formula_cases import single
+from grader.judging.exercise import VALUES, Draw, Exercise
+from grader.judging.slips import Slip
+
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    found = []
+    cases = []
     for n_elements, old, new in ((12, 4, 2), (10, 4, 2), (10, 3, 4), (5, 4, 1), (draw.integer(20, 30), 2, 3), (3, 2, 4)):
-        saved = [{name: piece for name, piece in zip(("momentum", "variance"), both, strict=True)} for both in zip(
-            pieces(draw.tensor(n_elements), old), pieces(draw.tensor(n_elements), old), strict=True)]
-        for rank in sorted({0, new - 1}):
-            found.append(Case(f"{n_elements} elements, {old} → rank {rank} of {new}", ({
-                "saved": saved, "n_elements": n_elements, "n_ranks": new, "rank": rank},)))
-    return found
+        momenta, variances = (pieces(draw.tensor(n_elements), old) for _ in range(2))
+        saved = [{"momentum": momentum, "variance": variance}
+                 for momentum, variance in zip(momenta, variances, strict=True)]
+        cases += [single(f"{n_elements} elements, {old} → rank {rank} of {new}",
+                         saved=saved, n_elements=n_elements, n_ranks=new, rank=rank) for rank in sorted({0, new - 1})]
+    return cases
 
 
-def _whole(look_inputs: dict, name: str) -> torch.Tensor:
-    return torch.cat([one[name] for one in look_inputs["saved"]])[:look_inputs["n_elements"]]
+def _each(cut: Callable[[Tensor, dict[str, Any]], Tensor]) -> Callable[[Case, int], dict[str, Tensor]]:
+    """What cut(all saved shards of a tensor together, inputs) makes of each tensor of the state."""
+
+    def loaded(case: Case, rank: int) -> dict[str, Tensor]:
+        inputs = case.inputs[rank]
+        return {name: cut(torch.cat([shards[name] for shards in inputs["saved"]]), inputs) for name in inputs["saved"][0]}
+
+    return loaded
 
 
-def _loaded(inputs: dict) -> dict[str, torch.Tensor]:
-    return {name: pieces(_whole(inputs, name), inputs["n_ranks"])[inputs["rank"]] for name in inputs["saved"][0]}
+def _wrong(id: str, cut: Callable[[Tensor, dict[str, Any]], Tensor], hint: str) -> Slip:
+    return Slip(id, hint, lambda case, r, right: _each(cut)(case, r))
 
 
-def _each(test: Callable[[dict, str, torch.Tensor, torch.Tensor], bool]) -> Callable[[Look], bool]:
-    """test(inputs, name, found tensor, expected tensor) for every tensor of a wrong result with the right keys."""
-    return wrong_ranks(lambda look, r, found, expected: isinstance(found, dict) and found.keys() == expected.keys() and all(
-        test(look.case.inputs[r], name, found[name], expected[name]) for name in expected))
+def _shard(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
+    return pieces(padded[:inputs["n_elements"]], inputs["n_ranks"])[inputs["rank"]]
 
 
-def _padding_kept(inputs: dict, name: str, found: torch.Tensor, expected: torch.Tensor) -> bool:
-    padded = torch.cat([one[name] for one in inputs["saved"]])
-    return same(found, pieces(padded, inputs["n_ranks"])[inputs["rank"]])
+def _short_shard(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
+    """Without the zeros that fill it up."""
+    length = -(-inputs["n_elements"] // inputs["n_ranks"])
+    return padded[:inputs["n_elements"]][inputs["rank"] * length:(inputs["rank"] + 1) * length]
 
 
 EXERCISE = Exercise(
     title="Load a sharded checkpoint on another number of ranks",
     parameters=("saved", "n_elements", "n_ranks", "rank"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: _loaded(case.inputs[r])),
+    oracle=each_rank(_each(_shard)),
+    technique=TECHNIQUE,
     points={VALUES: 2},
     optional=True,
-    technique=Technique(
-        demands=(only_calls(id="communicates", hint="All saved shards are there: no message is needed."),),
-        symptoms=(
-        Symptom("padding kept", "The old shards' padding is taken for numbers: put them together, then cut at n_elements.",
-                _each(_padding_kept)),
-        Symptom("old shard", "Returned is the shard that the same rank saved: the number of ranks has changed.",
-                _each(lambda inputs, name, found, expected: inputs["rank"] < len(inputs["saved"]) and same(
-                    found, inputs["saved"][inputs["rank"]][name]))),
-        Symptom("not padded", "The last shards must be as long as the others, filled up with zeros.",
-                _each(lambda inputs, name, found, expected: len(found) < len(expected) and same(
-                    found, expected[:len(found)]))),
-        Symptom("everything", "Returned is all of it: cut out this rank's shard.",
-                _each(lambda inputs, name, found, expected: inputs["n_ranks"] > 1 and len(found) == inputs["n_elements"])),
-        Symptom("one tensor only", "Every tensor of the state is to be there, under its name.",
-                wrong_ranks(lambda look, r, found, expected: isinstance(found, dict) and found.keys() < expected.keys())),
-    ),
+    slips=(
+        _wrong("padding kept", lambda padded, inputs: pieces(padded, inputs["n_ranks"])[inputs["rank"]],
+               "The old shards' padding is taken for numbers: put them together, then cut at n_elements."),
+        Slip("old shard", "Returned is the shard that the same rank saved: the number of ranks has changed.",
+             lambda case, r, right: case.inputs[r]["saved"][case.inputs[r]["rank"]],
+             shows=lambda case: case.inputs[0]["rank"] < len(case.inputs[0]["saved"])),
+        _wrong("not padded", _short_shard, "The last shards must be as long as the others, filled up with zeros."),
+        _wrong("everything", lambda padded, inputs: padded[:inputs["n_elements"]],
+               "Returned is all of it: cut out this rank's shard."),
     ),
 )

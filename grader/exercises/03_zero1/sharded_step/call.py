@@ -1,5 +1,21 @@
-"""How a rank calls it."""
+"""How a rank calls sharded_step."""
 
-from grader.calling.training import call_sharded_step as call
+from __future__ import annotations
 
-__all__ = ["call"]
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+
+from grader.calling.training import make_optimizer
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """fn(flat_P, gradient_P, shard_C, optimizer, group) a few times → all parameters, and this rank's shard."""
+    flat_P, n, r = inputs["flat"].clone(), dist.get_world_size(group), dist.get_rank(group)
+    shard_C = nn.Parameter(flat_P.chunk(n)[r].clone())
+    optimizer = make_optimizer(inputs, [shard_C])
+    for gradient_P in inputs["gradients"]:
+        fn(flat_P, gradient_P.clone(), shard_C, optimizer, group)
+    return {"flat": flat_P, "shard": shard_C.detach()}

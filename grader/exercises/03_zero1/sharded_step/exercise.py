@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from grader.calling.training import make_optimizer
+from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.zero1_demands import other_type
-from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.exercises.shared.zero_cases import with_inputs
+from grader.judging.compare import ANYTHING
+from grader.judging.exercise import Draw, Exercise
+from grader.judging.slips import Slip, group_size
+
+from .technique import TECHNIQUE
 
 STEPS, LR = 3, 0.05
 
@@ -27,7 +28,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         return [{"flat": flat, "optimizer": optimizer, "lr": LR,
                  "gradients": [draw.tensor(n * length, dtype=torch.float64) / 25 for _ in range(STEPS)]} for _ in range(n)]
 
-    sizes = [(1, 4), (2, draw.integer(2, 5)), (3, draw.integer(2, 4)), (4, draw.integer(1, 4))] + [(5, 2)] * grading
+    sizes = [(1, 4), (2, draw.integer(2, 5)), (3, draw.integer(2, 4)), (4, draw.integer(1, 4))]
+    if grading:
+        sizes.append((5, 2))
     cases = [Case(f"{ranks(n)}, {length} each, {optimizer}", tuple(inputs(n, length, optimizer)))
              for (n, length), optimizer in zip(sizes, ("AdamW", "AdamW", "SGD", "AdamW", "SGD"), strict=False)]
     cases.append(Case("4 ranks, 3 numbers and a zero, AdamW", tuple(map(_padded, inputs(4, 1, "AdamW")))))
@@ -41,47 +44,40 @@ def _padded(inputs: dict[str, Any]) -> dict[str, Any]:
     return inputs
 
 
-def _train(case: Case, rank: int, factor: float = 1.0, own: bool = False) -> torch.Tensor:
-    """All parameters after plain steps on the mean gradient times `factor`; own: on this rank's gradient alone."""
+def _train(case: Case, rank: int) -> Tensor:
+    """All parameters after plain steps on the mean gradient."""
     inputs = case.inputs[rank]
     flat = nn.Parameter(inputs["flat"].clone())
     optimizer = make_optimizer(inputs, [flat])
-    for step in range(STEPS):
-        parts = [one[step] for one in case.peers_inputs(rank, "gradients")]
-        flat.grad = inputs["gradients"][step].clone() if own else torch.stack(parts).mean(0) * factor
+    for gradients in zip(*case.peers_inputs(rank, "gradients"), strict=True):
+        flat.grad = torch.stack(gradients).mean(0)
         optimizer.step()
     return flat.detach()
 
 
-def _result(case: Case, rank: int) -> dict[str, torch.Tensor]:
+def _part(flat: Tensor, case: Case, rank: int) -> Tensor:
+    return flat.chunk(group_size(case, rank))[case.group_rank(rank)].clone()
+
+
+def _result(case: Case, rank: int) -> dict[str, Tensor]:
     flat = _train(case, rank)
-    return {"flat": flat, "shard": flat.chunk(len(case.members(rank)))[case.group_rank(rank)].clone()}
+    return {"flat": flat, "shard": _part(flat, case, rank)}
 
 
-def _bytes(look: Look, rank: int) -> float:
-    total, n = look.case.inputs[rank]["flat"].nbytes, group_size(look, rank)
-    return STEPS * (bytes_sent_per_rank("reduce_scatter", total, n) + bytes_sent_per_rank("all_gather", total, n))
+def _shard(flat: Tensor, case: Case, rank: int) -> dict[str, Any]:
+    """Its part of `flat` for a shard; whatever was gathered then."""
+    return {"flat": ANYTHING, "shard": _part(flat, case, rank)}
 
 
-def _shard_as(other: Callable[[Look, int], torch.Tensor]) -> Callable[[Look], bool]:
-    """Every wrong rank's shard is its part of other(look, rank), which is not the right one."""
-
-    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        part = other(look, rank).chunk(group_size(look, rank))[look.case.group_rank(rank)]
-        return isinstance(found, dict) and same(found["shard"], part) and not same(part, expected["shard"])
-
-    return wrong_ranks(test)
+def _summed(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    """SGD steps n times as far."""
+    further = with_inputs(case, lr=LR * group_size(case, rank))
+    return _shard(_train(further, rank), case, rank)
 
 
-def _by_sgd(look: Look) -> bool:
-    """AdamW hardly feels the scale of a gradient."""
-    return look.case.inputs[0]["optimizer"] == "SGD"
-
-
-def _stale(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    """The own part is right in the flat parameters or in the shard, the others are those of the start."""
-    return isinstance(found, dict) and same(found["shard"], expected["shard"], 1e-6) and not same(
-        found["flat"], expected["flat"], 1e-6)
+def _alone(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    """As if the others' gradients were this rank's."""
+    return _shard(_train(with_inputs(case, gradients=case.inputs[rank]["gradients"]), rank), case, rank)
 
 
 EXERCISE = Exercise(
@@ -89,35 +85,15 @@ EXERCISE = Exercise(
     parameters=("flat_P", "gradient_P", "shard_C", "optimizer", "group"),
     make_cases=_cases,
     oracle=each_rank(_result),
+    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
-    technique=Technique(
-        demands=(
-        only_calls("reduce_scatter", "all_gather", hint=(
-            "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce "
-            "brings each rank gradients that it does not need.")),
-        bytes_sent(_bytes, "2(n−1)/n of the parameters' bytes a step",
-                   "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
-                   "data parallelism's all-reduce, and enough."),
-        results_waited(),
-    ),
-        symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to both calls."),
-        unwaited(),
-        Symptom("sum for mean", "The shard was updated with the sum of the gradients: divide by the number of ranks.",
-                lambda look: _by_sgd(look) and _shard_as(lambda look, r: _train(look.case, r, group_size(look, r)))(look)),
-        Symptom("own gradient", "Each rank updated its shard with its own gradient: the shard's gradient is the mean over "
-                                "ranks, which the reduce-scatter brings.",
-                _shard_as(lambda look, r: _train(look.case, r, own=True))),
-        Symptom("not updated", "The shard is what it was: put the reduced gradient into shard_C.grad and call "
-                               "optimizer.step().", _shard_as(lambda look, r: look.case.inputs[r]["flat"])),
-        Symptom("parameters not gathered", "Each rank's shard is updated, but flat_P is not, or not all of it: all-gather "
-                                           "the updated parameters into it, in place (flat_P = … would be another tensor). "
-                                           "Gathered gradients, as some notes have them, update nothing.",
-                wrong_ranks(_stale)),
-        raised("NoneType", "shard_C.grad is None until you give it a tensor (torch.empty_like(shard_C)); and the output "
-                           "comes before the input: dist.reduce_scatter_single(output, input, group=group).", "no output"),
-        other_type(),
-    ),
+    slips=(
+        Slip("sum for mean", "The shard was updated with the sum of the gradients: divide by the number of ranks.",
+             _summed, shows=lambda case: case.inputs[0]["optimizer"] == "SGD"),  # AdamW hardly feels a gradient's scale
+        Slip("own gradient", "Each rank updated its shard with its own gradient: the shard's gradient is the mean over "
+                             "ranks, which the reduce-scatter brings.", _alone),
+        Slip("not updated", "The shard is what it was: put the reduced gradient into shard_C.grad and call "
+                            "optimizer.step().", lambda case, r, right: _shard(case.inputs[r]["flat"], case, r)),
     ),
 )

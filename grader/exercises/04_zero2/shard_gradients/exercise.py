@@ -5,70 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from torch import Tensor
 
+from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, pieces
 from grader.exercises.shared.one_process import TOLERANCE, mean_gradients
 from grader.exercises.shared.training_cases import with_batches
-from grader.exercises.shared.zero1_demands import other_type
-from grader.exercises.shared.zero2_demands import misfit, never_all_gradients, odd_models, padded_bytes
-from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Case, Draw, Exercise, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.exercises.shared.zero_cases import odd_models
+from grader.judging.compare import ANYTHING
+from grader.judging.exercise import Draw, Exercise
+from grader.judging.slips import Slip, group_size
+
+from .technique import TECHNIQUE
 
 PASSES = 2
+FIRST, LAST = 0, PASSES - 1
+Shards = dict[str, Tensor]
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    return odd_models(draw, grading, with_batches(draw, lambda n: 2, PASSES))
+    return odd_models(draw, grading, with_batches(draw, lambda n: 2, PASSES), "a tensor of 3 numbers")
 
 
-def _gradients(case: Case, rank: int, passes: Sequence[int] = range(PASSES)) -> dict[str, torch.Tensor]:
-    """The mean gradients, summed over backward passes; those that exist."""
-    found: dict[str, torch.Tensor] = {}
-    for step in passes:
-        batches = zip((xs[step] for xs in case.peers_inputs(rank, "xs")), (ys[step] for ys in case.peers_inputs(rank, "ys")),
-                      strict=True)
-        for name, gradient in mean_gradients(case, rank, list(batches)).items():
+def _shards(case: Case, rank: int, passes: Sequence[int] = (FIRST, LAST)) -> Shards:
+    """This rank's pieces of the mean gradients, summed over these backward passes; of the gradients that exist."""
+    total: dict[str, Tensor] = {}
+    for number in passes:
+        batches = [(xs[number], ys[number]) for xs, ys in zip(
+            case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
+        for name, gradient in mean_gradients(case, rank, batches).items():
             if gradient is not None:
-                found[name] = found[name] + gradient if name in found else gradient
-    return found
+                total[name] = total.get(name, 0) + gradient
+    return {name: pieces(gradient.flatten(), group_size(case, rank))[case.group_rank(rank)]
+            for name, gradient in total.items()}
 
 
-def _shards(case: Case, rank: int, factor: float = 1.0, passes: Sequence[int] = range(PASSES)) -> dict[str, torch.Tensor]:
-    n, place = len(case.members(rank)), case.group_rank(rank)
-    return {name: pieces(gradient.flatten() * factor, n)[place] for name, gradient in _gradients(case, rank, passes).items()}
+def _wrong(id: str, hint: str, shards: Callable[[Case, int, list[Any]], Shards]) -> Slip:
+    """Wrong shards, whether gradients are left or not."""
+    return Slip(id, hint, lambda case, r, right: {"shards": shards(case, r, right), "gradients left": ANYTHING})
 
 
-def _as(other: Callable[[Look, int], dict[str, torch.Tensor]]) -> Callable[[Look], bool]:
-    """The shards of every wrong rank are those that another way gives, and not the right ones."""
-
-    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        instead = other(look, rank)
-        return isinstance(found, dict) and same(found["shards"], instead) and not same(instead, expected["shards"])
-
-    return wrong_ranks(test)
+def _summed(case: Case, rank: int, right: list[Any]) -> Shards:
+    return {name: shard * group_size(case, rank) for name, shard in right[rank]["shards"].items()}
 
 
-def _reversed(look: Look, rank: int) -> dict[str, torch.Tensor]:
+def _from_the_last(case: Case, rank: int, right: list[Any]) -> Shards:
     """The pieces dealt out from the last rank to the first."""
-    n, place = group_size(look, rank), look.case.group_rank(rank)
-    return {name: pieces(gradient.flatten(), n)[n - 1 - place] for name, gradient in _gradients(look.case, rank).items()}
-
-
-def _first_twice(look: Look, rank: int) -> dict[str, torch.Tensor]:
-    first, second = (_shards(look.case, rank, passes=(number,)) for number in range(PASSES))
-    return {name: 2 * first[name] + second[name] for name in first}
-
-
-def _sent(look: Look, rank: int) -> float:
-    return PASSES * bytes_sent_per_rank("reduce_scatter", padded_bytes(look, rank), group_size(look, rank))
-
-
-def _left(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    return isinstance(found, dict) and bool(found["gradients left"]) and same(found["shards"], expected["shards"])
+    return right[case.members(rank)[-1 - case.group_rank(rank)]]["shards"]
 
 
 EXERCISE = Exercise(
@@ -76,38 +59,19 @@ EXERCISE = Exercise(
     parameters=("model", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: {"shards": _shards(case, r), "gradients left": []}),
+    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
-    technique=Technique(
-        demands=(
-        only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
-                   "all-reduce would bring every rank the whole gradient."),
-        never_all_gradients(),
-        bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
-                   "Right, but gradients were reduced more than once a backward pass: a tied weight has one gradient."),
-        results_waited(),
-    ),
-        symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group."),
-        unwaited(),
-        Symptom("sum for mean", "The shards are n times too large: divide by the number of ranks.",
-                _as(lambda look, r: _shards(look.case, r, group_size(look, r)))),
-        Symptom("last pass only", "The shards hold the last backward pass only: gradients add up over micro-batches, so "
-                                  "add to the shard that is there.",
-                _as(lambda look, r: _shards(look.case, r, passes=(PASSES - 1,)))),
-        Symptom("first pass twice", "The first backward pass is counted again in the second: free p.grad, else new "
-                                    "gradients are added to what was reduced already.", _as(_first_twice)),
-        Symptom("gradients left", "The shards are right, but gradients still stand after the backward pass: set p.grad to "
-                                  "None in the hook.", wrong_ranks(_left)),
-        Symptom("another rank's shard", "Ranks hold each other's shards: rank r of the group keeps the r-th piece.",
-                _as(_reversed)),
-        other_type(),
-        misfit(),
-        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
-               "frozen hooked"),
-        raised("KeyError", "In the first pass a parameter has no shard yet to add to.", "first pass"),
-        Symptom("nothing kept", "The dictionary is empty: the hooks are to put the shards into the one that was returned.",
-                wrong_ranks(lambda look, r, found, _: isinstance(found, dict) and not found["shards"])),
-    ),
+    slips=(
+        _wrong("sum for mean", "The shards are n times too large: divide by the number of ranks.", _summed),
+        _wrong("last pass only", "The shards hold the last backward pass only: gradients add up over micro-batches, so add "
+                                 "to the shard that is there.", lambda case, r, right: _shards(case, r, (LAST,))),
+        _wrong("first pass twice", "The first backward pass is counted again in the second: free p.grad, else new gradients "
+                                   "are added to what was reduced already.",
+               lambda case, r, right: _shards(case, r, (FIRST, FIRST, LAST))),
+        _wrong("another rank's shard", "Ranks hold each other's shards: rank r of the group keeps the r-th piece.",
+               _from_the_last),
+        _wrong("nothing kept", "The dictionary is empty: the hooks are to put the shards into the one that was returned.",
+               lambda case, r, right: {}),
     ),
 )

@@ -1,4 +1,4 @@
-"""Ways to call a function that several exercises share."""
+"""fn(*inputs, group), and a mark in the trace for each input that it changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from utils.trace.spans import mark
 INPUT_CHANGED = "input changed"
 
 
-def call_watching_inputs(fn, inputs: dict[str, Any], group) -> Any:
+def call(fn, inputs: dict[str, Any], group) -> Any:
     """fn(*inputs, group); leaves a mark in the trace for each input tensor that it changed."""
     before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
     result = fn(*inputs.values(), group)

@@ -1,0 +1,15 @@
+"""How reshard must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.symptoms import wrong_ranks
+
+TECHNIQUE = Technique(
+    demands=(only_calls(id="communicates", hint="All saved shards are there: no message is needed."),),
+    fallbacks=(
+        Symptom("one tensor only", "Every tensor of the state is to be there, under its name.",
+                wrong_ranks(lambda look, r, loaded, right: loaded.keys() < right.keys())),
+    ),
+)

@@ -1,0 +1,43 @@
+"""How sharded_step must be done, and how it can fail."""
+
+from __future__ import annotations
+
+from grader.exercises.technique.zero import other_type
+from grader.judging.compare import same
+from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
+from grader.judging.trial import Look
+from utils.costs.formulas import bytes_sent_per_rank
+
+
+def _bytes(look: Look, rank: int) -> float:
+    inputs, n = look.case.inputs[rank], group_size(look, rank)
+    a_step = sum(bytes_sent_per_rank(op, inputs["flat"].nbytes, n) for op in ("reduce_scatter", "all_gather"))
+    return len(inputs["gradients"]) * a_step
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls("reduce_scatter", "all_gather", hint=(
+            "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce "
+            "brings each rank gradients that it does not need.")),
+        bytes_sent(_bytes, "2(n−1)/n of the parameters' bytes a step",
+                   "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
+                   "data parallelism's all-reduce, and enough."),
+        results_waited(),
+    ),
+    symptoms=(
+        group_ignored("The ranks of other groups are touched: pass group=group to both calls."),
+        unwaited(),
+        raised("NoneType", "shard_C.grad is None until you give it a tensor (torch.empty_like(shard_C)); and the output "
+                           "comes before the input: dist.reduce_scatter_single(output, input, group=group).", "no output"),
+        other_type(),
+    ),
+    fallbacks=(
+        Symptom("parameters not gathered", "Each rank's shard is updated, but flat_P is not, or not all of it: all-gather "
+                                           "the updated parameters into it, in place (flat_P = … would be another tensor). "
+                                           "Gathered gradients, as some notes have them, update nothing.",
+                wrong_ranks(lambda look, r, result, right: same(result["shard"], right["shard"]))),
+    ),
+)

@@ -1,0 +1,8 @@
+"""How zero2_traffic must be done."""
+
+from __future__ import annotations
+
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Technique
+
+TECHNIQUE = Technique(demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),))

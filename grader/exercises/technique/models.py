@@ -1,0 +1,28 @@
+"""The model that a case trains, as it is at the start, and which gradients it has: what limits on bytes are counted from."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from grader.calling.zoo import build, loss_rows
+from grader.evidence.case import Case
+
+
+def given_model(case: Case, rank: int) -> nn.Module:
+    """The model that a rank is given; its sizes are those of all ranks, its numbers need not be."""
+    return build(case.inputs[rank]["model"], case.inputs[rank]["seed"])
+
+
+def model_of(case: Case, rank: int) -> nn.Module:
+    """The model as the first member of `rank`'s group has it at the start."""
+    return given_model(case, case.members(rank)[0])
+
+
+def reduced(case: Case, rank: int) -> dict[str, nn.Parameter]:
+    """Name → parameter, of those that get a gradient; a tied one once."""
+    model, inputs = given_model(case, rank), case.inputs[rank]
+    x, y = (inputs[name] if name in inputs else inputs[f"{name}s"][0] for name in ("x", "y"))
+    loss = loss_rows(model(x), y).sum()
+    if loss.requires_grad:
+        loss.backward()
+    return {name: p for name, p in model.named_parameters() if p.grad is not None}

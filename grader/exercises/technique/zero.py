@@ -1,0 +1,140 @@
+"""Demands on state and gradients in shards, and ways to fail, that the exercises of ZeRO-1 and ZeRO-2 share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from grader.calling.training import STANDING, make_optimizer
+from grader.evidence.evidence import RAISED
+from grader.exercises.technique.models import model_of, reduced
+from grader.judging.compare import same
+from grader.judging.demands import group_size
+from grader.judging.exercise import Demand, Symptom
+from grader.judging.symptoms import every_rank
+from grader.judging.trial import Look
+
+STATE_SLACK_BYTES = 64  # a step count a tensor, and such
+CHECK_BYTES = 64  # a tensor: a wrapper may ask whether all ranks start equal (utils.costs.replicas)
+
+
+# ── the optimizer's state ──
+
+
+def whole_state(look: Look, rank: int) -> list[int]:
+    """Bytes of the state that one process keeps, tensor by tensor."""
+    model = model_of(look.case, rank)
+    optimizer = make_optimizer(look.case.inputs[rank], [p for p in model.parameters() if p.requires_grad])
+    for name, p in reduced(look.case, rank).items():
+        model.get_parameter(name).grad = p.grad
+    optimizer.step()
+    return [sum(value.nbytes for value in state.values() if isinstance(value, torch.Tensor))
+            for state in optimizer.state.values()]
+
+
+def _state_held(look: Look, rank: int) -> int:
+    """Bytes of optimizer state that a rank had in the end."""
+    memory = look.evidence.memory[rank]
+    return memory.now["optimizer state"] if memory else 0
+
+
+def something_sharded() -> Demand:
+    """Gate: not every rank of a group holds the state of all tensors."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for members in {look.case.members(rank) for rank in look.working}:
+            whole = sum(whole_state(look, members[0]))
+            if len(members) > 1 and whole and all(_state_held(look, rank) >= whole for rank in members):
+                return False, f"every rank holds all {whole:,} B of it"
+        return True, ""
+
+    return Demand("not sharded", "optimizer state in shards", (
+        "Every rank holds the optimizer's state of all parameters, and all do the same update: that is data parallelism, "
+        "and saves nothing. Give each rank's wrapped optimizer its own share only, and send round what it updated."),
+        judge, gate=True)
+
+
+def state_divided(allowed: Callable[[Look, int], float], hint: str) -> Demand:
+    """No rank holds more than allowed(look, rank) bytes of state."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            held, limit = _state_held(look, rank), allowed(look, rank)
+            if held > limit:
+                return False, f"rank {rank} holds {held:,} B of {sum(whole_state(look, rank)):,} B, allowed {limit:,.0f} B"
+        return True, ""
+
+    return Demand("state not divided", "each rank holds its share of the optimizer's state", hint, judge)
+
+
+def check_bytes(look: Look, rank: int, times: int = 1) -> int:
+    """What asking `times` times whether all ranks are equal may send."""
+    return times * CHECK_BYTES * (1 + len(list(model_of(look.case, rank).parameters())))
+
+
+# ── gradients ──
+
+
+def padded_bytes(look: Look, rank: int) -> int:
+    """Bytes of all gradients, each padded to a multiple of the number of ranks; a tied one once."""
+    n = group_size(look, rank)
+    return sum(-(-g.numel() // n) * n * g.itemsize for g in reduced(look.case, rank).values())
+
+
+def never_all_gradients() -> Demand:
+    """At no time stand more gradients than the two largest together."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            sizes = sorted(g.nbytes for g in reduced(look.case, rank).values())
+            marks = [s.facts["bytes"] for s in look.evidence.trace.spans if s.rank == rank and s.name == STANDING]
+            allowed = sum(sizes[-2:])
+            if marks and max(marks) > allowed:
+                return False, f"rank {rank} held {max(marks):,} B of {sum(sizes):,} B at once, allowed {allowed:,} B"
+        return True, ""
+
+    return Demand("full gradients", "never more than the two largest gradients at once",
+                  "The result is right, but whole gradients pile up during the backward pass: reduce-scatter each as soon "
+                  "as it is there, keep the shard, and set p.grad to None in the hook. (Whoever keeps a slice of a tensor "
+                  "keeps all of it: clone() the slice.)", judge)
+
+
+# ── ways to fail ──
+
+
+def raised_any(id: str, hint: str, *texts: str) -> Symptom:
+    """The run failed with an error that holds one of these texts."""
+    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and any(
+        text in look.evidence.error for text in texts))
+
+
+def other_type() -> Symptom:
+    """The output of a collective has not the type of its input."""
+    texts = ("dtype()", "same type")  # of gloo, of NCCL
+    hint = ("Output and input are of different types (the models here compute in float64): flat.new_empty(…) and "
+            "torch.empty_like(…) make a tensor of the same type.")
+    return raised_any("other dtype", hint, *texts)
+
+
+def misfit() -> Symptom:
+    """A tensor that n does not divide was not padded."""
+    texts = ("size", "outputShape", "divisible")  # of views and copies, of gloo's reduce-scatter, of NCCL's
+    hint = "The sizes do not fit: pad each flat tensor with zeros to n pieces of ⌈numel/n⌉."
+    return raised_any("not padded", hint, *texts)
+
+
+def drifted(id: str, hint: str, parameters: Callable[[dict], dict]) -> Symptom:
+    """Ranks that trained together hold different parameters. parameters: what a rank returned -> its parameters."""
+
+    def matches(look: Look) -> bool:
+        held = {rank: parameters(output) for rank, output, _ in look.pairs()}
+        return not all(same(held[rank], held[look.case.members(rank)[0]]) for rank in held)
+
+    return Symptom(id, hint, matches)
+
+
+def whole_bytes(hint: str) -> Symptom:
+    """Rounded to a whole number."""
+    return Symptom("whole bytes", hint, every_rank(
+        lambda look, rank, output, right: isinstance(output, int) and output == int(right)))
