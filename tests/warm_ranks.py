@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import threading
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 
@@ -75,7 +76,9 @@ class _Recorder(Recorder):
     _installed = False
 
     def install(self) -> None:
-        if not self._installed:
+        if self._installed:  # a rank with more threads than at its start is not believed to stand still
+            self._threads_at_start = threading.active_count()
+        else:
             super().install()
         self._installed = True
 

@@ -86,8 +86,9 @@ def tree_bytes() -> Demand:
 
 def message_to_itself(hint: str) -> Symptom:
     """A send or receive whose peer is the rank itself (in a case with groups it is a sign of mixed-up ranks)."""
+    said = ("itself: skip the exchange", "not be the same as the rank of the current process")  # ours; torch's, of send
     return Symptom("message to itself", hint,
-                   lambda look: look.case.groups is None and "itself: skip the exchange" in look.evidence.error)
+                   lambda look: look.case.groups is None and any(text in look.evidence.error for text in said))
 
 
 def not_sent_to_all() -> Symptom:

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from grader.evidence.evidence import DEADLOCKED, RAISED
-from grader.exercises.technique.collectives import (
-    from_messages,
-    message_to_itself,
-    sends_to_root,
-    tree_bytes,
-    tree_rounds,
-)
+from grader.exercises.technique.collectives import from_messages, message_to_itself, sends_to_root, tree_bytes, tree_rounds
 from grader.judging.demands import messages_at_most, rounds_at_most
 from grader.judging.exercise import Symptom
 from grader.judging.trial import Look

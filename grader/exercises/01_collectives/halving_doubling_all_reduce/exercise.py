@@ -7,16 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from grader.evidence.case import Case
-from grader.exercises.shared.cases import (
-    big_case,
-    each_rank,
-    elements,
-    ranks,
-    same_shape,
-    subgroup_case,
-    total,
-    xs_of,
-)
+from grader.exercises.shared.cases import big_case, each_rank, elements, ranks, same_shape, subgroup_case, total, xs_of
 from grader.exercises.shared.collectives import mean_for_sum
 from grader.judging.exercise import Draw, Exercise
 from grader.judging.slips import Slip, group_size, unchanged

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from grader.exercises.technique.collectives import (
-    from_messages,
-    is_root,
-    message_to_itself,
-    not_sent_to_all,
-    sends_to_root,
-)
+from grader.exercises.technique.collectives import from_messages, is_root, message_to_itself, not_sent_to_all, sends_to_root
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, group_size, tensor_bytes
 from grader.judging.exercise import Symptom
