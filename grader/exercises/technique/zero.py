@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from grader.calling.training import STANDING, make_optimizer
-from grader.evidence.evidence import RAISED
+from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_of, reduced
 from grader.judging.compare import same
 from grader.judging.demands import group_size
@@ -128,6 +128,8 @@ def drifted(id: str, hint: str, parameters: Callable[[dict], dict]) -> Symptom:
     """Ranks that trained together hold different parameters. parameters: what a rank returned -> its parameters."""
 
     def matches(look: Look) -> bool:
+        if look.evidence.ending != RETURNED:
+            return False
         held = {rank: parameters(output) for rank, output, _ in look.pairs()}
         return not all(same(held[rank], held[look.case.members(rank)[0]]) for rank in held)
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from grader.evidence.evidence import RAISED, RETURNED
+from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.exercises.technique.zero import (
-    STATE_SLACK_BYTES,
-    check_bytes,
-    drifted,
-    raised_any,
-    something_sharded,
-    state_divided,
-    whole_state,
-)
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
@@ -29,15 +21,15 @@ RATE_NOT_HEARD = ("A scheduler changes \"lr\" in self.param_groups, and the wrap
 
 def _balanced_share(look: Look, rank: int) -> float:
     """By whole tensors: an equal share and half the largest tensor's state, or that tensor's alone."""
-    sizes, n = whole_state(look, rank), group_size(look, rank)
+    sizes, n = zero.whole_state(look, rank), group_size(look, rank)
     largest = max(sizes, default=0)
-    return max(largest, sum(sizes) / n + largest / 2) + STATE_SLACK_BYTES
+    return max(largest, sum(sizes) / n + largest / 2) + zero.STATE_SLACK_BYTES
 
 
 def _sent(look: Look, rank: int) -> float:
     total = sum(gradient.nbytes for gradient in reduced(look.case, rank).values())
     steps = len(look.case.inputs[rank]["xs"])
-    return steps * bytes_sent_per_rank("all_reduce", total, group_size(look, rank)) + check_bytes(look, rank, times=2)
+    return steps * bytes_sent_per_rank("all_reduce", total, group_size(look, rank)) + zero.check_bytes(look, rank, times=2)
 
 
 def _without(*ops: str) -> Callable[[Look], bool]:
@@ -62,12 +54,12 @@ def _closure_ignored(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
-        something_sharded(),
+        zero.something_sharded(),
         only_calls("reduce", "broadcast", "reduce_scatter", "all_gather", hint=(
             "Reduce each gradient to its owner and broadcast its parameters from there (or reduce-scatter and all-gather): "
             "an all-reduce brings every rank gradients that it does not use.")),
-        state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance the "
-                                       "tensors by size, those of all groups together."),
+        zero.state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance "
+                                            "the tensors by size, those of all groups together."),
         bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
                    "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "
                    "parallelism sends."),
@@ -78,18 +70,18 @@ TECHNIQUE = Technique(
         unwaited(),
         raised("is not an Optimizer", "A scheduler takes nothing but an Optimizer: write class ShardedOptimizer("
                "torch.optim.Optimizer), as the skeleton has it.", "not an optimizer"),
-        raised_any("super forgotten", "Optimizer's own constructor makes self.param_groups, with the options in each: call "
-                                      "super().__init__(params, options).",
-                   "attribute 'param_groups'", "_optimizer_step_pre_hooks", "KeyError: 'lr'"),
+        zero.raised_any("super forgotten", "Optimizer's own constructor makes self.param_groups, with the options in each: "
+                                           "call super().__init__(params, options).",
+                        "attribute 'param_groups'", "_optimizer_step_pre_hooks", "KeyError: 'lr'"),
         Symptom("closure ignored", "step(closure) calls the closure, which computes loss and gradients, before it reduces "
                                    "them, and returns the closure's loss. (Gradients must be on meanwhile.)",
                 _closure_ignored),
         raised("NoneType", "A parameter that took no part has grad None: leave it out, on all ranks.", "no gradient"),
         Symptom("gradients not reduced", "Each owner steps with its own gradient: bring it the sum over all ranks first.",
                 _without("reduce", "reduce_scatter", "all_reduce")),
-        drifted("parameters not sent", "The ranks' parameters differ: each owner updated its tensors, and the others never "
-                                       "heard of it. After the step, broadcast every parameter from its owner.",
-                lambda result: result["parameters"]),
+        zero.drifted("parameters not sent", "The ranks' parameters differ: each owner updated its tensors, and the others "
+                                            "never heard of it. After the step, broadcast every parameter from its owner.",
+                     lambda result: result["parameters"]),
         Symptom("gradients left", "After zero_grad() some gradients are still there, and the next ones are added to them: "
                                   "it must reach the parameters of all ranks, not only one's own.",
                 lambda look: any(s.name == LEFT and s.facts["count"] for s in look.evidence.trace.spans)),

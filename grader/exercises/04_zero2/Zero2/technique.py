@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
+from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.exercises.technique.zero import (
-    STATE_SLACK_BYTES,
-    check_bytes,
-    drifted,
-    misfit,
-    never_all_gradients,
-    other_type,
-    padded_bytes,
-    raised_any,
-    something_sharded,
-    state_divided,
-)
 from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
 from grader.judging.exercise import Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
@@ -25,29 +14,29 @@ STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with mome
 
 
 def _sent(look: Look, rank: int) -> float:
-    inputs, n, total = look.case.inputs[rank], group_size(look, rank), padded_bytes(look, rank)
+    inputs, n, total = look.case.inputs[rank], group_size(look, rank), zero.padded_bytes(look, rank)
     passes = len(inputs["xs"])
     reduced = passes * bytes_sent_per_rank("reduce_scatter", total, n)
     gathered = passes // inputs["micro"] * bytes_sent_per_rank("all_gather", total, n)
-    return reduced + gathered + check_bytes(look, rank)
+    return reduced + gathered + zero.check_bytes(look, rank)
 
 
 def _share(look: Look, rank: int) -> float:
     """State of one piece of each tensor."""
     n, of_each = group_size(look, rank), STATE_TENSORS[look.case.inputs[rank]["optimizer"]]
-    return sum(of_each * -(-g.numel() // n) * g.itemsize + STATE_SLACK_BYTES
+    return sum(of_each * -(-g.numel() // n) * g.itemsize + zero.STATE_SLACK_BYTES
                for g in reduced(look.case, rank).values())
 
 
 TECHNIQUE = Technique(
     demands=(
-        something_sharded(),
+        zero.something_sharded(),
         only_calls("reduce_scatter", "all_gather", "broadcast", hint=(
             "Reduce-scatter each gradient: an all-reduce brings every rank the whole of it, of which it uses one piece. The "
             "second half of the traffic is the all-gather of the updated parameters.")),
-        never_all_gradients(),
-        state_divided(_share, "The result is right, but ranks hold optimizer state for more than their shards: give the "
-                              "optimizer one piece of each parameter."),
+        zero.never_all_gradients(),
+        zero.state_divided(_share, "The result is right, but ranks hold optimizer state for more than their shards: give "
+                                   "the optimizer one piece of each parameter."),
         bytes_sent(_sent, "k reduce-scatters and one all-gather of Ψ a step",
                    "Right, but more was sent: parameters are gathered once a step, gradients reduced once a backward pass."),
         results_waited(),
@@ -57,12 +46,12 @@ TECHNIQUE = Technique(
         unwaited(),
         raised("attribute 'optimizer'", "A scheduler needs the optimizer that steps on the shards: keep it as "
                                         "self.optimizer.", "no optimizer"),
-        drifted("ranks drift apart", "The ranks' models differ from one another: every rank must gather all shards, in rank "
-                                     "order, into p.data.", lambda parameters: parameters),
-        other_type(),
-        misfit(),
-        raised_any("no gradient", "A parameter that took no part has no gradient in this step: leave it, and its shard, "
-                                  "alone.", "KeyError", "NoneType"),
+        zero.drifted("ranks drift apart", "The ranks' models differ from one another: every rank must gather all shards, in "
+                                           "rank order, into p.data.", lambda parameters: parameters),
+        zero.other_type(),
+        zero.misfit(),
+        zero.raised_any("no gradient", "A parameter that took no part has no gradient in this step: leave it, and its "
+                                       "shard, alone.", "KeyError", "NoneType"),
         raised("zero_grad", "zero_grad() is missing: it forgets the gradient shards.", "no zero_grad"),
     ),
 )
