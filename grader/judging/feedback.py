@@ -11,6 +11,7 @@ from grader.judging.verdict import CaseVerdict, Verdict, sign
 LINES_SHOWN = 3
 _ENDED = {RAISED: "raised an error", DEADLOCKED: "stood still in a deadlock", TIMED_OUT: "was not done in time"}
 _SOURCE = re.compile(r"line \d+: (.+)$", re.MULTILINE)
+_FIX = re.compile(r"Likely (?:fix|mend): *((?:.+\n?)+)")  # up to an empty line
 
 
 def as_text(verdict: Verdict) -> str:
@@ -39,14 +40,14 @@ def _reasons(verdict: Verdict) -> list[str]:
 
 
 def _where(verdict: Verdict) -> list[str]:
-    """The student's own lines in which the first failed case ended, the kind of error, and a likely mend."""
+    """The student's own lines in which the first failed case ended, the kind of error, and a likely fix."""
     ended = next((case for case in verdict.cases if case.ending != RETURNED), None)
     if ended is None:
         return []
     sources = list(dict.fromkeys(match.strip() for match in _SOURCE.findall(ended.error)))[:LINES_SHOWN]
-    mend = ended.error.partition("Likely mend:")[2].split("\n\n")[0]
+    fix = _FIX.search(ended.error)
     return [*_kind(ended), *(f"at: {source}" for source in sources),
-            *([f"Likely mend: {' '.join(mend.split())}"] if mend else [])]
+            *([f"Likely fix: {' '.join(fix[1].split())}"] if fix else [])]
 
 
 def _kind(case: CaseVerdict) -> list[str]:
