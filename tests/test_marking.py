@@ -205,26 +205,63 @@ def test_evidence_survives_the_way_out():
     assert accept.evidences("x", files_with(), cases=1) == [GOOD]
 
 
+CALL = dict.fromkeys(("rank", "number", "bytes", "bytes_given"), 0) | dict.fromkeys(("op", "group", "dtype"), "") | {
+    "bytes_formula": 0.0, "members": [0], "shape": [], "is_async": False, "start_s": 0.0, "blocked_s": 0.0, "waiting_s": 0.0,
+    **dict.fromkeys(("peer", "root", "reduce_op", "end_s", "wait_start_s", "source"))}
+
+
+def trace_with(**changes) -> dict:
+    return {"trace": {"world_size": 1, "calls": [CALL | changes], "spans": [], "wire_bytes": None, "duration_s": 0.0}}
+
+
+def test_a_call_and_a_span_are_taken_as_they_are():
+    trace = trace_with()
+    span = {"rank": 0, "name": "x", "start_s": 0, "end_s": 1.5, "facts": {"loss": float("nan"), "deep": [{"a": None}]}}
+    trace["trace"]["spans"] = [span]
+    evidence, = accept.evidences("x", files_with(**trace), cases=1)
+    assert evidence.trace.calls[0].members == (0,) and evidence.trace.spans[0].facts["deep"] == [{"a": None}]
+
+
 @pytest.mark.parametrize("changes, words", [
     ({"ending": "won"}, "x/0.ending"),
-    ({"ending": 3}, "x/0.ending: expected str"),
-    ({"elapsed_s": "long"}, "x/0.elapsed_s: expected float"),
-    ({"elapsed_s": float("nan")}, "x/0.elapsed_s: expected float"),
-    ({"loopback_bytes": True}, "x/0.loopback_bytes"),
-    ({"messages": {"complete": True, "flows": [{"source": 0}], "store_bytes": 0}}, "x/0.messages"),
-    ({"messages": {"complete": 1, "flows": [], "store_bytes": 0}}, "x/0.messages"),
-    ({"prints": {"zero": []}}, "x/0.prints: expected int"),
-    ({"extra": 1}, "x/0: expected Evidence"),
-    ({"trace": {"calls": [{}]}}, "x/0.trace: expected Trace"),
-    ({"memory": [{"now": {"parameters": -0.5}, "peak": {}}]}, "x/0.memory"),
+    ({"ending": 3}, r"x/0: Expected `str`, got `int` - at `\$.ending`"),
+    ({"elapsed_s": "long"}, r"Expected `float`, got `str` - at `\$.elapsed_s`"),
+    ({"elapsed_s": "1.5"}, r"\$.elapsed_s"),
+    ({"elapsed_s": True}, r"\$.elapsed_s"),
+    ({"elapsed_s": float("nan")}, r"\$.elapsed_s"),
+    ({"elapsed_s": float("inf")}, r"\$.elapsed_s"),
+    ({"elapsed_s": 10**400}, r"\$.elapsed_s"),
+    ({"loopback_bytes": True}, r"\$.loopback_bytes"),
+    ({"loopback_bytes": "12"}, r"\$.loopback_bytes"),
+    ({"loopback_bytes": 12.0}, r"\$.loopback_bytes"),
+    ({"messages": {"complete": True, "flows": [{"source": 0}], "store_bytes": 0}}, r"\$.messages"),
+    ({"messages": {"complete": True, "flows": []}}, "missing required field `store_bytes`"),
+    ({"messages": {"complete": 1, "flows": [], "store_bytes": 0}}, r"\$.messages"),
+    ({"prints": {"zero": []}}, r"Expected `int`, got `str` - at `key` in `\$.prints`"),
+    ({"prints": {"1.0": []}}, r"\$.prints"),
+    ({"prints": {"\ud800": []}}, "x/0"),
+    ({"prints": []}, r"\$.prints"),
+    ({"extra": 1}, "x/0: Object contains unknown field `extra`"),
+    ({"\ud800": 1}, "x/0"),
+    ({"x" * 100_000: 1}, r"^.{1,310}$"),
+    ({"trace": {"calls": [{}]}}, "missing required field"),
+    ({"trace": None}, r"\$.trace"),
+    (trace_with(rank="0"), r"\$.trace.calls\[0\].rank"),
+    (trace_with(bytes_formula=float("-inf")), r"\$.trace.calls\[0\].bytes_formula"),
+    (trace_with(is_async=0), r"\$.trace.calls\[0\].is_async"),
+    (trace_with(members={"0": 0}), r"\$.trace.calls\[0\].members"),
+    (trace_with(source={"file": "x"}), r"\$.trace.calls\[0\].source"),
+    (trace_with(waited=True), "unknown field `waited`"),
+    ({"memory": [{"now": {"parameters": -0.5}, "peak": {}}]}, r"\$.memory"),
     ({"missing": None}, "x/0.missing"),
-])
+    ({"missing": [True]}, "x/0.missing"),
+], ids=lambda value: str(value)[:40])
 def test_malformed_evidence_is_refused_by_name(changes, words):
     with pytest.raises(accept.Malformed, match=words):
         accept.evidences("x", files_with(**changes), cases=1)
 
 
-@pytest.mark.parametrize("content", [b"", b"[", b"[" * 100_000, b"null", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"", b"[", b"[" * 100_000, b"null", b"\xff\xfe", b"[]"], ids=range(6))
 def test_evidence_that_is_not_json_is_refused(content):
     with pytest.raises(accept.Malformed):
         accept.evidences("x", evidence_files("x", 0, GOOD) | {"x/0.json": content}, cases=1)

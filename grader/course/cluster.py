@@ -57,7 +57,7 @@ def default_workers() -> int:
 def code_digest() -> str:
     """A short name for the course's code: marks of two versions must not be mixed."""
     whole = hashlib.sha256()
-    for path in sorted([*ROOT.glob("utils/**/*.py"), *ROOT.glob("grader/**/*.py")]):
+    for path in sorted([*ROOT.glob("utils/**/*.py"), *ROOT.glob("grader/**/*.py"), *ROOT.glob("grader/**/*.html")]):
         whole.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return whole.hexdigest()[:16]
 

@@ -16,7 +16,7 @@ from traitlets.config import Config
 
 
 class CourseError(RuntimeError):
-    """Something about the course folder that a person must mend."""
+    """Something about the course folder that a person must fix."""
 
 
 @dataclass(frozen=True)

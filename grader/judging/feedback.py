@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
-from grader.judging.verdict import BAD, GOOD, CaseVerdict, Verdict, sign
+from grader.judging.verdict import CaseVerdict, Verdict, sign
 
 LINES_SHOWN = 3
 _ENDED = {RAISED: "raised an error", DEADLOCKED: "stood still in a deadlock", TIMED_OUT: "was not done in time"}
 _SOURCE = re.compile(r"line \d+: (.+)$", re.MULTILINE)
+_FIX = re.compile(r"Likely (?:fix|mend): *((?:.+\n?)+)")  # up to an empty line
 
 
 def as_text(verdict: Verdict) -> str:
@@ -23,15 +23,7 @@ def as_text(verdict: Verdict) -> str:
 
 def as_html(verdict: Verdict) -> str:
     """The same for a page."""
-    colour = GOOD if verdict.passed else BAD
-    body = [f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px;font-size:13px;line-height:1.5">',
-            f'<b style="color:{colour}">{sign(verdict.passed)} {html.escape(verdict.headline())}</b>']
-    body += [f'<div style="white-space:pre-wrap">{html.escape(line)}</div>' for line in _reasons(verdict)]
-    body += [f'<div style="font-size:12px"><span style="color:{GOOD if met else BAD}">{sign(met)}</span> '
-             f"{html.escape(label)}</div>" for met, label in _technique(verdict)]
-    body += [f'<div style="margin-top:4px"><b>Hint</b> {html.escape(text)}</div>' for _, text in verdict.hints]
-    body += [f'<div style="font-size:12px">{html.escape(line)}</div>' for line in _further(verdict)]
-    return "\n".join([*body, "</div>"])
+    return verdict.to_html(_reasons(verdict), (), _technique(verdict), further=_further(verdict))
 
 
 def _reasons(verdict: Verdict) -> list[str]:
@@ -48,19 +40,19 @@ def _reasons(verdict: Verdict) -> list[str]:
 
 
 def _where(verdict: Verdict) -> list[str]:
-    """The student's own lines in which the first failed case ended, the kind of error, and a likely mend."""
+    """The student's own lines in which the first failed case ended, the kind of error, and a likely fix."""
     ended = next((case for case in verdict.cases if case.ending != RETURNED), None)
     if ended is None:
         return []
     sources = list(dict.fromkeys(match.strip() for match in _SOURCE.findall(ended.error)))[:LINES_SHOWN]
-    mend = ended.error.partition("Likely mend:")[2].split("\n\n")[0]
+    fix = _FIX.search(ended.error)
     return [*_kind(ended), *(f"at: {source}" for source in sources),
-            *([f"Likely mend: {' '.join(mend.split())}"] if mend else [])]
+            *([f"Likely fix: {' '.join(fix[1].split())}"] if fix else [])]
 
 
 def _kind(case: CaseVerdict) -> list[str]:
-    found = re.search(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b", case.error) if case.ending == RAISED else None
-    return [f"The first was {found[1]}."] if found else []
+    kind = re.search(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b", case.error) if case.ending == RAISED else None
+    return [f"The first was {kind[1]}."] if kind else []
 
 
 def _technique(verdict: Verdict) -> list[tuple[bool, str]]:

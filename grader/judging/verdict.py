@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from grader.evidence.evidence import RETURNED
+from grader.judging.html import fill_in
 
 ERROR_LINES_SHOWN = 14
 DIFFERENCES_SHOWN = 2
-GOOD, BAD = "#0072B2", "#D55E00"  # Okabe–Ito: told apart by colour-blind eyes
 
 
 @dataclass(frozen=True)
@@ -143,32 +143,13 @@ class Verdict:
     # ── HTML ──
 
     def _repr_html_(self) -> str:
-        colour = GOOD if self.passed else BAD
-        body = [f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px;font-size:13px;line-height:1.5">',
-                f'<b style="color:{colour}">{sign(self.passed)} {html.escape(self.headline())}</b>']
-        if self.problem:
-            body.append(f'<div style="white-space:pre-line">{html.escape(self.problem)}</div>')
-        if self.cases:
-            rows = [(case.right, case.name, case.ranks_in_signs()) for case in self.cases]
-            body.append(f'<table style="font-size:12px;margin:4px 0">{"".join(map(_row_html, rows))}</table>')
-            body += [f'<div style="font-size:12px">{_coloured_sign(met)} {html.escape(text)}</div>'
-                     for met, text in self.technique()]
-        if explanation := self._explanation():
-            body.append('<pre style="font-size:12px;margin:4px 0;white-space:pre-wrap;background:transparent;'
-                        f'color:inherit">{html.escape(chr(10).join(explanation))}</pre>')
-        body += [f'<div style="margin-top:4px"><b>Hint</b> {html.escape(text)}</div>' for _, text in self.hints]
-        return "\n".join([*body, "</div>"])
+        return self.to_html([self.problem] if self.problem else [], self.cases, self.technique(), self._explanation())
 
-
-def _row_html(row: tuple[bool, str, str]) -> str:
-    right, name, ranks = row
-    style = "text-align:left;padding:0 12px 0 0"
-    return (f'<tr><td style="{style}">{_coloured_sign(right)} {html.escape(name)}</td>'
-            f'<td style="{style}">{html.escape(ranks)}</td></tr>')
-
-
-def _coloured_sign(good: bool) -> str:
-    return f'<span style="color:{GOOD if good else BAD}">{sign(good)}</span>'
+    def to_html(self, reasons: Sequence[str], cases: Sequence[CaseVerdict], technique: Sequence[tuple[bool, str]],
+                details: Sequence[str] = (), further: Sequence[str] = ()) -> str:
+        """Headline, reasons, a table of the cases, demands, details as they are, hints, further lines (verdict.html)."""
+        return fill_in(__file__, verdict=self, reasons=reasons, cases=cases, technique=technique,
+                       details="\n".join(details), further=further)
 
 
 def sign(good: bool) -> str:
