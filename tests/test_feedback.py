@@ -7,8 +7,8 @@ import cloudpickle
 import pytest
 
 from grader.checks import verdict_on
+from grader.course import feedback
 from grader.exercises import EXERCISES
-from grader.judging import feedback
 from grader.judging.verdict import Verdict
 from tests.mutants import mutants_of
 from tests.notebooks import functions_of

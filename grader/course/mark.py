@@ -20,13 +20,12 @@ from nbformat.v4 import new_output
 
 from grader.calling.collect import Candidate
 from grader.calling.task import facts_of
-from grader.course import reading
+from grader.course import feedback, reading
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
 from grader.course.splice import is_check, name_of, splice
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.exercises import EXERCISES
-from grader.judging import feedback
 from grader.judging.demands import CONTRADICTED as NETWORK_DEMAND
 from grader.judging.exercise import Exercise
 from grader.judging.judge import judge
