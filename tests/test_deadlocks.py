@@ -232,7 +232,7 @@ def test_deadlock_is_explained(fn, exception, kind, words):
     for word in words:
         assert word in str(error), str(error)
     assert "test_deadlocks.py, line" in str(error)
-    assert "Likely mend" in str(error)
+    assert "Likely fix" in str(error)
     times = [error.run.verdict_s]
     while times[-1] >= WITHIN_S and len(times) < 5:  # another try where the machine was busy with something else
         with pytest.raises(Deadlock) as caught:

@@ -21,7 +21,7 @@ from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, unio
 from utils.figures.ring import PHASES, ring_start, ring_steps
 from utils.figures.tree import tree_rounds
 from utils.figures.widgets import collective_browser, cost_calculator, ring_stepper
-from utils.schedules.schedule import Step, written
+from utils.schedules.schedule import Step, parse_schedule
 from utils.trace.memory import CATEGORIES
 from utils.trace.trace import Call, Span, Trace
 
@@ -121,7 +121,7 @@ PICTURES = {
     "bandwidth": lambda: figures.bandwidth_figure(bandwidths(), "this machine"),
     "published all-reduce": figures.published_all_reduce_figure,
     "ring or tree": lambda: figures.ring_or_tree_figure(MIB, 64, 5e-6, 1e-10),
-    "schedule": lambda: figures.schedule_table(written("F0 F1 B0 B1", "F0 B0 F1 B1"), "1F1B"),
+    "schedule": lambda: figures.schedule_table(parse_schedule("F0 F1 B0 B1", "F0 B0 F1 B1"), "1F1B"),
     "schedule on 8 ranks": lambda: figures.schedule_grid(
         {Step("F", micro, rank): (rank + micro, rank + micro + 1.0) for micro in range(9) for rank in range(8)}, 8),
     "schedules, planned and measured": lambda: figures.schedule_grids(

@@ -18,7 +18,7 @@ from utils import RankFailed, run_ranks, widgets
 from utils.costs.tables import read_table
 from utils.models.stages import with_layers
 from utils.models.tiny import Block
-from utils.schedules.schedule import Fault, Shape, Step, in_words, measured_times, order_of, shape_of, written
+from utils.schedules.schedule import Fault, Shape, Step, format_schedule, measured_times, order_of, parse_schedule, shape_of
 from utils.trace.trace import Trace
 
 SOLUTION = functions_of("solutions", "07_pipeline_parallel")
@@ -54,9 +54,9 @@ def test_idle_times_are_those_of_the_formulas(p, m):
 
 @pytest.mark.parametrize("p, v, m", [(2, 2, 4), (4, 2, 8), (4, 3, 12), (3, 2, 3)])
 def test_interleaving_divides_the_bubble(p, v, m):
-    played = simulate(interleaved_schedule(p, v, m), {"F": 1 / v, "B": 2 / v})
-    assert played.makespan == pytest.approx(3 * m + 3 * (p - 1) / v)
-    assert max(played.peaks) / v <= p * (1 + (p - 1) / (p * v)) + 1e-9  # Narayanan and others, section 2.2
+    timetable = simulate(interleaved_schedule(p, v, m), {"F": 1 / v, "B": 2 / v})
+    assert timetable.makespan == pytest.approx(3 * m + 3 * (p - 1) / v)
+    assert max(timetable.peaks) / v <= p * (1 + (p - 1) / (p * v)) + 1e-9  # Narayanan and others, section 2.2
 
 
 # ── torch's own orders and engine ──
@@ -228,7 +228,7 @@ BAD = {
 
 @pytest.mark.parametrize("words", BAD)
 def test_a_bad_schedule_is_explained_and_not_run(words):
-    schedule, shape = written(*BAD[words]), Shape(2, 2, 2)
+    schedule, shape = parse_schedule(*BAD[words]), Shape(2, 2, 2)
     assert str(validate_schedule(schedule, shape)).startswith(words)
     with pytest.raises(RankFailed, match=words):
         run_ranks(lambda rank: Pipeline({}, schedule, shape, F.mse_loss, torch.empty(1)), 2)
@@ -246,9 +246,9 @@ def test_micro_batches_that_do_not_divide_are_named():
 
 def test_text_there_and_back():
     schedule = interleaved_schedule(2, 2, 4)
-    assert written(*in_words(schedule).splitlines()) == schedule
+    assert parse_schedule(*format_schedule(schedule).splitlines()) == schedule
     with pytest.raises(ValueError, match="'Fx' is no step"):
-        written("F0 Fx")
+        parse_schedule("F0 Fx")
 
 
 def test_a_trace_without_steps_says_what_to_do():

@@ -11,7 +11,7 @@ from grader.judging.verdict import CaseVerdict, Verdict, sign
 LINES_SHOWN = 3
 _ENDED = {RAISED: "raised an error", DEADLOCKED: "stood still in a deadlock", TIMED_OUT: "was not done in time"}
 _SOURCE = re.compile(r"line \d+: (.+)$", re.MULTILINE)
-_FIX = re.compile(r"Likely (?:fix|mend): *((?:.+\n?)+)")  # up to an empty line
+_FIX = re.compile(r"Likely fix: *((?:.+\n?)+)")  # up to an empty line
 
 
 def as_text(verdict: Verdict) -> str:

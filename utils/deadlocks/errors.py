@@ -73,17 +73,17 @@ class RankFailed(RanksError):
         if waiting or len(causes) < len(failures):
             names = sorted({w.rank for w in waiting} | {f.rank for f in failures if f.secondary and causes})
             if names:
-                parts.append(f"{_ranks(names)} only waited for {_ranks(sorted({f.rank for f in causes or failures}))}:")
+                parts.append(f"{ranks_in_words(names)} only waited for {ranks_in_words(sorted({f.rank for f in causes or failures}))}:")
                 parts += [f"  {w}" for w in waiting]
         super().__init__("\n  ".join(parts), run)
 
 
 class Deadlock(RanksError):
-    """Ranks that can never go on. `kind` names the pattern, `standstills` who waits where, `mend` what would help."""
+    """Ranks that can never go on. `kind` names the pattern, `standstills` who waits where, `fix` what would help."""
 
-    def __init__(self, kind: str, headline: str, standstills: list[Standstill], mend: str, run: Any = None):
-        self.kind, self.headline, self.standstills, self.mend = kind, headline, standstills, mend
-        lines = [headline, *(f"  {s}" for s in standstills), *wrap(f"Likely mend: {mend}", WIDTH)]
+    def __init__(self, kind: str, headline: str, standstills: list[Standstill], fix: str, run: Any = None):
+        self.kind, self.headline, self.standstills, self.fix = kind, headline, standstills, fix
+        lines = [headline, *(f"  {s}" for s in standstills), *wrap(f"Likely fix: {fix}", WIDTH)]
         super().__init__("\n  ".join(lines), run)
 
 
@@ -112,7 +112,7 @@ class _Merged:
 
     def __str__(self) -> str:
         text = str(self.failure)
-        return text.replace(f"rank {self.failure.rank}:", f"{_ranks(self.ranks)}:", 1)
+        return text.replace(f"rank {self.failure.rank}:", f"{ranks_in_words(self.ranks)}:", 1)
 
 
 def _merge_equal(failures: list[Failure]) -> list[_Merged]:
@@ -125,13 +125,10 @@ def _merge_equal(failures: list[Failure]) -> list[_Merged]:
     return list(merged.values())
 
 
-def _ranks(numbers: list[int]) -> str:
+def ranks_in_words(numbers: list[int]) -> str:
     """"rank 2", "ranks 0 and 2", "ranks 0–3"."""
     if len(numbers) == 1:
         return f"rank {numbers[0]}"
     if numbers == list(range(numbers[0], numbers[-1] + 1)) and len(numbers) > 2:
         return f"ranks {numbers[0]}–{numbers[-1]}"
     return "ranks " + ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
-
-
-ranks_in_words = _ranks

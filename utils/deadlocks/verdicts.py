@@ -1,4 +1,4 @@
-"""The words for a run that stands still: which rank waits for whom, in which call, at which line, and what may mend it."""
+"""The words for a run that stands still: which rank waits for whom, in which call, at which line, and what may fix it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
     stands = [_standstill(state, rank) for rank in ranks]
     waited_for = sorted({m for rank in ranks for m in _missing(state, rank)} - set(ranks))
     stands += [Standstill(rank, _whereabouts(state, rank)) for rank in waited_for]
-    kind, mend = _diagnose(state, ranks)
+    kind, fix = _diagnose(state, ranks)
     verb = "waits" if len(ranks) == 1 else "wait"
-    return Deadlock(kind, f"{ranks_in_words(ranks)} {verb} for a call that can never come.", stands, mend)
+    return Deadlock(kind, f"{ranks_in_words(ranks)} {verb} for a call that can never come.", stands, fix)
 
 
 def call_in_words(call: dict, detail: str = "") -> str:
@@ -94,7 +94,7 @@ def _whereabouts(state: WaitState, rank: int) -> str:
 
 
 def _diagnose(state: WaitState, ranks: list[int]) -> tuple[str, str]:
-    """(kind, mend) for a standstill: for the ranks that it comes from, not for those who wait behind them in line."""
+    """(kind, fix) for a standstill: for the ranks that it comes from, not for those who wait behind them in line."""
     for rank in ranks:
         if dropped := state.dropped_partner(rank):
             where = f"rank {dropped['rank']} started the matching {dropped['op']} ({to_line(dropped['source'])})"
@@ -143,7 +143,7 @@ def _stray(state: WaitState, rank: int, call: dict, in_cycle: bool, all_have_mai
 
 
 def _cycle_mend(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> tuple[str, str]:
-    """(kind, mend) for ranks that wait for each other in a circle."""
+    """(kind, fix) for ranks that wait for each other in a circle."""
     kinds, who = {call["op"] for call in calls.values()}, ranks_in_words(cycle)
     everybody = len(cycle) == len(state.ranks)
     if kinds == {"recv"}:
@@ -191,5 +191,3 @@ def _peer(call: dict) -> int:
 
 def _spoken(what: str) -> str:
     return {"reduce_op": "reduce operation", "splits": "split sizes", "ranks": "members"}.get(what, what)
-
-

@@ -17,7 +17,7 @@ from utils.figures.pipeline import schedule_grid
 from utils.figures.ring import PHASES, ring_figure, ring_filmstrip
 from utils.figures.style import Picture, figure_html, human_bytes
 from utils.figures.tables import Column, Table
-from utils.schedules.schedule import Played, Schedule, Times
+from utils.schedules.schedule import Schedule, Times, Timetable
 
 
 class Interactive(ipywidgets.VBox):
@@ -110,7 +110,7 @@ def cost_table(n_ranks: int, total_bytes: float, alpha_us: float, bandwidth_GBps
 
 
 def schedule_player(generators: dict[str, Callable[[int, int], Schedule]],
-                    simulate: Callable[[Schedule, dict[str, float], float], Played]) -> Interactive:
+                    simulate: Callable[[Schedule, dict[str, float], float], Timetable]) -> Interactive:
     """Choose a schedule, stages, micro-batches and the time of a hop; see its timetable up to a moment.
 
     generators: name → a function of stages and micro-batches, or of those where it exists (ValueError is shown);
@@ -124,10 +124,10 @@ def schedule_player(generators: dict[str, Callable[[int, int], Schedule]],
     durations = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}
 
     def picture(which: str, n_stages: int, n_micro: int, hop_time: float, percent: int) -> Picture:
-        played = simulate(generators[which](n_stages, n_micro), durations, hop_time)
-        title = (f"{which}: {played.makespan:.4g} units, {played.bubble_rate:.1%} idle; "
-                 f"in flight at most {', '.join(map(str, played.peaks))}")
-        return schedule_grid(_until(played.times, played.makespan * percent / 100), n_stages, title)
+        timetable = simulate(generators[which](n_stages, n_micro), durations, hop_time)
+        title = (f"{which}: {timetable.makespan:.4g} units, {timetable.bubble_rate:.1%} idle; "
+                 f"in flight at most {', '.join(map(str, timetable.peaks))}")
+        return schedule_grid(_until(timetable.times, timetable.makespan * percent / 100), n_stages, title)
 
     def show(*values) -> str:
         try:

@@ -3,6 +3,16 @@
 schedule: a schedule as plain data. faults: what can be wrong with one.
 """
 
-from utils.schedules.schedule import Fault, Played, Schedule, Shape, Step, measured_times, order_of, shape_of, written
+from utils.schedules.schedule import (
+    Fault,
+    Schedule,
+    Shape,
+    Step,
+    Timetable,
+    measured_times,
+    order_of,
+    parse_schedule,
+    shape_of,
+)
 
-__all__ = ["Fault", "Played", "Schedule", "Shape", "Step", "measured_times", "order_of", "shape_of", "written"]
+__all__ = ["Fault", "Schedule", "Shape", "Step", "Timetable", "measured_times", "order_of", "parse_schedule", "shape_of"]

@@ -51,7 +51,7 @@ class Fault(NamedTuple):
         return f"rank {self.rank}: {step} {SENTENCES.get(self.why, f'is wrong: {self.why}')}"
 
 
-class Played(NamedTuple):
+class Timetable(NamedTuple):
     """A schedule with times. peaks: for each rank, how many micro-batches were in flight on it at most (times stages)."""
 
     times: Times
@@ -60,8 +60,8 @@ class Played(NamedTuple):
     peaks: list[int]
 
 
-def written(*rows: str) -> Schedule:
-    """A schedule from text, a row a rank: written("F0 F1 B0 B1", "F0 B0 F1 B1").
+def parse_schedule(*rows: str) -> Schedule:
+    """A schedule from text, a row a rank: parse_schedule("F0 F1 B0 B1", "F0 B0 F1 B1").
 
     "F2" is micro-batch 2 on the stage with the rank's own number, "F2.5" on stage 5.
     Raises: ValueError for a word that is not such a step.
@@ -76,8 +76,8 @@ def _step(word: str, rank: int) -> Step:
     return Step(word[0], int(micro), int(stage) if stage else rank)
 
 
-def in_words(schedule: Schedule) -> str:
-    """The text that `written` reads, a line a rank."""
+def format_schedule(schedule: Schedule) -> str:
+    """The text that `parse_schedule` reads, a line a rank."""
     return "\n".join(" ".join(f"{kind}{micro}" + f".{stage}" * (stage != rank) for kind, micro, stage in steps)
                      for rank, steps in enumerate(schedule))
 

@@ -11,7 +11,7 @@ from grader.exercises.shared import right_orders
 from grader.exercises.shared.cases import group_case
 from grader.exercises.technique.schedules import Rows
 from grader.judging.exercise import Draw
-from utils.schedules.schedule import Shape, shape_of, written
+from utils.schedules.schedule import Shape, parse_schedule, shape_of
 
 ROWS, DIM = 2, 3
 
@@ -31,7 +31,7 @@ def _inputs(draw: Draw, rows: Rows, shape: Shape | None = None, steps: int = 2, 
 
 
 def make_cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    turned = written("F0 F1 F2 B2 B0 B1", "F0 F1 F2 B0 B2 B1")  # messages wanted in another order than they are sent
+    turned = parse_schedule("F0 F1 F2 B2 B0 B1", "F0 F1 F2 B0 B2 B1")  # messages wanted in another order than they are sent
     schedules = {
         "1 rank, 2 stages": right_orders.interleaved(1, 2, 3),
         "GPipe on 3": right_orders.gpipe(3, 4),
@@ -46,5 +46,5 @@ def make_cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(name, tuple(_inputs(draw, rows))) for name, rows in schedules.items()]
     cases.append(Case("float32, 1F1B on 2", tuple(_inputs(draw, right_orders.one_f_one_b(2, 5), dtype=torch.float32))))
     cases.append(group_case(lambda n: _inputs(draw, right_orders.one_f_one_b(n, 4), steps=1), "1F1B"))
-    bad = written("F0 B0 F1 B1", "F0 F1 B0 B1")
+    bad = parse_schedule("F0 B0 F1 B1", "F0 F1 B0 B1")
     return [*cases, Case("a schedule that cannot run", tuple(_inputs(draw, bad, steps=1)))]

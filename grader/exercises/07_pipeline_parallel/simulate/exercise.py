@@ -11,7 +11,7 @@ from grader.exercises.technique.schedules import IN_FLIGHT, Rows, as_rows, makes
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import VALUES, Draw, Exercise
 from grader.judging.slips import Slip
-from utils.schedules.schedule import Step, Times, written
+from utils.schedules.schedule import Step, Times, parse_schedule
 
 from .technique import TECHNIQUE
 
@@ -27,11 +27,12 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         "1F1B, with hops": (right_orders.one_f_one_b(p, m), uneven, hop),
         "interleaved, with hops": (right_orders.interleaved(2, 2, 4), WHOLE, hop),
         "zero bubble, with hops": (right_orders.zero_bubble(p, m), SPLIT, hop),
-        "1 rank, 3 stages, with hops": (written("F0.0 F0.1 F0.2 B0.2 B0.1 B0.0 F1.0 F1.1 F1.2 B1.2 B1.1 B1.0"), WHOLE, hop),
+        "1 rank, 3 stages, with hops": (
+            parse_schedule("F0.0 F0.1 F0.2 B0.2 B0.1 B0.0 F1.0 F1.1 F1.2 B1.2 B1.1 B1.0"), WHOLE, hop),
     }
     if grading:
         schedules["1F1B of 8"] = (right_orders.one_f_one_b(8, 11), uneven, 0.3)
-        schedules["by hand"] = (written("F0 F1 F2 B2 B1 B0", "F0 F1 F2 B2 B0 B1"), uneven, hop)
+        schedules["by hand"] = (parse_schedule("F0 F1 F2 B2 B1 B0", "F0 F1 F2 B2 B0 B1"), uneven, hop)
     return [Case(name, ({"schedule": [[tuple(step) for step in row] for row in rows], "durations": durations,
                          "hop_time": hop},)) for name, (rows, durations, hop) in schedules.items()]
 

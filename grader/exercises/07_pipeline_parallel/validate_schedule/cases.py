@@ -8,7 +8,7 @@ from grader.evidence.case import Case
 from grader.exercises.shared import right_orders
 from grader.exercises.technique.schedules import peaks
 from grader.judging.exercise import Draw
-from utils.schedules.schedule import Shape, Step, written
+from utils.schedules.schedule import Shape, Step, parse_schedule
 
 
 def _limits(shape: Shape) -> list[int]:
@@ -45,17 +45,19 @@ def _between_ranks_cases(draw: Draw) -> dict[str, tuple]:
     chunks, split = right_orders.interleaved(2, 2, 4), right_orders.zero_bubble(3, 5)
     late = [sorted(row, key=lambda step: step.kind == "W") for row in split]
     return {
-        "one by one against all first": (written("F0 B0 F1 B1", "F0 F1 B0 B1"), two, None),
-        "all first against one by one": (written("F0 F1 B0 B1", "F0 B0 F1 B1"), two, None),
-        "crossed": (written("F0 F1 B1 B0", "F1 F0 B0 B1"), two, None),
-        "crossed backwards, in time": (written("F0 F1 B1 B0", "F0 F1 B0 B1"), two, None),
-        "stuck, and over the limit": (written("F0 B0 F1 B1", "F0 F1 B0 B1"), two, [1, 1]),
-        "the last rank turns round": (written("F0 F1 B0 F2 B1 B2", "F0 F1 B0 F2 B1 B2", "F2 F1 F0 B0 B1 B2"), three, None),
-        "the middle one turns round": (written("F0 F1 F2 B0 B1 B2", "F0 F1 B1 B0 F2 B2", "F0 B0 F1 B1 F2 B2"), three, None),
+        "one by one against all first": (parse_schedule("F0 B0 F1 B1", "F0 F1 B0 B1"), two, None),
+        "all first against one by one": (parse_schedule("F0 F1 B0 B1", "F0 B0 F1 B1"), two, None),
+        "crossed": (parse_schedule("F0 F1 B1 B0", "F1 F0 B0 B1"), two, None),
+        "crossed backwards, in time": (parse_schedule("F0 F1 B1 B0", "F0 F1 B0 B1"), two, None),
+        "stuck, and over the limit": (parse_schedule("F0 B0 F1 B1", "F0 F1 B0 B1"), two, [1, 1]),
+        "the last rank turns round": (
+            parse_schedule("F0 F1 B0 F2 B1 B2", "F0 F1 B0 F2 B1 B2", "F2 F1 F0 B0 B1 B2"), three, None),
+        "the middle one turns round": (
+            parse_schedule("F0 F1 F2 B0 B1 B2", "F0 F1 B1 B0 F2 B2", "F0 B0 F1 B1 F2 B2"), three, None),
         "interleaved": (chunks, Shape(2, 4, 4), peaks(chunks)),
         "interleaved, with less memory": (chunks, Shape(2, 4, 4), [peak - 1 for peak in peaks(chunks)]),
         "interleaved, chunks the wrong way round": (
-            written("F0.2 F1.2 F0.0 F1.0 B0.2 B1.2 B0.0 B1.0", "F0.1 F1.1 F0.3 F1.3 B0.3 B1.3 B0.1 B1.1"),
+            parse_schedule("F0.2 F1.2 F0.0 F1.0 B0.2 B1.2 B0.0 B1.0", "F0.1 F1.1 F0.3 F1.3 B0.3 B1.3 B0.1 B1.1"),
             Shape(2, 4, 2), None),
         "zero bubble": (split, Shape(3, 3, 5, "FIW"), peaks(split)),
         "zero bubble, weights last": (late, Shape(3, 3, 5, "FIW"), peaks(split)),
