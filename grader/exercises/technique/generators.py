@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.schedules import Rows, as_rows, fault_of, peaks
+from grader.exercises.technique.schedules import Rows, as_rows, fault_of, peaks, summary
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Look, Symptom
 from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY
@@ -21,6 +22,11 @@ def plain_shape(case: Case) -> Shape:
     """One stage a rank, backward in one piece."""
     inputs = case.inputs[0]
     return Shape(inputs["n_stages"], inputs["n_stages"], inputs["n_micro"])
+
+
+def plain_reading(case: Case, found: Any) -> dict[str, Any]:
+    """What counts of a schedule of that shape."""
+    return summary(found, plain_shape(case), WHOLE_TIMES)
 
 
 def rows_of(look: Look) -> Rows:

@@ -7,10 +7,11 @@ from typing import Any
 
 from grader.evidence.case import Case
 from grader.exercises.shared.right_orders import gpipe, made_by, one_f_one_b, size_cases
+from grader.exercises.technique.generators import plain_reading
 from grader.judging.exercise import VALUES, Draw, Exercise
 from grader.judging.slips import Slip
 
-from .technique import TECHNIQUE, reading
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -27,15 +28,15 @@ EXERCISE = Exercise(
     title="GPipe as a table",
     parameters=("n_stages", "n_micro"),
     make_cases=_cases,
-    oracle=lambda case: [reading(case, gpipe(**case.inputs[0]))],
+    oracle=lambda case: [plain_reading(case, gpipe(**case.inputs[0]))],
     technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(
         Slip("one row for each micro-batch", "The rows are micro-batches; they should be ranks: for each rank the steps "
                                              "of all micro-batches.", _a_row_a_micro_batch),
-        made_by("stage forgotten", "Every rank has the same steps. Rank r works on stage r: its steps say so.", reading,
-                lambda n_stages, n_micro: gpipe(1, n_micro) * n_stages),
-        made_by("1F1B made", "This is 1F1B. GPipe does all forwards before its first backward.", reading, one_f_one_b),
+        made_by("stage forgotten", "Every rank has the same steps. Rank r works on stage r: its steps say so.",
+                plain_reading, lambda n_stages, n_micro: gpipe(1, n_micro) * n_stages),
+        made_by("1F1B made", "This is 1F1B. GPipe does all forwards before its first backward.", plain_reading, one_f_one_b),
     ),
 )

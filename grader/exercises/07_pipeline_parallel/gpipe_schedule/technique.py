@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from grader.evidence.case import Case
 from grader.exercises.technique.generators import (
     NO_MESSAGE,
-    WHOLE_TIMES,
     can_run,
     fault_seen,
     own_fault_symptoms,
     peaks_differ,
+    plain_reading,
     plain_shape,
 )
-from grader.exercises.technique.schedules import summary
 from grader.judging.exercise import Symptom, Technique
 from utils.schedules.faults import STUCK
 
-
-def reading(case: Case, found: Any) -> dict[str, Any]:
-    return summary(found, plain_shape(case), WHOLE_TIMES)
-
-
 TECHNIQUE = Technique(
-    reading=reading,
+    reading=plain_reading,
     demands=(NO_MESSAGE,),
     fallbacks=(
         *own_fault_symptoms(plain_shape),

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from grader.evidence.case import Case
 from grader.exercises.shared.right_orders import gpipe, in_turn, made_by, one_f_one_b, size_cases, warm_up
+from grader.exercises.technique.generators import plain_reading
 from grader.exercises.technique.schedules import Rows
 from grader.judging.exercise import VALUES, Draw, Exercise
 from utils.schedules.schedule import Step
 
-from .technique import TECHNIQUE, reading
+from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -29,20 +30,20 @@ EXERCISE = Exercise(
     title="1F1B as a table",
     parameters=("n_stages", "n_micro"),
     make_cases=_cases,
-    oracle=lambda case: [reading(case, one_f_one_b(**case.inputs[0]))],
+    oracle=lambda case: [plain_reading(case, one_f_one_b(**case.inputs[0]))],
     technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(
         made_by("GPipe made", "This is GPipe: all micro-batches are in flight at once. After n_stages − 1 − r forwards "
-                              "rank r goes forward and backward in turn.", reading, gpipe),
+                              "rank r goes forward and backward in turn.", plain_reading, gpipe),
         made_by("warm-up the wrong way round", "The last rank warms up longest here. It is the first one that must fill all "
-                                               "the stages after it: n_stages − 1 − r forwards.", reading,
+                                               "the stages after it: n_stages − 1 − r forwards.", plain_reading,
                 lambda n_stages, n_micro: in_turn(n_stages, n_micro, lambda p, m, stage: min(stage, m))),
         made_by("few micro-batches", "With fewer micro-batches than stages the warm-up ends when there are no more: "
-                                     "min(n_stages − 1 − r, n_micro).", reading,
+                                     "min(n_stages − 1 − r, n_micro).", plain_reading,
                 lambda n_stages, n_micro: in_turn(n_stages, n_micro, lambda p, m, stage: p - 1 - stage)),
         made_by("steady phase too long", "Forwards of micro-batches that there are not: after w forwards of warm-up only "
-                                         "n_micro − w are left for the steady phase.", reading, _steady_for_all),
+                                         "n_micro − w are left for the steady phase.", plain_reading, _steady_for_all),
     ),
 )

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from grader.evidence.case import Case
 from grader.exercises.technique.generators import (
     NO_MESSAGE,
-    WHOLE_TIMES,
     fault_seen,
     own_fault_symptoms,
     peaks_differ,
+    plain_reading,
     plain_shape,
     rows_of,
 )
-from grader.exercises.technique.schedules import summary
 from grader.judging.exercise import Look, Symptom, Technique
 from utils.schedules.faults import STUCK
-
-
-def reading(case: Case, found: Any) -> dict[str, Any]:
-    return summary(found, plain_shape(case), WHOLE_TIMES)
 
 
 def _newest_first(look: Look) -> bool:
@@ -30,7 +22,7 @@ def _newest_first(look: Look) -> bool:
 
 
 TECHNIQUE = Technique(
-    reading=reading,
+    reading=plain_reading,
     demands=(NO_MESSAGE,),
     fallbacks=(
         *own_fault_symptoms(plain_shape),
