@@ -13,7 +13,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 from tests.bench_training import slowest
 from tests.notebooks import functions_of
-from utils.models.pipelines import Delayed, GPTStage
+from utils.models.stages import Delayed, GPTStage
 from utils.models.text import text_batch
 from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 

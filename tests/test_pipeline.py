@@ -14,7 +14,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from grader.calling.pipelining import PASS, WatchedStage, mean_loss
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.models.pipelines import GPTStage
+from utils.models.stages import GPTStage
 from utils.models.text import text_batch
 from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 

@@ -19,7 +19,7 @@ from utils.costs.activations import saved_by_part, saved_bytes
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import RankFailed
 from utils.models.blocks import BlockGPT, TransformerBlock
-from utils.models.sequence_shards import CUT_DIMS, cut_block, piece
+from utils.models.shards import CUT_DIMS, cut_block, piece
 from utils.models.tiny import same_start
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebook again

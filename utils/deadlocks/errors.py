@@ -73,7 +73,8 @@ class RankFailed(RanksError):
         if waiting or len(causes) < len(failures):
             names = sorted({w.rank for w in waiting} | {f.rank for f in failures if f.secondary and causes})
             if names:
-                parts.append(f"{ranks_in_words(names)} only waited for {ranks_in_words(sorted({f.rank for f in causes or failures}))}:")
+                culprits = ranks_in_words(sorted({f.rank for f in causes or failures}))
+                parts.append(f"{ranks_in_words(names)} only waited for {culprits}:")
                 parts += [f"  {w}" for w in waiting]
         super().__init__("\n  ".join(parts), run)
 

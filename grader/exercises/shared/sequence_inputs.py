@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case
-from utils.models.sequence_shards import CUT_DIMS
+from utils.models.shards import CUT_DIMS
 
 
 def joined(case: Case, rank: int, name: str = "x") -> Tensor:

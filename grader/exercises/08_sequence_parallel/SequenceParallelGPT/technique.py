@@ -17,7 +17,7 @@ from grader.judging.demands import bytes_sent, group_size, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
-from utils.models.sequence_shards import CUT_DIMS
+from utils.models.shards import CUT_DIMS
 from utils.models.tiny import VOCABULARY
 
 GATHERS, REDUCTIONS = 6, 4  # of each block, forward and backward together
