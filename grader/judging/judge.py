@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.evidence.case import Case
@@ -93,9 +93,9 @@ def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tu
 def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip]:
     """What explains the failed cases: all of them, if anything does; else as many as possible."""
     technique = exercise.technique
-    explained = [(sum(_matches(one, look) for look in failed), one) for one in technique.symptoms]
-    explained += [(_explained(slip, exercise, failed), slip) for slip in exercise.slips]
-    explained += [(sum(_matches(one, look) for look in failed), one) for one in technique.fallbacks]
+    explained = [(sum(_tried(one.matches, look) for look in failed), one) for one in technique.symptoms]
+    explained += [(_tried(_explained, slip, exercise, failed), slip) for slip in exercise.slips]
+    explained += [(sum(_tried(one.matches, look) for look in failed), one) for one in technique.fallbacks]
     most = max((count for count, _ in explained), default=0)
     return [one for count, one in explained if count == most and count]
 
@@ -114,9 +114,9 @@ def _explained(slip: Slip, exercise: Exercise, failed: list[Look]) -> int:
     return count
 
 
-def _matches(symptom: Symptom, look: Look) -> bool:
-    """A symptom written for whole results need not expect every odd one."""
+def _tried(question: Callable[..., int], *arguments: Any) -> int:
+    """What a question about results says; 0 for one that did not expect results as odd as these."""
     try:
-        return bool(symptom.matches(look))
+        return question(*arguments)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError):
-        return False
+        return 0
