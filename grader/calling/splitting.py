@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.ways import INPUT_CHANGED
+from grader.calling.watching_inputs import INPUT_CHANGED
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
