@@ -81,16 +81,16 @@ def _plan(course: Course, name: str, arguments: argparse.Namespace, stack: conte
         print(f"The gradebook did not know {name}: entered.")
     submissions, unit.problems = course.submissions(name, arguments.student)
     known, code = scores(course, name), cluster.code_digest()
-    for one in submissions:
-        digest = digest_of(one.path.read_bytes(), unit.released)
-        result = unit.journal.pending(one.student, digest, code)
-        kept = unit.journal.is_kept(one.student, digest, course.db_url) and one.student in known
+    for submission in submissions:
+        digest = digest_of(submission.path.read_bytes(), unit.released)
+        result = unit.journal.pending(submission.student, digest, code)
+        kept = unit.journal.is_kept(submission.student, digest, course.db_url) and submission.student in known
         if kept and not arguments.regrade:
-            unit.unchanged.append(one)
+            unit.unchanged.append(submission)
         elif result is not None:
-            unit.ready.append((one, result))
+            unit.ready.append((submission, result))
         else:
-            unit.todo.append(one)
+            unit.todo.append(submission)
     if not submissions and not unit.problems:
         raise CourseError(f"nobody has handed in {name}: submissions belong at "
                           f"{course.folder('submitted_directory', '<student>', name)}/{name}.ipynb")
@@ -150,7 +150,7 @@ def _task(job: tuple[Unit, Submission]) -> cluster.Task:
 def _keep_changes(course: Course, fresh: list[tuple[Unit, Submission, Result]], yes: bool) -> None:
     """Print what changes; keep it unless the person at the terminal says no."""
     before = {name: scores(course, name) for name in {unit.name for unit, _, _ in fresh}}
-    changes = [line for unit, submission, result in sorted(fresh, key=lambda one: str(one[1]))
+    changes = [line for unit, submission, result in sorted(fresh, key=lambda marked: str(marked[1]))
                for line in _changes(submission, before[unit.name].get(submission.student, {}), result)]
     print("\n".join(["What changes:", *changes] if changes else ["No mark changes."]))
     if changes and not yes and sys.stdin.isatty() and input("Keep these marks? [y/N] ").strip().lower() not in ("y", "yes"):

@@ -40,14 +40,14 @@ def run(arguments: argparse.Namespace) -> int:
         return _complain(MISUSED, f"There is no unit {unit!r} in {course.root}. Units: {there_are}.")
     marked = folders(course.directory, course.directory.autograded_directory, assignment_id=unit)
     students = sorted({*marked, *folders(course.directory, course.directory.submitted_directory, assignment_id=unit)})
-    chosen = [one for one in students if any(one == pattern or fnmatch.fnmatchcase(one, pattern)
-                                             for pattern in arguments.student or "*")]
+    chosen = [student for student in students if any(student == pattern or fnmatch.fnmatchcase(student, pattern)
+                                                     for pattern in arguments.student or "*")]
     if arguments.student and not chosen:
         return _complain(MISUSED, f"Nobody called {' or '.join(arguments.student)} handed in {unit}.")
     submissions = [read_submission(student, marked.get(student), unit) for student in students]
-    if all(one.not_marked for one in submissions):
+    if all(submission.not_marked for submission in submissions):
         return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
-                         *(f"  {one.student}: {one.not_marked}" for one in submissions))
+                         *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))
     summary = summarise(unit, submissions, *alike(course.directory, unit, marked, submissions), students=chosen)
     print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
     folder = arguments.out or (None if arguments.student else course.root / "reports" / unit)
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 def alike(course: CourseDirectory, unit: str, marked: Mapping[str, Path],
           submissions: Sequence[Submission]) -> tuple[list[Pair], dict[str, str]]:
     """(near-identical pairs among all who are marked, who could not be compared and why)"""
-    students = [one.student for one in submissions if not one.not_marked]
+    students = [submission.student for submission in submissions if not submission.not_marked]
     try:
         released = {name_of(cell): cell.source for cell in code_cells(released_notebook(course, unit))}
     except UNREADABLE as error:

@@ -35,7 +35,7 @@ def write_marks(course: Course, summary: Summary, file: Path) -> str:
     """Write the unit's marks as `nbgrader export` does; why not, in words, if there are none."""
     if course.db_url.startswith("sqlite:///") and not Path(course.db_url.removeprefix("sqlite:///")).is_file():
         return "there is no gradebook yet"  # opening it would make one
-    students = [] if summary.whole_class else [one.student for one in summary.submissions]
+    students = [] if summary.whole_class else [submission.student for submission in summary.submissions]
     try:
         with course.gradebook() as gradebook:
             if summary.unit not in {assignment.name for assignment in gradebook.assignments}:
@@ -60,17 +60,19 @@ def exercise_rows(summary: Summary) -> list[dict[str, Any]]:
 def submission_rows(summary: Summary) -> list[dict[str, Any]]:
     """A line a submission: its marks and cost, what to look at, and per exercise points and the reason for those lost."""
     rows = []
-    for one in summary.submissions:
+    for submission in summary.submissions:
         row = {
-            "student": one.student, "state": safe(one.not_marked) or "marked",
-            "points": "" if one.not_marked else one.points, "max_points": "" if one.not_marked else one.max_points,
-            "seconds": "" if one.seconds is None else round(one.seconds, 1),
-            "peak_MiB": "" if one.peak_bytes is None else round(one.peak_bytes / MIB),
-            "remarks": safe("; ".join(one.remarks)), "alarms": safe("; ".join(alarm.text for alarm in one.alarms)),
-            "needs_a_look": safe("; ".join(f"{look.kind}: {look.words}" for look in summary.looks_at(one.student))),
+            "student": submission.student, "state": safe(submission.not_marked) or "marked",
+            "points": "" if submission.not_marked else submission.points,
+            "max_points": "" if submission.not_marked else submission.max_points,
+            "seconds": "" if submission.seconds is None else round(submission.seconds, 1),
+            "peak_MiB": "" if submission.peak_bytes is None else round(submission.peak_bytes / MIB),
+            "remarks": safe("; ".join(submission.remarks)),
+            "alarms": safe("; ".join(alarm.text for alarm in submission.alarms)),
+            "needs_a_look": safe("; ".join(f"{look.kind}: {look.words}" for look in summary.looks_at(submission.student))),
         }
         for t in summary.tallies:
-            outcome = one.outcomes.get(t.exercise)
+            outcome = submission.outcomes.get(t.exercise)
             row[f"{t.exercise} points"] = outcome.points if outcome else ""
             row[f"{t.exercise} reason"] = safe(outcome.reason) if outcome else ""
         rows.append(row)

@@ -93,11 +93,11 @@ class Summary:
 
     @property
     def marked(self) -> list[Submission]:
-        return [one for one in self.submissions if not one.not_marked]
+        return [submission for submission in self.submissions if not submission.not_marked]
 
     def times(self) -> tuple[float, float, str] | None:
         """Seconds to mark one submission: (median, longest, whose), None where no record has them."""
-        timed = [(one.seconds, one.student) for one in self.marked if one.seconds is not None]
+        timed = [(marked.seconds, marked.student) for marked in self.marked if marked.seconds is not None]
         return (statistics.median(seconds for seconds, _ in timed), *max(timed)) if timed else None
 
     def looks_at(self, student: str) -> list[Look]:
@@ -108,13 +108,15 @@ def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair
               not_compared: Mapping[str, str] = MappingProxyType({}), students: Collection[str] | None = None) -> Summary:
     """Count. pairs: near-identical ones of the class; not_compared: student -> why; students: only these (None: all)."""
     whole = complete(submissions)
-    chosen = tuple(one for one in whole if students is None or one.student in students)
-    looks = [look for one in chosen for look in [*_own_looks(one), *_likenesses(one.student, pairs)]]
-    looks += [Look(one.student, NOT_COMPARED, not_compared[one.student]) for one in chosen if one.student in not_compared]
+    chosen = tuple(submission for submission in whole if students is None or submission.student in students)
+    looks = [look for submission in chosen
+             for look in [*_own_looks(submission), *_likenesses(submission.student, pairs)]]
+    looks += [Look(submission.student, NOT_COMPARED, not_compared[submission.student]) for submission in chosen
+              if submission.student in not_compared]
     by_exercise: dict[str, dict[str, Outcome]] = defaultdict(dict)
-    for one in chosen:
-        for name, outcome in one.outcomes.items():
-            by_exercise[name][one.student] = outcome
+    for submission in chosen:
+        for name, outcome in submission.outcomes.items():
+            by_exercise[name][submission.student] = outcome
     return Summary(unit, chosen, tuple(map(tally, by_exercise.values())),
                    tuple(sorted(looks, key=lambda look: (KINDS.index(look.kind), look.student))),
                    len(chosen) == len(whole))
@@ -123,14 +125,14 @@ def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair
 def complete(submissions: Sequence[Submission]) -> list[Submission]:
     """The same, where every record speaks of every exercise, in one order, with the same points to be had."""
     known: dict[str, Outcome] = {}
-    for one in sorted(submissions, key=lambda one: -len(one.outcomes)):
-        for name, outcome in one.outcomes.items():
+    for submission in sorted(submissions, key=lambda submission: -len(submission.outcomes)):
+        for name, outcome in submission.outcomes.items():
             if name not in known or outcome.max_points > known[name].max_points:
                 known[name] = outcome
     filled = {name: no_verdict(name, outcome.title, outcome.max_points) for name, outcome in known.items()}
-    return [one if one.not_marked else replace(one, outcomes={
-        name: _scaled(one.outcomes[name], blank) if name in one.outcomes else blank for name, blank in filled.items()})
-        for one in submissions]
+    return [submission if submission.not_marked else replace(submission, outcomes={
+        name: _scaled(submission.outcomes[name], blank) if name in submission.outcomes else blank
+        for name, blank in filled.items()}) for submission in submissions]
 
 
 def tally(outcomes: Mapping[str, Outcome]) -> Tally:
@@ -139,8 +141,8 @@ def tally(outcomes: Mapping[str, Outcome]) -> Tally:
     for student, outcome in outcomes.items():
         if not outcome.full:
             lost[outcome.symptom][student] = outcome
-    symptoms = [Symptom(name, Counter(o.lesson for o in found.values()).most_common(1)[0][0], tuple(found),
-                        next(iter(found.values())).seen) for name, found in lost.items()]
+    symptoms = [Symptom(name, Counter(o.lesson for o in losers.values()).most_common(1)[0][0], tuple(losers),
+                        next(iter(losers.values())).seen) for name, losers in lost.items()]
     first = next(iter(outcomes.values()))
     return Tally(first.exercise, first.title, first.max_points, tuple(o.points for o in outcomes.values()),
                  tuple(sorted(symptoms, key=lambda s: (-len(s.students), s.name))))
