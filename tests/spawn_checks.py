@@ -5,7 +5,7 @@ One spawn a case, as in the tests of most courses; the grader's own launches are
 
 from __future__ import annotations
 
-import os
+import runpy
 import tempfile
 from collections.abc import Callable
 
@@ -23,35 +23,35 @@ def check_with_spawn(name: str, fn: Callable) -> None:
     from grader.judging.compare import first_difference
 
     exercise = EXERCISES[name]
-    for case in exercise.cases(SEED, grading=True):
-        if case.late_s:
+    for trial in exercise.trials(SEED, grading=True):
+        if trial.case.late_s:
             continue
-        found = _spawned(fn, exercise.adapter, case)
-        for rank, expected in enumerate(exercise.oracle(case)):
-            difference = first_difference(found[rank], expected, exercise.tolerance) if case.members(rank) else ""
-            assert not difference, f"{case.name}, rank {rank}: {difference}"
+        found = _spawned(fn, exercise.way, trial.case)
+        for rank in trial.working:
+            difference = first_difference(found[rank], trial.right[rank], exercise.tolerance)
+            assert not difference, f"{trial.case.name}, rank {rank}: {difference}"
 
 
-def _spawned(fn: Callable, adapter: str, case) -> list:
+def _spawned(fn: Callable, way: str, case) -> list:
     """Result of each rank."""
-    os.environ["GRADER_INSIDE"] = "1"  # the ranks import the adapters only
     with tempfile.TemporaryDirectory() as folder:
-        blob = cloudpickle.dumps((fn, adapter, case.groups))
+        blob = cloudpickle.dumps((fn, way, case.groups))
         mp.spawn(rank_main, (blob, [dict(inputs) for inputs in case.inputs], folder), nprocs=case.world_size)
         return [torch.load(f"{folder}/{rank}", weights_only=False) for rank in range(case.world_size)]
 
 
 def rank_main(rank: int, blob: bytes, inputs: list[dict], folder: str) -> None:
     """Entry point of a spawned rank."""
-    from grader.calling.adapters import ADAPTERS
+    from grader.calling.task import GRADER
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=len(inputs))
-    fn, adapter, members = cloudpickle.loads(blob)
+    fn, way, members = cloudpickle.loads(blob)
+    call = runpy.run_path(str(GRADER / way))["call"]
     groups = [dist.new_group(list(one)) for one in members or ()]
     mine = [group for group, one in zip(groups, members or (), strict=True) if rank in one]
     working = members is None or mine
-    result = ADAPTERS[adapter](fn, inputs[rank], mine[0] if mine else dist.group.WORLD) if working else None
+    result = call(fn, inputs[rank], mine[0] if mine else dist.group.WORLD) if working else None
     torch.save(result, f"{folder}/{rank}")
     dist.barrier()
     dist.destroy_process_group()

@@ -33,8 +33,8 @@ from tests.notebooks import ROOT
 pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
 LARGEST_BYTES = 10_000_000
 UNIT = "00_start_here"
-NEVER = re.compile("solutions|tests|mutants|attacks|grader/(sandbox|course|report|bundle)|nbgrader|feedback|exercise[.]py|"
-                   "exercises/shared|[.]git|[.]venv|build/|__pycache__")
+NEVER = re.compile("solutions|tests|mutants|attacks|grader/(sandbox|course|report|bundle)|nbgrader|feedback|__pycache__|"
+                   "exercises/0[^/]*/[^/]*/exercise[.]py|exercises/shared|[.]git|[.]venv|build/")
 
 
 @pytest.fixture(scope="module")
