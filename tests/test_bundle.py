@@ -219,7 +219,7 @@ def cells_of(path: Path) -> str:
 
 def imported(source: str) -> set[str]:
     nodes = list(ast.walk(ast.parse(source)))
-    found = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    found = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
     return found | {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
 
 
