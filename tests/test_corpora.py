@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import nbformat
@@ -79,8 +79,9 @@ def record_of(path: Path, group: tuple[Path, ...]) -> dict:
     own = {name: verdict for name, verdict in record["exercises"].items() if name in aliases(path)}
     assert len(own) == len(exercises)
     student, wrong_with_file = read(path.read_bytes())
-    alarms = [alarm for alarm in record["alarms"] if any(name in alarm for name in aliases(path))]
-    return record | {"exercises": own, "alarms": [*alarms, *wrong_with_file, *suspicions(student)]}
+    alarms = [alarm for alarm in record["alarms"] if any(name in str(alarm) for name in aliases(path))]
+    alarms += [*wrong_with_file, *map(asdict, suspicions(student))]
+    return record | {"exercises": own, "alarms": alarms}
 
 
 def aliases(path: Path) -> dict[str, Exercise]:
