@@ -63,7 +63,7 @@ def python_files(folder: Path) -> dict[str, str]:
 @pytest.mark.long
 def test_the_same_course_makes_the_same_archive(archive, tmp_path):
     again = tmp_path / "again.tar.xz"
-    subprocess.run([sys.executable, "-m", "grader.bundle.bundle", again], cwd=ROOT, check=True, capture_output=True,
+    subprocess.run([sys.executable, "-m", "grader.bundle.archive", again], cwd=ROOT, check=True, capture_output=True,
                    env={**os.environ, "PYTHONHASHSEED": "1", "TZ": "Pacific/Auckland"})
     assert again.read_bytes() == archive.read_bytes()
 
