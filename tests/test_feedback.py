@@ -1,7 +1,7 @@
 """What a student gets back: points, reasons, hints; never a case that marking drew."""
 
-import importlib
 import re
+import sys
 
 import cloudpickle
 import pytest
@@ -18,7 +18,8 @@ SEED = 20_262
 
 
 def verdict_of(fn) -> Verdict:
-    cloudpickle.register_pickle_by_value(importlib.import_module(fn.__module__))
+    if fn.__module__ in sys.modules:
+        cloudpickle.register_pickle_by_value(sys.modules[fn.__module__])
     return verdict_on(RING, fn, seed=SEED, grading=True)
 
 

@@ -1,8 +1,6 @@
 """Near-identical solutions: copies are found whatever they are dressed up as, and work of one's own is not."""
 
 import ast
-import importlib
-import inspect
 import random
 import re
 import time
@@ -13,7 +11,6 @@ import pytest
 
 from grader.course.splice import is_solution, name_of
 from grader.report.likeness import grams, near_identical, tokens
-from tests.mutants import mutants_of
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = "01_collectives"
@@ -30,20 +27,17 @@ REFERENCE = {name: re.sub(r"\s*### (BEGIN|END) SOLUTION", "", source) for name, 
 
 
 def texts_of(exercise: str) -> list[str]:
-    """Different texts for one exercise: the reference, and each mutant with the helpers that it calls."""
-    try:
-        importlib.import_module(f"tests.mutants.{UNIT}.{exercise}")
-    except ModuleNotFoundError:
+    """Different texts for one exercise: the reference, and each solution in likeness/ with the helpers that it calls."""
+    path = ROOT / "tests" / "likeness" / f"{exercise}.txt"
+    if not path.exists():
         return [REFERENCE[exercise]]
-    mutants = mutants_of(UNIT, exercise)
-    module = inspect.getsource(inspect.getmodule(mutants[0]))
-    parts = {node.name: ast.get_source_segment(module, node) for node in ast.parse(module).body
-             if isinstance(node, ast.FunctionDef)}
+    written = path.read_text()
+    functions = [node for node in ast.parse(written).body if isinstance(node, ast.FunctionDef)]
+    parts = {node.name: ast.get_source_segment(written, node) for node in functions}
     texts = [REFERENCE[exercise]]
-    for mutant in mutants:
-        own = parts[mutant.__name__]
-        helpers = [parts[name] for name in parts if name.startswith("_") and f"{name}(" in own]
-        texts.append("\n".join([*helpers, own.replace(mutant.__name__, exercise)]))
+    for name in [node.name for node in functions if node.decorator_list]:
+        helpers = [parts[helper] for helper in parts if helper.startswith("_") and f"{helper}(" in parts[name]]
+        texts.append("\n".join([*helpers, parts[name].replace(name, exercise)]))
     return texts
 
 

@@ -53,9 +53,9 @@ def verdict(name: str, how: str) -> Verdict:
     ending, error, kind = endings.get(how, (RETURNED, "", ""))
     factor = {"mean": lambda n: 1 / n, "zeros": lambda n: 0.125}.get(how, lambda n: 1)
     return judge(exercise, trials, [
-        Evidence([_times(right, factor(case.world_size)) for right in results], ending, Trace(case.world_size), error, kind,
-                 loopback_bytes=(1 << 30) if how == "talks" else None)
-        for case, results in ((trial.case, trial.right) for trial in trials)])
+        Evidence([_times(right, factor(len(trial.case.members(rank)))) for rank, right in enumerate(trial.right)], ending,
+                 Trace(trial.case.world_size), error, kind, loopback_bytes=(1 << 30) if how == "talks" else None)
+        for trial in trials])
 
 
 def _times(value, factor):
