@@ -122,6 +122,16 @@ def test_a_long_call_into_compiled_code_is_named_as_such():
         run_ranks(lambda: sum(range(10**12)), 1, timeout_s=1)
 
 
+def test_half_a_message_does_not_hold_the_launcher():
+    def half():
+        import gc
+        channel = next(thing for thing in gc.get_objects() if type(thing).__name__ == "Channel")
+        os.write(channel.connection.fileno(), b"\0" * 4 + b"\1" + b"\0" * 11)  # a header of 64 MiB follows, it says
+
+    with pytest.raises(DeadlineExceeded):
+        run_ranks(half, 1, timeout_s=1)
+
+
 def test_what_is_known_of_a_failed_run_is_kept():
     def half(rank):
         dist.barrier()

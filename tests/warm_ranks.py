@@ -99,7 +99,7 @@ def _becomes_idle(rank: StartedRank) -> bool:
     try:
         channel = Channel(rank.connection)
         while rank.connection.poll(IDLE_WITHIN_S):
-            if channel.receive().kind == "idle":
+            if any(message.kind == "idle" for message in channel.arrivals()):
                 return True
     except (OSError, EOFError, ValueError):
         pass

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import struct
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-HEADER_LENGTH_BYTES = 4
+_LENGTHS = struct.Struct("!QQ")  # of the header and of the blob, in bytes
+_MOST_BYTES = 1 << 40
+_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -29,16 +34,39 @@ class Channel:
     def __init__(self, connection: Connection):
         self.connection = connection
         self._lock = threading.Lock()
+        self._unread = bytearray()
 
     def send(self, kind: str, blob: bytes = b"", **fields: Any) -> None:
         """Send one message. Raises: OSError once the other end is gone."""
         head = json.dumps([kind, fields]).encode()
+        left = memoryview(_LENGTHS.pack(len(head), len(blob)) + head + blob)
         with self._lock:
-            self.connection.send_bytes(len(head).to_bytes(HEADER_LENGTH_BYTES, "little") + head + blob)
+            while left:
+                left = left[os.write(self.connection.fileno(), left):]
 
-    def receive(self) -> Message:
-        """Wait for the next message. Raises: EOFError or OSError once the other end is gone."""
-        data = self.connection.recv_bytes()
-        end = HEADER_LENGTH_BYTES + int.from_bytes(data[:HEADER_LENGTH_BYTES], "little")
-        kind, fields = json.loads(data[HEADER_LENGTH_BYTES:end])
-        return Message(kind, fields, data[end:])
+    def arrivals(self) -> Iterator[Message]:
+        """What has arrived whole, after one read; call it when there is something to read, and it never waits.
+
+        A rank may send half a message and no more, by accident or to stop us: the launcher must go on all the same.
+        Raises: EOFError or OSError once the other end is gone, ValueError for bytes that are no messages.
+        """
+        chunk = os.read(self.connection.fileno(), _READ_BYTES)
+        if not chunk:
+            raise EOFError
+        self._unread += chunk
+        while message := self._next():
+            yield message
+
+    def _next(self) -> Message | None:
+        if len(self._unread) < _LENGTHS.size:
+            return None
+        head_bytes, blob_bytes = _LENGTHS.unpack_from(self._unread)
+        if max(head_bytes, blob_bytes) > _MOST_BYTES:
+            raise ValueError("a message that long is none")
+        head_end = _LENGTHS.size + head_bytes
+        if len(self._unread) < head_end + blob_bytes:
+            return None
+        kind, fields = json.loads(self._unread[_LENGTHS.size:head_end])
+        blob = bytes(memoryview(self._unread)[head_end:head_end + blob_bytes])
+        del self._unread[:head_end + blob_bytes]
+        return Message(kind, fields, blob)

@@ -67,7 +67,7 @@ class _Fleet:
         started = self._place.start(settings, self.job.start_method, self.job.preload)
         self._ranks.append(started)
         self._channels[rank] = Channel(started.connection)
-        self._readiness.watch(started.connection, partial(self._take_message, rank))
+        self._readiness.watch(started.connection, partial(self._take_messages, rank))
         for pipe, is_error in ((started.stdout, False), (started.stderr, True)):
             output = RankOutput(rank, pipe, is_error, muted=not self.job.show_output)
             self._outputs.append(output)
@@ -117,10 +117,11 @@ class _Fleet:
         while not done() and (left := patience - time.monotonic()) > 0:
             self._listen(left)
 
-    def _take_message(self, rank: int) -> bool:
+    def _take_messages(self, rank: int) -> bool:
         """False at the end of the rank's messages."""
         try:
-            self._on_message(rank, self._channels[rank].receive())
+            for message in self._channels[rank].arrivals():
+                self._on_message(rank, message)
             return True
         except (EOFError, OSError):
             self._readiness.forget(self._channels[rank].connection)
@@ -179,7 +180,7 @@ class _Fleet:
     def _on_exit(self, rank: int) -> None:
         process, connection = self._ranks[rank].process, self._channels[rank].connection
         self._readiness.forget(process.sentinel)
-        while connection.poll(0) and self._take_message(rank):
+        while connection.poll(0) and self._take_messages(rank):
             pass
         if self.outcome.state.ranks[rank].state == ENDED:
             return

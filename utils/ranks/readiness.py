@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import selectors
-import sys
 from collections.abc import Callable
-from multiprocessing.connection import wait
 from typing import Any
 
 
@@ -14,25 +12,21 @@ class Readiness:
 
     def __init__(self):
         self._handlers: dict[Any, Callable[[], object]] = {}
-        self._selector = None if sys.platform == "win32" else selectors.DefaultSelector()  # which knows no Windows pipes
+        self._selector = selectors.DefaultSelector()
 
     def watch(self, source: Any, handler: Callable[[], object]) -> None:
         """Call `handler` whenever `source` is ready."""
         self._handlers[source] = handler
-        if self._selector:
-            self._selector.register(source, selectors.EVENT_READ, source)
+        self._selector.register(source, selectors.EVENT_READ, source)
 
     def forget(self, source: Any) -> None:
         """No longer look at `source`; nothing happens if it was not watched. Call it before closing the source."""
-        if self._handlers.pop(source, None) and self._selector:
+        if self._handlers.pop(source, None):
             self._selector.unregister(source)
 
     def handle(self, timeout_s: float) -> bool:
         """Wait up to `timeout_s`, call the handler of each source that is ready; whether there was any."""
-        if self._selector:
-            ready = [key.data for key, _ in self._selector.select(timeout_s)]
-        else:
-            ready = wait(list(self._handlers), timeout_s)
+        ready = [key.data for key, _ in self._selector.select(timeout_s)]
         for source in ready:
             if source in self._handlers:  # an earlier handler may have dropped it
                 self._handlers[source]()
@@ -40,5 +34,4 @@ class Readiness:
 
     def close(self) -> None:
         """Free the selector."""
-        if self._selector:
-            self._selector.close()
+        self._selector.close()

@@ -182,7 +182,8 @@ class Inbox:
         try:
             while True:
                 if self._channel.connection.poll(SAMPLE_EVERY_S):
-                    self._take(self._channel.receive())
+                    for message in self._channel.arrivals():
+                        self._take(message)
                 else:
                     self._sampler.tick()
         except (EOFError, OSError):
