@@ -1,7 +1,5 @@
 """The command line for instructors and authors: `python -m grader COMMAND`; a command's module has add_arguments and run."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """check.<exercise>(fn): run the public cases on real ranks and show the verdict."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`make bench`: ratios, each of two things measured in one run; medians. Numbers of seconds are of this machine only."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Marking twenty submissions of unit 01, against stock nbgrader with checks that spawn their ranks; and what bombs cost."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import tempfile

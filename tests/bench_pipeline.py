@@ -1,7 +1,5 @@
 """A pipelined step against torch's own schedule, and micro-batches against the layer-wise split, in the same ranks."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Where a marking's time goes: processor seconds of one submission, by step."""
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Step times of the reference block in pieces against torch's own SequenceParallel, ColwiseParallel and RowwiseParallel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -3,8 +3,6 @@
 Arguments: "mp.spawn" or "notebook_launcher" (accelerate's; it forks, which suits a fresh process). Prints a JSON list.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

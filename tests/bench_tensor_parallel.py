@@ -1,7 +1,5 @@
 """Step times of the reference tensor-parallel block against one of torch's ColwiseParallel and RowwiseParallel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

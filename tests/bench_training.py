@@ -1,7 +1,5 @@
 """Step times of the course's own wrappers against torch's, and of overlapped against naive reduction, in the same ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """The order of tests: groups first, which one worker takes whole; then the long ones, so that none ends alone."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """A small course in a folder of its own, with submissions in it, for nbgrader to work on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`make grade`: autograde the sample submissions of a unit with the stock nbgrader command and print the marks."""
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

@@ -3,8 +3,6 @@
 Arguments: names such as "solutions/gather", "notebooks/gather" (the skeleton) and "mutants/gather/3" (the fourth).
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A real Jupyter kernel for tests: run code, read what it prints, interrupt it, kill it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -15,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextlib.contextmanager
-def kernel() -> Iterator[Kernel]:
+def kernel() -> "Iterator[Kernel]":
     """A kernel that can import the course, shut down at the end."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     manager, client = start_new_kernel(kernel_name="python3", env=environment, cwd=str(ROOT))

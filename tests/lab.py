@@ -1,7 +1,5 @@
 """A JupyterLab server on a folder, and a real browser in front of it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

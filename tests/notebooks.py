@@ -1,7 +1,5 @@
 """The functions that a notebook's exercise cells define."""
 
-from __future__ import annotations
-
 import functools
 import linecache
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`make pictures`: the README's two pictures, from a real run and a real browser."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

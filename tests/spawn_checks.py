@@ -3,8 +3,6 @@
 One spawn a case, as in the tests of most courses; the grader's own launches are fresh for each case too. Values only.
 """
 
-from __future__ import annotations
-
 import runpy
 import tempfile
 from collections.abc import Callable

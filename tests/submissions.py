@@ -1,7 +1,5 @@
 """Sample submissions, one a student, as changes to a filled-in (or blank) notebook: many of unit 01, some of later units."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """Bombs among honest submissions: nobody else's marks change, nothing is left behind, and the report names them."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """In a real browser: the notebooks run, a wrong answer is answered, the formgrader shows the marks."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The students' archive: complete, without solutions, and with checks that say what the course's own say."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.metadata

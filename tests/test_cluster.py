@@ -1,7 +1,5 @@
 """Marking on a Dask cluster of two hosts without a shared folder, and into a gradebook in PostgreSQL."""
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import os

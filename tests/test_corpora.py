@@ -4,8 +4,6 @@ Those that only define functions are marked in groups, as one notebook: a kernel
 acts while cells run, or on the programs around it, is marked alone.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

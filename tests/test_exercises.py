@@ -1,7 +1,5 @@
 """Every reference earns full points, every skeleton none, every mutant its own hint."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """FullyShard, the reference: odd modules, odd uses, and what the layers of a module are."""
 
-from __future__ import annotations
-
 import sys
 
 import cloudpickle

@@ -1,7 +1,5 @@
 """Every command of the instructors' guide, run as written, in its order."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

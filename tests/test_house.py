@@ -1,7 +1,5 @@
 """The house: dependencies point one way, and nothing stands where it is not expected."""
 
-from __future__ import annotations
-
 import ast
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Attention over a sequence in shards, against torch's on the whole sequence: the solutions, their parts, the balance."""
 
-from __future__ import annotations
-
 import sys
 
 import cloudpickle

@@ -1,7 +1,5 @@
 """The notebooks: generated from the solutions, in the course's form, and running from top to bottom."""
 
-from __future__ import annotations
-
 import re
 
 import nbformat

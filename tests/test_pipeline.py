@@ -1,7 +1,5 @@
 """The solutions' pipeline steps against one plain process and torch.distributed.pipelining; bad sizes; the tiny GPT."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 

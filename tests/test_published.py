@@ -1,7 +1,5 @@
 """The students' formulas against published tables."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

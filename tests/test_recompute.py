@@ -1,7 +1,5 @@
 """The solutions' recomputation against torch.utils.checkpoint, and the FLOPs of a step against torch's own counter."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

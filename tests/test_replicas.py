@@ -1,7 +1,5 @@
 """Whether ranks that should hold the same tensors do, and what is said if not."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.distributed as dist

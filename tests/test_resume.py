@@ -1,7 +1,5 @@
 """Marking can be killed at any moment and called again: nothing lost or twice, no half-written file, the same gradebook."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """A new exercise begins with everything that its tests ask for, and fails them until it is written."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 

@@ -1,7 +1,5 @@
 """Schedules as data: against published tables, torch's own orders and engine, one plain process; and bad ones."""
 
-from __future__ import annotations
-
 import random
 import sys
 

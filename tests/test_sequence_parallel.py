@@ -1,7 +1,5 @@
 """Unit 08: terms against what autograd keeps, conjugates, the block against torch's engine, the paper's claims."""
 
-from __future__ import annotations
-
 import sys
 
 import cloudpickle

@@ -1,7 +1,5 @@
 """Split linear layers and the MLP, the references: beside torch's ColwiseParallel and RowwiseParallel, and one process."""
 
-from __future__ import annotations
-
 import sys
 
 import cloudpickle

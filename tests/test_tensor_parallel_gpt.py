@@ -5,8 +5,6 @@ Tolerances, relative to a tensor's largest number: float64 1e-9; float32 1e-5 (s
 has no gradient but rounding, for softmax does not feel what all scores share.
 """
 
-from __future__ import annotations
-
 import sys
 
 import cloudpickle

@@ -1,7 +1,5 @@
 """A sample submission of every unit that trains, marked in the sandbox: right, wrong and unwritten side by side."""
 
-from __future__ import annotations
-
 import nbformat
 import pytest
 

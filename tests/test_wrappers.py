@@ -1,7 +1,5 @@
 """The reference wrappers train as one plain process and as torch's engines do: 20 steps, three models, two optimizers."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The solutions' ZeRO-1 and ZeRO-2 wrappers as real training uses them, against torch's own optimizers in one process."""
 
-from __future__ import annotations
-
 import copy
 import sys
 

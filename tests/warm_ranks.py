@@ -4,8 +4,6 @@ A run in which any rank raised, hung or was ended leaves no rank behind; only th
 Fresh ranks are what students get, and what the references are tried on.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import random

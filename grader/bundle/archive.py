@@ -1,7 +1,5 @@
 """Write the students' archive: notebooks, utils, public checks; no solutions, oracles or hidden cases (`make bundle`)."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

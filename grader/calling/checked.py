@@ -1,7 +1,5 @@
 """What every check has in common, in a student's notebook and in the sandbox: what it is given, and how it fails."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Container, Sequence
 from typing import Any

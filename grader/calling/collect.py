@@ -1,7 +1,5 @@
 """Try a function on a case: start ranks that call it, and write down what came of it. Untrusted code runs only in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

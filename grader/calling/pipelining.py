@@ -1,7 +1,5 @@
 """Inside a rank: the ways in which an exercise about one pipeline stage is called, and what is noted of its passes."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +35,7 @@ class WatchedStage(nn.Module):
             y_MD.register_hook(lambda _: mark(PASS, kind="B", micro=micro))
         return y_MD
 
-    def _keep(self, tensor: Tensor, micro: int) -> _Kept:
+    def _keep(self, tensor: Tensor, micro: int) -> "_Kept":
         kept = _Kept(tensor)
         self.kept[micro].add(kept)
         return kept

@@ -1,7 +1,5 @@
 """The way of functions that do not communicate: fn(*inputs)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """What calls of exercises about recomputation and about attention over a long sequence share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

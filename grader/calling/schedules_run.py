@@ -1,7 +1,5 @@
 """Inside a rank: what exercises about schedules share: schedules and faults as data, layers that tell of their gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

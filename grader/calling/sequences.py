@@ -1,7 +1,5 @@
 """What calls of exercises about pieces of a sequence share: models, what stands in memory, what ranks mark."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

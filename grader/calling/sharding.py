@@ -1,7 +1,5 @@
 """Inside a rank: what stands in its memory while sharded parameters are computed with, and the names of such marks."""
 
-from __future__ import annotations
-
 import time
 
 import torch

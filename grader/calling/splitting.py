@@ -1,7 +1,5 @@
 """Inside a rank: what the exercises about split layers share: whole layers to split, refusals, one pass each way, marks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

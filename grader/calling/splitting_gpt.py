@@ -1,7 +1,5 @@
 """The tiny GPT that is split, as the ranks and the one plain process both make it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

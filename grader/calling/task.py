@@ -1,7 +1,5 @@
 """What a rank does with a function: read its inputs, make its group, call it in the exercise's way, pack the result."""
 
-from __future__ import annotations
-
 import runpy
 import time
 from collections.abc import Callable

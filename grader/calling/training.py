@@ -1,7 +1,5 @@
 """Inside a rank: the ways in which an exercise's function is given a model, and what of it is looked at afterwards."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

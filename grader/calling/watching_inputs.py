@@ -1,7 +1,5 @@
 """fn(*inputs, group), and a mark in the trace for each input that it changed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The usual way: fn(*inputs, group)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

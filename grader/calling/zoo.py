@@ -3,8 +3,6 @@
 Inputs x and targets y: (b, IN) and (b, OUT) numbers; for the GPT, (b, T) bytes each.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 
@@ -75,7 +73,7 @@ class Buffered(MLP):
 class Mixed(MLP):
     """Its middle layer computes in float32, the others in float64."""
 
-    def double(self) -> Mixed:
+    def double(self) -> "Mixed":
         super().double()
         self.second.float()
         return self

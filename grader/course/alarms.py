@@ -1,7 +1,5 @@
 """What a person who marks should look at, as data: marking writes it into its record, reports group it by kind."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 CONTRADICTED, CONTAINED, MALFORMED, UNUSUAL, OTHER = ALARMS = (

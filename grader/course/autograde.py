@@ -1,7 +1,5 @@
 """The steps that nbgrader's own autograde runs for this course, by configuration: read anything, mark, save."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Autograde many submissions side by side; can be interrupted and called again, nothing is lost or marked twice."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

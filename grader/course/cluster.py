@@ -1,7 +1,5 @@
 """Markings side by side on a Dask cluster: of this machine, or of any scheduler by its address."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """A verdict as a student gets it back: points, reasons and hints, and nothing of the cases that marking drew."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The course folder as nbgrader's configuration describes it: who handed what in, what was released, which gradebook."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import sys

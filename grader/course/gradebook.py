@@ -1,7 +1,5 @@
 """The one writer of the gradebook: a finished marking takes the same last steps as in nbgrader's own autograde."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

@@ -4,8 +4,6 @@ A folder a unit: `pending/` holds results that are not in the gradebook yet, `ke
 complete from the moment it is there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

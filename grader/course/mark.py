@@ -4,8 +4,6 @@ Student code runs in two sandboxes, one after the other: a kernel that runs the 
 ranks that run the functions. Cases, oracles and judge stay outside.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

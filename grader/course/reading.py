@@ -1,7 +1,5 @@
 """A submitted file as a notebook, whatever state it is in: what can be read is read, and what could not be is named."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Make the students' notebooks from the solutions, with nbgrader's own generate_assignment (`make notebooks`)."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

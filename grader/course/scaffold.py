@@ -3,8 +3,6 @@
 Until they are, its tests fail and say what is missing; CONTRIBUTING.md goes through it step by step.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import keyword

@@ -1,7 +1,5 @@
 """The student's solutions in the instructor's notebook: what is graded is never what the student says is graded."""
 
-from __future__ import annotations
-
 import ast
 import copy
 from collections import defaultdict

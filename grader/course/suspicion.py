@@ -1,7 +1,5 @@
 """A look at a submission's source for what no honest solution needs. It tells a person where to look, and costs nothing."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

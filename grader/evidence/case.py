@@ -1,7 +1,5 @@
 """One run of the student's function: what each rank receives."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,3 +36,7 @@ class Case:
 
     def group_rank(self, rank: int) -> int:
         return self.members(rank).index(rank)
+
+    def group_size(self, rank: int) -> int:
+        """How many ranks work together with `rank`."""
+        return len(self.members(rank))

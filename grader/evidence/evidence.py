@@ -3,8 +3,6 @@
 Values travel as safetensors with their structure in JSON beside the tensors.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

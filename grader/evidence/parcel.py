@@ -1,7 +1,5 @@
 """Files in one stream of bytes (tar): how jobs enter the sandbox and evidence leaves it, with no shared folder."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Mapping

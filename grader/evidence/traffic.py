@@ -1,7 +1,5 @@
 """What a witness outside the ranks saw cross the network."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 FOREIGN, NOTICE = "not gloo", "notice"  # something else; gloo's "ready to send" and "ready to receive", which carry no data

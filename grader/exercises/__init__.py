@@ -5,8 +5,6 @@ function, where that is unusual. A student's copy has data in place of the first
 shared/ holds what cases and oracles, technique/ what the technique of several exercises have in common.
 """
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import replace
 from pathlib import Path
@@ -26,15 +24,15 @@ def order_of(unit: str) -> tuple[str, ...]:
 def load(unit: str, name: str) -> Exercise:
     """One exercise: what its folder says, and what follows from where it stands."""
     folder, package = HERE / unit / name, f"{__name__}.{unit}.{name}"
+    has_technique = (folder / "technique.py").exists()
+    technique = importlib.import_module(f"{package}.technique").TECHNIQUE if has_technique else Technique()
     if (folder / "exercise.py").exists():
         exercise = importlib.import_module(f"{package}.exercise").EXERCISE
     else:
-        has_technique = (folder / "technique.py").exists()
-        technique = importlib.import_module(f"{package}.technique").TECHNIQUE if has_technique else Technique()
-        exercise = stored.from_bytes((folder / stored.FILE).read_bytes(), technique)
+        exercise = stored.from_bytes((folder / stored.FILE).read_bytes())
     usual_way = "calling/with_group.py" if "group" in exercise.parameters else "calling/plain.py"
     way = f"exercises/{unit}/{name}/call.py" if (folder / "call.py").exists() else usual_way
-    return replace(exercise, id=name, unit=unit, way=way)
+    return replace(exercise, id=name, unit=unit, technique=technique, way=way)
 
 
 EXERCISES: dict[str, Exercise] = {name: load(unit, name) for unit in UNITS for name in order_of(unit)}

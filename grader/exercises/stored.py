@@ -1,14 +1,12 @@
 """An exercise as students get it: its public cases, the right results and what slips make of them as data in a file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from grader.evidence.case import Case
 from grader.evidence.evidence import pack, unpack
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Exercise, Technique
+from grader.judging.exercise import Exercise
 from grader.judging.slips import Slip
 from grader.judging.trial import Trial
 
@@ -31,13 +29,13 @@ def to_bytes(exercise: Exercise, trials: Sequence[Trial]) -> bytes:
     })
 
 
-def from_bytes(content: bytes, technique: Technique) -> Exercise:
+def from_bytes(content: bytes) -> Exercise:
     """The exercise of such a file; whatever the seed, it has these cases."""
     data = unpack(content)
     cases = [Case(trial["name"], trial["inputs"], trial["groups"]) for trial in data["trials"]]
     right = {trial["name"]: _of_ranks(trial["right"]) for trial in data["trials"]}
     contract = data["contract"] | {"parameters": tuple(data["contract"]["parameters"])}
-    return Exercise(make_cases=lambda draw, grading: cases, oracle=lambda case: right[case.name], technique=technique,
+    return Exercise(make_cases=lambda draw, grading: cases, oracle=lambda case: right[case.name],
                     slips=tuple(map(_slip, data["slips"])), **contract)
 
 

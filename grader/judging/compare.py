@@ -1,7 +1,5 @@
 """Where two results first differ, in words."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

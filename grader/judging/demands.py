@@ -1,7 +1,5 @@
 """Demands on the technique that several exercises share: which calls, how many bytes, to whom, and all waited for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from grader.calling.watching_inputs import INPUT_CHANGED
@@ -56,7 +54,7 @@ def not_far_more_bytes(limit: Callable[[Look, int], float], hint: str, id: str =
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
             allowed, sent = 2 * limit(look, rank), look.evidence.trace.bytes_sent(rank)
-            if group_size(look, rank) > 1 and sent > allowed + 1e-6:
+            if look.case.group_size(rank) > 1 and sent > allowed + 1e-6:
                 return False, f"rank {rank} sent {sent:,.0f} B, twice what is needed is {allowed:,.0f} B"
         return True, ""
 
@@ -197,11 +195,6 @@ def shared_work() -> Demand:
 def tensor_bytes(look: Look, rank: int, parameter: str = "x") -> int:
     """Size of one rank's input tensor in bytes."""
     return look.case.inputs[rank][parameter].nbytes
-
-
-def group_size(look: Look, rank: int) -> int:
-    """How many ranks work together with `rank`."""
-    return len(look.case.members(rank))
 
 
 # ── the network against the calls ──

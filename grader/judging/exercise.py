@@ -1,7 +1,5 @@
 """An exercise is data: its cases, its oracle, the technique it demands, known mistakes with hints, its points."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +11,7 @@ from grader.evidence.case import Case
 from grader.judging.slips import Slip
 from grader.judging.trial import Look, Trial
 
+__all__ = ["TECHNIQUE", "VALUES", "Case", "Demand", "Draw", "Exercise", "Look", "Slip", "Symptom", "Technique", "Trial"]
 LATE_S = 0.1
 VALUES, TECHNIQUE = "values", "technique"
 
@@ -68,17 +67,17 @@ class Exercise:
 
     title: str
     parameters: tuple[str, ...]
-    make_cases: Callable[[Draw, bool], Sequence[Case]]
+    make_cases: "Callable[[Draw, bool], Sequence[Case]]"
     oracle: Callable[[Case], list[Any]]
     points: dict[str, float] = field(default_factory=lambda: {VALUES: 2, TECHNIQUE: 2})
-    technique: Technique = field(default_factory=Technique)
     slips: tuple[Slip, ...] = ()
     tolerance: float = 0.0
     timeout_s: float = 30.0
     optional: bool = False
     trains: bool = False
-    id: str = ""  # the last three are known from where the exercise stands, see grader.exercises
+    id: str = ""  # the last four are known from where the exercise stands, see grader.exercises
     unit: str = ""
+    technique: Technique = field(default_factory=Technique)
     way: str = ""  # the file that says how a rank calls the function, see grader.calling.task
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:

@@ -1,7 +1,5 @@
 """HTML from templates (Jinja2): whatever is filled in is escaped."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

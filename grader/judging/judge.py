@@ -1,7 +1,5 @@
 """From an exercise, its trials and the evidence to a verdict. A pure function: it never runs student code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

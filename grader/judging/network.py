@@ -1,7 +1,5 @@
 """What the witness outside the ranks saw cross the network, held against the calls that the ranks reported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from grader.evidence.traffic import CONNECTION, FOREIGN, NOT_TCP, NOTICE, Flow, Observed

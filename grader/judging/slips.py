@@ -1,7 +1,5 @@
 """A slip: a known mistake as data, recognised by what it makes of the right results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,8 +76,3 @@ def of_another(id: str, shift: int, hint: str) -> Slip:
         return right[members[(members.index(rank) + shift) % len(members)]]
 
     return Slip(id, hint, wrong)
-
-
-def group_size(case: Case, rank: int) -> int:
-    """How many ranks work together with `rank`."""
-    return len(case.members(rank))

@@ -1,11 +1,7 @@
 """Ways to be wrong that several exercises share, and the small questions that they are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
-
-import torch
 
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judging.compare import same
@@ -26,31 +22,6 @@ def wrong_ranks(test: Callable[[Look, int, Any, Any], bool]) -> Callable[[Look],
         return look.evidence.ending == RETURNED and bool(wrong) and all(test(look, *pair) for pair in wrong)
 
     return matches
-
-
-def scaled(id: str, factor: Callable[[Look, int], float], hint: str) -> Symptom:
-    """Every rank's result is the right one times factor(look, rank), which is not 1."""
-
-    def test(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
-        return factor(look, rank) != 1 and same(found, expected * factor(look, rank))
-
-    return Symptom(id, hint, every_rank(test))
-
-
-def unchanged(hint: str, id: str = "input returned", parameter: str = "x") -> Symptom:
-    """Every wrong rank returned its own input."""
-    return Symptom(id, hint, wrong_ranks(lambda look, rank, found, _: same(found, look.case.inputs[rank][parameter])))
-
-
-def neighbours_result(shift: int, hint: str, id: str) -> Symptom:
-    """Every rank holds what belongs to the rank `shift` further on in its group."""
-
-    def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        members = look.case.members(rank)
-        other = members[(members.index(rank) + shift) % len(members)]
-        return len(members) > 1 and same(found, look.right[other])
-
-    return Symptom(id, hint, wrong_ranks(test))
 
 
 def deadlocked(kind: str, hint: str, id: str | None = None) -> Symptom:

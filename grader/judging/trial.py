@@ -1,7 +1,5 @@
 """One case with its right results, before and after somebody's function was tried on it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the judge says: right or wrong per case and rank, demands, hints, points; as text and as HTML, one screen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -86,7 +84,7 @@ class Verdict:
         return tuple(id for id, _ in self.hints)
 
     @classmethod
-    def without_evidence(cls, exercise, problem: str) -> Verdict:
+    def without_evidence(cls, exercise, problem: str) -> "Verdict":
         """Nothing was seen, so nothing is earned; `problem` says why."""
         return cls(exercise.id, exercise.title, (), (), dict.fromkeys(exercise.points, 0.0), dict(exercise.points),
                    problem=problem)

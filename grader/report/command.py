@@ -1,7 +1,5 @@
 """What a unit's marks say: points, commonest symptoms, times, and what needs a person's look."""
 
-from __future__ import annotations
-
 import argparse
 import fnmatch
 import shutil

@@ -1,7 +1,5 @@
 """The figure of a report: how many students earned nothing, part or all of each exercise's points, and what went wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """A report's files: CSV tables, the marks as nbgrader exports them, the figure, the page."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whose folders there are at each step of the course, wherever nbgrader's configuration puts them."""
 
-from __future__ import annotations
-
 import glob
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Solutions that are nearly the same: what two students wrote and few others did, whatever they called their variables."""
 
-from __future__ import annotations
-
 import builtins
 import keyword
 import re

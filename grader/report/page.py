@@ -1,7 +1,5 @@
 """A report as one HTML page (page.html) that needs nothing else, runs no script, and prints well."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The judge's records as marking left them in the course folder, read as plain data, whatever they lack."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Counting: from submissions to what a class earned, its commonest symptoms, its times, and what needs a look."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence

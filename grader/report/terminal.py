@@ -1,7 +1,5 @@
 """A report as text for a terminal."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator
 

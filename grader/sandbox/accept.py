@@ -1,7 +1,5 @@
 """What came out of the sandbox, taken only if it is well formed: the right fields of the right types, and nothing else."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

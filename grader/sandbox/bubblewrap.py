@@ -1,7 +1,5 @@
 """Run a program shut off from everything but what it is given: bubblewrap around it, and limits on what it may use up."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -4,8 +4,6 @@ In: notebook.json, exercises.json (exercise -> parameters). Out, as soon as it i
 outputs/<index of the cell>.json, remarks.json.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

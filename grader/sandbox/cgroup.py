@@ -1,7 +1,5 @@
 """A Linux control group (version 1 or 2) for one program: the memory and the processes that all of it may use."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

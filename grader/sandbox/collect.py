@@ -3,8 +3,6 @@
 Nothing but safetensors and JSON leaves it. Each rank is isolated from the others and from this program.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """check.<exercise>(fn) inside the sandbox: nothing is checked here, the function is handed over to the grader."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Read from outside the ranks: who holds which connection, and how much crossed the loopback (Linux)."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

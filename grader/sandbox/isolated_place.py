@@ -1,7 +1,5 @@
 """A place for ranks that are marked: each in namespaces of its own, with a witness of all that crosses the network."""
 
-from __future__ import annotations
-
 from multiprocessing.connection import Connection
 
 import torch.distributed as dist

@@ -3,8 +3,6 @@
 Needs CAP_SYS_ADMIN and CAP_SETPCAP in the caller's user namespace, as inside a sandbox; gives every capability up for good.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

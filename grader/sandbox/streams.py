@@ -5,8 +5,6 @@ preamble, opcode, slot, offset, length, remote offset (gloo/transport/tcp/pair.h
 (gloo/types.h); a send has its tag in the slot, and so a 0 there.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Packets come from a ring that the kernel fills (packet(7), PACKET_RX_RING); their payload is counted and never kept.
 """
 
-from __future__ import annotations
-
 import mmap
 import select
 import socket

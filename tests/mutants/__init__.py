@@ -1,7 +1,5 @@
 """Plausible wrong solutions, each with the hint that must answer it: changes of a reference, or functions of their own."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What autograd keeps between forward and backward: bytes, by the part of a module that keeps them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

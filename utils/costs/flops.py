@@ -1,7 +1,5 @@
 """How many floating-point operations the matrix products of a stretch of code take, as torch counts them."""
 
-from __future__ import annotations
-
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 

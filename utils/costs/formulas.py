@@ -5,8 +5,6 @@ the full vector for all-reduce, broadcast and reduce, all shards together for al
 and all-to-all.
 """
 
-from __future__ import annotations
-
 import math
 
 # Bytes that a rank sends, on average over the group, as a multiple of M (bandwidth-optimal algorithms).

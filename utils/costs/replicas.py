@@ -1,7 +1,5 @@
 """Whether the ranks of a group hold the same tensors: what a wrapper asks before it divides work on them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable
 

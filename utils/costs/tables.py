@@ -1,7 +1,5 @@
 """The published tables that lie in utils/costs/data, as lists of dictionaries."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

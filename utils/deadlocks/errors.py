@@ -1,7 +1,5 @@
 """What can go wrong in a run, as few exceptions that show themselves in the student's words."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any

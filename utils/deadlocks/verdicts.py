@@ -1,7 +1,5 @@
 """The words for a run that stands still: which rank waits for whom, in which call, at which line, and what may fix it."""
 
-from __future__ import annotations
-
 from utils.deadlocks.errors import Deadlock, Mismatch, Standstill, ranks_in_words
 from utils.deadlocks.waits import BLOCKED, ENDED, Disagreement, WaitState
 from utils.trace.calls import POINT_TO_POINT

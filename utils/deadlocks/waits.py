@@ -4,8 +4,6 @@ A pure bookkeeper: it is told each rank's reports in order and never looks at a 
 A blocked rank can move if the partners of the call it waits for have made theirs, or could still come to make it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any

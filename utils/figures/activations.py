@@ -1,7 +1,5 @@
 """What a transformer block keeps for its backward pass, as bars: thirteen parts in five groups."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from utils.figures.memory_bars import memory_bars

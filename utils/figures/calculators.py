@@ -3,8 +3,6 @@
 Each shows a still picture of the same thing wherever widgets do not run, such as in an exported page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import ipywidgets

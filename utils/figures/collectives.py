@@ -1,7 +1,5 @@
 """Before and after each collective: which rank holds which data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase

@@ -1,7 +1,5 @@
 """Time and bandwidth of collectives against their size: measured points, the α–β line, published measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loss curves over one another, and the time of a step against the number of ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from utils.figures.style import CYCLE, Picture, plot, styled

@@ -1,7 +1,5 @@
 """The hardware that collectives run on: the ladder of links with their speeds, and the SuperPOD table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import log10
 

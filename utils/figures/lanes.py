@@ -1,7 +1,5 @@
 """What a timeline draws, as plain data: a rank's bars, its calls in flight, shares of time where bars would not fit."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a layer's communication takes on each link, beside what its computing takes, against the number of ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from utils.figures.style import BLACK, CYCLE, FAINT, Picture, plot, styled

@@ -1,7 +1,5 @@
 """Causal attention over a sequence in shards: which blocks each rank computes; and what recomputation trades."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Schematic drawings of machines: a node of 8 GPUs and its network, and a torus of TPUs beside a switch of GPUs."""
 
-from __future__ import annotations
-
 from math import cos, pi, sin
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Stacked bars of memory: bytes by category, one bar a rank, a stage or a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 

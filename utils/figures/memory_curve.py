@@ -1,7 +1,5 @@
 """What a rank held from moment to moment, as steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from utils.figures.style import CYCLE, Picture, human_bytes, plot, styled

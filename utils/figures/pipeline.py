@@ -1,7 +1,5 @@
 """Pipeline schedules: one row a rank, a block a step, the bubble left pale."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """The ring, step by step: who sends which chunk to whom, and what every rank holds after it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil, cos, pi, sin
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The few shapes that the schematic drawings share: boxes with text, cells striped by contributing rank, arrows."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from matplotlib.axes import Axes

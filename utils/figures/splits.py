@@ -1,7 +1,5 @@
 """A linear layer, or two of them, cut among ranks: whose are which numbers of x, W and y, and where ranks communicate."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """The one look of all figures: colours, fonts, and Picture, which shows itself wherever it is the value of a cell."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import html

@@ -1,7 +1,5 @@
 """Tables that read well as plain text and as HTML, and the table of bytes per rank."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The timeline of a run: one row a rank, with computing, communicating, waiting, and what was in flight meanwhile."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 

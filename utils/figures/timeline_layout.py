@@ -1,7 +1,5 @@
 """Where a timeline's rows, texts and legends go, in inches, and which colour means what."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """What figures need of a trace. They take any plain data of this form; utils.trace makes it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

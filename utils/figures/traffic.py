@@ -1,7 +1,5 @@
 """Who sent how much to whom: matrices of bytes, one row a sender, one column a receiver."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

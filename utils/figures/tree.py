@@ -1,7 +1,5 @@
 """Broadcast by a binomial tree: its rounds, and how many fewer they are than sending to one rank after another."""
 
-from __future__ import annotations
-
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 

@@ -3,8 +3,6 @@
 Each shows a still picture of the same thing wherever widgets do not run, such as in an exported page.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Sequence
 from functools import lru_cache

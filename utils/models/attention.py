@@ -3,8 +3,6 @@
 Shapes: B batch, H heads, S queries, T keys, K size of a head. All is plain matrix products on this rank; no message.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

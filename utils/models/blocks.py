@@ -4,8 +4,6 @@ Shapes: S sequence, B batch, D model, H heads, K size of a head, F = 4·D, V voc
 Megatron: a piece of the sequence is then one piece of memory, and can be sent as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The layers of any module, and the tensors inside any value: what a wrapper needs to know of what it wraps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A rank's part: of a size, of a tensor, of a transformer block."""
 
-from __future__ import annotations
-
 import copy
 
 import torch.distributed as dist

@@ -1,7 +1,5 @@
 """Stages of a pipeline: pieces of a model, the layers inside one, and stages that take as long as they are told."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Real text that every machine has: the source files of Python's own standard library, as bytes."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

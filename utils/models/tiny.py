@@ -3,8 +3,6 @@
 Shapes: B batch, T bytes of text, D model, H heads, K size of a head, V vocabulary (the 256 values of a byte).
 """
 
-from __future__ import annotations
-
 import itertools
 
 import torch

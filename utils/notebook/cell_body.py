@@ -1,7 +1,5 @@
 """A cell's code as a function that ranks can run. Imported in every rank, so it must not import IPython."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 from typing import Any

@@ -1,7 +1,5 @@
 """The %%ranks cell magic: run a cell's body on several ranks."""
 
-from __future__ import annotations
-
 import argparse
 import linecache
 import shlex

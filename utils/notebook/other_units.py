@@ -1,7 +1,5 @@
 """What the reader wrote in another unit's notebook."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 from pathlib import Path

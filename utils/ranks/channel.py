@@ -1,7 +1,5 @@
 """Messages between a rank and the process that started it: a JSON header and an optional blob of bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """What is asked of a run, and what came of it: plain data on both sides of the launcher."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

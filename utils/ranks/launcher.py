@@ -1,7 +1,5 @@
 """Start fresh ranks, follow what they report, end them: plain data out, whatever happens."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

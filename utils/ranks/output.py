@@ -1,7 +1,5 @@
 """What ranks print: whole lines, marked with the rank, live; a flood is cut."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import deque

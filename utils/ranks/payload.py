@@ -1,7 +1,5 @@
 """What travels between a notebook and its ranks: functions, inputs and results, by value."""
 
-from __future__ import annotations
-
 import copyreg
 import functools
 import inspect
@@ -37,7 +35,7 @@ class NotebookTask:
         self.fn, self.slots = fn, slots
 
     @classmethod
-    def of(cls, fn: Callable, has_inputs: bool) -> NotebookTask:
+    def of(cls, fn: Callable, has_inputs: bool) -> "NotebookTask":
         """Raises: TypeError if `fn` is not a function that run_ranks can call."""
         if not callable(fn):
             raise BadType(f"run_ranks needs a function to run on every rank; got {type(fn).__name__}: {fn!r:.80}"

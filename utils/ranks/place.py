@@ -1,7 +1,5 @@
 """Where ranks run: how their processes begin and end, and where they meet. Another place plugs in here."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

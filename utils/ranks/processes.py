@@ -1,7 +1,5 @@
 """Ranks' processes without a server, and how any of them ends."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Wait for many pipes at once: a selector kept between calls, because making one anew costs more than what it finds."""
 
-from __future__ import annotations
-
 import selectors
 from collections.abc import Callable
 from typing import Any

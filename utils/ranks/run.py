@@ -1,7 +1,5 @@
 """run_ranks: a function from a notebook cell on several real ranks, and everything that came of it."""
 
-from __future__ import annotations
-
 import numbers
 import os
 import re

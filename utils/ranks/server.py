@@ -3,8 +3,6 @@
 It never has the caller's threads, files or half-finished work in it, so forking is safe there, and quick.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib
@@ -42,12 +40,12 @@ class RankServer:
             self._process = begin(far_end)
 
     @classmethod
-    def fresh(cls) -> RankServer:
+    def fresh(cls) -> "RankServer":
         """A new interpreter, which imports torch by itself while the caller goes on."""
         return cls(_begin_fresh)
 
     @classmethod
-    def split_off(cls) -> RankServer:
+    def split_off(cls) -> "RankServer":
         """A copy of this process, with what it has imported; for one with a single thread and no secret in its memory."""
         return cls(_begin_copy)
 
@@ -60,7 +58,8 @@ class RankServer:
         except OSError:
             return False
 
-    def fork(self, main: Callable, settings: Any, pipes: Sequence[Connection], preload: Sequence[str] = ()) -> ForkedProcess:
+    def fork(self, main: Callable, settings: Any, pipes: Sequence[Connection],
+             preload: Sequence[str] = ()) -> "ForkedProcess":
         """A process that calls main(*pipes, settings). preload: modules that the server imports before, if it has not yet.
 
         Raises: RuntimeError if the server has ended.

@@ -9,8 +9,6 @@ there: nobody sees all ranks. torch's own time-out ends them. A machine that can
 --local-addr and, for gloo, the name of its network interface in GLOO_SOCKET_IFNAME.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

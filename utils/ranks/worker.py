@@ -1,7 +1,5 @@
 """What runs inside a rank: meet the others, call the task, report how it ended."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import datetime
@@ -62,7 +60,7 @@ def begin_process(stdout: Connection, stderr: Connection) -> None:
     _redirect(stderr, 2)
 
 
-def run_once(channel: Channel, recorder: Recorder, settings: Settings, inbox: Inbox) -> None:
+def run_once(channel: Channel, recorder: Recorder, settings: Settings, inbox: "Inbox") -> None:
     """Meet the others, take a task and an input, perform, and wait until the parent has seen enough."""
     before = _work(channel, recorder, settings, inbox.blobs)
     _flush()

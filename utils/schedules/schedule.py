@@ -3,8 +3,6 @@
 Stage s of a pipeline lives on rank s % n_ranks; micro-batches count from 0.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """What each c10d operation is called by people, what it sends and receives, and what must agree between ranks."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Which calls of different ranks belong together."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

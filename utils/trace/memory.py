@@ -1,7 +1,5 @@
 """Which tensors a rank held: bytes by category, now and at the peak."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 from contextvars import ContextVar, Token

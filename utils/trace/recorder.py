@@ -4,8 +4,6 @@ The kernels are registered at the dispatcher's BackendSelect key, above every ba
 DTensor and pipelining all pass through, on any thread, at no cost to other torch operations.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 import sysconfig

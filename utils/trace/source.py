@@ -1,7 +1,5 @@
 """Lines of code as a reader of the notebook knows them: "Cell In[5], line 3"."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Name a stretch of a rank's work, so that it appears in the trace."""
 
-from __future__ import annotations
-
 import contextlib
 from contextvars import ContextVar
 from typing import Any

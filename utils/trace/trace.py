@@ -1,7 +1,5 @@
 """What the ranks of a run said to each other: every collective, send and receive, as plain data that draws itself."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Bytes that really crossed the wire, from the kernel's counters of each TCP connection (Linux)."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

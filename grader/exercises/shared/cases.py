@@ -1,14 +1,11 @@
 """Cases that exercises of every unit share: world sizes, subgroups, and one size that the wire counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from grader.evidence.case import Case
-from grader.judging.exercise import Draw
+from grader.judging.exercise import Case, Draw
 
 BIG_ELEMENTS_PER_RANK = 1 << 15  # 128 KiB of float32: enough that headers do not matter
 TWO_GROUPS = ((1, 3, 4), (0, 2))  # both at work at once, neither of them the world, their ranks not in one piece

@@ -1,15 +1,13 @@
 """Slips that several exercises about collectives share, and what they are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import xs_of
-from grader.judging.slips import Slip, Wrong
+from grader.judging.exercise import Case, Slip
+from grader.judging.slips import Wrong
 
 
 def neighbour_x(case: Case, rank: int, shift: int) -> torch.Tensor:

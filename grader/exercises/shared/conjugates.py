@@ -1,7 +1,5 @@
 """What the exercises on f and g share: cases, and what a group has of x and of dy together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,10 +1,8 @@
 """Ways to cut items, or the rows of a tensor, among ranks: the right one, and wrong ones that many fall into."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.judging.slips import Slip
+from grader.judging.exercise import Slip
 
 Cut = Callable[[Sequence, int, int], Sequence]  # (items, rank r, ranks n) -> this rank's part
 

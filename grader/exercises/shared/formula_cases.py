@@ -1,12 +1,9 @@
 """Cases without communication, each one call on one rank, and the slips of the formulas that they ask for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
-from grader.evidence.case import Case
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Slip
 
 
 def single(name: str, **inputs: Any) -> Case:

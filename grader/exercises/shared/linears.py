@@ -1,7 +1,5 @@
 """What the exercises on split linear layers share: cases of whole layers, one process's result, slips that change it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,8 +10,7 @@ from torch import Tensor
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.split_inputs import divides, in_dtype_of, in_float64, numbers, piece, whole_linear
 from grader.exercises.technique.linears import IN, OUT
-from grader.judging.exercise import Case, Draw
-from grader.judging.slips import Slip, group_size
+from grader.judging.exercise import Case, Draw, Slip
 
 Parts = dict[str, Any]  # y, dx, and the gradients by name
 
@@ -85,4 +82,4 @@ def changed(id: str, hint: str, change: Callable[[Case, int, Parts], Parts],
 def times_n(id: str, hint: str, *names: str, power: int = 1) -> Slip:
     """These parts are n (or n to this power) times what they should be."""
     return changed(id, hint, lambda case, rank, right: {
-        name: right[name] * float(group_size(case, rank)) ** power for name in names if name in right})
+        name: right[name] * float(case.group_size(rank)) ** power for name in names if name in right})

@@ -1,7 +1,5 @@
 """Cases of attention over a sequence in shards, and what one plain process computes for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,8 +10,7 @@ from torch import Tensor
 from grader.calling.rings import PARTS, REFUSED
 from grader.exercises.shared.cases import ranks
 from grader.exercises.shared.sequence_inputs import wrong_from
-from grader.judging.exercise import Case, Draw
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Draw, Slip
 from utils.models.attention import cut_zigzag, join_zigzag
 
 TOLERANCE = 1e-6

@@ -1,7 +1,5 @@
 """What one plain process computes: the oracle of every exercise that trains a model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +8,8 @@ from torch import Tensor
 
 from grader.calling.training import gradients, make_optimizer, parameters
 from grader.calling.zoo import IN, LENGTH, OUT, loss_rows
-from grader.evidence.case import Case
 from grader.exercises.technique.models import given_model, model_of
-from grader.judging.exercise import Draw
+from grader.judging.exercise import Case, Draw
 
 TOLERANCE = 1e-6  # sums in another order, some of them in float32
 

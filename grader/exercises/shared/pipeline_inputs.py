@@ -1,16 +1,13 @@
 """Cases of pipelines of small layers, one stage a rank."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import group_case, ranks
-from grader.judging.exercise import Draw
+from grader.judging.exercise import Case, Draw
 
 
 def pipeline_inputs(draw: Draw, n: int, n_micro: int, rows: int, dtype: str = "float64") -> list[dict[str, Any]]:

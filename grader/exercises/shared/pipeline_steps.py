@@ -1,16 +1,13 @@
 """One training step of a pipeline by one process, and slips that show in its gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from grader.calling.pipelining import WatchedStage, mean_loss
-from grader.evidence.case import Case
 from grader.judging.compare import ANYTHING
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Slip
 
 STEP_PARAMETERS = ("stage", "x_BD", "y_BO", "loss_fn", "n_micro", "like_MD", "group")
 

@@ -1,12 +1,9 @@
 """The schedules that students generate, the sizes that they are generated in, and slips in making them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.technique.schedules import Rows
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Slip
 from utils.schedules.schedule import Step
 
 

@@ -1,7 +1,5 @@
 """Pieces of a sequence in oracles, and what ranks have that each use only their own piece."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Inputs of exercises about split layers: whole linear layers, the same on every rank, and pieces; what mistakes make."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +9,7 @@ from torch import Tensor
 from grader.calling.splitting import REFUSED
 from grader.exercises.shared.cases import each_rank
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Draw, Slip
 
 
 def numbers(draw: Draw, *shape: int, dtype: str = "float64", divisor: int = 50) -> Tensor:

@@ -1,12 +1,10 @@
 """Cases of worlds of every size, and of two groups at work at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import group_case, ranks
+from grader.judging.exercise import Case
 
 
 def sweep(grading: bool, inputs_of: Callable[[int], Sequence[dict[str, Any]]], groups: bool = True) -> list[Case]:

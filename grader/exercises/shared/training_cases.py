@@ -1,14 +1,11 @@
 """Cases of models: each with 1 to 4 ranks, some in groups, every odd model at least once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.one_process import batch
-from grader.judging.exercise import Draw
+from grader.judging.exercise import Case, Draw
 
 SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "frozen": "a frozen layer", "unused": "an unused layer",

@@ -1,17 +1,13 @@
 """Cases and known mistakes that the exercises of ZeRO-1 and ZeRO-2 share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import ranks
 from grader.exercises.shared.formula_cases import single
 from grader.exercises.shared.training_cases import SEEDS, Inputs, model_cases
-from grader.judging.exercise import Draw
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Draw, Slip
 
 
 def odd_models(draw: Draw, grading: bool, inputs: Inputs, tiny: str) -> Sequence[Case]:

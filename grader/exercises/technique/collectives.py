@@ -1,7 +1,5 @@
 """How a collective is written from sends and receives, and how it can fail, for the exercises of unit 01."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +9,6 @@ import torch
 from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.judging.demands import (
     bytes_sent,
-    group_size,
     only_point_to_point,
     results_waited,
     ring_neighbours,
@@ -19,9 +16,8 @@ from grader.judging.demands import (
     shared_work,
     tensor_bytes,
 )
-from grader.judging.exercise import Demand, Symptom, Technique
+from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, group_ignored, unwaited, wrong_ranks
-from grader.judging.trial import Look
 
 # ── whole techniques ──
 
@@ -72,7 +68,7 @@ def wrong_rows(found: torch.Tensor, expected: torch.Tensor) -> list[int]:
 
 def tree_rounds(look: Look, rank: int) -> int:
     """⌈log2 n⌉ for the group of `rank`."""
-    return math.ceil(math.log2(group_size(look, rank)))
+    return math.ceil(math.log2(look.case.group_size(rank)))
 
 
 def tree_bytes() -> Demand:
@@ -110,7 +106,7 @@ def _one_step_too_many(phases: int) -> Symptom:
     """Every rank sent one message more a phase than the n−1 that it takes; a lone rank sent one to itself."""
 
     def sent_too_many(look: Look, rank: int) -> bool:
-        n, sent = group_size(look, rank), len(look.evidence.trace.of(rank, "send"))
+        n, sent = look.case.group_size(rank), len(look.evidence.trace.of(rank, "send"))
         return phases * (n - 1) < sent <= phases * n
 
     def matches(look: Look) -> bool:

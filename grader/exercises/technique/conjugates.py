@@ -1,12 +1,9 @@
 """What f and g demand, and how they fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.splitting import calls_are, sent_at_most
-from grader.judging.demands import group_size, inputs_kept, only_calls, results_waited
-from grader.judging.exercise import Technique
+from grader.judging.demands import inputs_kept, only_calls, results_waited
+from grader.judging.exercise import Look, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 
@@ -14,7 +11,7 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
     """One all-reduce of x in `phase`, nothing in the `silent` direction, inputs and gradients left as they were."""
 
     def limit(look: Look, rank: int) -> float:
-        return bytes_sent_per_rank("all_reduce", look.case.inputs[rank]["x"].nbytes, group_size(look, rank))
+        return bytes_sent_per_rank("all_reduce", look.case.inputs[rank]["x"].nbytes, look.case.group_size(rank))
 
     return Technique(
         demands=(

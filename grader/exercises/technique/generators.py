@@ -1,15 +1,12 @@
 """What the exercises that make schedules share: how a schedule is read, and hints on its first fault."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.schedules import Rows, as_rows, fault_of, peaks, summary
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Look, Symptom
+from grader.judging.exercise import Case, Look, Symptom
 from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY
 from utils.schedules.schedule import Fault, Shape
 

@@ -1,12 +1,9 @@
 """What both kinds of split linear layer demand, and how they fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.splitting import first_wrong, no_gradient, share_only, sizes_taken
-from grader.judging.demands import group_size, results_waited
-from grader.judging.exercise import Demand, Symptom
+from grader.judging.demands import results_waited
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 
 OUT, IN = 0, 1  # the dim of the weight that is cut
 PARTS = ("y", "dx", "gradients")
@@ -16,7 +13,7 @@ def layer_demands(dim: int) -> tuple[Demand, ...]:
     """Only a share is held, and everything is waited for."""
 
     def share(look: Look, rank: int) -> int:
-        linear, n = look.case.inputs[rank]["linear"], group_size(look, rank)
+        linear, n = look.case.inputs[rank]["linear"], look.case.group_size(rank)
         bias = 0 if linear["bias"] is None else linear["bias"].numel() // (n if dim == OUT else 1)
         return linear["weight"].numel() // n + bias
 

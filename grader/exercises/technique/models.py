@@ -1,11 +1,9 @@
 """The model that a case trains, as it is at the start, and which gradients it has: what limits on bytes are counted from."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from grader.calling.zoo import build, loss_rows
-from grader.evidence.case import Case
+from grader.judging.exercise import Case
 
 
 def given_model(case: Case, rank: int) -> nn.Module:

@@ -1,7 +1,5 @@
 """How one training step of a pipeline can fail: messages that go astray, and gradients that are not there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT

@@ -1,7 +1,5 @@
 """What is asked of a pipeline's technique: which calls, in which order its passes come, how many micro-batches stand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from grader.calling.pipelining import IN_FLIGHT, PASS

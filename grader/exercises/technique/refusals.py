@@ -1,7 +1,5 @@
 """Exercises that must refuse some sizes with a ValueError. For the way of calling them, call_splitting."""
 
-from __future__ import annotations
-
 from grader.judging.exercise import Symptom
 from grader.judging.symptoms import wrong_ranks
 

@@ -1,7 +1,5 @@
 """The judge's own look at a schedule: whether it can run, how long it then takes, how much is in flight."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any

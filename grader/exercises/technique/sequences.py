@@ -1,14 +1,11 @@
 """Demands and places of mistakes that the exercises about pieces of a sequence share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.calling.rings import REFUSED
 from grader.calling.sequences import KEPT, NUMBERS
 from grader.exercises.technique.sharding import first_wrong
-from grader.judging.demands import group_size
 from grader.judging.exercise import Demand, Look, Symptom
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call
@@ -59,7 +56,7 @@ def whole_bytes(look: Look, rank: int) -> int:
 def gathers_and_reductions(look: Look, rank: int, whole: int, gathers: int = 1, reductions: int = 1) -> float:
     """Bytes that a rank sends in so many all-gathers and reduce-scatters of a tensor of `whole` bytes."""
     times = {"all_gather": gathers, "reduce_scatter": reductions}
-    return sum(count * bytes_sent_per_rank(op, whole, group_size(look, rank)) for op, count in times.items())
+    return sum(count * bytes_sent_per_rank(op, whole, look.case.group_size(rank)) for op, count in times.items())
 
 
 # ── what the ranks' marks say ──
@@ -75,7 +72,7 @@ def kept_at_most(limit: Callable[[Look, int], float], label: str, hint: str, id:
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
-            if group_size(look, rank) > 1:
+            if look.case.group_size(rank) > 1:
                 allowed = limit(look, rank)
                 for kept in facts(look, rank, KEPT, "bytes"):
                     if kept > allowed:

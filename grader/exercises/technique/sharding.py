@@ -1,7 +1,5 @@
 """What the demands of several exercises about sharded parameters look at, and how such a result first differs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from grader.calling.sharding import HELD

@@ -1,17 +1,14 @@
 """What exercises about split layers demand, and how they fail: which calls, only a share held, bad sizes refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from grader.calling.splitting import HELD, KEPT_ALIVE, OWN_NUMBERS, REFUSED
 from grader.evidence.evidence import DEADLOCKED
 from grader.judging.compare import same
-from grader.judging.demands import group_size, only_calls
-from grader.judging.exercise import Demand, Symptom
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import wrong_ranks
-from grader.judging.trial import Look
 from utils.trace.trace import Call
 
 TOLERANCE = 1e-5  # of sums in another order, in float32 too; what bfloat16 gets is compare.ROUNDING's
@@ -45,7 +42,7 @@ def calls_are(phase: str, wanted: Mapping[str, int] | Callable[[Look, int], Mapp
             seen: dict[str, int] = {}
             for call in calls_in(look, rank, phase):
                 seen[call.op] = seen.get(call.op, 0) + 1
-            if seen != {op: count for op, count in right.items() if count} and (seen or group_size(look, rank) > 1):
+            if seen != {op: count for op, count in right.items() if count} and (seen or look.case.group_size(rank) > 1):
                 return False, f"rank {rank}, {phase}: {_counted(seen)}; wanted {_counted(right)}"
         return True, ""
 
@@ -63,7 +60,7 @@ def all_reduces(phase: str, wanted: Count, nbytes: Count, id: str, label: str, h
     def judge(look: Look) -> tuple[bool, str]:
         for rank in _not_refused(look):
             made = sum(call.bytes == nbytes(look, rank) for call in calls_in(look, rank, phase))
-            if group_size(look, rank) > 1 and made != wanted(look, rank):
+            if look.case.group_size(rank) > 1 and made != wanted(look, rank):
                 return False, f"rank {rank} made {made}, wanted {wanted(look, rank)}"
         return True, ""
 

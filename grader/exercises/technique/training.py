@@ -1,14 +1,11 @@
 """Demands about gradients that travel, which several exercises of data parallelism share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.models import given_model, reduced
-from grader.judging.demands import bytes_sent, group_size
-from grader.judging.exercise import Demand, Symptom
-from grader.judging.trial import Look
+from grader.judging.demands import bytes_sent
+from grader.judging.exercise import Demand, Look, Symptom
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call, Span
 
@@ -31,7 +28,7 @@ def gradient_bytes_once(steps: int = 1, extra: Callable[[Look, int], float] = la
 
     def limit(look: Look, rank: int) -> float:
         nbytes = sum(p.nbytes for p in reduced(look.case, rank).values()) + A_LOSS_BYTES
-        return steps * bytes_sent_per_rank("all_reduce", nbytes, group_size(look, rank)) + extra(look, rank)
+        return steps * bytes_sent_per_rank("all_reduce", nbytes, look.case.group_size(rank)) + extra(look, rank)
 
     return bytes_sent(
         limit, "at most 2(n−1)/n of the gradients' bytes a step",
@@ -46,7 +43,7 @@ def own_dtypes() -> Demand:
         for rank in look.working:
             wanted = {str(p.dtype).removeprefix("torch.") for p in reduced(look.case, rank).values()}
             missing = wanted - {call.dtype for call in look.evidence.trace.of(rank, "all_reduce")}
-            if missing and group_size(look, rank) > 1:
+            if missing and look.case.group_size(rank) > 1:
                 return False, f"rank {rank} sent no {' and no '.join(sorted(missing))}"
         return True, ""
 
@@ -88,7 +85,7 @@ def _asynchronous(look: Look) -> tuple[bool, str]:
 def _begun(look: Look) -> tuple[bool, str]:
     for rank, backward, calls in _backward_and_calls(look):
         late = not any(call.start_s < backward.end_s for call in calls)
-        if calls and group_size(look, rank) > 1 and late and not _some_unused(look, rank):
+        if calls and look.case.group_size(rank) > 1 and late and not _some_unused(look, rank):
             return False, f"rank {rank} started its first all_reduce after the backward pass"
     return True, ""
 

@@ -1,7 +1,5 @@
 """Which rank could know what, and when: followed through messages, so that luck with clocks does not count."""
 
-from __future__ import annotations
-
 import math
 
 from utils.trace.calls import POINT_TO_POINT

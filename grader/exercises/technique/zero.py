@@ -1,7 +1,5 @@
 """Demands on state and gradients in shards, and ways to fail, that the exercises of ZeRO-1 and ZeRO-2 share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -10,10 +8,8 @@ from grader.calling.training import STANDING, make_optimizer
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_of, reduced
 from grader.judging.compare import same
-from grader.judging.demands import group_size
-from grader.judging.exercise import Demand, Symptom
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import every_rank
-from grader.judging.trial import Look
 
 STATE_SLACK_BYTES = 64  # a step count a tensor, and such
 CHECK_BYTES = 64  # a tensor: a wrapper may ask whether all ranks start equal (utils.costs.replicas)
@@ -78,7 +74,7 @@ def check_bytes(look: Look, rank: int, times: int = 1) -> int:
 
 def padded_bytes(look: Look, rank: int) -> int:
     """Bytes of all gradients, each padded to a multiple of the number of ranks; a tied one once."""
-    n = group_size(look, rank)
+    n = look.case.group_size(rank)
     return sum(-(-g.numel() // n) * n * g.itemsize for g in reduced(look.case, rank).values())
 
 

@@ -1,13 +1,11 @@
 """How global_mean must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch
 
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls
+from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Symptom, Technique
 from grader.judging.symptoms import deadlocked, raised, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
@@ -18,7 +16,7 @@ TECHNIQUE = Technique(
     demands=(
         replace(only_calls("all_reduce", id="not an all-reduce", hint=(
             "The mean is right, but by another road: one all-reduce of [sum, count] is enough.")), gate=False),
-        bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", PAIR_BYTES, group_size(look, r)),
+        bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", PAIR_BYTES, look.case.group_size(r)),
                    "sends two numbers", "The mean is right, but more than two numbers a rank travel: reduce your own "
                    "numbers to a sum and a count first."),
     ),

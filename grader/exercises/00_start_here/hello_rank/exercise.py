@@ -1,14 +1,9 @@
 """Hello from every rank: rank and world size are asked for, not known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from grader.exercises.shared.start_inputs import sweep
-from grader.judging.exercise import VALUES, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Exercise, Slip
 
 
 def _greeting(rank: int, n: int) -> str:
@@ -26,7 +21,6 @@ EXERCISE = Exercise(
     make_cases=lambda draw, grading: sweep(grading, lambda n: [{} for _ in range(n)], groups=False),
     oracle=lambda case: [_greeting(rank, case.world_size) for rank in range(case.world_size)],
     points={VALUES: 2},
-    technique=TECHNIQUE,
     slips=(
         Slip("nothing returned", "The function returns nothing: end it with return.", lambda case, rank, right: None),
         _says("swapped", "The two numbers are swapped: first the rank, then the world size.",

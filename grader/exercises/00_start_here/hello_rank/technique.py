@@ -1,13 +1,10 @@
 """How hello_rank can fail."""
 
-from __future__ import annotations
-
 import re
 
 from grader.evidence.evidence import RETURNED
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, raised
-from grader.judging.trial import Look
 
 _returned_none = every_rank(lambda look, rank, found, expected: found is None)
 

@@ -1,15 +1,10 @@
 """My share of a list: which part of the data is this rank's."""
 
-from __future__ import annotations
-
-from grader.evidence.case import Case
 from grader.exercises.shared import cuts
 from grader.exercises.shared.cases import each_rank, group_case
 from grader.exercises.shared.cuts import cut_by, cut_for_the_world
 from grader.exercises.shared.start_inputs import sweep
-from grader.judging.exercise import VALUES, Draw, Exercise
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
@@ -33,7 +28,6 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: cuts.balanced(case.inputs[r]["items"], case.group_rank(r), len(case.members(r)))),
     points={VALUES: 2},
-    technique=TECHNIQUE,
     slips=(
         cut_by("everything", "items", cuts.everything,
                "Every rank keeps the whole list: cut out the part that belongs to this rank."),

@@ -1,10 +1,7 @@
 """How my_share must be done, and what else can be wrong with shares."""
 
-from __future__ import annotations
-
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Symptom, Technique
-from grader.judging.trial import Look
+from grader.judging.exercise import Look, Symptom, Technique
 
 
 def _lost_or_doubled(look: Look) -> bool:

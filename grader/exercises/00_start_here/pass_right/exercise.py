@@ -1,14 +1,9 @@
 """Everyone passes a tensor to the next rank: fix a version in which everyone receives first."""
 
-from __future__ import annotations
-
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, xs_of
 from grader.exercises.shared.start_inputs import sweep
-from grader.judging.exercise import Draw, Exercise
+from grader.judging.exercise import Case, Draw, Exercise
 from grader.judging.slips import of_another, unchanged
-
-from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
@@ -21,7 +16,6 @@ EXERCISE = Exercise(
     parameters=("x", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: xs_of(case, rank)[case.group_rank(rank) - 1]),
-    technique=TECHNIQUE,
     slips=(
         of_another("passed left", 2, "The tensors travel the wrong way: receive from the rank before, send to the rank "
                                      "after."),

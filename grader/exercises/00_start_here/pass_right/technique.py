@@ -1,7 +1,5 @@
 """How pass_right must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.judging.demands import messages_at_most, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Symptom, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, unwaited, wrong_ranks

@@ -1,16 +1,13 @@
 """How speak_in_order must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise
 
 from grader.exercises.technique.who_knew import knows_s
 from grader.judging.demands import only_calls, results_waited, sends_waited
-from grader.judging.exercise import Demand, Technique
+from grader.judging.exercise import Demand, Look, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised
-from grader.judging.trial import Look
 from utils.trace.calls import POINT_TO_POINT
 from utils.trace.trace import Span
 

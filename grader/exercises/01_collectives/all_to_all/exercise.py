@@ -1,15 +1,10 @@
 """All-to-all: row r of every rank goes to rank r; (n−1)/n·M bytes a rank."""
 
-from __future__ import annotations
-
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, one_tensor_cases, xs_of
-from grader.judging.exercise import Exercise
-from grader.judging.slips import Slip, unchanged
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Exercise, Slip
+from grader.judging.slips import unchanged
 
 
 def _received(case: Case, rank: int) -> torch.Tensor:
@@ -21,7 +16,6 @@ EXERCISE = Exercise(
     parameters=("x_NC", "group"),
     make_cases=lambda draw, grading: one_tensor_cases(draw, grading, lambda n, k: (n, k)),
     oracle=each_rank(_received),
-    technique=TECHNIQUE,
     slips=(
         unchanged("Each rank still holds its own x_NC: row s of the result must come from rank s.", id="own x returned"),
         Slip("same row to everyone", "Row s of the result is row s of rank s: every rank sent the same row, its own, to "

@@ -1,7 +1,5 @@
 """How all_to_all must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import torch
 
 from grader.exercises.technique.collectives import (
@@ -11,25 +9,24 @@ from grader.exercises.technique.collectives import (
     message_to_itself,
     wrong_rows,
 )
-from grader.judging.demands import bytes_sent, group_size, shared_work, tensor_bytes
-from grader.judging.exercise import Symptom
+from grader.judging.demands import bytes_sent, shared_work, tensor_bytes
+from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _only_own_row_is_wrong(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
-    return group_size(look, rank) > 1 and wrong_rows(found, expected) == [look.case.group_rank(rank)]
+    return look.case.group_size(rank) > 1 and wrong_rows(found, expected) == [look.case.group_rank(rank)]
 
 
 def _only_neighbours_right(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
-    n, r = group_size(look, rank), look.case.group_rank(rank)
+    n, r = look.case.group_size(rank), look.case.group_rank(rank)
     right = set(range(n)) - set(wrong_rows(found, expected))
     return n > 2 and right <= {r, (r - 1) % n, (r + 1) % n} and len(right) > 1
 
 
 TECHNIQUE = from_messages(
-    bytes_sent(lambda look, r: bytes_sent_per_rank("all_to_all", tensor_bytes(look, r), group_size(look, r)),
+    bytes_sent(lambda look, r: bytes_sent_per_rank("all_to_all", tensor_bytes(look, r), look.case.group_size(r)),
                "at most (n−1)/n·M bytes",
                "The rows are right, but more travelled than needed: rank s needs only row s of your x_NC, C elements.",
                id="more than the rows"),

@@ -1,12 +1,9 @@
 """Algorithm and bus bandwidth, against measurements that were published with both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.formula_cases import pair, single
-from grader.judging.exercise import Draw, Exercise
+from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import bus_factor
 from utils.costs.tables import read_table
 

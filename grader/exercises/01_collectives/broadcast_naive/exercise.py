@@ -4,14 +4,11 @@ from grader.exercises.shared.cases import each_rank, rooted_cases
 from grader.exercises.shared.collectives import own_x_returned, root_is_zero, root_x
 from grader.judging.exercise import Exercise
 
-from .technique import TECHNIQUE
-
 EXERCISE = Exercise(
     title="Broadcast, the naive way",
     parameters=("x", "root", "group"),
     make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,)),
     oracle=each_rank(root_x),
     points={"values": 1, "technique": 1},
-    technique=TECHNIQUE,
     slips=(root_is_zero(), own_x_returned()),
 )

@@ -1,10 +1,10 @@
 """How broadcast_naive must be done, and how it can fail."""
 
 from grader.exercises.technique.collectives import from_messages, is_root, message_to_itself, not_sent_to_all
-from grader.judging.demands import bytes_sent, group_size, tensor_bytes
+from grader.judging.demands import bytes_sent, tensor_bytes
 
 TECHNIQUE = from_messages(
-    bytes_sent(lambda look, r: (group_size(look, r) - 1) * tensor_bytes(look, r) * is_root(look, r),
+    bytes_sent(lambda look, r: (look.case.group_size(r) - 1) * tensor_bytes(look, r) * is_root(look, r),
                "the root sends (n−1)·M bytes, the others nothing",
                "Every rank has x, but not from the root alone: here the root sends x to each other rank once, and "
                "nobody else sends (the tree, which shares the work, comes next).", id="others send too"),

@@ -1,16 +1,10 @@
 """Broadcast along a binomial tree: ⌈log2 n⌉ rounds, since everyone who has x passes it on."""
 
-from __future__ import annotations
-
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, rooted_cases
 from grader.exercises.shared.collectives import own_x_returned, root_is_zero, root_x
-from grader.judging.exercise import Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Exercise, Slip
 
 
 def _rounded_down(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tensor:
@@ -25,7 +19,6 @@ EXERCISE = Exercise(
     parameters=("x", "root", "group"),
     make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,), big=1 << 16),
     oracle=each_rank(root_x),
-    technique=TECHNIQUE,
     slips=(
         root_is_zero(),
         Slip("a round is missing", "Some ranks never got x: the tree needs log2 n rounds, rounded up (3 ranks need 2, 5 "

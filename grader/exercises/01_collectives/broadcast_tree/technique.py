@@ -1,12 +1,9 @@
 """How broadcast_tree must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.evidence.evidence import DEADLOCKED, RAISED
 from grader.exercises.technique.collectives import from_messages, message_to_itself, sends_to_root, tree_bytes, tree_rounds
 from grader.judging.demands import messages_at_most, rounds_at_most
-from grader.judging.exercise import Symptom
-from grader.judging.trial import Look
+from grader.judging.exercise import Look, Symptom
 
 _PARTNER = ("where n is not a power of two, the last round has more senders than ranks left, so check that the rank you "
             "send to exists.")

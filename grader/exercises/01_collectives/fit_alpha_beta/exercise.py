@@ -1,17 +1,12 @@
 """α and β from measured all-reduce times, by least squares."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.formula_cases import formula, pair, single
-from grader.judging.exercise import Draw, Exercise
+from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import ring_time_s
-
-from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -70,7 +65,6 @@ EXERCISE = Exercise(
     oracle=lambda case: [_right(case.inputs[0])],
     points={"values": 2},
     tolerance=1e-5,
-    technique=TECHNIQUE,
     slips=(
         pair("alpha and beta swapped", lambda i, alpha, beta: (beta, alpha),
              "α and β have changed places: return (α, β), seconds a message first, then seconds a byte."),

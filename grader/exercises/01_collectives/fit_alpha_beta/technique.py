@@ -1,12 +1,9 @@
 """How fit_alpha_beta can fail."""
 
-from __future__ import annotations
-
 import torch
 
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import wrong_ranks
-from grader.judging.trial import Look
 
 
 def _nearly(look: Look, rank: int, found: tuple, expected: tuple) -> bool:

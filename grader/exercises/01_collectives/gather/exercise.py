@@ -1,16 +1,10 @@
 """Gather: the root collects one row from every rank, itself included."""
 
-from __future__ import annotations
-
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, rooted_cases, xs_of
 from grader.exercises.shared.collectives import on_root, result_at_zero
-from grader.judging.exercise import Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Exercise, Slip
 
 
 def _collected(case: Case, rank: int) -> torch.Tensor | None:
@@ -30,7 +24,6 @@ EXERCISE = Exercise(
     make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,), big=1 << 16),
     oracle=each_rank(_collected),
     points={"values": 1, "technique": 1},
-    technique=TECHNIQUE,
     slips=(
         result_at_zero(),
         Slip("summed", "The root returns the sum of the rows: that is a reduce. A gather keeps every row, (N, C).",

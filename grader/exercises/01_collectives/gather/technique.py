@@ -1,7 +1,5 @@
 """How gather must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import torch
 
 from grader.exercises.technique.collectives import (
@@ -13,9 +11,8 @@ from grader.exercises.technique.collectives import (
     wrong_rows,
 )
 from grader.judging.demands import bytes_sent, tensor_bytes
-from grader.judging.exercise import Symptom
+from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import deadlocked, wrong_ranks
-from grader.judging.trial import Look
 
 
 def _only_own_row_is_wrong(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:

@@ -1,17 +1,11 @@
 """Ranks in a grid: a group for each row and each column, an all-reduce in both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, total, xs_of
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -48,7 +42,6 @@ EXERCISE = Exercise(
     parameters=("x", "n_rows", "n_cols"),
     make_cases=_cases,
     oracle=each_rank(_sums),
-    technique=TECHNIQUE,
     slips=(
         Slip("rows and columns swapped", "The two sums are each other's: ranks of a row share rank // n_cols, ranks of a "
                                          "column share rank % n_cols, and the row sum comes first.",

@@ -1,13 +1,10 @@
 """How grid_sums must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.evidence.evidence import DEADLOCKED, RAISED
 from grader.judging.compare import same
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Demand, Symptom, Technique
+from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import wrong_ranks
-from grader.judging.trial import Look
 
 
 def _in_lines(look: Look) -> tuple[bool, str]:

@@ -1,18 +1,13 @@
 """Challenge: all-reduce by recursive halving and doubling; as few bytes as a ring in 2·log2 n messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import big_case, each_rank, elements, ranks, same_shape, subgroup_case, total, xs_of
 from grader.exercises.shared.collectives import mean_for_sum
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size, unchanged
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.slips import unchanged
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -42,16 +37,15 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: total(xs_of(case, r))),
     optional=True,
-    technique=TECHNIQUE,
     slips=(
         mean_for_sum(),
         unchanged("Each rank still holds its own x: nothing that was received was added."),
         Slip("a piece returned", "Ranks return their own finished piece only: the doubling half, which brings the pieces "
                                  "together, is missing.",
-             lambda case, r, right: right[r].chunk(group_size(case, r))[case.group_rank(r)]),
+             lambda case, r, right: right[r].chunk(case.group_size(r))[case.group_rank(r)]),
         *(Slip("one exchange only", "Each value is the sum of two ranks' only: go on exchanging, with ranks at all "
                                     "distances n/2, n/4, …, 1.",
-               lambda case, r, right, distance=distance: _with_partner(case, r, distance(group_size(case, r))),
+               lambda case, r, right, distance=distance: _with_partner(case, r, distance(case.group_size(r))),
                shows=lambda case: case.world_size > 1) for distance in (lambda n: n // 2, lambda n: 1)),
         Slip("wrong half", "A rank's lower half was added to its partner's upper half: one of the two keeps the lower "
                            "half and is sent that, the other the upper; the rank whose bit is 0 (r < partner) keeps the "

@@ -1,7 +1,5 @@
 """How halving_doubling_all_reduce must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -13,24 +11,23 @@ from grader.exercises.technique.collectives import (
     message_to_itself,
     wrong_rows,
 )
-from grader.judging.demands import bytes_sent, group_size, messages_at_most, shared_work, tensor_bytes
-from grader.judging.exercise import Symptom
+from grader.judging.demands import bytes_sent, messages_at_most, shared_work, tensor_bytes
+from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _one_piece_is_right(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
-    n = group_size(look, rank)
+    n = look.case.group_size(rank)
     return len(wrong_rows(found.view(n, -1), expected.view(n, -1))) == n - 1
 
 
 TECHNIQUE = from_messages(
-    bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", tensor_bytes(look, r), group_size(look, r)),
+    bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", tensor_bytes(look, r), look.case.group_size(r)),
                "at most 2(n−1)/n·M bytes",
                "The sum is right, but whole tensors travel: in each step of the first half a rank sends only the half "
                "that its partner will keep, and goes on with the other one.", id="whole tensors"),
-    messages_at_most(lambda look, r: 2 * int(math.log2(group_size(look, r))), "at most 2·log2 n messages",
+    messages_at_most(lambda look, r: 2 * int(math.log2(look.case.group_size(r))), "at most 2·log2 n messages",
                      "The sum is right in as few bytes as can be, but in too many messages: exchange with the ranks n/2, "
                      "n/4, …, 1 away, halving what you send, then back the same way (a ring takes 2(n−1) messages)."),
     shared_work(),

@@ -1,15 +1,9 @@
 """An asynchronous all-reduce with work done between its start and its wait."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, elements, ranks, same_shape, subgroup_case, total, xs_of
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS = 20_000  # some milliseconds of compute()
 
@@ -29,11 +23,10 @@ EXERCISE = Exercise(
     parameters=("x", "compute", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: (total(xs_of(case, r)), case.inputs[r]["y"] * 2)),
-    technique=TECHNIQUE,
     slips=(
         Slip("parts swapped", "The two results are in the other order: (sum, y).", lambda case, r, right: right[r][::-1]),
         Slip("mean for sum", "The sum is exactly n times too small: you divided by the number of ranks.",
-             lambda case, r, right: (right[r][0] / group_size(case, r), right[r][1])),
+             lambda case, r, right: (right[r][0] / case.group_size(r), right[r][1])),
         Slip("own x returned", "The first result is this rank's own x, not the sum: return the tensor that all_reduce "
                                "worked on, as it is after the wait (a clone made before that holds the old values).",
              lambda case, r, right: (case.inputs[r]["x"], right[r][1])),

@@ -1,13 +1,10 @@
 """How overlapped_all_reduce must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from grader.judging.demands import only_calls, results_waited, sends_waited
-from grader.judging.exercise import Demand, Technique
+from grader.judging.exercise import Demand, Look, Technique
 from grader.judging.symptoms import group_ignored, unwaited
-from grader.judging.trial import Look
 from utils.trace.trace import Call, Span
 
 

@@ -1,16 +1,10 @@
 """Reduce: the broadcast tree backwards, adding on the way; ⌈log2 n⌉ rounds."""
 
-from __future__ import annotations
-
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, rooted_cases, total, xs_of
 from grader.exercises.shared.collectives import mean_for_sum, neighbour_x, on_root, result_at_zero
-from grader.judging.exercise import Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Exercise, Slip
 
 
 def _of_direct_senders(case: Case, rank: int, right: torch.Tensor) -> torch.Tensor:
@@ -24,7 +18,6 @@ EXERCISE = Exercise(
     parameters=("x", "root", "group"),
     make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,), big=1 << 16),
     oracle=each_rank(lambda case, r: total(xs_of(case, r)) if case.group_rank(r) == case.inputs[r]["root"] else None),
-    technique=TECHNIQUE,
     slips=(
         result_at_zero(),
         mean_for_sum(),

@@ -1,7 +1,5 @@
 """How reduce must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import torch
 
 from grader.exercises.technique.collectives import (
@@ -14,9 +12,8 @@ from grader.exercises.technique.collectives import (
 )
 from grader.judging.compare import same
 from grader.judging.demands import inputs_kept, messages_at_most, rounds_at_most
-from grader.judging.exercise import Symptom
+from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
-from grader.judging.trial import Look
 
 
 def _one_x_missing(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:

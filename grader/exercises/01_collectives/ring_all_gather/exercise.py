@@ -1,15 +1,11 @@
 """Ring all-gather: n−1 steps, one row a step; (n−1)/n·M bytes a rank."""
 
-from __future__ import annotations
-
 import torch
 
 from grader.exercises.shared.cases import each_rank, one_tensor_cases, xs_of
 from grader.exercises.shared.collectives import neighbour_x
-from grader.judging.exercise import Exercise
-from grader.judging.slips import Slip, Wrong
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Exercise, Slip
+from grader.judging.slips import Wrong
 
 
 def _others_are(shift: int) -> Wrong:
@@ -28,7 +24,6 @@ EXERCISE = Exercise(
     parameters=("x_C", "group"),
     make_cases=lambda draw, grading: one_tensor_cases(draw, grading, lambda n, k: (k,)),
     oracle=each_rank(lambda case, r: torch.stack(xs_of(case, r))),
-    technique=TECHNIQUE,
     slips=(
         Slip("own row again and again", "All rows but your own hold the left neighbour's: from the second step on pass "
                                         "on the row that arrived last, not your own again.", _others_are(-1)),

@@ -1,18 +1,13 @@
 """Ring all-reduce: reduce-scatter, then all-gather; 2(n−1)·⌈M/n⌉ elements a rank, of any number M."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, elements, one_tensor_cases, ranks, same_shape, total, xs_of
 from grader.exercises.shared.collectives import mean_for_sum
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size, unchanged
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.slips import unchanged
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -27,7 +22,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _own_tail(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tensor:
     """Only as many elements are summed as n divides."""
-    body = len(right[rank]) // group_size(case, rank) * group_size(case, rank)
+    body = len(right[rank]) // case.group_size(rank) * case.group_size(rank)
     return torch.cat([right[rank][:body], case.inputs[rank]["x"][body:]])
 
 
@@ -36,7 +31,6 @@ EXERCISE = Exercise(
     parameters=("x", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: total(xs_of(case, r))),
-    technique=TECHNIQUE,
     slips=(
         mean_for_sum(),
         Slip("tail left out", "Where n does not divide the length, the last elements are not summed: round the chunk "
@@ -44,6 +38,6 @@ EXERCISE = Exercise(
         unchanged("Each rank still holds its own input: nothing that was received was added."),
         Slip("padding returned", "Where n does not divide the length, the result has the padding at its end: cut it "
                                  "back to the length of x.", lambda case, r, right: torch.nn.functional.pad(
-                                     right[r], (0, -len(right[r]) % group_size(case, r)))),
+                                     right[r], (0, -len(right[r]) % case.group_size(r)))),
     ),
 )

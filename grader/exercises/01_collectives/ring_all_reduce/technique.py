@@ -1,37 +1,34 @@
 """How ring_all_reduce must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import math
 
 from grader.evidence.evidence import DEADLOCKED, RAISED
 from grader.exercises.technique.collectives import around_a_ring
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size
-from grader.judging.exercise import Symptom
+from grader.judging.demands import bytes_sent
+from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
-from grader.judging.trial import Look
 
 
 def _chunk_bytes(look: Look, rank: int) -> int:
     x = look.case.inputs[rank]["x"]
-    return math.ceil(len(x) / group_size(look, rank)) * x.itemsize
+    return math.ceil(len(x) / look.case.group_size(rank)) * x.itemsize
 
 
 def _only_a_chunk_is_right(look: Look, rank: int, found, expected) -> bool:
     """A piece of the length of a chunk holds the sum, the rest does not."""
-    size = len(expected) // group_size(look, rank)
+    size = len(expected) // look.case.group_size(rank)
     chunks = zip(found.split(size), expected.split(size), strict=True)
-    return size > 0 and sum(same(f, e) for f, e in chunks) == 1 and group_size(look, rank) > 1
+    return size > 0 and sum(same(f, e) for f, e in chunks) == 1 and look.case.group_size(rank) > 1
 
 
 def _uneven_stops(look: Look) -> bool:
-    uneven = any(len(look.case.inputs[r]["x"]) % group_size(look, r) for r in look.working)
+    uneven = any(len(look.case.inputs[r]["x"]) % look.case.group_size(r) for r in look.working)
     return uneven and look.evidence.ending in (RAISED, DEADLOCKED)
 
 
 TECHNIQUE = around_a_ring(
-    bytes_sent(lambda look, r: 2 * (group_size(look, r) - 1) * _chunk_bytes(look, r), "at most 2(n−1)·⌈M/n⌉ elements",
+    bytes_sent(lambda look, r: 2 * (look.case.group_size(r) - 1) * _chunk_bytes(look, r), "at most 2(n−1)·⌈M/n⌉ elements",
                "The sum is right, but whole tensors travel: a ring passes one chunk of ⌈M/n⌉ elements a step, n−1 steps "
                "to reduce-scatter and n−1 to all-gather.", id="whole tensors"),
     phases=2,

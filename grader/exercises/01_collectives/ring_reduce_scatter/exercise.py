@@ -1,16 +1,11 @@
 """Ring reduce-scatter: n−1 steps, one chunk a step; (n−1)/n·M bytes a rank."""
 
-from __future__ import annotations
-
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, one_tensor_cases, total, xs_of
 from grader.exercises.shared.collectives import mean_for_sum, neighbour_x
-from grader.judging.exercise import Exercise
-from grader.judging.slips import Slip, of_another
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Exercise, Slip
+from grader.judging.slips import of_another
 
 
 def _row_r(case: Case, rank: int, shift: int = 0) -> torch.Tensor:
@@ -23,7 +18,6 @@ EXERCISE = Exercise(
     parameters=("x_NC", "group"),
     make_cases=lambda draw, grading: one_tensor_cases(draw, grading, lambda n, k: (n, k)),
     oracle=each_rank(lambda case, r: total(xs_of(case, r))[case.group_rank(r)]),
-    technique=TECHNIQUE,
     slips=(
         mean_for_sum(),
         Slip("whole sum returned", "Ranks returned all n rows: reduce-scatter leaves each rank only its own row, C "

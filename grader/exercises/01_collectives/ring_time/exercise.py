@@ -1,14 +1,11 @@
 """The α–β cost of ring collectives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import ranks
 from grader.exercises.shared.formula_cases import formula, single
-from grader.judging.exercise import Draw, Exercise
+from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import ring_time_s
 
 NAMES = ("op", "total_bytes", "n_ranks", "alpha_s", "beta_s_per_byte")

@@ -2,10 +2,7 @@
 
 from grader.exercises.shared.cases import each_rank, rooted_cases
 from grader.exercises.shared.collectives import root_is_zero, root_x
-from grader.judging.exercise import Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Exercise, Slip
 
 EXERCISE = Exercise(
     title="Scatter",
@@ -13,7 +10,6 @@ EXERCISE = Exercise(
     make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (n, k)),
     oracle=each_rank(lambda case, r: root_x(case, r)[case.group_rank(r)]),
     points={"values": 1, "technique": 1},
-    technique=TECHNIQUE,
     slips=(
         root_is_zero(lambda x_NC, group_rank: x_NC[group_rank]),
         Slip("own row", "Ranks returned a row of their own x_NC: outside the root it is only a placeholder, so receive "

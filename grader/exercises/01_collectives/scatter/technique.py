@@ -1,13 +1,10 @@
 """How scatter must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.collectives import from_messages, is_root, message_to_itself, not_sent_to_all, sends_to_root
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, tensor_bytes
-from grader.judging.exercise import Symptom
+from grader.judging.demands import bytes_sent, tensor_bytes
+from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
-from grader.judging.trial import Look
 
 
 def _root_only_receives(look: Look) -> bool:
@@ -20,7 +17,7 @@ def _any_row(look: Look, rank: int, found, expected) -> bool:
 
 
 TECHNIQUE = from_messages(
-    bytes_sent(lambda look, r: tensor_bytes(look, r) * (1 - 1 / group_size(look, r)) * is_root(look, r),
+    bytes_sent(lambda look, r: tensor_bytes(look, r) * (1 - 1 / look.case.group_size(r)) * is_root(look, r),
                "the root sends n−1 rows, the others nothing",
                "Every rank has its row, but more than that travelled: the root sends rank i only row i, C elements, "
                "and nobody else sends.", id="more than the rows"),

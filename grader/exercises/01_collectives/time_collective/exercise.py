@@ -1,16 +1,10 @@
 """Time a collective as benchmarks do: warm up, start together, many calls, the slowest rank counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from statistics import mean
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import TWO_GROUPS, each_rank, ranks
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 FIRST_S = 64.0  # by the clock of the case: the first call is far slower than the others
 
@@ -41,7 +35,6 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: max(case.peers_inputs(r, "later_s"))),
     tolerance=1e-6,
-    technique=TECHNIQUE,
     slips=(
         Slip("total, not per call", "This is the time of all repeats together: divide by repeats.",
              lambda case, r, right: right[r] * case.inputs[r]["repeats"]),

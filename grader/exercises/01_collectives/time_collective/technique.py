@@ -1,14 +1,11 @@
 """How time_collective must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import math
 
 from grader.evidence.evidence import RETURNED
 from grader.judging.compare import same
-from grader.judging.exercise import Demand, Symptom, Technique
+from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, wrong_ranks
-from grader.judging.trial import Look
 from utils.trace.calls import POINT_TO_POINT
 
 

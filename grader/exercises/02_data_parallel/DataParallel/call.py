@@ -1,7 +1,5 @@
 """How a rank calls DataParallel."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

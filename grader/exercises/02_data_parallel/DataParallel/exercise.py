@@ -1,21 +1,17 @@
 """DataParallel: wraps any module; broadcast at the start, gradients averaged while the backward pass goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.gradient_slips import divided_twice, sum_for_mean
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import SEEDS, model_cases, with_batches
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 from ..broadcast_model.exercise import buffers, keeps
-from .technique import STEPS, TECHNIQUE
+from .technique import STEPS
 
 MICRO, LR = 2, 0.05
 
@@ -49,7 +45,6 @@ EXERCISE = Exercise(
     trains=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
-    technique=TECHNIQUE,
     slips=(
         _in_part("start", keeps("buffers forgotten", "The ranks begin with the same parameters and different buffers: "
                                                      "broadcast module.buffers() too.", buffers),

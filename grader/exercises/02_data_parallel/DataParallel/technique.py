@@ -1,7 +1,5 @@
 """How DataParallel must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.sharding import first_wrong
 from grader.exercises.technique.training import (
@@ -12,17 +10,16 @@ from grader.exercises.technique.training import (
     overlapped,
     own_dtypes,
 )
-from grader.judging.demands import group_size, only_calls, results_waited
-from grader.judging.exercise import Demand, Symptom, Technique
+from grader.judging.demands import only_calls, results_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 STEPS = 3
 
 
 def _broadcast_bytes(look: Look, rank: int) -> float:
-    return bytes_sent_per_rank("broadcast", model_bytes(look, rank) + A_LOSS_BYTES, group_size(look, rank))
+    return bytes_sent_per_rank("broadcast", model_bytes(look, rank) + A_LOSS_BYTES, look.case.group_size(rank))
 
 
 def _quiet(look: Look) -> tuple[bool, str]:

@@ -1,22 +1,16 @@
 """Average the gradients: all of them in one flat all-reduce for each type of number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.gradient_slips import divided_twice, sum_for_mean
 from grader.exercises.shared.one_process import TOLERANCE, batch, mean_gradients, own_gradients
 from grader.exercises.shared.training_cases import model_cases
 from grader.exercises.technique.models import given_model
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -43,7 +37,6 @@ EXERCISE = Exercise(
     oracle=each_group(_mean),
     trains=True,
     tolerance=TOLERANCE,
-    technique=TECHNIQUE,
     slips=(
         sum_for_mean(),
         divided_twice(),

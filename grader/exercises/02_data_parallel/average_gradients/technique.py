@@ -1,22 +1,19 @@
 """How average_gradients must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
 from grader.exercises.technique.training import dtypes_of, gradient_bytes_once, own_dtypes
 from grader.judging.compare import same
-from grader.judging.demands import group_size, only_calls, results_waited
-from grader.judging.exercise import Demand, Symptom, Technique
+from grader.judging.demands import only_calls, results_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from grader.judging.trial import Look
 
 
 def _few_calls(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         count, allowed = len(look.evidence.trace.of(rank, "all_reduce")), dtypes_of(look, rank)
-        if group_size(look, rank) > 1 and count > allowed:
+        if look.case.group_size(rank) > 1 and count > allowed:
             return False, f"rank {rank} called all_reduce {count} times, allowed {allowed}"
     return True, ""
 

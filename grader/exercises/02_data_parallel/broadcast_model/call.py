@@ -1,7 +1,5 @@
 """How a rank calls broadcast_model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

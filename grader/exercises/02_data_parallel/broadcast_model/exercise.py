@@ -1,20 +1,14 @@
 """Broadcast a model: every rank starts from the first one's parameters and buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from torch import nn
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import model_of
 from grader.exercises.shared.training_cases import SEEDS, model_cases
 from grader.exercises.technique.models import given_model
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 MODELS = ("mlp", "buffered", "tied", "frozen", "gpt", "mixed")
 
@@ -54,7 +48,6 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(lambda case, r: dict(model_of(case, r).state_dict())),
     trains=True,
-    technique=TECHNIQUE,
     slips=(
         keeps("buffers forgotten", "All parameters are equal, the buffers are not: model.buffers() (running means, masks, "
                                    "counts) take part in the forward pass too.", buffers),

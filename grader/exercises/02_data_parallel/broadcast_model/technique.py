@@ -1,13 +1,10 @@
 """How broadcast_model must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.training import REPLACED
 from grader.exercises.technique.training import model_bytes
-from grader.judging.demands import bytes_sent, group_size, only_calls
-from grader.judging.exercise import Demand, Technique
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Demand, Look, Technique
 from grader.judging.symptoms import group_ignored
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 
@@ -22,7 +19,7 @@ TECHNIQUE = Technique(
         Demand(REPLACED, "the parameters stay the same objects",
                "The model has new Parameter objects now: an optimizer made before still holds, and updates, the old ones. "
                "Broadcast into the tensors that are there.", _kept),
-        bytes_sent(lambda look, r: bytes_sent_per_rank("broadcast", model_bytes(look, r), group_size(look, r)),
+        bytes_sent(lambda look, r: bytes_sent_per_rank("broadcast", model_bytes(look, r), look.case.group_size(r)),
                    "every parameter and buffer once",
                    "All models are equal, but more was sent than the model has: each parameter and each buffer once.",
                    id="sent twice"),

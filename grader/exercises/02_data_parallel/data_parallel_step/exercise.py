@@ -1,22 +1,18 @@
 """One step of data parallelism: the big batch's own step, of any split of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.calling.training import make_optimizer, parameters
 from grader.calling.zoo import loss_rows
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import batch, train
 from grader.exercises.shared.training_cases import model_cases
 from grader.exercises.technique.models import given_model
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
-from .technique import STEPS, TECHNIQUE
+from .technique import STEPS
 
 LR = 0.05
 _DRIFT = ("Each rank trains on its own rows alone, and the models drift apart: all-reduce every gradient before "
@@ -50,7 +46,7 @@ Weight = Callable[[int, int, int], float]  # (rows of a shard, rows of the batch
 
 def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: float = 0.0) -> dict[str, Any]:
     """The parameters after steps on these members' rows; `left` times the last step's gradients are there still."""
-    model, n = given_model(case, rank), group_size(case, rank)
+    model, n = given_model(case, rank), case.group_size(rank)
     optimizer = make_optimizer(case.inputs[rank], model.parameters())
     for step in range(STEPS):
         for p in model.parameters():
@@ -90,7 +86,6 @@ EXERCISE = Exercise(
     oracle=each_group(_right),
     trains=True,
     tolerance=1e-6,
-    technique=TECHNIQUE,
     slips=(
         _weighed("shards weighed alike", "Ranks with fewer rows count as much as those with more: the mean of means is not "
                                          "the mean. Sum the losses of your rows and divide by the whole batch_size; then "
@@ -104,6 +99,6 @@ EXERCISE = Exercise(
         _alone(lambda rows, size, n: 1.0, _all_have_rows),
         Slip("gradients pile up", "The gradients of the last step are still there: call optimizer.zero_grad() before "
                                   "backward().",
-             lambda case, r, right: _trained(case, r, case.members(r), _of_batch, left=group_size(case, r))),
+             lambda case, r, right: _trained(case, r, case.members(r), _of_batch, left=case.group_size(r))),
     ),
 )

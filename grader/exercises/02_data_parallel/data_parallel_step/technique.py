@@ -1,24 +1,21 @@
 """How data_parallel_step must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
 
 from grader.exercises.technique.training import gradient_bytes_once
 from grader.judging.compare import same
-from grader.judging.demands import group_size, only_calls, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import only_calls, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from grader.judging.trial import Look
 
 STEPS = 3
 
 
 def _nan(look: Look, rank: int, found: Any, right: Any) -> bool:
     numbers = [*found["losses"], *found["parameters"].values()]
-    return group_size(look, rank) > 1 and any(bool(x.isnan().any()) for x in numbers if isinstance(x, torch.Tensor))
+    return look.case.group_size(rank) > 1 and any(bool(x.isnan().any()) for x in numbers if isinstance(x, torch.Tensor))
 
 
 TECHNIQUE = Technique(

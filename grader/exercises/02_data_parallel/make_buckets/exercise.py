@@ -1,15 +1,9 @@
 """Make buckets: parameters in the order in which their gradients come, cut into pieces of a given size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _buckets(sizes: Sequence[int], limit: int) -> list[list[int]]:
@@ -55,7 +49,6 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _buckets(*case.inputs[r].values())),
     points={VALUES: 2},
-    technique=TECHNIQUE,
     slips=(
         _cut_by("forward order", "The buckets begin with the first parameter, whose gradient comes last: go from the last "
                                  "parameter to the first.", _from_the_first),

@@ -1,11 +1,8 @@
 """How make_buckets must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import raised, wrong_ranks
-from grader.judging.trial import Look
 
 
 def _overfull(look: Look, rank: int, found: list[list[int]], right: list[list[int]]) -> bool:

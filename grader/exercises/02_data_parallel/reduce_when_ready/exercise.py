@@ -1,19 +1,15 @@
 """Reduce when ready: a hook on every parameter starts its all-reduce while the backward pass goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.gradient_slips import divided_twice, sum_for_mean
 from grader.exercises.shared.one_process import TOLERANCE, mean_gradients, own_gradients
 from grader.exercises.shared.training_cases import model_cases, with_batches
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
-from .technique import STEPS, TECHNIQUE
+from .technique import STEPS
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -38,7 +34,6 @@ EXERCISE = Exercise(
     oracle=each_group(_means),
     trains=True,
     tolerance=TOLERANCE,
-    technique=TECHNIQUE,
     slips=(
         sum_for_mean(),
         divided_twice(),

@@ -1,7 +1,5 @@
 """How reduce_when_ready must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.training import gradient_bytes_once, instead, overlapped
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited

@@ -1,18 +1,13 @@
 """Shard the batch: this rank's rows of it, one piece, sizes that differ by one at most."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared import cuts
 from grader.exercises.shared.cases import TWO_GROUPS, each_rank, ranks
 from grader.exercises.shared.cuts import cut_by, cut_for_the_world
-from grader.judging.exercise import VALUES, Draw, Exercise
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
 
 def _columns(x_BD: Tensor, r: int, n: int) -> Tensor:
@@ -43,7 +38,6 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: cuts.balanced(case.inputs[r]["x_BD"], case.group_rank(r), len(case.members(r)))),
     points={VALUES: 2},
-    technique=TECHNIQUE,
     slips=(
         cut_by("everything", "x_BD", cuts.everything,
                "Every rank keeps the whole batch, so all do the same work: keep this rank's rows."),

@@ -1,17 +1,11 @@
 """The time of a step: compute that shrinks with the ranks, and an all-reduce that does not, hidden or not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.costs.formulas import ring_time_s
-
-from .technique import TECHNIQUE
 
 
 def _one_after_the_other(compute_s: float, reduce_s: float) -> float:
@@ -63,7 +57,6 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, r: _seconds(case.inputs[r])),
     tolerance=1e-6,
     points={VALUES: 2},
-    technique=TECHNIQUE,
     slips=(
         _in_sequence("compute not divided", "Every rank computes its share of the batch only: compute_s / n.",
                      lambda inputs: inputs["compute_s"] + _all_reduce_s(inputs)),

@@ -1,15 +1,11 @@
 """The 16 bytes a parameter: what training holds, item by item."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
-from .technique import ITEMS, TECHNIQUE
+from .technique import ITEMS
 
 BYTES = {False: (4, 4, 0, 4, 4), True: (2, 2, 4, 4, 4)}
 
@@ -39,7 +35,6 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _bytes(**case.inputs[r])),
     points={VALUES: 2},
-    technique=TECHNIQUE,
     slips=(
         Slip("one parameter's", "These are the bytes of one parameter: multiply by their number.",
              lambda case, r, right: _bytes(1, case.inputs[r]["mixed_precision"])),

@@ -1,7 +1,5 @@
 """What training_bytes returns, and that it needs no message."""
 
-from __future__ import annotations
-
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Symptom, Technique
 from grader.judging.symptoms import wrong_ranks

@@ -1,23 +1,19 @@
 """ShardedOptimizer: wraps any optimizer class; each rank keeps the state of its own tensors only."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from grader.calling.training import OPTIMIZERS, parameters
 from grader.calling.zoo import loss_rows
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE, model_of
 from grader.exercises.shared.training_cases import with_batches
 from grader.exercises.shared.zero_cases import odd_models, optimizer_for, with_inputs
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 from .call import param_groups
-from .technique import RATE_NOT_HEARD, TECHNIQUE
+from .technique import RATE_NOT_HEARD
 
 STEPS, LR = 4, 0.05
 HALF = STEPS // 2  # from here on another optimizer, with the first one's state
@@ -57,7 +53,7 @@ def _trained(case: Case, rank: int, *how: Sequence[float]) -> dict[str, Any]:
 
 def _summed(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     """SGD steps n times as far."""
-    return _trained(with_inputs(case, lr=LR * group_size(case, rank)), rank)
+    return _trained(with_inputs(case, lr=LR * case.group_size(rank)), rank)
 
 
 def _state_lost(rates: Sequence[float]) -> Slip:
@@ -75,7 +71,6 @@ EXERCISE = Exercise(
     parameters=("params", "optimizer_class", "group"),
     make_cases=_cases,
     oracle=each_rank(_train),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

@@ -1,16 +1,13 @@
 """How ShardedOptimizer must work, and how it can fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import bytes_sent, only_calls, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 from .call import LEFT
@@ -21,7 +18,7 @@ RATE_NOT_HEARD = ("A scheduler changes \"lr\" in self.param_groups, and the wrap
 
 def _balanced_share(look: Look, rank: int) -> float:
     """By whole tensors: an equal share and half the largest tensor's state, or that tensor's alone."""
-    sizes, n = zero.whole_state(look, rank), group_size(look, rank)
+    sizes, n = zero.whole_state(look, rank), look.case.group_size(rank)
     largest = max(sizes, default=0)
     return max(largest, sum(sizes) / n + largest / 2) + zero.STATE_SLACK_BYTES
 
@@ -29,7 +26,8 @@ def _balanced_share(look: Look, rank: int) -> float:
 def _sent(look: Look, rank: int) -> float:
     total = sum(gradient.nbytes for gradient in reduced(look.case, rank).values())
     steps = len(look.case.inputs[rank]["xs"])
-    return steps * bytes_sent_per_rank("all_reduce", total, group_size(look, rank)) + zero.check_bytes(look, rank, times=2)
+    averaged = bytes_sent_per_rank("all_reduce", total, look.case.group_size(rank))
+    return steps * averaged + zero.check_bytes(look, rank, times=2)
 
 
 def _without(*ops: str) -> Callable[[Look], bool]:
@@ -39,7 +37,7 @@ def _without(*ops: str) -> Callable[[Look], bool]:
         steps = [s for s in look.evidence.trace.spans if s.name == "step"]
         calls = [c for c in look.evidence.trace.calls if c.op in ops and any(
             s.rank == c.rank and s.start_s <= c.start_s <= s.end_s for s in steps)]
-        several = any(group_size(look, rank) > 1 for rank in look.working)
+        several = any(look.case.group_size(rank) > 1 for rank in look.working)
         return look.evidence.ending == RETURNED and several and not calls
 
     return matches

@@ -1,20 +1,14 @@
 """Clip by the global norm, when each rank has only its shard of the gradient."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -65,7 +59,6 @@ EXERCISE = Exercise(
     parameters=("gradient_C", "max_norm", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _clipped(case, r, _whole_norm(case, r))),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     slips=(

@@ -1,15 +1,12 @@
 """How clip_gradient_norm must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import torch
 
 from grader.evidence.evidence import RAISED
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import bytes_sent, only_calls, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, group_ignored, unwaited, wrong_ranks
-from grader.judging.trial import Look
 
 
 def _by_zero(look: Look) -> bool:
@@ -27,7 +24,7 @@ def _in_16_bits(look: Look) -> bool:
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", hint="One all-reduce of one number is all the communication that this exercise needs."),
-        bytes_sent(lambda look, r: 2 * 8 * group_size(look, r), "one number",
+        bytes_sent(lambda look, r: 2 * 8 * look.case.group_size(r), "one number",
                    "Right, but more than one number travels: square and sum first, then all-reduce the sum."),
         results_waited(),
     ),

@@ -1,16 +1,10 @@
 """Whole tensors to ranks, balanced: the largest first, each to whoever has least so far."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, ranks
 from grader.exercises.shared.formula_cases import single
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -52,7 +46,6 @@ EXERCISE = Exercise(
     parameters=("sizes", "n_ranks"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _owners(**case.inputs[r])),
-    technique=TECHNIQUE,
     points={VALUES: 2},
     slips=(
         _by("in turn", lambda sizes, n_ranks: [index % n_ranks for index in range(len(sizes))],

@@ -1,20 +1,14 @@
 """A sharded checkpoint, saved by some ranks and loaded by another number of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, pieces
 from grader.exercises.shared.formula_cases import single
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -57,7 +51,6 @@ EXERCISE = Exercise(
     parameters=("saved", "n_elements", "n_ranks", "rank"),
     make_cases=_cases,
     oracle=each_rank(_each(_shard)),
-    technique=TECHNIQUE,
     points={VALUES: 2},
     optional=True,
     slips=(

@@ -1,7 +1,5 @@
 """How reshard must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Symptom, Technique
 from grader.judging.symptoms import wrong_ranks

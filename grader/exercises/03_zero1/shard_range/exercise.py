@@ -1,15 +1,9 @@
 """Flat ranges: which part of a flat array of parameters is whose, when all parts but the last ones are equally long."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 Range = tuple[int, int]
 
@@ -50,7 +44,6 @@ EXERCISE = Exercise(
     parameters=("n_elements", "n_ranks", "rank"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _range(**case.inputs[r])),
-    technique=TECHNIQUE,
     points={VALUES: 2},
     slips=(
         _by("tail lost", _down, "Rounding down, n_elements // n_ranks, leaves the last elements to nobody: round up."),

@@ -1,7 +1,5 @@
 """ZeRO-1's step: reduce-scatter the gradients, update the own shard, all-gather the parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,15 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.training import make_optimizer
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.zero_cases import with_inputs
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS, LR = 3, 0.05
 
@@ -56,7 +50,7 @@ def _train(case: Case, rank: int) -> Tensor:
 
 
 def _part(flat: Tensor, case: Case, rank: int) -> Tensor:
-    return flat.chunk(group_size(case, rank))[case.group_rank(rank)].clone()
+    return flat.chunk(case.group_size(rank))[case.group_rank(rank)].clone()
 
 
 def _result(case: Case, rank: int) -> dict[str, Tensor]:
@@ -71,7 +65,7 @@ def _shard(flat: Tensor, case: Case, rank: int) -> dict[str, Any]:
 
 def _summed(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     """SGD steps n times as far."""
-    further = with_inputs(case, lr=LR * group_size(case, rank))
+    further = with_inputs(case, lr=LR * case.group_size(rank))
     return _shard(_train(further, rank), case, rank)
 
 
@@ -85,7 +79,6 @@ EXERCISE = Exercise(
     parameters=("flat_P", "gradient_P", "shard_C", "optimizer", "group"),
     make_cases=_cases,
     oracle=each_rank(_result),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     slips=(

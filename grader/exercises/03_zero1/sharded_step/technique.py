@@ -1,18 +1,15 @@
 """How sharded_step must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.zero import other_type
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import bytes_sent, only_calls, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _bytes(look: Look, rank: int) -> float:
-    inputs, n = look.case.inputs[rank], group_size(look, rank)
+    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
     a_step = sum(bytes_sent_per_rank(op, inputs["flat"].nbytes, n) for op in ("reduce_scatter", "all_gather"))
     return len(inputs["gradients"]) * a_step
 

@@ -1,12 +1,8 @@
 """(4 + 12/N)·Ψ: what a rank holds under ZeRO-1 in mixed precision."""
 
-from __future__ import annotations
-
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.zero_cases import byte_cases, bytes_slip
 from grader.judging.exercise import VALUES, Exercise
-
-from .technique import TECHNIQUE
 
 
 def _held(n_parameters: int, n_ranks: int) -> float:
@@ -18,7 +14,6 @@ EXERCISE = Exercise(
     parameters=("n_parameters", "n_ranks"),
     make_cases=byte_cases,
     oracle=each_rank(lambda case, r: _held(**case.inputs[r])),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(

@@ -1,21 +1,15 @@
 """Zero2: gradients and optimizer state in shards, for any module and any optimizer that works number by number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from grader.calling.training import parameters
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import with_batches
 from grader.exercises.shared.zero_cases import odd_models, optimizer_for
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS, LR, GAMMA = 2, 0.05, 0.5
 
@@ -42,7 +36,6 @@ EXERCISE = Exercise(
     parameters=("module", "optimizer_class", "group"),
     make_cases=_cases,
     oracle=each_group(lambda case, r: train(case, r)["parameters"]),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
@@ -51,7 +44,7 @@ EXERCISE = Exercise(
                                 "all-gather them into the module's parameters.",
              lambda case, r, right: parameters(model_of(case, r))),
         Slip("sum for mean", "The shards are updated with the sum of the gradients: divide by the number of ranks.",
-             lambda case, r, right: train(case, r, factor=group_size(case, r))["parameters"]),
+             lambda case, r, right: train(case, r, factor=case.group_size(r))["parameters"]),
         Slip("last pass only", "Of several backward passes only the last one counts: add to the gradient that the "
                                "shard has.", _last_passes),
         Slip("gradients pile up", "Right after the first step, wrong later: zero_grad() must forget the gradient shards, "

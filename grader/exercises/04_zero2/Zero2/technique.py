@@ -1,20 +1,17 @@
 """How Zero2 must work, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Technique
+from grader.judging.demands import bytes_sent, only_calls, results_waited
+from grader.judging.exercise import Look, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with momentum
 
 
 def _sent(look: Look, rank: int) -> float:
-    inputs, n, total = look.case.inputs[rank], group_size(look, rank), zero.padded_bytes(look, rank)
+    inputs, n, total = look.case.inputs[rank], look.case.group_size(rank), zero.padded_bytes(look, rank)
     passes = len(inputs["xs"])
     reduced = passes * bytes_sent_per_rank("reduce_scatter", total, n)
     gathered = passes // inputs["micro"] * bytes_sent_per_rank("all_gather", total, n)
@@ -23,7 +20,7 @@ def _sent(look: Look, rank: int) -> float:
 
 def _share(look: Look, rank: int) -> float:
     """State of one piece of each tensor."""
-    n, of_each = group_size(look, rank), STATE_TENSORS[look.case.inputs[rank]["optimizer"]]
+    n, of_each = look.case.group_size(rank), STATE_TENSORS[look.case.inputs[rank]["optimizer"]]
     return sum(of_each * -(-g.numel() // n) * g.itemsize + zero.STATE_SLACK_BYTES
                for g in reduced(look.case, rank).values())
 

@@ -1,22 +1,16 @@
 """A hook a parameter: reduce-scatter its gradient as soon as it exists, keep the shard, free the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, pieces
 from grader.exercises.shared.one_process import TOLERANCE, mean_gradients
 from grader.exercises.shared.training_cases import with_batches
 from grader.exercises.shared.zero_cases import odd_models
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 PASSES = 2
 FIRST, LAST = 0, PASSES - 1
@@ -36,7 +30,7 @@ def _shards(case: Case, rank: int, passes: Sequence[int] = (FIRST, LAST)) -> Sha
         for name, gradient in mean_gradients(case, rank, batches).items():
             if gradient is not None:
                 total[name] = total.get(name, 0) + gradient
-    return {name: pieces(gradient.flatten(), group_size(case, rank))[case.group_rank(rank)]
+    return {name: pieces(gradient.flatten(), case.group_size(rank))[case.group_rank(rank)]
             for name, gradient in total.items()}
 
 
@@ -46,7 +40,7 @@ def _wrong(id: str, hint: str, shards: Callable[[Case, int, list[Any]], Shards])
 
 
 def _summed(case: Case, rank: int, right: list[Any]) -> Shards:
-    return {name: shard * group_size(case, rank) for name, shard in right[rank]["shards"].items()}
+    return {name: shard * case.group_size(rank) for name, shard in right[rank]["shards"].items()}
 
 
 def _from_the_last(case: Case, rank: int, right: list[Any]) -> Shards:
@@ -59,7 +53,6 @@ EXERCISE = Exercise(
     parameters=("model", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: {"shards": _shards(case, r), "gradients left": []}),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     slips=(

@@ -1,19 +1,16 @@
 """How shard_gradients must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.zero import misfit, never_all_gradients, other_type, padded_bytes
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import bytes_sent, only_calls, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _sent(look: Look, rank: int) -> float:
     passes = len(look.case.inputs[rank]["xs"])
-    return passes * bytes_sent_per_rank("reduce_scatter", padded_bytes(look, rank), group_size(look, rank))
+    return passes * bytes_sent_per_rank("reduce_scatter", padded_bytes(look, rank), look.case.group_size(rank))
 
 
 TECHNIQUE = Technique(

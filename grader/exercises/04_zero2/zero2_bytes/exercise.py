@@ -1,12 +1,8 @@
 """(2 + 14/N)·Ψ: what a rank holds under ZeRO-2 in mixed precision."""
 
-from __future__ import annotations
-
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.zero_cases import byte_cases, bytes_slip
 from grader.judging.exercise import VALUES, Exercise
-
-from .technique import TECHNIQUE
 
 PARAMETERS = ("That divides everything: the 2 bytes of each parameter itself still stand on every rank. (Some notes have "
               "(2 + K)Ψ/N here; it is 2Ψ + (2 + K)Ψ/N.)")
@@ -21,7 +17,6 @@ EXERCISE = Exercise(
     parameters=("n_parameters", "n_ranks"),
     make_cases=byte_cases,
     oracle=each_rank(lambda case, r: _held(**case.inputs[r])),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(

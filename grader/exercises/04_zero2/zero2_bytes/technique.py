@@ -1,7 +1,5 @@
 """How zero2_bytes must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.zero import whole_bytes
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Technique

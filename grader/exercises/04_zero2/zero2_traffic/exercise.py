@@ -1,16 +1,10 @@
 """What a rank sends in a step of k micro-batches: data parallelism, ZeRO-1 and ZeRO-2."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, ranks
 from grader.exercises.shared.formula_cases import single
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -34,7 +28,6 @@ EXERCISE = Exercise(
     parameters=("n_parameters", "n_ranks", "n_micro"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _sent(case, r, lambda k: k + 1)),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(

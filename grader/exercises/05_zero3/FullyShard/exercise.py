@@ -1,7 +1,5 @@
 """FullyShard: wraps any module; each layer is whole only while it is computed with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,16 +7,14 @@ import torch
 from torch import Tensor
 
 from grader.calling.zoo import build
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_group, pieces
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import SEEDS, model_cases, with_batches
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 from utils.models.layers import layers_of, pieces_of
 
-from .technique import ROWS, TECHNIQUE
+from .technique import ROWS
 
 STEPS, LR = 2, 0.05
 
@@ -50,7 +46,7 @@ def _own_pieces(case: Case, rank: int, seed: int) -> dict[str, Tensor]:
     names = {p: name for name, p in model.named_parameters()}
     for _, parameters in layers_of(model):
         row = torch.cat([p.detach().flatten() for p in parameters])
-        shard = pieces(row, group_size(case, rank))[case.group_rank(rank)]
+        shard = pieces(row, case.group_size(rank))[case.group_rank(rank)]
         parts = pieces_of(shard, [p.shape for p in parameters], first=case.group_rank(rank) * len(shard))
         own |= {names[p]: part for p, part in zip(parameters, parts, strict=True)}
     return own
@@ -69,7 +65,7 @@ def _of_own_starts(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
 
 
 def _sums(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return right[rank] | {"parameters": train(case, rank, factor=group_size(case, rank))["parameters"]}
+    return right[rank] | {"parameters": train(case, rank, factor=case.group_size(rank))["parameters"]}
 
 
 EXERCISE = Exercise(
@@ -77,7 +73,6 @@ EXERCISE = Exercise(
     parameters=("module", "compute_dtype", "group"),
     make_cases=_cases,
     oracle=each_group(_plain),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

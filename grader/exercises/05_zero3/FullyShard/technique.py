@@ -1,7 +1,5 @@
 """How FullyShard must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn
@@ -9,7 +7,7 @@ from torch import nn
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, OWNED, dtype_of
 from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH, build
 from grader.exercises.technique.sharding import first_wrong_is, held, held_at_most, spans_of
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
@@ -27,12 +25,13 @@ def _model(look: Look, rank: int) -> nn.Module:
 def _whole_bytes(look: Look, rank: int, computing: bool = False) -> float:
     """All parameters, padded; in the compute dtype or in their own."""
     dtype = dtype_of(look.case.inputs[rank]["compute_dtype"]) if computing else None
-    return sum((p.numel() + group_size(look, rank)) * (dtype or p.dtype).itemsize for p in _model(look, rank).parameters())
+    n = look.case.group_size(rank)
+    return sum((p.numel() + n) * (dtype or p.dtype).itemsize for p in _model(look, rank).parameters())
 
 
 def _sent(look: Look, rank: int) -> float:
     """The start, both looks at the whole parameters, and each pass's gathers and reductions."""
-    n, inputs = group_size(look, rank), look.case.inputs[rank]
+    n, inputs = look.case.group_size(rank), look.case.inputs[rank]
     own, computing = _whole_bytes(look, rank), _whole_bytes(look, rank, computing=True)
     buffers = sum(b.nbytes for b in _model(look, rank).buffers())
     gathers = 1 + inputs["wrapping"]["reshard_after_forward"]
@@ -45,7 +44,7 @@ def _sent(look: Look, rank: int) -> float:
 def _divided(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         parameters = list(_model(look, rank).parameters())
-        share = sum(p.numel() for p in parameters) // group_size(look, rank) + len(parameters)
+        share = sum(p.numel() for p in parameters) // look.case.group_size(rank) + len(parameters)
         for count in held(look, rank, OWNED, "", "count"):
             if count > share:
                 return False, f"rank {rank} holds {count:,} numbers, its share is {share:,}"
@@ -56,7 +55,7 @@ def _stands_at_most(phase: str, hint: str) -> Demand:
     """Of the deep model, freed after forward, no more than a few layers stand at once."""
 
     def allowed(look: Look, rank: int) -> float:
-        inputs, n = look.case.inputs[rank], group_size(look, rank)
+        inputs, n = look.case.inputs[rank], look.case.group_size(rank)
         if inputs["model"] != "deep" or n == 1 or not inputs["wrapping"]["reshard_after_forward"]:
             return math.inf
         shards = DEEP_LAYERS * LAYER_BYTES // n  # gradients, once they are there; AdamW's are older

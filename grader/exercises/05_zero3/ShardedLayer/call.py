@@ -1,7 +1,5 @@
 """How a rank calls ShardedLayer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ShardedLayer: one layer's parameters, in shards at rest, whole while they are computed with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,14 +7,10 @@ import torch
 from torch import Tensor
 
 from grader.calling.sharding import ROUNDS, dtype_of
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, group_case, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 from utils.models.layers import pieces_of
-
-from .technique import TECHNIQUE
 
 Pieces = list[Tensor | None]
 
@@ -46,7 +40,7 @@ def _pieces(case: Case, rank: int, values: Sequence[Tensor | None]) -> Pieces:
     parameters = case.inputs[rank]["parameters"]
     row = torch.cat([(torch.zeros_like(p) if value is None else value).flatten()
                      for p, value in zip(parameters, values, strict=True)])
-    shard = pieces(row, group_size(case, rank))[case.group_rank(rank)]
+    shard = pieces(row, case.group_size(rank))[case.group_rank(rank)]
     own = pieces_of(shard, [p.shape for p in parameters], first=case.group_rank(rank) * len(shard))
     return [None if value is None or not piece.numel() else piece.clone()
             for piece, value in zip(own, values, strict=True)]
@@ -101,7 +95,6 @@ EXERCISE = Exercise(
     parameters=("parameters", "group", "compute_dtype"),
     make_cases=_cases,
     oracle=each_rank(_states),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
@@ -109,9 +102,9 @@ EXERCISE = Exercise(
         Slip("compute dtype ignored", "While whole, parameters have the compute dtype: cast the shard before you gather it.",
              lambda case, r, right: right[r] | {"whole": case.inputs[r]["parameters"]}),
         Slip("sum for mean", "The gradients are n times too large: divide by the number of ranks.",
-             lambda case, r, right: _times(right[r], group_size(case, r))),
+             lambda case, r, right: _times(right[r], case.group_size(r))),
         Slip("divided twice", "The gradients are n times too small: they are divided by n twice.",
-             lambda case, r, right: _times(right[r], 1 / group_size(case, r))),
+             lambda case, r, right: _times(right[r], 1 / case.group_size(r))),
         Slip("last round only", "The gradients of the first round are lost: finish() adds to the gradient that is there.",
              lambda case, r, right: right[r] | {
                  f"gradients, round {ROUNDS - 1}": _gradients(case, r, [ROUNDS - 1])}),

@@ -1,10 +1,8 @@
 """How ShardedLayer must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.sharding import BETWEEN, FREED_BYTES, ROUNDS, dtype_of
 from grader.exercises.technique.sharding import calls_of, first_wrong_is, held_at_most, spans_of
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
@@ -14,12 +12,12 @@ SLACK_BYTES = 256
 
 def _length(look: Look, rank: int) -> int:
     """Numbers of a shard."""
-    return -(-sum(one.numel() for one in look.case.inputs[rank]["parameters"]) // group_size(look, rank))
+    return -(-sum(one.numel() for one in look.case.inputs[rank]["parameters"]) // look.case.group_size(rank))
 
 
 def _sent(look: Look, rank: int) -> float:
     """Each round, a whole row is gathered and one is reduced, both in the compute dtype."""
-    n, dtype = group_size(look, rank), dtype_of(look.case.inputs[rank]["compute_dtype"] or "float64")
+    n, dtype = look.case.group_size(rank), dtype_of(look.case.inputs[rank]["compute_dtype"] or "float64")
     row = _length(look, rank) * n * dtype.itemsize
     return ROUNDS * (bytes_sent_per_rank("all_gather", row, n) + bytes_sent_per_rank("reduce_scatter", row, n))
 
@@ -31,7 +29,7 @@ def _own_at_most(look: Look, rank: int) -> int:
 def _returns_at_once(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         gathers = calls_of(look, rank, "all_gather")
-        if group_size(look, rank) == 1:
+        if look.case.group_size(rank) == 1:
             continue
         for between in spans_of(look, rank, BETWEEN):
             before = [call for call in gathers if call.start_s <= between.start_s]

@@ -1,20 +1,14 @@
 """Gather, compute, free: a linear layer as an autograd function whose weight is in shards."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, group_case, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -41,14 +35,14 @@ def _passes(case: Case, rank: int) -> tuple[Tensor, Tensor, list[Tensor]]:
 
 
 def _own_pieces(case: Case, rank: int, gradients: Sequence[Tensor]) -> list[Tensor]:
-    return [pieces(gradient, group_size(case, rank))[case.group_rank(rank)].clone() for gradient in gradients]
+    return [pieces(gradient, case.group_size(rank))[case.group_rank(rank)].clone() for gradient in gradients]
 
 
 def _plain(case: Case, rank: int) -> dict[str, Any]:
     """This rank's y and dx; its pieces of the mean gradients."""
     y, dx, _ = _passes(case, rank)
     of_members = [_passes(case, member)[2] for member in case.members(rank)]
-    means = [sum(of_layer) / group_size(case, rank) for of_layer in zip(*of_members, strict=True)]
+    means = [sum(of_layer) / case.group_size(rank) for of_layer in zip(*of_members, strict=True)]
     return {"y": y, "dx": dx, "dshards": _own_pieces(case, rank, means)}
 
 
@@ -57,14 +51,13 @@ EXERCISE = Exercise(
     parameters=("x_BI", "shard_C", "n_out", "group"),
     make_cases=_cases,
     oracle=each_rank(_plain),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(
         Slip("sum for mean", "The shards' gradients are n times too large: each rank has the gradient of its own rows' "
                              "loss, and the step needs the mean. Divide by the number of ranks.",
-             lambda case, r, right: right[r] | {"dshards": [one * group_size(case, r) for one in right[r]["dshards"]]}),
+             lambda case, r, right: right[r] | {"dshards": [one * case.group_size(r) for one in right[r]["dshards"]]}),
         Slip("own gradient", "Each shard's gradient is that of this rank's rows alone: reduce-scatter it.",
              lambda case, r, right: right[r] | {"dshards": _own_pieces(case, r, _passes(case, r)[2])}),
     ),

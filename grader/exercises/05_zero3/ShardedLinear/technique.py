@@ -1,10 +1,8 @@
 """How ShardedLinear must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.sharding import FORWARD
 from grader.exercises.technique.sharding import calls_of, first_wrong_is, held_at_most
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
@@ -15,11 +13,11 @@ SIZES = ("The sizes do not fit: cut the gathered row at n_out·I numbers before 
 
 def _whole_bytes(look: Look, rank: int) -> int:
     """All layers' weights, padded."""
-    return sum(shard.nbytes for shard in look.case.inputs[rank]["shards"]) * group_size(look, rank)
+    return sum(shard.nbytes for shard in look.case.inputs[rank]["shards"]) * look.case.group_size(rank)
 
 
 def _sent(look: Look, rank: int) -> float:
-    n, total = group_size(look, rank), _whole_bytes(look, rank)
+    n, total = look.case.group_size(rank), _whole_bytes(look, rank)
     return 2 * bytes_sent_per_rank("all_gather", total, n) + bytes_sent_per_rank("reduce_scatter", total, n)
 
 
@@ -33,7 +31,7 @@ def _kept_at_most(look: Look, rank: int) -> int:
 def _gathers_twice(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         gathers, wanted = len(calls_of(look, rank, "all_gather")), 2 * len(look.case.inputs[rank]["shards"])
-        if group_size(look, rank) > 1 and gathers < wanted:
+        if look.case.group_size(rank) > 1 and gathers < wanted:
             return False, f"rank {rank} gathered {gathers} times, wanted {wanted}"
     return True, ""
 

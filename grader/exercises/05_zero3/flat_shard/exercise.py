@@ -1,7 +1,5 @@
 """A layer's parameters in one flat row, and this rank's shard of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,13 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import TWO_GROUPS, each_rank, pieces, ranks
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip, Wrong, group_size
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
+from grader.judging.slips import Wrong
 
-from .technique import ASK_THE_GROUP, TECHNIQUE
+from .technique import ASK_THE_GROUP
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -35,7 +32,7 @@ def _row(case: Case, rank: int) -> Tensor:
 
 
 def _piece(case: Case, rank: int, row: Tensor) -> Tensor:
-    return pieces(row, group_size(case, rank))[case.group_rank(rank)]
+    return pieces(row, case.group_size(rank))[case.group_rank(rank)]
 
 
 def _shard(case: Case, rank: int) -> dict[str, Any]:
@@ -46,7 +43,7 @@ def _shard(case: Case, rank: int) -> dict[str, Any]:
 def _cut(cut: Callable[[Tensor, int, int], Tensor]) -> Wrong:
     """cut(row, ranks in the group, rank in the group) is the shard."""
     return lambda case, rank, right: {
-        "shard": cut(_row(case, rank), group_size(case, rank), case.group_rank(rank)), "bytes kept alive": ANYTHING}
+        "shard": cut(_row(case, rank), case.group_size(rank), case.group_rank(rank)), "bytes kept alive": ANYTHING}
 
 
 def _each_by_itself(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
@@ -61,7 +58,7 @@ def _enough(case: Case) -> bool:
 
 def _one_way_to_cut(case: Case) -> bool:
     """Whether unequal shards are the same however the row is cut: as chunk does it, or tensor_split."""
-    row, sizes = _row(case, 0), {group_size(case, rank) for rank in range(case.world_size)}
+    row, sizes = _row(case, 0), {case.group_size(rank) for rank in range(case.world_size)}
     return all([len(one) for one in row.chunk(n)] == [len(one) for one in row.tensor_split(n)] for n in sizes)
 
 
@@ -70,7 +67,6 @@ EXERCISE = Exercise(
     parameters=("parameters", "group"),
     make_cases=_cases,
     oracle=each_rank(_shard),
-    technique=TECHNIQUE,
     trains=True,
     points={VALUES: 2},
     slips=(

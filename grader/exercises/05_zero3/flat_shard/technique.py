@@ -1,7 +1,5 @@
 """How flat_shard must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.judging.compare import same
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Symptom, Technique

@@ -1,7 +1,5 @@
 """How a rank calls forward_prefetching."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any

@@ -1,19 +1,13 @@
 """A forward pass that gathers the next layers while it computes: a bounded number of them, each freed after use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, group_case, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 LEFT_OUT = ("The last layers are never computed: when nothing is left to be gathered, what was gathered must still be "
             "used.")
@@ -55,7 +49,6 @@ EXERCISE = Exercise(
     parameters=("x_BD", "shards", "compute", "depth", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _output(case, r, _layers(case, r))),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     slips=(

@@ -1,12 +1,10 @@
 """How forward_prefetching must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from grader.calling.sharding import KEPT
 from grader.exercises.technique.sharding import calls_of, spans_of
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
@@ -14,14 +12,14 @@ from utils.trace.trace import Call, Span
 
 
 def _sent(look: Look, rank: int) -> float:
-    n = group_size(look, rank)
+    n = look.case.group_size(rank)
     return bytes_sent_per_rank("all_gather", n * sum(s.nbytes for s in look.case.inputs[rank]["shards"]), n)
 
 
 def _each_compute(look: Look) -> Iterator[tuple[int, int, Span, list[Call], int]]:
     """(rank, layer, its span, the rank's all-gathers, depth) of every layer in groups of more than one rank."""
     for rank in look.working:
-        if group_size(look, rank) > 1:
+        if look.case.group_size(rank) > 1:
             gathers, depth = calls_of(look, rank, "all_gather"), look.case.inputs[rank]["depth"]
             for number, computing in enumerate(spans_of(look, rank, "compute ")):
                 yield rank, number, computing, gathers, depth

@@ -1,16 +1,10 @@
 """What a rank sends under ZeRO-3: two all-gathers and a reduce-scatter, or one all-gather if layers are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -37,7 +31,6 @@ EXERCISE = Exercise(
     parameters=("n_parameters", "n_ranks", "n_micro", "reshard_after_forward"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _sent(case.inputs[r])),
-    technique=TECHNIQUE,
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(

@@ -1,17 +1,11 @@
 """What a rank holds without ZeRO and at its three stages: the published table, by one formula."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from operator import floordiv, truediv
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 BYTES = {"parameters": 2, "gradients": 2, "state": 12}
 DIVIDED_FROM = {"parameters": 3, "gradients": 2, "state": 1}  # the first stage that does
@@ -38,7 +32,6 @@ EXERCISE = Exercise(
     parameters=("n_parameters", "n_ranks", "stage"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _held(case.inputs[r])),
-    technique=TECHNIQUE,
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(

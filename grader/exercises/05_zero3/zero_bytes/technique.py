@@ -1,7 +1,5 @@
 """How zero_bytes must be done."""
 
-from __future__ import annotations
-
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Technique
 

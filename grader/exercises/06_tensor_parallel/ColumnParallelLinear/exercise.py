@@ -1,7 +1,5 @@
 """Some outputs of a linear layer on each rank: f in front, rows of the weight, their part of the bias."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +10,11 @@ from grader.exercises.shared.linears import Parts, changed, linear_cases, result
 from grader.exercises.shared.split_inputs import divides, in_dtype_of, or_refused, piece
 from grader.exercises.technique.linears import OUT
 from grader.exercises.technique.splitting import TOLERANCE
-from grader.judging.exercise import Case, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Exercise, Slip
 
 
 def _own(case: Case, rank: int, tensor: Tensor | None, dim: int = 0) -> Tensor | None:
-    return None if tensor is None else piece(tensor, dim, group_size(case, rank), case.group_rank(rank))
+    return None if tensor is None else piece(tensor, dim, case.group_size(rank), case.group_rank(rank))
 
 
 def _copies(case: Case) -> bool:
@@ -53,13 +48,13 @@ def _without_bias(case: Case, rank: int, right: Parts) -> Parts:
 def _f_behind(case: Case, rank: int, right: Parts) -> Parts:
     """Each rank's dy is the sum of all parts of dy."""
     layer = whole(case, rank)
-    dy = sum(layer["dy"].tensor_split(group_size(case, rank), -1))
+    dy = sum(layer["dy"].tensor_split(case.group_size(rank), -1))
     rows = dy.flatten(0, -2)
     return {"dx": dy @ _own(case, rank, layer["weight"]), "weight": rows.T @ layer["x"].flatten(0, -2), "bias": rows.sum(0)}
 
 
 def _x_summed(case: Case, rank: int, right: Parts) -> Parts:
-    layer, n = whole(case, rank), group_size(case, rank)
+    layer, n = whole(case, rank), case.group_size(rank)
     y = F.linear(n * layer["x"], _own(case, rank, layer["weight"]), _own(case, rank, layer["bias"]))
     return {"y": y, "weight": n * right["weight"]}
 
@@ -68,7 +63,7 @@ def _with_rows(rows: Callable[[Tensor, int, int], Tensor]) -> Callable[[Case, in
     """rows(weight or bias, n, k): those of the k-th of n ranks."""
 
     def change(case: Case, rank: int, right: Parts) -> Parts:
-        layer, n, r = whole(case, rank), group_size(case, rank), case.group_rank(rank)
+        layer, n, r = whole(case, rank), case.group_size(rank), case.group_rank(rank)
         weights = [rows(layer["weight"], n, k) for k in range(n)]
         dxs = [dy @ weight for dy, weight in zip(layer["dy"].tensor_split(n, -1), weights, strict=True)]
         bias = None if layer["bias"] is None else rows(layer["bias"], n, r)
@@ -82,7 +77,6 @@ EXERCISE = Exercise(
     parameters=("linear", "group"),
     make_cases=lambda draw, grading: linear_cases(draw, grading, OUT),
     oracle=or_refused(_right),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     slips=(
         changed("bias missing", "y lacks its part of the bias.", _without_bias),

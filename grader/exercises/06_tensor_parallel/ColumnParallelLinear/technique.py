@@ -1,12 +1,9 @@
 """How ColumnParallelLinear must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import OUT, layer_demands, layer_fallbacks, layer_symptoms
 from grader.exercises.technique.splitting import calls_are, only_all_reduce
-from grader.judging.exercise import Technique
-from grader.judging.trial import Look
+from grader.judging.exercise import Look, Technique
 
 
 def _wanted(look: Look, rank: int) -> dict[str, int]:

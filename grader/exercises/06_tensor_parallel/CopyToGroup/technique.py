@@ -1,7 +1,5 @@
 """How CopyToGroup must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.conjugates import one_all_reduce
 

@@ -1,7 +1,5 @@
 """The lecture's split linear layer: every rank computes some outputs, an all-gather makes them whole, and back again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,10 +9,7 @@ from torch import Tensor
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total
 from grader.exercises.shared.split_inputs import in_dtype_of, in_float64, numbers, piece
 from grader.exercises.technique.splitting import TOLERANCE
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -48,7 +43,7 @@ def _layer(case: Case, rank: int, join: Callable[[list[Tensor]], Tensor] = _side
 
 def _own_part(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     """Nothing comes back through a y that is too narrow."""
-    return {"y": piece(right[rank]["y"], -1, group_size(case, rank), case.group_rank(rank)), "dx": None, "dW": None}
+    return {"y": piece(right[rank]["y"], -1, case.group_size(rank), case.group_rank(rank)), "dx": None, "dW": None}
 
 
 def _group_dws(case: Case, rank: int, right: list[Any]) -> list[Tensor]:
@@ -61,7 +56,6 @@ EXERCISE = Exercise(
     parameters=("x_BI", "w_PI", "group"),
     make_cases=_cases,
     oracle=each_rank(_layer),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(
@@ -77,10 +71,10 @@ EXERCISE = Exercise(
                               "so its gradient is a sum over ranks.",
              lambda case, r, right: _layer(case, r, sum_dx=lambda dxs: dxs[case.group_rank(r)])),
         Slip("dx averaged", "dx is n times too small: it is the sum over ranks, not the mean; all ranks have one loss.",
-             lambda case, r, right: right[r] | {"dx": right[r]["dx"] / group_size(case, r)}),
+             lambda case, r, right: right[r] | {"dx": right[r]["dx"] / case.group_size(r)}),
         Slip("dy summed", "The gradients are n times too large: dy is the same whole on every rank already, so nothing of "
                           "it is to be summed; take your own columns.",
-             lambda case, r, right: right[r] | {name: right[r][name] * group_size(case, r) for name in ("dx", "dW")}),
+             lambda case, r, right: right[r] | {name: right[r][name] * case.group_size(r) for name in ("dx", "dW")}),
         Slip("dW summed", "dW was summed over ranks, but each rank's rows are different weights: only dx is a sum.",
              lambda case, r, right: right[r] | {"dW": total(_group_dws(case, r, right))}),
         Slip("first columns", "Every rank uses the first columns of dy: rank r's are dy[:, r·P : (r+1)·P].",

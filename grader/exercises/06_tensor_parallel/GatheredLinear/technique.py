@@ -1,14 +1,11 @@
 """How GatheredLinear must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.splitting import TOLERANCE, calls_are, first_wrong, sent_at_most
 from grader.judging.compare import same
-from grader.judging.demands import group_size, only_calls, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import only_calls, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 PARTS = ("y", "dx", "dW")
@@ -16,12 +13,12 @@ PARTS = ("y", "dx", "dW")
 
 def _gathered(look: Look, rank: int) -> float:
     """The bytes of y, all-gathered."""
-    return bytes_sent_per_rank("all_gather", look.right[rank]["y"].nbytes, group_size(look, rank))
+    return bytes_sent_per_rank("all_gather", look.right[rank]["y"].nbytes, look.case.group_size(rank))
 
 
 def _reduced(look: Look, rank: int) -> float:
     """The bytes of dx, all-reduced."""
-    return bytes_sent_per_rank("all_reduce", look.case.inputs[rank]["x"].nbytes, group_size(look, rank))
+    return bytes_sent_per_rank("all_reduce", look.case.inputs[rank]["x"].nbytes, look.case.group_size(rank))
 
 
 def _in_another_order(look: Look) -> bool:

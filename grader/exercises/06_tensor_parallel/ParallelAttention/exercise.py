@@ -1,7 +1,5 @@
 """ParallelAttention: the heads of causal attention split over the ranks, shared key and value heads included."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,10 +10,9 @@ from grader.exercises.shared.split_inputs import first_wrong_slip, numbers, or_r
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import group_size
 
 from .one_process import K, attend, cut, whole_parameters
-from .technique import KV, TECHNIQUE
+from .technique import KV
 
 B, T = 2, 3
 
@@ -60,14 +57,14 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 
 def _own_heads(case: Case, rank: int) -> dict[str, Any]:
     """With this rank's query heads alone."""
-    each = case.inputs[rank]["n_heads"] // group_size(case, rank)
+    each = case.inputs[rank]["n_heads"] // case.group_size(rank)
     r = case.group_rank(rank)
     return _attention(case, rank, heads=range(r * each, (r + 1) * each))
 
 
 def _bias_n_times(case: Case, rank: int, right: Tensor) -> Tensor:
     bias = case.inputs[rank]["out"]["bias"]
-    return right if bias is None else right + (group_size(case, rank) - 1) * bias
+    return right if bias is None else right + (case.group_size(rank) - 1) * bias
 
 
 def _in_turn(n: int) -> Callable[[int, int, int], int]:
@@ -83,7 +80,7 @@ def _in_turn(n: int) -> Callable[[int, int, int], int]:
 def _not_neighbours(case: Case, rank: int, right: dict[str, Any]) -> dict[str, Any]:
     """This rank has query heads r, r + n, …, and some heads of k and v."""
     inputs = case.inputs[rank]
-    own = range(case.group_rank(rank), inputs["n_heads"], group_size(case, rank))
+    own = range(case.group_rank(rank), inputs["n_heads"], case.group_size(rank))
     return cut(case, rank, whole_parameters(inputs), own) | dict.fromkeys(KV, ANYTHING)
 
 
@@ -107,7 +104,6 @@ EXERCISE = Exercise(
     parameters=("q", "k", "v", "out", "n_heads", "n_kv_heads", "group"),
     make_cases=_cases,
     oracle=or_refused(_right),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(
@@ -122,7 +118,7 @@ EXERCISE = Exercise(
                          "y", lambda case, r, right: _attention(case, r, causal=False)["y"]),
         first_wrong_slip("kv heads in turn", "With several key and value heads on a rank, neighbouring query heads share "
                                              "one: repeat_interleave (or enable_gqa=True), not repeat.",
-                         "y", lambda case, r, right: _attention(case, r, mapped=_in_turn(group_size(case, r)))["y"]),
+                         "y", lambda case, r, right: _attention(case, r, mapped=_in_turn(case.group_size(r)))["y"]),
         first_wrong_slip("f missing", "y is right; dx holds the own heads only, because x goes to every rank's heads: it "
                                       "needs f.", "dx", lambda case, r, right: _own_heads(case, r)["dx"]),
         first_wrong_slip("kv not summed", "y, dx and the rest are right. Where several ranks hold the same key and value "

@@ -1,7 +1,5 @@
 """Causal attention by one process, and which of its parameters lie on which rank."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +8,6 @@ import torch
 from torch import Tensor
 
 from grader.judging.exercise import Case
-from grader.judging.slips import group_size
 
 from .technique import KV
 
@@ -64,7 +61,7 @@ def _or_zero(bias: Tensor | None) -> Tensor | float:
 
 def cut(case: Case, rank: int, whole: Parameters, own: Sequence[int] | None = None) -> Parameters:
     """The part of each whole tensor that lies on `rank`. own: its query heads, if others."""
-    inputs, n, r = case.inputs[rank], group_size(case, rank), case.group_rank(rank)
+    inputs, n, r = case.inputs[rank], case.group_size(rank), case.group_rank(rank)
     each = inputs["n_heads"] // n
     own = range(r * each, (r + 1) * each) if own is None else own
     own_kv = sorted({in_blocks(head, inputs["n_heads"], inputs["n_kv_heads"]) for head in own})

@@ -1,7 +1,5 @@
 """How ParallelAttention must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grader.calling.splitting import BACKWARD, FORWARD
@@ -16,10 +14,9 @@ from grader.exercises.technique.splitting import (
     sizes_taken,
 )
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import bytes_sent, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 PARTS = ("parameters", "y", "dx", "gradients")
@@ -33,14 +30,14 @@ def _activation_bytes(look: Look, rank: int) -> int:
 def _shared_bytes(look: Look, rank: int) -> int:
     """k's and v's whole gradients where ranks share a head, each padded to all heads; else nothing."""
     inputs = look.case.inputs[rank]
-    if group_size(look, rank) <= inputs["n_kv_heads"]:
+    if look.case.group_size(rank) <= inputs["n_kv_heads"]:
         return 0
     return sum(one.nbytes for name in ("k", "v") for one in inputs[name].values() if one is not None)
 
 
 def _sent(look: Look, rank: int) -> float:
     total = 0 if refused(look) else 2 * _activation_bytes(look, rank) + _shared_bytes(look, rank)
-    return bytes_sent_per_rank("all_reduce", total, group_size(look, rank))
+    return bytes_sent_per_rank("all_reduce", total, look.case.group_size(rank))
 
 
 def _own_numbers(look: Look, rank: int) -> int:

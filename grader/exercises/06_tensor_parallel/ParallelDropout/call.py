@@ -1,7 +1,5 @@
 """How a rank calls ParallelDropout."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any

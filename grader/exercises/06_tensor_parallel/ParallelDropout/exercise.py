@@ -1,16 +1,11 @@
 """ParallelDropout: equal masks where the ranks hold the same numbers, different ones where each holds its part."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.split_inputs import first_wrong_slip
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS = 3
 
@@ -48,7 +43,6 @@ EXERCISE = Exercise(
     parameters=("p", "seed", "split", "group"),
     make_cases=_cases,
     oracle=each_rank(_facts),
-    technique=TECHNIQUE,
     slips=(
         _false("global state disturbed", "global random state as it was",
                "torch's global random state is another one afterwards, so whatever draws next on this rank changes: use a "

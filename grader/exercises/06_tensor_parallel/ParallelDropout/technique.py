@@ -1,13 +1,10 @@
 """How ParallelDropout must be done: which masks agree, and which differ."""
 
-from __future__ import annotations
-
 import math
 
 from grader.calling.splitting import MASK
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Demand, Technique
-from grader.judging.trial import Look
+from grader.judging.exercise import Demand, Look, Technique
 from utils.trace.trace import Span
 
 DEVIATIONS = 6  # of a count of dropped numbers: chance alone goes beyond once in half a thousand million

@@ -1,7 +1,5 @@
 """The MLP of a transformer in pieces: column, activation, row; one all-reduce forward, one backward."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,10 +19,7 @@ from grader.exercises.shared.split_inputs import (
 )
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 Activation = Callable[[Tensor, Tensor | None], Tensor]
 
@@ -63,7 +58,7 @@ def _weights(case: Case, rank: int) -> dict[str, Tensor]:
 
 def _own(case: Case, rank: int, whole: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same of this rank: columns of down, rows of the others, down's bias whole."""
-    n, r = group_size(case, rank), case.group_rank(rank)
+    n, r = case.group_size(rank), case.group_rank(rank)
     return {name: one if name == "down.bias" else piece(one, 1 if name == "down.weight" else 0, n, r)
             for name, one in whole.items()}
 
@@ -105,7 +100,7 @@ def _bias_n_times(case: Case, rank: int, right: Parts) -> Parts:
     weights = _weights(case, rank)
     if "down.bias" not in weights:
         return {}
-    weights["down.bias"] = weights["down.bias"] * group_size(case, rank)
+    weights["down.bias"] = weights["down.bias"] * case.group_size(rank)
     return {"y": _mlp(case, rank, weights)["y"], "down.bias": ANYTHING}
 
 
@@ -124,7 +119,6 @@ EXERCISE = Exercise(
     parameters=("up", "down", "group", "gate"),
     make_cases=_cases,
     oracle=or_refused(_right),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     slips=(
         _activated("no gate", "With a gate the inner numbers are SiLU(gate(x))·up(x): yours ignore it.",

@@ -1,7 +1,5 @@
 """How ParallelMLP must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import PARTS, not_divided
 from grader.exercises.technique.splitting import (
@@ -12,15 +10,14 @@ from grader.exercises.technique.splitting import (
     share_only,
     sizes_taken,
 )
-from grader.judging.demands import group_size, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 
 
 def _share(look: Look, rank: int) -> int:
     """Numbers in this rank's parts; down's bias is whole."""
-    inputs, n = look.case.inputs[rank], group_size(look, rank)
+    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
     counts = {(name, kind): one.numel() for name in ("up", "gate", "down") if inputs[name]
               for kind, one in inputs[name].items() if one is not None}
     return sum(count if key == ("down", "bias") else count // n for key, count in counts.items())

@@ -1,7 +1,5 @@
 """Some inputs of a linear layer on each rank: columns of the weight, g behind, and the bias once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -12,15 +10,12 @@ from grader.exercises.shared.linears import Parts, changed, linear_cases, result
 from grader.exercises.shared.split_inputs import or_refused, piece
 from grader.exercises.technique.linears import IN
 from grader.exercises.technique.splitting import TOLERANCE
-from grader.judging.exercise import Case, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Exercise, Slip
 
 
 def _own(case: Case, rank: int, tensor: Tensor) -> Tensor:
     """This rank's columns."""
-    return piece(tensor, -1, group_size(case, rank), case.group_rank(rank))
+    return piece(tensor, -1, case.group_size(rank), case.group_rank(rank))
 
 
 def _bias(case: Case, rank: int) -> Tensor | float:
@@ -43,19 +38,19 @@ def _own_y(case: Case, rank: int) -> Tensor:
 def _bias_times(factor: Callable[[int], float]) -> Callable[[Case, int, Parts], Parts]:
     """The bias is in y factor(n) times."""
     return lambda case, rank, right: {
-        "y": whole(case, rank)["y"] + (factor(group_size(case, rank)) - 1) * _bias(case, rank)}
+        "y": whole(case, rank)["y"] + (factor(case.group_size(rank)) - 1) * _bias(case, rank)}
 
 
 def _averaged(case: Case, rank: int, right: Parts) -> Parts:
     bias = _bias(case, rank)
-    return {"y": (whole(case, rank)["y"] - bias) / group_size(case, rank) + bias}
+    return {"y": (whole(case, rank)["y"] - bias) / case.group_size(rank) + bias}
 
 
 def _with_columns(columns: Callable[[Tensor, int, int], Tensor]) -> Callable[[Case, int, Parts], Parts]:
     """columns(weight, n, k): those of the k-th of n ranks."""
 
     def change(case: Case, rank: int, right: Parts) -> Parts:
-        layer, n = whole(case, rank), group_size(case, rank)
+        layer, n = whole(case, rank), case.group_size(rank)
         weights = [columns(layer["weight"], n, k) for k in range(n)]
         ys = [x @ weight.T for x, weight in zip(layer["x"].tensor_split(n, -1), weights, strict=True)]
         return {"y": sum(ys) + _bias(case, rank), "dx": layer["dy"] @ weights[case.group_rank(rank)]}
@@ -79,7 +74,6 @@ EXERCISE = Exercise(
     parameters=("linear", "group"),
     make_cases=lambda draw, grading: linear_cases(draw, grading, IN),
     oracle=or_refused(_right),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     slips=(
         changed("bias missing", "y lacks the bias.",
@@ -97,7 +91,7 @@ EXERCISE = Exercise(
         changed("f for g", "y is this rank's part of the sum, and the gradients are summed instead: that is f. Here g "
                            "stands behind.",
                 lambda case, r, right: {"y": _own_y(case, r)} | {
-                    name: right[name] * group_size(case, r) for name in ("dx", "weight")}),
+                    name: right[name] * case.group_size(r) for name in ("dx", "weight")}),
         times_n("summed both ways", "y is right, but dx and dW are n times too large: the sum's backward is the identity, "
                                     "not another sum. Use your g.", "dx", "weight"),
         changed("mean", "y is n times too small: the products are terms of a sum.", _averaged),

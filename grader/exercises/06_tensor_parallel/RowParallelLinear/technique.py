@@ -1,7 +1,5 @@
 """How RowParallelLinear must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import IN, layer_demands, layer_fallbacks, layer_symptoms
 from grader.exercises.technique.splitting import calls_are, only_all_reduce

@@ -1,7 +1,5 @@
 """How a rank calls VocabularyParallelCrossEntropy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """VocabularyParallelCrossEntropy (challenge): the loss of logits whose columns are split, and that are never gathered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,10 +10,7 @@ from torch import Tensor
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.exercises.technique.splitting import TOLERANCE
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 Columns = Callable[[Tensor, int], Tensor]  # (targets less the rank's first id, its columns P) -> the columns looked up
 
@@ -127,7 +122,6 @@ EXERCISE = Exercise(
     parameters=("logits_BP", "targets_B", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     optional=True,
     slips=(

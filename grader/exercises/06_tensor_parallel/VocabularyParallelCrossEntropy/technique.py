@@ -1,15 +1,12 @@
 """How VocabularyParallelCrossEntropy must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from grader.calling.splitting import BACKWARD
 from grader.exercises.technique.splitting import calls_in, first_wrong, only_all_reduce
-from grader.judging.demands import bytes_sent, group_size, not_far_more_bytes, results_waited
-from grader.judging.exercise import Demand, Symptom, Technique
+from grader.judging.demands import bytes_sent, not_far_more_bytes, results_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 PARTS = ("losses", "dlogits", "inputs left as they were")
@@ -18,7 +15,7 @@ PARTS = ("losses", "dlogits", "inputs left as they were")
 def _sent_in_wider(look: Look, rank: int) -> float:
     """Three numbers a row, all-reduced, where sums of a short type may be kept in a longer one."""
     inputs = look.case.inputs[rank]
-    sent = bytes_sent_per_rank("all_reduce", 3 * inputs["weights"].nbytes, group_size(look, rank))
+    sent = bytes_sent_per_rank("all_reduce", 3 * inputs["weights"].nbytes, look.case.group_size(rank))
     return sent * max(1, 4 // inputs["logits"].itemsize)
 
 

@@ -1,7 +1,5 @@
 """VocabularyParallelEmbedding (challenge): the rows of an embedding split over the ranks, one all-reduce to look up."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +9,8 @@ from torch import Tensor
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused, piece
 from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import group_size
 
-from .technique import TECHNIQUE, TOLERANCE
+from .technique import TOLERANCE
 
 DIM = 3
 
@@ -39,7 +36,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    inputs, n, r = case.inputs[rank], group_size(case, rank), case.group_rank(rank)
+    inputs, n, r = case.inputs[rank], case.group_size(rank), case.group_rank(rank)
     table = inputs["table"].clone().requires_grad_()
     y = table[inputs["ids"]]
     (y * inputs["weights"]).sum().backward()
@@ -48,13 +45,13 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 
 def _looked_up_everywhere(case: Case, rank: int, right: Tensor) -> Tensor:
     """Every rank adds the row id % P of its own, also for ids of other ranks."""
-    inputs, n = case.inputs[rank], group_size(case, rank)
+    inputs, n = case.inputs[rank], case.group_size(rank)
     return sum(rows[inputs["ids"] % len(rows)] for rows in inputs["table"].chunk(n))
 
 
 def _own_ids_only(case: Case, rank: int, right: Tensor) -> Tensor:
     inputs = case.inputs[rank]
-    rows = len(inputs["table"]) // group_size(case, rank)
+    rows = len(inputs["table"]) // case.group_size(rank)
     return right * (inputs["ids"] // rows == case.group_rank(rank))[..., None]
 
 
@@ -63,17 +60,16 @@ EXERCISE = Exercise(
     parameters=("embedding", "group"),
     make_cases=_cases,
     oracle=or_refused(_right),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     optional=True,
     slips=(
         first_wrong_slip("rows in turn", "A rank's rows must be neighbours, r·V/n to (r+1)·V/n.", "weight",
-                         lambda case, r, right: case.inputs[r]["table"][case.group_rank(r)::group_size(case, r)]),
+                         lambda case, r, right: case.inputs[r]["table"][case.group_rank(r)::case.group_size(r)]),
         first_wrong_slip("ids not masked", "Every rank adds a row for every id, also for ids of other ranks: their results "
                                            "must be 0 before the all-reduce.", "y", _looked_up_everywhere),
         first_wrong_slip("y not summed", "y has the own ids' rows only: sum over ranks (g).", "y", _own_ids_only),
         first_wrong_slip("gradient n times", "y is right, the gradient is n times too large: after the all-reduce, backward "
                                              "passes dy on as it is (g).", "dweight",
-                         lambda case, r, right: right * group_size(case, r)),
+                         lambda case, r, right: right * case.group_size(r)),
     ),
 )

@@ -1,7 +1,5 @@
 """How VocabularyParallelEmbedding must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.splitting import (
     all_reduces,
@@ -12,10 +10,9 @@ from grader.exercises.technique.splitting import (
     refused,
     sizes_taken,
 )
-from grader.judging.demands import bytes_sent, group_size, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import bytes_sent, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 TOLERANCE = 1e-6
@@ -27,7 +24,7 @@ def _result_bytes(look: Look, rank: int) -> int:
 
 
 def _sent(look: Look, rank: int) -> float:
-    return bytes_sent_per_rank("all_reduce", 0 if refused(look) else _result_bytes(look, rank), group_size(look, rank))
+    return bytes_sent_per_rank("all_reduce", 0 if refused(look) else _result_bytes(look, rank), look.case.group_size(rank))
 
 
 TECHNIQUE = Technique(

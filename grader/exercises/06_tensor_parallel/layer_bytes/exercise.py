@@ -1,14 +1,9 @@
 """What a rank sends for one transformer layer and step under tensor parallelism: four all-reduces of the activations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.judging.exercise import VALUES, Case, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -32,7 +27,6 @@ EXERCISE = Exercise(
     parameters=("batch", "length", "dim", "n_ranks"),
     make_cases=_cases,
     oracle=each_rank(_sent),
-    technique=TECHNIQUE,
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(

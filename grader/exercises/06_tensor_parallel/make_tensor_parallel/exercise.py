@@ -1,7 +1,5 @@
 """make_tensor_parallel: a tiny GPT whose blocks are split over the ranks trains as the plain one does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,11 +11,8 @@ from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 from utils.models.tiny import TinyGPT, next_byte_loss
-
-from .technique import TECHNIQUE
 
 ROWS, LENGTH, STEPS, LR = 2, 5, 2, 0.2
 ROW_WISE, COLUMN_WISE = ("out.weight", "down.weight"), ("qkv.weight", "qkv.bias", "up.weight", "up.bias")
@@ -74,14 +69,14 @@ def _train(inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     """What the plain process has of this rank's part."""
-    whole, n, r = _train(case.inputs[rank]), group_size(case, rank), case.group_rank(rank)
+    whole, n, r = _train(case.inputs[rank]), case.group_size(rank), case.group_rank(rank)
     return {key: value if key == "losses" else {name: _cut(name, one, r, n) for name, one in value.items()}
             for key, value in whole.items()}
 
 
 def _cut_through(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, Tensor]:
     """Of qkv the r-th of n pieces of neighbouring rows."""
-    n, r = group_size(case, rank), case.group_rank(rank)
+    n, r = case.group_size(rank), case.group_rank(rank)
     qkv = {name: p.detach().chunk(n)[r] for name, p in make_gpt(case.inputs[rank]).named_parameters() if ".qkv." in name}
     return right | qkv
 
@@ -92,7 +87,7 @@ def _first_loss(id: str, hint: str, change: Callable[[TinyGPT, int], None],
 
     def losses(case: Case, rank: int, right: list[Tensor]) -> list[Any]:
         model = make_gpt(case.inputs[rank])
-        change(model, group_size(case, rank))
+        change(model, case.group_size(rank))
         return [_loss(model, case.inputs[rank]["batches"][0]).detach(), *[ANYTHING for _ in right[1:]]]
 
     return first_wrong_slip(id, hint, "losses", losses, shows)
@@ -100,7 +95,7 @@ def _first_loss(id: str, hint: str, change: Callable[[TinyGPT, int], None],
 
 def _heads_can_be_smaller(case: Case) -> bool:
     """Elsewhere the function raises."""
-    return all(inputs["model"]["dim"] % (inputs["model"]["n_heads"] * group_size(case, rank)) == 0
+    return all(inputs["model"]["dim"] % (inputs["model"]["n_heads"] * case.group_size(rank)) == 0
                for rank, inputs in enumerate(case.inputs))
 
 
@@ -121,7 +116,6 @@ EXERCISE = Exercise(
     parameters=("model", "group"),
     make_cases=_cases,
     oracle=or_refused(_right),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

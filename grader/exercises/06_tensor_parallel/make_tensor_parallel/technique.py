@@ -1,7 +1,5 @@
 """How make_tensor_parallel must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -20,10 +18,9 @@ from grader.exercises.technique.splitting import (
     sizes_taken,
 )
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, results_waited
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.demands import bytes_sent, results_waited
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from grader.judging.trial import Look
 from utils.costs.formulas import bytes_sent_per_rank
 
 PARTS = ("start", "losses", "gradients", "parameters")
@@ -43,7 +40,7 @@ def _all_reduces(look: Look, rank: int) -> int:
 
 def _sent(look: Look, rank: int) -> float:
     total = 0 if refused(look) else 2 * _all_reduces(look, rank) * _activation_bytes(look, rank)
-    return bytes_sent_per_rank("all_reduce", total, group_size(look, rank))
+    return bytes_sent_per_rank("all_reduce", total, look.case.group_size(rank))
 
 
 def _own_numbers(look: Look, rank: int) -> int:
@@ -61,7 +58,7 @@ def _other_names(look: Look, rank: int, start: dict[str, Tensor]) -> bool:
 def _whole_somewhere(look: Look, rank: int, start: dict[str, Tensor]) -> bool:
     """A parameter that should be cut has the plain one's shape."""
     plain, right = make_gpt(look.case.inputs[rank]), look.right[rank]["start"]
-    return group_size(look, rank) > 1 and any(start[name].shape == p.shape != right[name].shape
+    return look.case.group_size(rank) > 1 and any(start[name].shape == p.shape != right[name].shape
                                               for name, p in plain.named_parameters() if name in start)
 
 

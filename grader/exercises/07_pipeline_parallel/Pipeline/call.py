@@ -1,7 +1,5 @@
 """How a rank calls Pipeline, on stages that tell what is done to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,16 +1,13 @@
 """Schedules for Pipeline to run, with weights and micro-batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
 
-from grader.evidence.case import Case
 from grader.exercises.shared import right_orders
 from grader.exercises.shared.cases import group_case
 from grader.exercises.technique.schedules import Rows
-from grader.judging.exercise import Draw
+from grader.judging.exercise import Case, Draw
 from utils.schedules.schedule import Shape, parse_schedule, shape_of
 
 ROWS, DIM = 2, 3

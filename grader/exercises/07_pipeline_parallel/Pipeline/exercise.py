@@ -1,24 +1,19 @@
 """One executor for all schedules: any valid one, run with real tensors, in its own order and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.technique.schedules import fault_of
-from grader.judging.exercise import TECHNIQUE as ASKED
-from grader.judging.exercise import VALUES, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import TECHNIQUE, VALUES, Case, Exercise, Slip
 
 from .call import squared_error
 from .cases import make_cases
-from .technique import TECHNIQUE, refusal, rows_in, shape_in
+from .technique import refusal, rows_in, shape_in
 
 Counts = Callable[[int, int, int], bool]
 
@@ -113,9 +108,8 @@ EXERCISE = Exercise(
     parameters=("stages", "schedule", "shape", "loss_fn", "like", "group"),
     make_cases=make_cases,
     oracle=each_rank(_expected),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
-    points={VALUES: 4, ASKED: 4},
+    points={VALUES: 4, TECHNIQUE: 4},
     slips=(
         _wrong("losses divided", "The losses that come back are divided by n_micro: divide what backward starts from, and "
                                  "return each micro-batch's own loss.", "losses",

@@ -1,16 +1,13 @@
 """How Pipeline must be done, how it is read, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grader.calling.schedules_run import ALIVE, DONE
-from grader.evidence.case import Case
 from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.exercises.technique.schedules import Rows, as_rows, fault_of, peaks
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
-from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
 from utils.schedules.schedule import Fault, Shape, Step
 

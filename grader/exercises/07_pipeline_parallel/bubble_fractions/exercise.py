@@ -1,15 +1,9 @@
 """The idle share of a pipeline, by both conventions: of the ideal time, and of all the time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def fractions(p: int, m: int, v: int) -> tuple[float, float]:
@@ -38,7 +32,6 @@ EXERCISE = Exercise(
     parameters=("n_stages", "n_micro", "n_chunks"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: fractions(*case.inputs[r].values())),
-    technique=TECHNIQUE,
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(

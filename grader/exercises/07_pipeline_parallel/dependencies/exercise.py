@@ -1,16 +1,10 @@
 """What a step of a pipeline waits for: the stage before, the stage after, and its own forward."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.technique.schedules import needs
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.schedule import Step
-
-from .technique import TECHNIQUE
 
 Way = Callable[[Step, int], list[Step]]
 
@@ -88,7 +82,6 @@ EXERCISE = Exercise(
     parameters=("step", "n_stages"),
     make_cases=_cases,
     oracle=lambda case: [_all(case)],
-    technique=TECHNIQUE,
     points={VALUES: 2},
     slips=(
         _way("stages reversed", "Activations come from the stage before (stage − 1), gradients from the stage after "

@@ -1,12 +1,9 @@
 """How dependencies is read."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Technique
+from grader.judging.exercise import Case, Technique
 
 
 def _reading(case: Case, found: Any) -> Any:

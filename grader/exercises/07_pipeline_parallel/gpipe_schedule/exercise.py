@@ -1,17 +1,11 @@
 """GPipe as a table: on every rank all forwards, then all backwards."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.right_orders import gpipe, made_by, one_f_one_b, size_cases
 from grader.exercises.technique.generators import plain_reading
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -29,7 +23,6 @@ EXERCISE = Exercise(
     parameters=("n_stages", "n_micro"),
     make_cases=_cases,
     oracle=lambda case: [plain_reading(case, gpipe(**case.inputs[0]))],
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(

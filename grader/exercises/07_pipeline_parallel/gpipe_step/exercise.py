@@ -1,18 +1,12 @@
 """GPipe's training step: every micro-batch forward, then every one backward, gradients summed on each stage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.pipeline_inputs import pipeline_cases
 from grader.exercises.shared.pipeline_steps import GRADIENT_SLIPS, STEP_PARAMETERS, mixed_up, plain_step
-from grader.judging.exercise import TECHNIQUE as ASKED
-from grader.judging.exercise import VALUES, Draw, Exercise
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -33,9 +27,8 @@ EXERCISE = Exercise(
     parameters=STEP_PARAMETERS,
     make_cases=_cases,
     oracle=each_rank(plain_step),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
-    points={VALUES: 4, ASKED: 4},
+    points={VALUES: 4, TECHNIQUE: 4},
     slips=(
         mixed_up("micro-batches mixed up", "A gradient met the activations of another micro-batch: every stage must go "
                                            "backward through the micro-batches in the same order.",

@@ -1,7 +1,5 @@
 """How a rank calls input_then_weights, on layers that tell of their gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

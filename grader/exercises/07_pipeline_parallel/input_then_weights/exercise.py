@@ -1,7 +1,5 @@
 """Half a backward, and the other half: the gradient of the input at once, those of the weights later."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,12 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 Gradients = dict[str, Tensor | None]  # of each weight and bias, by name; None for a frozen one
 
@@ -105,7 +99,6 @@ EXERCISE = Exercise(
     parameters=("x", "y", "dy", "layers"),
     make_cases=_cases,
     oracle=_expected,
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     slips=(
         _of_weights("paths counted twice", "Gradients are too large in all layers but the last: with all z asked at once "

@@ -1,7 +1,5 @@
 """How input_then_weights must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grader.calling.schedules_run import CHAINED, DONE

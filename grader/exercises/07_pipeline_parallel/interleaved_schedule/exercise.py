@@ -1,18 +1,14 @@
 """Interleaved 1F1B: several stages on each rank, and so a smaller bubble."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.right_orders import interleaved, one_f_one_b, size_cases
 from grader.exercises.technique.schedules import Rows
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.schedule import Step
 
-from .technique import CHUNK_BY_CHUNK, TECHNIQUE, reading, refusal
+from .technique import CHUNK_BY_CHUNK, reading, refusal
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -58,7 +54,6 @@ EXERCISE = Exercise(
     parameters=("n_ranks", "n_chunks", "n_micro"),
     make_cases=_cases,
     oracle=_oracle,
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 4},
     optional=True,

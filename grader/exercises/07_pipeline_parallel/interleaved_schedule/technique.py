@@ -1,11 +1,8 @@
 """How interleaved_schedule is read, when it refuses, and what its first fault says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.technique.generators import (
     NO_MESSAGE,
     WHOLE_TIMES,
@@ -16,7 +13,7 @@ from grader.exercises.technique.generators import (
     rows_of,
 )
 from grader.exercises.technique.schedules import summary
-from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.exercise import Case, Look, Symptom, Technique
 from utils.schedules.faults import STUCK
 from utils.schedules.schedule import Shape
 

@@ -1,17 +1,12 @@
 """1F1B as a table: warm up, one forward and one backward in turn, cool down."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.right_orders import gpipe, in_turn, made_by, one_f_one_b, size_cases, warm_up
 from grader.exercises.technique.generators import plain_reading
 from grader.exercises.technique.schedules import Rows
-from grader.judging.exercise import VALUES, Draw, Exercise
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
 from utils.schedules.schedule import Step
-
-from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -31,7 +26,6 @@ EXERCISE = Exercise(
     parameters=("n_stages", "n_micro"),
     make_cases=_cases,
     oracle=lambda case: [plain_reading(case, one_f_one_b(**case.inputs[0]))],
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(

@@ -1,7 +1,5 @@
 """How one_f_one_b_schedule is read, and what its first fault says."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.generators import (
     NO_MESSAGE,
     fault_seen,

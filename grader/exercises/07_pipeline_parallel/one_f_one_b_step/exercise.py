@@ -1,18 +1,14 @@
 """1F1B's training step: as soon as a gradient can come, one forward and one backward in turn; few activations stand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.pipeline_inputs import pipeline_cases
 from grader.exercises.shared.pipeline_steps import GRADIENT_SLIPS, STEP_PARAMETERS, mixed_up, plain_step
-from grader.judging.exercise import TECHNIQUE as ASKED
-from grader.judging.exercise import VALUES, Draw, Exercise
+from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise
 
-from .technique import TECHNIQUE, wanted_order
+from .technique import wanted_order
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -41,9 +37,8 @@ EXERCISE = Exercise(
     parameters=STEP_PARAMETERS,
     make_cases=_cases,
     oracle=each_rank(plain_step),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
-    points={VALUES: 4, ASKED: 4},
+    points={VALUES: 4, TECHNIQUE: 4},
     slips=(
         mixed_up("stale activations", "A gradient met the newest activations that are kept, not its own: gradients come in "
                                       "the order of the forward passes, so take the oldest (first in, first out).", _newest),

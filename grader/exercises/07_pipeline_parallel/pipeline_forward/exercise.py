@@ -1,21 +1,15 @@
 """Micro-batches forward through the stages: receive, compute, send, and the last stage keeps what comes out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.pipeline_inputs import pipeline_cases
 from grader.exercises.shared.pipeline_steps import output_of, stages_of
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -48,7 +42,6 @@ EXERCISE = Exercise(
     parameters=("stage", "x_BD", "n_micro", "like_MD", "group"),
     make_cases=_cases,
     oracle=each_rank(_whole_output),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     slips=(
         Slip("kept by others", "Only the last stage has the output of the whole: the other ranks return None.",

@@ -1,7 +1,5 @@
 """How pipeline_forward must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.pipeline_passes import only_neighbours, outputs_sent, passes
 from grader.judging.demands import results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Technique

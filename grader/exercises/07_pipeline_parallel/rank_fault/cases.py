@@ -1,12 +1,9 @@
 """Lists of one rank's steps for rank_fault: a right one, and what can be wrong with it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared import right_orders
-from grader.judging.exercise import Draw
+from grader.judging.exercise import Case, Draw
 from utils.schedules.schedule import Shape, Step
 
 

@@ -1,20 +1,15 @@
 """The first fault of one rank's list: a step that is impossible, repeated, missing or too early."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.technique.schedules import needs, rank_faults, sentences
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import VALUES, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import VALUES, Case, Exercise, Slip
 from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY, UNKNOWN_KIND
 from utils.schedules.schedule import Fault, Shape, Step
 
 from .cases import make_cases
-from .technique import TECHNIQUE
 
 Steps = Sequence[Step]
 Search = Callable[[Steps, int, Shape], Fault | None]
@@ -73,7 +68,6 @@ EXERCISE = Exercise(
     parameters=("steps", "rank", "shape"),
     make_cases=make_cases,
     oracle=lambda case: [_of_each_list(case, _first)],
-    technique=TECHNIQUE,
     points={VALUES: 2},
     slips=(
         _found_by("stages of a rank", "A rank may have several stages: s is rank r's if s % n_ranks == r (and there is such "

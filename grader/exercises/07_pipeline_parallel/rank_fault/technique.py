@@ -1,7 +1,5 @@
 """How rank_fault is read."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.schedules import sentences
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Technique

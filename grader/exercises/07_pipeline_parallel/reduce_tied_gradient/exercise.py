@@ -1,21 +1,17 @@
 """One weight on the first and on the last stage: the sum of its two gradients, and nobody else takes part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
-from .technique import TECHNIQUE, ends
+from .technique import ends
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -50,7 +46,6 @@ EXERCISE = Exercise(
     parameters=("weight", "group"),
     make_cases=_cases,
     oracle=each_rank(_reduced),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     slips=(
         _at_ends("weights summed", "The weight itself was changed: what is summed is its gradient.", 2,

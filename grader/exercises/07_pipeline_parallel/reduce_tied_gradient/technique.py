@@ -1,13 +1,10 @@
 """How reduce_tied_gradient must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
-from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited, wrong_ranks
 
 

@@ -1,19 +1,13 @@
 """Simulate a schedule: when each step starts and ends, how long it takes, how much is idle, how much is in flight."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared import right_orders
 from grader.exercises.technique.schedules import IN_FLIGHT, Rows, as_rows, makespan_of, peaks, timetable
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.schedule import Step, Times, parse_schedule
-
-from .technique import TECHNIQUE
 
 WHOLE, SPLIT = {"F": 1.0, "B": 2.0}, {"F": 1.0, "I": 1.25, "W": 0.75}
 
@@ -95,7 +89,6 @@ EXERCISE = Exercise(
     parameters=("schedule", "durations", "hop_time"),
     make_cases=_cases,
     oracle=lambda case: [_simulated(case)],
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 4},
     slips=(

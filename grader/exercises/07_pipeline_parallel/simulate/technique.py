@@ -1,7 +1,5 @@
 """How simulate must be done, and where it first differs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from grader.judging.compare import same

@@ -1,18 +1,12 @@
 """A batch into micro-batches: pieces of one size along the first dim."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -42,7 +36,6 @@ EXERCISE = Exercise(
     parameters=("x_BD", "n_micro"),
     make_cases=_cases,
     oracle=each_rank(_expected),
-    technique=TECHNIQUE,
     points={VALUES: 2},
     slips=(
         _cut("number for size", "The micro-batches have n_micro rows each: n_micro is how many there are, not how long.",

@@ -1,16 +1,10 @@
 """Which layers lie on which stage: in one piece each, sizes that differ by one at most, the larger ones first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.shared.cases import each_rank
-from grader.judging.exercise import VALUES, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -61,7 +55,6 @@ EXERCISE = Exercise(
     parameters=("n_layers", "n_stages"),
     make_cases=_cases,
     oracle=each_rank(_expected),
-    technique=TECHNIQUE,
     points={VALUES: 2},
     slips=(
         _cut("tail lost", "The last layers are on no stage: when the stages do not divide the layers, some get one more.",

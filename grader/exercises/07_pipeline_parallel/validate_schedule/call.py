@@ -1,7 +1,5 @@
 """How a rank calls validate_schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

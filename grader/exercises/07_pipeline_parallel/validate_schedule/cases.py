@@ -1,13 +1,10 @@
 """Schedules for validate_schedule: right ones, with faults in a rank's own list, and with faults between ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared import right_orders
 from grader.exercises.technique.schedules import peaks
-from grader.judging.exercise import Draw
+from grader.judging.exercise import Case, Draw
 from utils.schedules.schedule import Shape, Step, parse_schedule
 
 

@@ -1,11 +1,8 @@
 """Explain a bad schedule: each rank's own faults, deadlocks between ranks, too much in flight."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.technique.schedules import (
     IN_FLIGHT,
     Rows,
@@ -16,12 +13,10 @@ from grader.exercises.technique.schedules import (
     sentences,
     stuck_faults,
 )
-from grader.judging.exercise import VALUES, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import VALUES, Case, Exercise, Slip
 from utils.schedules.schedule import Fault, Shape
 
 from .cases import make_cases
-from .technique import TECHNIQUE
 
 Limits = list[int] | None
 Search = Callable[[Rows, Shape, Limits], Fault | None]
@@ -51,7 +46,6 @@ EXERCISE = Exercise(
     parameters=("schedule", "shape", "limits"),
     make_cases=make_cases,
     oracle=lambda case: [_of_each_schedule(case, fault_of)],
-    technique=TECHNIQUE,
     points={VALUES: 4},
     slips=(
         _found_by("ranks' own faults not seen", "Faults within one rank's list pass: ask rank_fault for every rank first.",

@@ -1,7 +1,5 @@
 """How validate_schedule is read, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.schedules import sentences
 from grader.judging.demands import only_calls

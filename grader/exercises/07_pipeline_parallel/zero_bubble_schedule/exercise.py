@@ -1,14 +1,11 @@
 """ZB-H1: the backward in two pieces, the weights' piece where the bubble was."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from grader.evidence.case import Case
 from grader.exercises.shared.right_orders import made_by, one_f_one_b, put_off, size_cases, zero_bubble
-from grader.judging.exercise import VALUES, Draw, Exercise
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
-from .technique import TECHNIQUE, reading
+from .technique import reading
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -21,7 +18,6 @@ EXERCISE = Exercise(
     parameters=("n_stages", "n_micro"),
     make_cases=_cases,
     oracle=lambda case: [reading(case, zero_bubble(**case.inputs[0]))],
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 4},
     optional=True,

@@ -1,13 +1,10 @@
 """How zero_bubble_schedule is read, and what its first fault says."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from grader.evidence.case import Case
 from grader.exercises.technique.generators import NO_MESSAGE, can_run, fault_seen, own_fault_symptoms, plain_shape, rows_of
 from grader.exercises.technique.schedules import peaks, summary
-from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.exercise import Case, Look, Symptom, Technique
 from utils.schedules.faults import MISSING, STUCK, TOO_EARLY
 from utils.schedules.schedule import SPLIT, Shape
 

@@ -1,7 +1,5 @@
 """How a rank calls GatherLinear."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """A linear layer cut by columns on a piece of the sequence: gathered for the product, kept as the piece only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,10 +9,7 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.sequence_inputs import joined, own_piece, wrong_from
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -61,20 +56,19 @@ EXERCISE = Exercise(
     parameters=("x_sBI", "weight_OI", "bias_O", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     tolerance=1e-6,
     points={"values": 3, "technique": 3},
     slips=(
         _slip("bias forgotten", "y", lambda case, r, y: y - case.inputs[r]["bias"], "The bias is missing: y = x Wᵀ + b."),
-        _slip("bias on every rank", "y", lambda case, r, y: y + (group_size(case, r) - 1) * case.inputs[r]["bias"],
+        _slip("bias on every rank", "y", lambda case, r, y: y + (case.group_size(r) - 1) * case.inputs[r]["bias"],
               "The bias is in y n times: each rank has its own columns here, and adds its own bias once."),
         _slip("gradient not summed", "dx", _own_dx,
               "dx comes from this rank's columns alone: all ranks' columns have used x, so reduce-scatter dy W."),
-        _slip("mean for sum", "dx", lambda case, r, dx: dx / group_size(case, r),
+        _slip("mean for sum", "dx", lambda case, r, dx: dx / case.group_size(r),
               "dx is n times too small: the columns' gradients are summed."),
         _slip("dW of the piece", "dweight", _own_dw,
               "dW comes from this rank's positions alone: its columns have met the whole sequence, so gather x again."),
-        _slip("dW divided", "dweight", lambda case, r, dw: dw / group_size(case, r),
+        _slip("dW divided", "dweight", lambda case, r, dw: dw / case.group_size(r),
               "dW is n times too small: this rank's columns are its own, and nobody shares their gradient."),
     ),
 )

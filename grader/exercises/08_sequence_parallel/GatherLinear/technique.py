@@ -1,7 +1,5 @@
 """How GatherLinear must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.sequences import BACKWARD, FORWARD
 from grader.exercises.technique.sequences import (
     calls_within,
@@ -10,7 +8,7 @@ from grader.exercises.technique.sequences import (
     kept_at_most,
     whole_bytes,
 )
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
 
@@ -20,7 +18,7 @@ PARTS = ("y", "dx", "dweight", "dbias")
 def _gathers_in_backward(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         gathers = [[c for c in calls_within(look, rank, phase) if c.op == "all_gather"] for phase in (FORWARD, BACKWARD)]
-        if group_size(look, rank) > 1 and not all(gathers):
+        if look.case.group_size(rank) > 1 and not all(gathers):
             return False, f"rank {rank} gathered {len(gathers[0])} times in forward, {len(gathers[1])} in backward"
     return True, ""
 

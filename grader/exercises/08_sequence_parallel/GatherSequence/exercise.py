@@ -1,7 +1,5 @@
 """Gather along the sequence in forward, reduce-scatter in backward: how a piece of the sequence becomes the whole."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -10,10 +8,7 @@ import torch
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total
 from grader.exercises.shared.sequence_inputs import joined, own_piece, wrong_from
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -47,7 +42,6 @@ EXERCISE = Exercise(
     parameters=("x_sBD", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     slips=(
         Slip("pieces reversed", "The pieces are in reverse order: rank r's positions come r-th.", _reversed),
@@ -57,6 +51,6 @@ EXERCISE = Exercise(
                                     "the conjugate of an all-gather sums over ranks, and each keeps its piece.",
              lambda case, r, right: right[r] | {"dx": own_piece(case, r, case.inputs[r]["weights"])}),
         Slip("mean for sum", "dx is n times too small: the ranks' gradients of one loss are summed, not averaged.",
-             lambda case, r, right: right[r] | {"dx": right[r]["dx"] / group_size(case, r)}),
+             lambda case, r, right: right[r] | {"dx": right[r]["dx"] / case.group_size(r)}),
     ),
 )

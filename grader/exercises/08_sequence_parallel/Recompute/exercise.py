@@ -1,7 +1,5 @@
 """Keep only a layer's input, and run the layer again in backward: activation recomputation as an autograd function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,10 +11,7 @@ from grader.calling.rings import layer
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.sequence_inputs import wrong_from
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 ROWS, WIDER = 32, 16  # a layer's inside is 16 times as wide as its input: what is kept shows
 Gradients = list[list[Tensor | None]]  # of up and down in each layer
@@ -128,7 +123,6 @@ EXERCISE = Exercise(
     parameters=("run", "x", "*parameters"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

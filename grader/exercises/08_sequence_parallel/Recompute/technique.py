@@ -1,7 +1,5 @@
 """How Recompute must be done, and how it can fail."""
 
-from __future__ import annotations
-
 import torch
 
 from grader.calling.rings import RUN

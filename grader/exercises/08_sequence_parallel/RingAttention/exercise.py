@@ -1,7 +1,5 @@
 """Causal attention over a sequence in shards: keys and values pass round the ring, all ranks do the same work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,10 +10,7 @@ from torch import Tensor
 from grader.exercises.shared.cases import each_rank, group_case
 from grader.exercises.shared.long_attention import TOLERANCE, another_o, inputs_of, named, sizes_fit, whole_attention
 from grader.exercises.shared.sequence_inputs import wrong_from
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -79,7 +74,7 @@ def _own_values(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]
 
 def _pass_by(sees: Sees, case: Case, rank: int, own: dict[str, Tensor] | None = None) -> Tensor:
     """o of one rank that sees this in each step; own: its q, k and v, if they are to have gradients."""
-    n, r, own = group_size(case, rank), case.group_rank(rank), own or case.inputs[rank]
+    n, r, own = case.group_size(rank), case.group_rank(rank), own or case.inputs[rank]
     ks, vs = ([own[name] if member == rank else case.inputs[member][name] for member in case.members(rank)]
               for name in "kv")
     steps = [sees(n, r, step, own["q"].shape[2]) for step in range(n)]
@@ -110,7 +105,6 @@ EXERCISE = Exercise(
     parameters=("q_BHSK", "k_BHSK", "v_BHSK", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: whole_attention(case, rank, "zigzag")),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     optional=True,

@@ -1,11 +1,9 @@
 """How RingAttention must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.rings import FLOPS, PARTS, RESULTS
 from grader.calling.sequences import KEPT
 from grader.exercises.technique.sequences import facts, first_wrong_is, not_refused
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited, ring_neighbours, sends_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
 
@@ -15,7 +13,7 @@ SLACK = 1.02
 
 def _sent(look: Look, rank: int) -> float:
     """K and V n − 1 times forward, n − 1 times backward; their gradients n times."""
-    n, k_bytes = group_size(look, rank), look.case.inputs[rank]["k"].nbytes
+    n, k_bytes = look.case.group_size(rank), look.case.inputs[rank]["k"].nbytes
     return 2.0 * k_bytes * (3 * n - 2) if n > 1 else 0.0
 
 
@@ -23,7 +21,7 @@ def _work(look: Look) -> tuple[bool, str]:
     """Two of four blocks of each other rank's, all four of one's own."""
     for rank in look.working:
         batch, heads, rows, size = look.case.inputs[rank]["q"].shape
-        allowed = FLOPS_A_PAIR * batch * heads * size * (rows / 2) ** 2 * (2 * group_size(look, rank) + 2) * SLACK
+        allowed = FLOPS_A_PAIR * batch * heads * size * (rows / 2) ** 2 * (2 * look.case.group_size(rank) + 2) * SLACK
         done = sum(facts(look, rank, FLOPS, "count"))
         if done > allowed:
             return False, f"rank {rank} did {done:,} FLOPs, allowed {allowed:,.0f}"

@@ -1,7 +1,5 @@
 """Reduce-scatter along the sequence in forward, all-gather in backward: partial sums become a piece of the sum."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +8,8 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total, xs_of
 from grader.exercises.shared.sequence_inputs import joined, own_piece, wrong_from
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, Wrong, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.slips import Wrong
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -34,7 +30,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _fits(case: Case) -> bool:
     """Whether the ranks of every group divide the sequence."""
-    return all(len(case.inputs[rank]["x"]) % group_size(case, rank) == 0 for rank in range(case.world_size))
+    return all(len(case.inputs[rank]["x"]) % case.group_size(rank) == 0 for rank in range(case.world_size))
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
@@ -59,7 +55,6 @@ EXERCISE = Exercise(
     parameters=("x_SBD", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     slips=(
         _slip("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks in "
@@ -68,11 +63,11 @@ EXERCISE = Exercise(
         _slip("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be added.",
               lambda case, r, right: wrong_from(right[r], "y", own_piece(case, r, case.inputs[r]["x"]))),
         _slip("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.",
-              lambda case, r, right: wrong_from(right[r], "y", right[r]["y"] / group_size(case, r))),
+              lambda case, r, right: wrong_from(right[r], "y", right[r]["y"] / case.group_size(r))),
         _slip("gradient not gathered", "dx has this rank's rows only. But each rank's x went into all positions of the "
                                        "result: the conjugate of a reduce-scatter is an all-gather.",
               lambda case, r, right: right[r] | {"dx": _own_rows(case, r)}),
         _slip("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, undivided.",
-              lambda case, r, right: right[r] | {"dx": right[r]["dx"] / group_size(case, r)}),
+              lambda case, r, right: right[r] | {"dx": right[r]["dx"] / case.group_size(r)}),
     ),
 )

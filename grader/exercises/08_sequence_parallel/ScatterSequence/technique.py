@@ -1,7 +1,5 @@
 """How ScatterSequence must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.sequences import first_wrong_is, gathers_and_reductions, not_refused
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Symptom, Technique

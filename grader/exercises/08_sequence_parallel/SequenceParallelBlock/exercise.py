@@ -1,7 +1,5 @@
 """A transformer block, tensor and sequence parallel: no rank has all positions of anything but what it computes with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -21,10 +19,8 @@ from grader.exercises.shared.sequence_inputs import (
     wrong_from,
 )
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, Wrong, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.slips import Wrong
 
 NORMS = ("attention_norm.weight", "attention_norm.bias", "mlp_norm.weight", "mlp_norm.bias")
 BIASES = ("out.bias", "down.bias")
@@ -50,7 +46,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _fits(case: Case) -> bool:
     """Whether the ranks of every group divide the heads."""
-    return all(inputs["heads"] % group_size(case, rank) == 0 for rank, inputs in enumerate(case.inputs))
+    return all(inputs["heads"] % case.group_size(rank) == 0 for rank, inputs in enumerate(case.inputs))
 
 
 # ── one process ──
@@ -61,7 +57,7 @@ def _drop(case: Case, rank: int, mask_of: Callable[[int], int], number: int, dim
 
     mask_of: of which member a member has its mask, its own if all is right.
     """
-    inputs, n = case.inputs[rank], group_size(case, rank)
+    inputs, n = case.inputs[rank], case.group_size(rank)
     shape = [size // n if i == dim else size for i, size in enumerate(x.shape)]
     masks = [keep_mask(shape, inputs["p"], (3 * inputs["seed"] + number) * n + mask_of(r)) for r in range(n)]
     return x * torch.cat(masks, dim) / (1 - inputs["p"])
@@ -98,7 +94,7 @@ def _biases_times(factor: Callable[[int], float]) -> Wrong:
     def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
         block = make_block(case.inputs[rank])
         for bias in (block.out.bias, block.down.bias):
-            bias.data *= factor(group_size(case, rank))
+            bias.data *= factor(case.group_size(rank))
         return wrong_from(right[rank], "y", own_piece(case, rank, _run(case, rank, block)[0]))
 
     return wrong
@@ -124,7 +120,7 @@ def _norms_not_reduced(case: Case, rank: int, right: list[Any]) -> dict[str, Any
 
 
 def _norms_averaged(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    means = {name: right[rank]["gradients"][name] / group_size(case, rank) for name in NORMS}
+    means = {name: right[rank]["gradients"][name] / case.group_size(rank) for name in NORMS}
     return _with_gradients(right[rank], means | dict.fromkeys(BIASES, ANYTHING))
 
 
@@ -138,7 +134,6 @@ EXERCISE = Exercise(
     parameters=("block", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     tolerance=1e-5,
     points={"values": 4, "technique": 4},
     slips=(

@@ -1,7 +1,5 @@
 """How SequenceParallelBlock must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.sequences import BACKWARD, FORWARD
 from grader.exercises.technique.sequences import (
     first_wrong_is,
@@ -12,7 +10,7 @@ from grader.exercises.technique.sequences import (
     only_within,
     whole_bytes,
 )
-from grader.judging.demands import bytes_sent, group_size, results_waited
+from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
@@ -22,14 +20,14 @@ GATHERS, REDUCTIONS = 6, 4  # forward: 2 and 2; backward: 2 and 2, and each gath
 
 
 def _sent(look: Look, rank: int) -> float:
-    inputs, n = look.case.inputs[rank], group_size(look, rank)
+    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
     small = bytes_sent_per_rank("all_reduce", 6 * inputs["dim"] * inputs["x"].itemsize, n)
     return gathers_and_reductions(look, rank, whole_bytes(look, rank), GATHERS, REDUCTIONS) + small
 
 
 def _kept(look: Look, rank: int) -> float:
     """16 pieces of x (34 bytes of 2 without masks), the scores' two, LayerNorm's means; and half a whole x to spare."""
-    n, inputs = group_size(look, rank), look.case.inputs[rank]
+    n, inputs = look.case.group_size(rank), look.case.inputs[rank]
     (s, b, _), size, masks = inputs["x"].shape, inputs["x"].itemsize, inputs["seed"] is not None
     weights = inputs["heads"] // n * (n * s) ** 2 * b
     pieces = (17 + 2 * masks) * inputs["x"].nbytes
@@ -37,7 +35,7 @@ def _kept(look: Look, rank: int) -> float:
 
 
 def _share(look: Look, rank: int) -> int:
-    dim, n = look.case.inputs[rank]["dim"], group_size(look, rank)
+    dim, n = look.case.inputs[rank]["dim"], look.case.group_size(rank)
     return 12 * dim * dim // n + 7 * dim // n + 6 * dim
 
 

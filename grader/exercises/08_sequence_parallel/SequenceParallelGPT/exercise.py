@@ -1,7 +1,5 @@
 """A GPT whose ranks each have a piece of every sequence: trained to the plain one's losses and parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -13,11 +11,9 @@ from grader.calling.sequences import make_gpt
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.sequence_inputs import cut_by_name, gradients_of, own_gradients, own_piece
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, Wrong, group_size
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.slips import Wrong
 from utils.models.tiny import next_byte_loss
-
-from .technique import TECHNIQUE
 
 STEPS, LR = 2, 0.1
 
@@ -41,7 +37,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _fits(case: Case) -> bool:
     """Whether the ranks of every group divide the sequence."""
-    return all(len(inputs["tokens"][0]) % group_size(case, rank) == 0 for rank, inputs in enumerate(case.inputs))
+    return all(len(inputs["tokens"][0]) % case.group_size(rank) == 0 for rank, inputs in enumerate(case.inputs))
 
 
 # ── one process with whole sequences ──
@@ -85,7 +81,7 @@ def _whole_loss(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
 
 
 def _positions_from_0(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    inputs, n, model = case.inputs[rank], group_size(case, rank), make_gpt(case.inputs[rank])
+    inputs, n, model = case.inputs[rank], case.group_size(rank), make_gpt(case.inputs[rank])
     length, rows = len(inputs["tokens"][0]), model.positions.weight.data
     rows[:length] = rows[:length // n].repeat(n, 1)
     return _first_loss(_pass(case, rank, model))
@@ -105,7 +101,7 @@ def _not_reduced(layers: Sequence[str], of_blocks: Sequence[str]) -> Wrong:
 
 
 def _gradients_times(factor: Callable[[int], float], case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    times = factor(group_size(case, rank))
+    times = factor(case.group_size(rank))
     gradients = {name: times * gradient for name, gradient in right[rank]["gradients"].items()}
     return _first_loss(right[rank]["losses"][0]) | {"gradients": gradients}
 
@@ -115,7 +111,6 @@ EXERCISE = Exercise(
     parameters=("model", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     trains=True,
     tolerance=1e-6,
     points={"values": 4, "technique": 4},
@@ -125,7 +120,7 @@ EXERCISE = Exercise(
               _whole_loss),
         _slip("mean of the piece", "Each rank's loss is the mean over its own positions, n times too large: divide the "
                                    "sum by the number of all positions, so that the ranks' parts add up to the mean.",
-              lambda case, rank, right: _first_loss(right[rank]["losses"][0] * group_size(case, rank))),
+              lambda case, rank, right: _first_loss(right[rank]["losses"][0] * case.group_size(rank))),
         _slip("positions from 0", "Every rank counts its positions from 0: rank r's piece begins at r·S/n.",
               _positions_from_0),
         _slip("blocks not reduced", "The embedding's, the last norm's and the head's gradients are right, the blocks' own "

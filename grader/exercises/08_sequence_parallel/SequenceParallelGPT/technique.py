@@ -1,7 +1,5 @@
 """How SequenceParallelGPT must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grader.calling.sequences import BACKWARD, FORWARD
@@ -13,7 +11,7 @@ from grader.exercises.technique.sequences import (
     to_be_refused,
 )
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, results_waited
+from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
@@ -31,7 +29,7 @@ def _whole_numbers(inputs: dict[str, Any]) -> int:
 def _sent(look: Look, rank: int) -> float:
     if to_be_refused(look):
         return 0
-    inputs, n = look.case.inputs[rank], group_size(look, rank)
+    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
     (s, b), layers = inputs["tokens"][0].shape, inputs["layers"]
     of_a_layer = gathers_and_reductions(look, rank, 8 * s * b * inputs["dim"], GATHERS, REDUCTIONS)
     small = bytes_sent_per_rank("all_reduce", 8 * _whole_numbers(inputs), n)
@@ -39,7 +37,7 @@ def _sent(look: Look, rank: int) -> float:
 
 
 def _share(look: Look, rank: int) -> int:
-    inputs, n = look.case.inputs[rank], group_size(look, rank)
+    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
     dim = inputs["dim"]
     return inputs["layers"] * (12 * dim * dim // n + 7 * dim // n) + _whole_numbers(inputs)
 

@@ -1,7 +1,5 @@
 """All-to-all that cuts a tensor along one dimension and joins it along another; its conjugate is itself, reversed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,10 +8,7 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, xs_of
 from grader.exercises.shared.sequence_inputs import wrong_from
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -37,7 +32,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _right(case: Case, rank: int) -> dict[str, Tensor]:
     """x of all ranks, joined to the whole, is cut the other way; the gradient the way back."""
-    n, r = group_size(case, rank), case.group_rank(rank)
+    n, r = case.group_size(rank), case.group_rank(rank)
     cut, join = _dims(case, rank)
     whole = torch.cat(xs_of(case, rank), join).requires_grad_()
     (whole * torch.cat(case.peers_inputs(rank, "weights"), cut)).sum().backward()
@@ -55,7 +50,7 @@ def _dims(case: Case, rank: int) -> tuple[int, int]:
 def _received(case: Case, rank: int, name: str = "x") -> list[Tensor]:
     """This rank's piece along `cut` of each member's tensor."""
     cut, _ = _dims(case, rank)
-    return [x.chunk(group_size(case, rank), cut)[case.group_rank(rank)] for x in case.peers_inputs(rank, name)]
+    return [x.chunk(case.group_size(rank), cut)[case.group_rank(rank)] for x in case.peers_inputs(rank, name)]
 
 
 def _output(id: str, hint: str, wrong: Callable[[Case, int, int, int], Tensor]) -> Slip:
@@ -75,13 +70,13 @@ def _interleaved(case: Case, rank: int, cut: int, join: int) -> Tensor:
 
 
 def _every_nth(case: Case, rank: int, cut: int, join: int) -> Tensor:
-    n, r = group_size(case, rank), case.group_rank(rank)
+    n, r = case.group_size(rank), case.group_rank(rank)
     return torch.cat([x.unflatten(cut, (-1, n)).select(cut + 1, r) for x in xs_of(case, rank)], join)
 
 
 def _splits_again(case: Case) -> bool:
     """Whether the result can be cut once more the same way."""
-    return all(inputs["weights"].shape[inputs["cut"]] % group_size(case, rank) == 0
+    return all(inputs["weights"].shape[inputs["cut"]] % case.group_size(rank) == 0
                for rank, inputs in enumerate(case.inputs))
 
 
@@ -90,11 +85,10 @@ EXERCISE = Exercise(
     parameters=("x", "cut", "join", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     optional=True,
     slips=(
         _output("pieces not sent", "Every piece is this rank's own: what arrived is not used.",
-                lambda case, r, cut, join: torch.cat(case.inputs[r]["x"].chunk(group_size(case, r), cut), join)),
+                lambda case, r, cut, join: torch.cat(case.inputs[r]["x"].chunk(case.group_size(r), cut), join)),
         _output("pieces in reverse", "The pieces are joined in the wrong order: the one from rank 0 comes first.",
                 lambda case, r, cut, join: torch.cat(_received(case, r)[::-1], join)),
         _output("joined along cut", "The pieces are joined along `cut`, where they came from: join them along `join`.",
@@ -108,6 +102,6 @@ EXERCISE = Exercise(
                   lambda case, r, cut, join: torch.cat(_received(case, r, "weights"), join), _splits_again),
         _gradient("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece "
                                        "belongs to the rank that it came from. Backward is a swap too.",
-                  lambda case, r, cut, join: torch.cat(case.inputs[r]["weights"].chunk(group_size(case, r), join), cut)),
+                  lambda case, r, cut, join: torch.cat(case.inputs[r]["weights"].chunk(case.group_size(r), join), cut)),
     ),
 )

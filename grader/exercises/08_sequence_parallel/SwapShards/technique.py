@@ -1,9 +1,7 @@
 """How SwapShards must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.exercises.technique.sequences import first_wrong_is
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited, tensor_bytes
+from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
@@ -12,13 +10,13 @@ PARTS = ("y", "dx")
 
 
 def _sent(look: Look, rank: int) -> float:
-    return 2 * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank), group_size(look, rank))
+    return 2 * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank), look.case.group_size(rank))
 
 
 def _both_ways(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         swaps = len(look.evidence.trace.of(rank, "all_to_all"))
-        if group_size(look, rank) > 1 and swaps != 2:
+        if look.case.group_size(rank) > 1 and swaps != 2:
             return False, f"rank {rank} swapped {swaps} time{'s' * (swaps != 1)}, wanted 2"
     return True, ""
 

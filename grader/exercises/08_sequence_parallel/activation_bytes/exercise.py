@@ -1,15 +1,10 @@
 """Activation bytes of a layer on one rank: 34 and 5as/h, divided by t or not, computed again or not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
-from grader.judging.exercise import VALUES, Case, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 Inputs = dict[str, Any]
 
@@ -64,7 +59,6 @@ EXERCISE = Exercise(
     parameters=("s", "b", "h", "a", "t", "sequence_parallel", "recompute"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: kept(**case.inputs[rank])),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(

@@ -1,7 +1,5 @@
 """How activation_bytes must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Technique
 

@@ -1,14 +1,9 @@
 """What each part of a transformer block keeps for its backward pass, in bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from grader.exercises.shared.cases import each_rank
-from grader.judging.exercise import VALUES, Case, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 MASKS = ("attention.dropout", "attention_dropout", "mlp_dropout")
 NUMBERS = ("attention_norm", "qkv", "attention.scores", "attention.softmax", "attention.mix", "out", "mlp_norm", "up",
@@ -47,7 +42,6 @@ EXERCISE = Exercise(
     parameters=("s", "b", "h", "a"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: terms(**case.inputs[rank])),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(

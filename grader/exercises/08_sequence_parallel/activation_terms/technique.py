@@ -1,7 +1,5 @@
 """How activation_terms must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grader.judging.demands import only_calls

@@ -1,7 +1,5 @@
 """Dropout on a piece of the sequence: a mask of its own on every rank, and nobody else's random numbers disturbed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,10 +8,7 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.sequence_inputs import keep_mask, wrong_from
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -33,7 +28,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 def _mask(case: Case, rank: int, seed: int | None = None) -> Tensor:
     """What this rank keeps; by its own seed, if no other is given."""
     inputs = case.inputs[rank]
-    own_seed = inputs["seed"] * group_size(case, rank) + case.group_rank(rank)
+    own_seed = inputs["seed"] * case.group_size(rank) + case.group_rank(rank)
     return keep_mask(inputs["x"].shape, inputs["p"], own_seed if seed is None else seed)
 
 
@@ -78,12 +73,11 @@ EXERCISE = Exercise(
     parameters=("x_sBD", "p", "seed", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     slips=(
         *(_seeded("same mask on all ranks", "All ranks have one mask. But their positions are different ones, and their "
                                             "masks must be independent: seed·n + r.", seed)
-          for seed in (lambda seed, case, rank: seed, lambda seed, case, rank: seed * group_size(case, rank))),
+          for seed in (lambda seed, case, rank: seed, lambda seed, case, rank: seed * case.group_size(rank))),
         _seeded("seeds meet", "With seed + r, rank 1 at one seed has the mask of rank 0 at the next: seed·n + r never meets "
                               "another.", lambda seed, case, rank: seed + case.group_rank(rank)),
         _seeded("rank of the world", "With a group that is not the whole world take dist.get_rank(group) and "

@@ -1,7 +1,5 @@
 """How local_dropout must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from grader.calling.sequences import RANDOM_CHANGED
 from grader.exercises.technique.sequences import first_wrong_is
 from grader.judging.compare import same

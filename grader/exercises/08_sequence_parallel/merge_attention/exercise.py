@@ -1,7 +1,5 @@
 """Two partial attentions, each over some of the keys, become one: the online softmax."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,11 +10,8 @@ from torch import Tensor
 from grader.calling.rings import LEAST
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.sequence_inputs import wrong_from
-from grader.judging.exercise import VALUES, Case, Draw, Exercise
-from grader.judging.slips import Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.models.attention import attend
-
-from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -99,7 +94,6 @@ EXERCISE = Exercise(
     parameters=("o1", "lse1", "o2", "lse2"),
     make_cases=_cases,
     oracle=each_rank(_whole),
-    technique=TECHNIQUE,
     tolerance=1e-6,
     points={VALUES: 4},
     optional=True,

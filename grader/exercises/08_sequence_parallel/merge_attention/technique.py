@@ -1,7 +1,5 @@
 """How merge_attention must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grader.exercises.technique.sequences import first_wrong_is

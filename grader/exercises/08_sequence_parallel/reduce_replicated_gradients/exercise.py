@@ -1,17 +1,13 @@
 """Gradients of what every rank has whole but has used on its own positions only: summed, in one message."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total
-from grader.judging.exercise import Case, Draw, Exercise
-from grader.judging.slips import Slip, group_size, times, unchanged
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.slips import times, unchanged
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -45,12 +41,11 @@ EXERCISE = Exercise(
     parameters=("parameters", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     slips=(
         unchanged("The gradients are as they were: each rank still has those of its own positions. Write the sum back into "
                   "p.grad.", "nothing reduced", "gradients"),
-        times("mean for sum", lambda case, rank: 1 / group_size(case, rank),
+        times("mean for sum", lambda case, rank: 1 / case.group_size(rank),
               "The gradients are n times too small. In data parallelism each rank has a loss of its own, and the mean is "
               "wanted; here all ranks compute parts of one loss."),
         Slip("only the first", "Only the first gradient is summed.",

@@ -1,14 +1,12 @@
 """How reduce_replicated_gradients must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, group_size, only_calls, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
@@ -16,7 +14,7 @@ from utils.costs.formulas import bytes_sent_per_rank
 
 def _limit(look: Look, rank: int) -> float:
     own = sum(g.nbytes for g in look.case.inputs[rank]["gradients"] if g is not None)
-    return bytes_sent_per_rank("all_reduce", own, group_size(look, rank))
+    return bytes_sent_per_rank("all_reduce", own, look.case.group_size(rank))
 
 
 def _one_message(look: Look) -> tuple[bool, str]:

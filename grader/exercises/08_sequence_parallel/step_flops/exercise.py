@@ -1,14 +1,9 @@
 """FLOPs of a training step: those of the model, and those that the hardware does when it computes some of them again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from grader.exercises.shared.cases import each_rank
-from grader.judging.exercise import VALUES, Case, Draw, Exercise
-from grader.judging.slips import Slip
-
-from .technique import TECHNIQUE
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 RECOMPUTE = ("none", "selective", "full")
 CORE = ("scores", "values")
@@ -74,7 +69,6 @@ EXERCISE = Exercise(
     parameters=("layers", "s", "b", "h", "vocabulary", "recompute"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: counted(**case.inputs[rank])),
-    technique=TECHNIQUE,
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(

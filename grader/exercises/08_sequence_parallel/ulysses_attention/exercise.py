@@ -1,7 +1,5 @@
 """Attention over a sequence in shards, by swapping the cut: whole sequence, own heads, and back (Ulysses)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -12,8 +10,6 @@ from grader.exercises.shared.cases import each_rank, group_case
 from grader.exercises.shared.long_attention import TOLERANCE, another_o, inputs_of, named, whole_attention
 from grader.exercises.shared.sequence_inputs import own_piece
 from grader.judging.exercise import Case, Draw, Exercise
-
-from .technique import TECHNIQUE
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -43,7 +39,6 @@ EXERCISE = Exercise(
     parameters=("q_BHSK", "k_BHSK", "v_BHSK", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: whole_attention(case, rank, "plain")),
-    technique=TECHNIQUE,
     tolerance=TOLERANCE,
     optional=True,
     slips=(

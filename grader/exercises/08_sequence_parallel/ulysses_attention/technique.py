@@ -1,7 +1,5 @@
 """How ulysses_attention must be done, and how it can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grader.calling.rings import PARTS
@@ -9,7 +7,6 @@ from grader.exercises.technique.sequences import first_wrong_is, not_refused
 from grader.judging.compare import same
 from grader.judging.demands import (
     bytes_sent,
-    group_size,
     not_far_more_bytes,
     only_calls,
     results_waited,
@@ -24,7 +21,7 @@ SWAPS = 4  # q, k, v there, o back
 
 def _sent(look: Look, rank: int) -> float:
     """Each swap of (n−1)/n of a shard, forward and backward."""
-    return 2 * SWAPS * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank, "q"), group_size(look, rank))
+    return 2 * SWAPS * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank, "q"), look.case.group_size(rank))
 
 
 def _heads_mixed(look: Look, rank: int, found: Any, expected: Any) -> bool:
