@@ -9,12 +9,12 @@ from grader.calling.checked import CheckFailed, only_argument, pack_function
 from grader.calling.collect import Candidate, collect
 from grader.calling.task import facts_of
 from grader.exercises import EXERCISES
-from grader.judging.exercise import Exercise
+from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
-from grader.judging.trial import Trial
 from grader.judging.verdict import Verdict
 from utils.deadlocks.errors import ShowsItself
 from utils.ranks.place import Place
+from utils.trace.source import running_shell
 
 PUBLIC_SEED = 0
 
@@ -67,13 +67,10 @@ def _check(exercise: Exercise, *args: Any) -> Verdict:
 
 def _display(verdict: Verdict) -> bool:
     """Show the table in a notebook; False where there is none to show it in."""
-    try:
-        from IPython import get_ipython
-        from IPython.display import display
-    except ImportError:
+    if running_shell() is None:
         return False
-    if get_ipython() is None:
-        return False
+    from IPython.display import display
+
     display(verdict)
     return True
 

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
 from utils.figures.calculators import activation_calculator
-from utils.figures.long_attention import blocks_per_step, causal_work_figure, owners, trade_figure
+from utils.figures.curves import trade_figure
+from utils.figures.long_attention import blocks_per_step, causal_work_figure, owners
 from utils.models.attention import attend, attend_backward, cut_zigzag, join_zigzag
 
 SOLUTIONS = functions_of("solutions", "08_sequence_parallel")

@@ -17,7 +17,7 @@ from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED, Evidence
 from grader.evidence.traffic import Flow, Observed
 from grader.judging.demands import network_agrees
-from grader.judging.trial import Look
+from grader.judging.exercise import Look
 from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox.bubblewrap import Limits

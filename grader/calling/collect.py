@@ -1,7 +1,7 @@
 """Try a function on a case: start ranks that call it, and write down what came of it. Untrusted code runs only in them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -16,6 +16,7 @@ from utils.ranks.run import Run, explain, to_run
 from utils.ranks.server import COMPILER
 from utils.trace.trace import Trace
 
+TASK = cloudpickle.dumps(call_function)
 PRELOAD = ("grader.calling.task",)
 Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts_of
 
@@ -41,13 +42,13 @@ def collect(candidate: Candidate, cases: Sequence[Facts], place: Callable[[], Pl
 def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = Place) -> Evidence:
     """Run one case on the ranks of a new place."""
     preload = (*PRELOAD, COMPILER) if candidate.trains else PRELOAD
-    job = Job(cloudpickle.dumps(call_function), [told(candidate.function, facts) for facts in case],
+    job = Job(TASK, [told(candidate.function, facts) for facts in case],
               timeout_s=candidate.timeout_s, show_output=False, machinery=(str(GRADER),), preload=preload)
-    outcome = launch(job, place())
-    crossed, messages = outcome.observed or (None, None)
-    if messages and not messages.complete:  # packets were missed, on a busy machine: look once more
+    for _ in range(2):
         outcome = launch(job, place())
         crossed, messages = outcome.observed or (None, None)
+        if messages is None or messages.complete:
+            break  # else packets were missed, on a busy machine: look once more
     outputs, refused = _outputs(outcome, len(case))
     run = to_run(outcome, outputs)
     error = explain(outcome, candidate.timeout_s)
@@ -59,9 +60,8 @@ def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = 
 def after_begin(run: Run) -> Trace:
     """The trace without what the harness itself did before it called the function."""
     begins = {span.rank: span.start_s for span in run.trace.spans if span.name == BEGIN}
-    kept = [c for c in run.trace.calls if c.start_s >= begins.get(c.rank, float("inf"))]
-    spans = [s for s in run.trace.spans if s.name != BEGIN]
-    return Trace(run.trace.world_size, tuple(kept), tuple(spans), run.trace.wire_bytes, run.trace.duration_s)
+    calls = tuple(call for call in run.trace.calls if call.start_s >= begins.get(call.rank, float("inf")))
+    return replace(run.trace, calls=calls, spans=tuple(span for span in run.trace.spans if span.name != BEGIN))
 
 
 def _outputs(outcome: Outcome, world_size: int) -> tuple[list[Any], str]:

@@ -73,9 +73,7 @@ def call_pipeline_step(fn: Callable, inputs: dict[str, Any], group) -> dict[str,
 
 def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
     layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], dtype=weight.dtype)
-    with torch.no_grad():
-        layer.weight.copy_(weight)
-        layer.bias.copy_(bias)
+    layer.load_state_dict({"weight": weight, "bias": bias})
     return layer
 
 

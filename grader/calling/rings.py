@@ -8,7 +8,6 @@ from torch import Tensor
 
 RUN, FLOPS = "run called", "FLOPs"
 LEAST = -1e30
-PARTS = ("o", "dq", "dk", "dv")
 RESULTS = 5  # what may stand after attention, in sizes of q: o, lse, and copies of q, k and v
 REFUSED = "ValueError that names"
 
@@ -16,6 +15,13 @@ REFUSED = "ValueError that names"
 def layer(x_BD: Tensor, up_DF: Tensor, down_FD: Tensor, p: float) -> Tensor:
     """One layer with much inside: x + dropout(gelu(x·up))·down."""
     return x_BD + F.dropout(F.gelu(x_BD @ up_DF), p) @ down_FD
+
+
+def trained(inputs: dict[str, Any]) -> tuple[Tensor, list[list[Tensor]]]:
+    """x and each layer's [up, down]: copies that get a gradient, but for what the case says is not trained."""
+    weights = [[pair["up"].clone().requires_grad_(), pair["down"].clone().requires_grad_(inputs["down_trained"])]
+               for pair in inputs["layers"]]
+    return inputs["x"].clone().requires_grad_(inputs["x_trained"]), weights
 
 
 def attention_or_refusal(attention: Callable[[], Tensor], sizes: list[int]) -> Tensor | dict[str, Any]:

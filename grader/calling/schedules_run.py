@@ -1,6 +1,6 @@
 """Inside a rank: what exercises about schedules share: schedules and faults as data, layers that tell of their gradients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -20,14 +20,9 @@ def call_generator(fn: Callable, inputs: dict[str, Any], group) -> Any:
         return {"ValueError": str(error)}
 
 
-def as_schedule(rows: list) -> Schedule:
-    """A schedule from an exercise's inputs."""
+def as_schedule(rows: Iterable[Iterable[tuple]]) -> Schedule:
+    """A schedule that came from another process as plain tuples."""
     return [[Step(*step) for step in row] for row in rows]
-
-
-def plain(fault: Any) -> Any:
-    """A fault as a tuple, anything else as it is."""
-    return tuple(fault) if isinstance(fault, tuple) else fault
 
 
 class Affine(nn.Module):

@@ -23,7 +23,7 @@ def watch_gradients(model: nn.Module) -> None:
     def note(parameter: nn.Parameter) -> None:
         storage = parameter.grad.untyped_storage()
         standing[storage.data_ptr()] = weakref.ref(storage), storage.nbytes()
-        mark(STANDING, bytes=sum(nbytes for one, nbytes in standing.values() if one() is not None))
+        mark(STANDING, bytes=sum(nbytes for kept, nbytes in standing.values() if kept() is not None))
 
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -38,14 +38,9 @@ def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
 class Held(dict):
     """A result that keeps alive what it came from, until the memory that this takes has been counted."""
 
-    alive: tuple = ()
-
-
-def held(result: dict[str, Any], *alive: Any) -> Held:
-    """The result, and what it is to keep alive."""
-    holder = Held(result)
-    holder.alive = alive
-    return holder
+    def __init__(self, result: dict[str, Any], *alive: Any):
+        super().__init__(result)
+        self.alive = alive
 
 
 def gradients(model: nn.Module) -> dict[str, Any]:
@@ -55,8 +50,4 @@ def gradients(model: nn.Module) -> dict[str, Any]:
 
 def parameters(model: nn.Module) -> dict[str, Any]:
     """Name → value."""
-    return _numbers(dict(model.named_parameters()))
-
-
-def _numbers(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: value.detach() for name, value in state.items()}
+    return {name: p.detach() for name, p in model.named_parameters()}

@@ -104,19 +104,10 @@ class Empty(nn.Module):
         return x[:, :OUT] * 2
 
 
-def _linear() -> nn.Module:
-    """Two tensors only: with more ranks than that, some own none."""
-    return nn.Linear(IN, OUT)
-
-
-def _gpt() -> nn.Module:
-    return TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)
-
-
 ZOO: dict[str, Callable[[], nn.Module]] = {
-    "linear": _linear,
+    "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
     "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "buffered": Buffered, "mixed": Mixed, "empty": Empty,
-    "deep": Deep, "gpt": _gpt}
+    "deep": Deep, "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}
 
 
 def build(name: str, seed: int) -> nn.Module:

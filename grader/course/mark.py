@@ -24,10 +24,9 @@ from grader.course.splice import is_check, name_of, splice
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.exercises import EXERCISES
-from grader.judging.demands import CONTRADICTED as NETWORK_DEMAND
-from grader.judging.exercise import Exercise
+from grader.judging.demands import NETWORK_DEMAND
+from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
-from grader.judging.trial import Trial
 from grader.judging.verdict import Verdict
 from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox

@@ -18,7 +18,7 @@ KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check":
 MODULES = ("atexit", "_thread", "cloudpickle", "copyreg", "ctypes", "http", "importlib", "mmap", "multiprocessing", "pickle",
            "pty", "requests", "signal", "socket", "sqlite3", "subprocess", "threading", "urllib", "builtins", "linecache",
            "grader.calling", "grader.course", "grader.evidence", "grader.exercises", "grader.judging", "grader.sandbox",
-           "utils.ranks.channel", "utils.ranks.launcher", "utils.ranks.payload", "utils.ranks.processes",
+           "utils.ranks.channel", "utils.ranks.launcher", "utils.ranks.payload", "utils.ranks.place",
            "utils.ranks.worker", "utils.trace.calls", "utils.trace.recorder", "utils.trace.spans", "utils.trace.wire",
            "torch._C", "torch.library", "torch.ops", "torch.overrides", "torch.multiprocessing",
            "torch.distributed.TCPStore", "torch.distributed.FileStore", "torch.utils._python_dispatch")

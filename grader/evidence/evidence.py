@@ -21,14 +21,17 @@ SKELETON_ERROR = "NotImplementedError"  # what an untouched skeleton raises
 NOT_WRITTEN = f"{{}} is not written yet: replace its raise {SKELETON_ERROR} line."
 
 
-class Missing:
-    """What stands for the output of a rank that returned nothing."""
+class Placeholder:
+    """Stands where no value can stand, and says why."""
+
+    def __init__(self, words: str):
+        self._words = words
 
     def __repr__(self) -> str:
-        return "nothing"
+        return self._words
 
 
-MISSING = Missing()
+MISSING = Placeholder("nothing")  # for the output of a rank that returned nothing
 
 
 @dataclass(frozen=True)

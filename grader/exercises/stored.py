@@ -6,9 +6,7 @@ from typing import Any
 from grader.evidence.case import Case
 from grader.evidence.evidence import pack, unpack
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Exercise
-from grader.judging.slips import Slip
-from grader.judging.trial import Trial
+from grader.judging.exercise import Exercise, Slip, Trial
 
 FILE = "public.safetensors"
 CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "optional", "trains")

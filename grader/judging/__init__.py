@@ -1,6 +1,6 @@
 """From evidence to a verdict; pure.
 
-exercise: an exercise is data. trial: a case with its right results. slips: known mistakes as data. symptoms: mistakes of
-technique or of failure. demands: on the technique. network: what crossed the network against the calls. compare: where two
-results first differ. judge: the verdict. verdict: as text and HTML. html: templates.
+exercise: an exercise is data. slips: mistakes in results. symptoms: mistakes of technique or of failure. demands: on the
+technique. network: what crossed the network against the calls. compare: where two results first differ. judge: the verdict.
+verdict: as text and HTML. html: templates.
 """

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from grader.evidence.evidence import MISSING
+from grader.evidence.evidence import MISSING, Placeholder
 
 # What one rounding to a type with few digits may change: where an exercise allows any tolerance, results of such a type get
 # at least this one. bfloat16 keeps 8 binary digits; sums of a few roundings stay below 2 units of the last but one.
@@ -13,14 +13,7 @@ from grader.evidence.evidence import MISSING
 ROUNDING = {torch.bfloat16: 2.0 ** -6, torch.float16: 2.0 ** -9, torch.float32: 2.0 ** -18}
 
 
-class Anything:
-    """Equal to whatever is found; for the parts of a result that a mistake leaves open."""
-
-    def __repr__(self) -> str:
-        return "anything"
-
-
-ANYTHING = Anything()
+ANYTHING = Placeholder("anything")  # equal to whatever is found; for the parts of a result that a mistake leaves open
 
 
 def same(found: Any, expected: Any, tolerance: float = 1e-6) -> bool:
@@ -67,13 +60,9 @@ def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, pat
     wrong = ~((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))  # written so that NaN is wrong
     if not wrong.any():
         return ""
-    index = wrong.nonzero()[0].tolist()
-    place = path + (str(index) if index else "")
-    return f"{place}: expected {_number(b[tuple(index)])}, found {_number(a[tuple(index)])}".lstrip(": ")
-
-
-def _number(value: torch.Tensor) -> str:
-    return f"{value.item():.6g}"
+    index = tuple(wrong.nonzero()[0].tolist())
+    place = path + (str(list(index)) if index else "")
+    return f"{place}: expected {b[index].item():.6g}, found {a[index].item():.6g}".lstrip(": ")
 
 
 def _brief(value: Any) -> str:

@@ -15,7 +15,7 @@ WIRE_TOLERANCE = 1.02
 # gloo moves more than the formula says for these (its reduce-scatter is an all-reduce), and never less.
 WIRE_FACTOR = {"reduce_scatter": 2.0, "reduce": 2.0}
 
-CONTRADICTED = "network contradicts"
+NETWORK_DEMAND = "network contradicts"
 
 
 def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
@@ -206,7 +206,7 @@ NETWORK_CALL_BYTES = 800  # headers and acknowledgements, for each member of the
 
 def network_agrees(gate: bool) -> Demand:
     """What crossed the network, counted outside the ranks, is what their calls account for."""
-    return Demand(CONTRADICTED, "the network saw what the calls say", (
+    return Demand(NETWORK_DEMAND, "the network saw what the calls say", (
         "What crossed the network, counted by the system, is not what the calls that your ranks reported account for: "
         "data travels by dist calls only, in the open. A person should look at this."), _network_judge, gate)
 

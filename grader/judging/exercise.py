@@ -8,12 +8,63 @@ from typing import Any
 import torch
 
 from grader.evidence.case import Case
-from grader.judging.slips import Slip
-from grader.judging.trial import Look, Trial
+from grader.evidence.evidence import Evidence
+from grader.judging.compare import same
 
-__all__ = ["TECHNIQUE", "VALUES", "Case", "Demand", "Draw", "Exercise", "Look", "Slip", "Symptom", "Technique", "Trial"]
 LATE_S = 0.1
 VALUES, TECHNIQUE = "values", "technique"
+Wrong = Callable[[Case, int, list[Any]], Any]  # (case, rank, each rank's right result) -> what the rank then returns
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A case and each rank's right result."""
+
+    case: Case
+    right: list[Any]
+
+    @property
+    def working(self) -> list[int]:
+        """The ranks that are no bystanders."""
+        return [rank for rank in range(self.case.world_size) if self.case.members(rank)]
+
+
+@dataclass(frozen=True)
+class Look(Trial):
+    """What a symptom or a demand looks at: one case, what should come of it, and what did."""
+
+    evidence: Evidence
+
+    @property
+    def outputs(self) -> list[Any]:
+        return self.evidence.outputs
+
+    def pairs(self) -> list[tuple[int, Any, Any]]:
+        """(rank, found, right) for every rank that takes part."""
+        return [(rank, self.outputs[rank], self.right[rank]) for rank in self.working]
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A known mistake. `hint` is the lesson.
+
+    wrong: what a rank returns that makes this mistake; ANYTHING stands for parts that it leaves open.
+    shows: the cases in which it could show; of these it does show where any rank's result is another than the right one.
+    """
+
+    id: str
+    hint: str
+    wrong: Wrong
+    shows: Callable[[Case], bool] = lambda case: True
+
+    def results(self, trial: Trial) -> list[Any] | None:
+        """What each rank returns that makes this mistake, None for a bystander; None in all where it does not show."""
+        if not self.shows(trial.case):
+            return None
+        working = trial.working
+        wrong = [self.wrong(trial.case, rank, trial.right) if rank in working else None
+                 for rank in range(trial.case.world_size)]
+        return None if all(same(wrong[rank], trial.right[rank]) for rank in working) else wrong
 
 
 @dataclass(frozen=True)
@@ -61,7 +112,6 @@ class Exercise:
     parameters: the function's parameters, in order; "group" is filled with the process group.
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the right result of each rank, computed by one process.
-    slips: known mistakes, see grader.judging.slips.
     trains: an optimizer steps in its ranks.
     """
 

@@ -7,9 +7,7 @@ from grader.evidence.case import Case
 from grader.evidence.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
 from grader.judging.compare import first_difference, same
 from grader.judging.demands import network_agrees
-from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Symptom
-from grader.judging.slips import Slip
-from grader.judging.trial import Look, Trial
+from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Look, Slip, Symptom, Trial
 from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
 
 ROUNDED = 1e-6  # right sums of whole numbers are exact, a third of them is not

@@ -18,13 +18,13 @@ STORE_BYTES_PER_MEMBER = 128
 
 def contradictions(look: Look, seen: Observed) -> Iterator[str]:
     """In words, each thing that was seen and not reported, or reported and not seen. Call it with a complete observation."""
-    yield from _not_calls(look, seen)
+    yield from _not_calls(seen)
     yield from _collectives(look, seen)
     yield from _sends(look, seen)
     yield from _setting_up(look, seen)
 
 
-def _not_calls(look: Look, seen: Observed) -> Iterator[str]:
+def _not_calls(seen: Observed) -> Iterator[str]:
     """Data that travelled without gloo; what a rank tells itself is its own affair."""
     foreign = [f for f in seen.flows if f.kind == FOREIGN and (f.source is None or f.source != f.target)]
     if foreign:

@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from grader.report.tally import Tally
-from utils.figures.style import BLUE, FAINT, ORANGE, SKY, WIDTH_IN, Picture, first_that_fits, ink_on, new_figure, styled
+from utils.figures.colours import BLUE, FAINT, ORANGE, SKY, ink_on
+from utils.figures.style import WIDTH_IN, Picture, first_that_fits, new_figure, styled
 from utils.figures.style import text_width_in as width_in
 
 SHADES = {"none": ORANGE, "part": SKY, "full": BLUE}

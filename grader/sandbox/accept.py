@@ -36,7 +36,7 @@ def evidences(name: str, files: Mapping[str, bytes], cases: int) -> list[Evidenc
 def outputs(content: bytes) -> list[NotebookNode]:
     """A cell's outputs, without anything that a browser would run.  Raises: Malformed."""
     kept = []
-    for output in _fit(_json("a cell's outputs", content), list[Any], "a cell's outputs"):
+    for output in _json("a cell's outputs", content, list[Any]):
         kind = output.get("output_type") if isinstance(output, dict) else None
         if kind == "stream":
             kept.append(new_output("stream", name="stderr" if output.get("name") == "stderr" else "stdout",
@@ -53,11 +53,11 @@ def outputs(content: bytes) -> list[NotebookNode]:
 
 def remarks(content: bytes) -> list[str]:
     """What the program that ran the cells has to say.  Raises: Malformed."""
-    return _fit(_json("remarks", content), list[str], "remarks")
+    return _json("remarks", content, list[str])
 
 
 def _evidence(stem: str, files: Mapping[str, bytes]) -> Evidence:
-    facts = _fit(_json(stem, files[f"{stem}.json"]), dict[str, Any], stem)
+    facts = _json(stem, files[f"{stem}.json"], dict[str, Any])
     missing = _fit(facts.pop("missing", None), list[int], f"{stem}.missing")
     try:
         values = unpack(files[f"{stem}.safetensors"])
@@ -71,6 +71,17 @@ def _evidence(stem: str, files: Mapping[str, bytes]) -> Evidence:
         raise Malformed(f"{stem}.ending: expected one of {ENDINGS}, found {evidence.ending!r:.60}")
     outputs = [MISSING if rank in missing else value for rank, value in enumerate(values)]
     return dataclasses.replace(evidence, outputs=outputs)
+
+
+def _json(path: str, content: bytes, wanted: Any) -> Any:
+    """JSON as type `wanted`.  Raises: Malformed."""
+    if len(content) > MAX_JSON_BYTES:
+        raise Malformed(f"{path}: {len(content)} bytes are more than the {MAX_JSON_BYTES} allowed")
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"{path} is not JSON: {error}") from None
+    return _fit(value, wanted, path)
 
 
 def _fit(value: Any, wanted: Any, path: str) -> Any:
@@ -101,12 +112,3 @@ def _all_fields(kind: type) -> type[msgspec.Struct]:
     """A dataclass's fields, each of which must be there, and no other: of a dataclass msgspec itself takes any part."""
     fields = [(name, _strict(hint)) for name, hint in get_type_hints(kind).items()]
     return msgspec.defstruct(kind.__name__, fields, frozen=True, forbid_unknown_fields=True)
-
-
-def _json(path: str, content: bytes) -> Any:
-    if len(content) > MAX_JSON_BYTES:
-        raise Malformed(f"{path}: {len(content)} bytes are more than the {MAX_JSON_BYTES} allowed")
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Malformed(f"{path} is not JSON: {error}") from None

@@ -25,6 +25,10 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternative
 LOOK_EVERY_S = 0.1
 _POLITELY = ("nice", "-n", "10") if shutil.which("nice") else ()  # whoever works at this machine comes first
 LOG_BYTES = 1 << 16
+# A process's memory that is not a file's: quick, and too much where forked processes share pages; or, slow, with shared
+# pages divided among those who share them.
+QUICK_COUNT = ("status", ("RssAnon:", "RssShmem:"))
+SHARED_COUNT = ("smaps_rollup", ("Pss_Anon:", "Pss_Shmem:"))
 TASKS_OF_OTHERS = 1000  # that may come meanwhile without alarm, where only the whole machine can be counted
 
 
@@ -212,10 +216,10 @@ class _Watch:
             if len(family) > self._limits.processes:
                 self._problem = f"it started more than {self._limits.processes} processes"
                 return
-            used_bytes = sum(map(_own_bytes, family))
+            used_bytes = sum(_bytes_of(process, *QUICK_COUNT) for process in family)
             if used_bytes > min(self._limits.memory_bytes, 1.2 * self._looked_at_bytes):
                 self._looked_at_bytes = max(self._looked_at_bytes, used_bytes)
-                used_bytes = sum(map(_share_of_bytes, family))
+                used_bytes = sum(_bytes_of(process, *SHARED_COUNT) for process in family)
                 self._peak_bytes = max(self._peak_bytes, used_bytes)
             if time.monotonic() > ends:
                 self._problem = f"it was not done after {self._limits.wall_s:g} s"
@@ -251,19 +255,9 @@ def _all_tasks() -> int:
         return 0
 
 
-def _own_bytes(process: psutil.Process) -> int:
-    """Memory that is not a file's; quick, and too much where forked processes share pages."""
-    return _kibibytes(f"/proc/{process.pid}/status", ("RssAnon:", "RssShmem:")) << 10
-
-
-def _share_of_bytes(process: psutil.Process) -> int:
-    """The same, with shared pages divided among those who share them; slow."""
-    return _kibibytes(f"/proc/{process.pid}/smaps_rollup", ("Pss_Anon:", "Pss_Shmem:")) << 10
-
-
-def _kibibytes(file: str, fields: tuple[str, ...]) -> int:
+def _bytes_of(process: psutil.Process, file: str, fields: tuple[str, ...]) -> int:
     try:
-        with open(file) as lines:
-            return sum(int(line.split()[1]) for line in lines if line.startswith(fields))
+        with open(f"/proc/{process.pid}/{file}") as lines:
+            return sum(int(line.split()[1]) for line in lines if line.startswith(fields)) << 10
     except (OSError, ValueError):
         return 0  # ended meanwhile

@@ -53,13 +53,14 @@ class ControlGroup:
         """Give the group back, once all in it have ended."""
         for folder in set(self._folders.values()):
             for _ in range(100):
-                with contextlib.suppress(FileNotFoundError):
-                    try:
-                        folder.rmdir()
-                    except OSError:
-                        time.sleep(0.01)  # the last process is being buried
-                        continue
-                break
+                try:
+                    folder.rmdir()
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    time.sleep(0.01)  # the last process is being buried
+                else:
+                    break
 
     def _counted(self, controller: str, file: str, key: str) -> int:
         try:

@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import functools
 import os
 import socket
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from grader.sandbox.streams import End
 
 _PIDFD_GETFD = 438  # on every machine, asm-generic/unistd.h
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def connection_holders(processes: Mapping[int, int]) -> dict[tuple[End, End], int]:
@@ -49,7 +49,7 @@ def _connections_of(process: int) -> Iterator[tuple[End, End]]:
 
 def _ends(process_handle: int, descriptor: int) -> tuple[End, End]:
     """Of a TCP connection of another process.  Raises: OSError if it is none, or may not be read."""
-    copy = _libc().syscall(_PIDFD_GETFD, process_handle, descriptor, 0)
+    copy = _libc.syscall(_PIDFD_GETFD, process_handle, descriptor, 0)
     if copy < 0:
         raise OSError(ctypes.get_errno(), "pidfd_getfd")
     with socket.socket(fileno=copy) as connection:
@@ -57,11 +57,6 @@ def _ends(process_handle: int, descriptor: int) -> tuple[End, End]:
             raise OSError("not TCP")
         own, other = connection.getsockname(), connection.getpeername()
         return tuple((socket.inet_pton(connection.family, name[0])[-4:], name[1]) for name in (own, other))
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 def loopback_bytes() -> int:

@@ -7,7 +7,8 @@ import torch.distributed as dist
 from grader.evidence.traffic import Observed
 from grader.sandbox.holders import connection_holders, loopback_bytes
 from grader.sandbox.isolation import isolate
-from grader.sandbox.witness import Holders, Witness
+from grader.sandbox.streams import End
+from grader.sandbox.witness import Witness
 from utils.ranks.place import Place, ProcessIds
 from utils.ranks.readiness import Readiness
 from utils.ranks.server import RankServer
@@ -59,6 +60,5 @@ class IsolatedPlace(Place):
     def close(self) -> None:
         self._store = None
 
-    @property
-    def _holders(self) -> Holders:
-        return lambda: connection_holders(self._processes())
+    def _holders(self) -> dict[tuple[End, End], int]:
+        return connection_holders(self._processes())

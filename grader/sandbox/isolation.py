@@ -69,7 +69,7 @@ def isolate() -> None:
 
 def _empty(folder: str) -> None:
     """A new empty folder over `folder`; what is mounted below it (a Python that is installed there) stays."""
-    kept = [(path, os.open(path, os.O_PATH)) for path in _mounts_below(folder)]
+    kept = [(path, os.open(path, os.O_PATH)) for path, _ in _mounts() if path.startswith(f"{folder}/")]
     _mount(b"tmpfs", folder.encode(), b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={SCRATCH_BYTES}".encode())
     for path, descriptor in kept:
         os.makedirs(path, exist_ok=True)
@@ -92,15 +92,11 @@ def _make_read_only(path: str, flags: int) -> None:
     _mount(None, path.encode(), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | flags)
 
 
-def _mounts_below(folder: str) -> list[str]:
-    return [path for path, _ in _mounts() if path.startswith(folder + "/")]
-
-
 def _mounts() -> list[tuple[str, list[str]]]:
     """(where, options) of each mount; the last of several at one place is the one that is seen."""
     with open("/proc/self/mountinfo") as file:
-        fields = [line.split() for line in file]
-    return [(one[4].encode().decode("unicode_escape"), one[5].split(",")) for one in fields]  # a space is written \\040
+        mounts = [line.split() for line in file]
+    return [(fields[4].encode().decode("unicode_escape"), fields[5].split(",")) for fields in mounts]  # a space is \\040
 
 
 def _give_up_capabilities() -> None:

@@ -121,9 +121,9 @@ class Witness:
     def note_start(self, holders: Holders, ranks: int) -> None:
         """From here on the ranks work on their task. Before, they run no code of students, and all meet at the store."""
         self._wait_for_marker(holders)
-        found = holders()
-        self._claim(found)
-        self._missed = self._missed or bool(self._unclaimed) or len(set(found.values())) < ranks
+        held = holders()
+        self._claim(held)
+        self._missed = self._missed or bool(self._unclaimed) or len(set(held.values())) < ranks
         self._store_bytes_before = self._store_bytes()
         self._started = True
 
@@ -133,18 +133,21 @@ class Witness:
         if self._unclaimed:
             self._claim(holders())
         self._missed = self._missed or self._ring.lost() > 0
-        everything = [*self._closed, *self._connections.values()]
-        flows = [flow for one in everything if one.server != self._store for flow in one.flows()]
-        return Observed(not self._missed and all(one.complete for one in everything), summed(flows + self._other),
-                         self._store_bytes() - self._store_bytes_before)
+        everything = self._all_connections()
+        flows = [flow for connection in everything if connection.server != self._store for flow in connection.flows()]
+        complete = not self._missed and all(connection.complete for connection in everything)
+        return Observed(complete, summed(flows + self._other), self._store_bytes() - self._store_bytes_before)
 
     def close(self) -> None:
         self._ring.close()
         self._marker.close()
 
+    def _all_connections(self) -> list[Connection]:
+        return [*self._closed, *self._connections.values()]
+
     def _store_bytes(self) -> int:
-        return sum(one.bytes_from(one.client) for one in (*self._closed, *self._connections.values())
-                   if one.server == self._store)
+        return sum(connection.bytes_from(connection.client) for connection in self._all_connections()
+                   if connection.server == self._store)
 
     def _wait_for_marker(self, holders: Holders) -> None:
         """Packets keep their order: once one of our own has come back, all that was sent before has been seen."""
@@ -180,14 +183,15 @@ class Witness:
         elif segment.length and key not in self._past:
             self._missed = True
 
-    def _claim(self, found: Mapping[tuple[End, End], int]) -> None:
+    def _claim(self, held: Mapping[tuple[End, End], int]) -> None:
         self._ask_again = False
-        for one in list(self._unclaimed):
-            for end, other in ((one.client, one.server), (one.server, one.client)):
-                if (end, other) in found:
-                    one.owners[end] = found[end, other]
-            if len(one.owners) == 2 or one.closing:
-                self._unclaimed.discard(one)
+        for connection in list(self._unclaimed):
+            ends = (connection.client, connection.server)
+            for own, other in (ends, ends[::-1]):
+                if (own, other) in held:
+                    connection.owners[own] = held[own, other]
+            if len(connection.owners) == 2 or connection.closing:
+                self._unclaimed.discard(connection)
 
 
 def read_packet(packet: memoryview, length: int) -> tuple[int, bytes, bytes, memoryview, int]:

@@ -1,7 +1,9 @@
 """Plausible wrong solutions, each with the hint that must answer it: changes of a reference, or functions of their own."""
 
+import functools
 import importlib
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,31 +39,36 @@ def change(hint: str, *old_and_new: str, of: str = "") -> Change:
 def mutants_of(unit: str, exercise: str) -> list[Callable]:
     """All mutants of one exercise, in order: those in CHANGES, then functions and classes."""
     module = importlib.import_module(f"{__name__}.{unit}.{exercise}")
-    changed = [_apply(unit, exercise, one) for one in getattr(module, "CHANGES", ())]
+    changed = [_apply(unit, exercise, changed) for changed in getattr(module, "CHANGES", ())]
     return changed + [fn for fn in vars(module).values() if hasattr(fn, "hint") and not isinstance(fn, Change)]
 
 
-def _apply(unit: str, exercise: str, one: Change) -> Callable:
+def _apply(unit: str, exercise: str, changed: Change) -> Callable:
     """Raises: ValueError if the reference has no such text."""
-    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
-    source, = (c.source for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == (one.of or exercise))
-    for old, new in one.replaced:
+    source = reference_cell(unit, changed.of or exercise)
+    for old, new in changed.replaced:
         if old not in source:
-            raise ValueError(f"{unit}/{exercise}, {one.hint!r}: the reference has no {old!r}")
+            raise ValueError(f"{unit}/{exercise}, {changed.hint!r}: the reference has no {old!r}")
         source = source.replace(old, new)
-    namespace = dict(functions_of("solutions", unit))
-    name = f"{exercise} with {one.hint}"
-    exec(compile(source, remember(name, source), "exec"), namespace)
-    if one.of:  # what is tried must find the changed function where it looks for names
-        _again(unit, exercise, namespace)
-    fn = namespace[exercise]
-    fn.hint = one.hint
-    fn.case_name = re.sub(r"\W+", "_", one.hint)
+    fn = with_source(unit, exercise, source, changed.of)
+    fn.hint = changed.hint
+    fn.case_name = re.sub(r"\W+", "_", changed.hint)
     return fn
 
 
-def _again(unit: str, exercise: str, namespace: dict) -> None:
-    """Define the exercise's own reference in this namespace."""
+@functools.cache
+def reference_cell(unit: str, exercise: str) -> str:
+    """The source of an exercise's cell in the solution notebook."""
     notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
     source, = (c.source for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == exercise)
-    exec(compile(source, remember(exercise, source), "exec"), namespace)
+    return source
+
+
+def with_source(unit: str, exercise: str, source: str, of: str = "") -> Callable:
+    """An exercise's function where its cell (or that of exercise `of`) has this source."""
+    namespace = dict(functions_of("solutions", unit))
+    exec(compile(source, remember(f"{exercise} {zlib.crc32(source.encode()):08x}", source), "exec"), namespace)
+    if of:  # what is tried must find the changed function where it looks for names
+        own = reference_cell(unit, exercise)
+        exec(compile(own, remember(exercise, own), "exec"), namespace)
+    return namespace[exercise]

@@ -15,14 +15,15 @@ def saved_by_part(module: nn.Module, run: Callable[[], Any]) -> dict[str, int]:
     A part is a leaf of `module`, by its name; what no part keeps is "elsewhere". Counted are storages, each once, with the
     part that asks for it first. Parameters and buffers are there anyway, and are not counted.
     """
-    parts, stack, found = _leaves(module), [OUTSIDE], {}
+    parts = {name: part for name, part in module.named_modules() if name and not any(part.children())}
+    stack, kept_bytes = [OUTSIDE], {}
     known = {_storage(tensor).data_ptr() for tensor in (*module.parameters(), *module.buffers())}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = _storage(tensor)
         if storage.data_ptr() not in known:
             known.add(storage.data_ptr())
-            found[stack[-1]] = found.get(stack[-1], 0) + storage.nbytes()
+            kept_bytes[stack[-1]] = kept_bytes.get(stack[-1], 0) + storage.nbytes()
         return tensor
 
     hooks = [part.register_forward_pre_hook(lambda *_, name=name: stack.append(name)) for name, part in parts.items()]
@@ -34,16 +35,12 @@ def saved_by_part(module: nn.Module, run: Callable[[], Any]) -> dict[str, int]:
         for hook in hooks:
             hook.remove()
     del result
-    return found
+    return kept_bytes
 
 
 def saved_bytes(module: nn.Module, run: Callable[[], Any]) -> int:
     """All that is kept for the backward pass of run(), in bytes, without module's parameters and buffers."""
     return sum(saved_by_part(module, run).values())
-
-
-def _leaves(module: nn.Module) -> dict[str, nn.Module]:
-    return {name: part for name, part in module.named_modules() if not any(part.children()) and name}
 
 
 def _storage(tensor: Tensor) -> torch.UntypedStorage:

@@ -7,27 +7,12 @@ and all-to-all.
 
 import math
 
-# Bytes that a rank sends, on average over the group, as a multiple of M (bandwidth-optimal algorithms).
-_SENT_PER_RANK = {
-    "all_reduce": lambda n: 2 * (n - 1) / n,
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "all_gather": lambda n: (n - 1) / n,
-    "all_to_all": lambda n: (n - 1) / n,
-    "broadcast": lambda n: (n - 1) / n,
-    "reduce": lambda n: (n - 1) / n,
-    "gather": lambda n: (n - 1) / n,
-    "scatter": lambda n: (n - 1) / n,
-}
+# How many times (n−1)/n of M a rank sends, on average over the group (bandwidth-optimal algorithms).
+_SENT_PER_RANK = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1, "all_to_all": 1, "broadcast": 1, "reduce": 1,
+                  "gather": 1, "scatter": 1}
 
-# nccl-tests, PERFORMANCE.md: bus bandwidth = algorithm bandwidth × this factor.
-_BUS_FACTOR = {
-    "all_reduce": lambda n: 2 * (n - 1) / n,
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "all_gather": lambda n: (n - 1) / n,
-    "all_to_all": lambda n: (n - 1) / n,
-    "broadcast": lambda n: 1.0,
-    "reduce": lambda n: 1.0,
-}
+# nccl-tests, PERFORMANCE.md: bus bandwidth = algorithm bandwidth × so many times (n−1)/n; None: they are equal.
+_BUS_FACTOR = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1, "all_to_all": 1, "broadcast": None, "reduce": None}
 
 
 def bytes_sent_per_rank(op: str, total_bytes: float, n_ranks: int) -> float:
@@ -37,7 +22,7 @@ def bytes_sent_per_rank(op: str, total_bytes: float, n_ranks: int) -> float:
     Raises: ValueError for an operation without a formula.
     Source: Thakur, Rabenseifner, Gropp 2005; nccl-tests PERFORMANCE.md.
     """
-    return _look_up(_SENT_PER_RANK, op)(n_ranks) * total_bytes
+    return _look_up(_SENT_PER_RANK, op) * (n_ranks - 1) / n_ranks * total_bytes
 
 
 def bus_factor(op: str, n_ranks: int) -> float:
@@ -45,7 +30,8 @@ def bus_factor(op: str, n_ranks: int) -> float:
 
     Raises: ValueError for an operation without a factor.  Source: nccl-tests PERFORMANCE.md.
     """
-    return _look_up(_BUS_FACTOR, op)(n_ranks)
+    times = _look_up(_BUS_FACTOR, op)
+    return 1.0 if times is None else times * (n_ranks - 1) / n_ranks
 
 
 def ring_time_s(op: str, total_bytes: float, n_ranks: int, alpha_s: float, beta_s_per_byte: float) -> float:

@@ -1,6 +1,7 @@
 """What can go wrong in a run, as few exceptions that show themselves in the student's words."""
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -67,7 +68,7 @@ class RankFailed(RanksError):
     def __init__(self, failures: list[Failure], waiting: list[Standstill], run: Any = None):
         self.failures, self.waiting = failures, waiting
         causes = [f for f in failures if not f.secondary]
-        parts = [str(f) for f in _merge_equal(causes or failures)]
+        parts = _told_once(causes or failures)
         if waiting or len(causes) < len(failures):
             names = sorted({w.rank for w in waiting} | {f.rank for f in failures if f.secondary and causes})
             if names:
@@ -104,24 +105,16 @@ class DeadlineExceeded(RanksError):
         super().__init__("\n".join(parts), run)
 
 
-@dataclass
-class _Merged:
-    failure: Failure
-    ranks: list[int] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        text = str(self.failure)
-        return text.replace(f"rank {self.failure.rank}:", f"{ranks_in_words(self.ranks)}:", 1)
-
-
-def _merge_equal(failures: list[Failure]) -> list[_Merged]:
-    """Failures that differ in nothing but the rank, told once."""
-    merged: dict[tuple, _Merged] = {}
-    for f in failures:
-        merged.setdefault((f.kind, f.message, f.lines), _Merged(f)).ranks.append(f.rank)
-    for one in merged.values():
-        one.ranks.sort()
-    return list(merged.values())
+def _told_once(failures: list[Failure]) -> list[str]:
+    """The failures in words; those that differ in nothing but the rank, together."""
+    alike: dict[tuple, list[Failure]] = defaultdict(list)
+    for failure in failures:
+        alike[failure.kind, failure.message, failure.lines].append(failure)
+    told = []
+    for first, *others in alike.values():
+        ranks = ranks_in_words(sorted(failure.rank for failure in (first, *others)))
+        told.append(str(first).replace(f"rank {first.rank}:", f"{ranks}:", 1))
+    return told
 
 
 def ranks_in_words(numbers: list[int]) -> str:

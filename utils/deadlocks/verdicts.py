@@ -2,7 +2,7 @@
 
 from utils.deadlocks.errors import Deadlock, Mismatch, Standstill, ranks_in_words
 from utils.deadlocks.waits import BLOCKED, ENDED, Disagreement, WaitState
-from utils.trace.calls import POINT_TO_POINT
+from utils.trace.calls import POINT_TO_POINT, peer_of, root_of
 from utils.trace.source import to_line
 
 _MISMATCH_MENDS = {
@@ -18,28 +18,28 @@ _MISMATCH_MENDS = {
 
 def waiting_ranks(state: WaitState) -> list[Standstill]:
     """Where each blocked rank stands."""
-    return [_standstill(state, rank) for rank, one in enumerate(state.ranks) if one.state == BLOCKED]
+    return [_standstill(state, rank) for rank, stands in enumerate(state.ranks) if stands.state == BLOCKED]
 
 
-def mismatch_verdict(state: WaitState, found: Disagreement) -> Mismatch:
+def mismatch_verdict(disagreement: Disagreement) -> Mismatch:
     """Calls that meet but cannot fit."""
-    calls = [found.calls[rank] for rank in sorted(found.calls)]
+    calls = [disagreement.calls[rank] for rank in sorted(disagreement.calls)]
     ops = {call["op"] for call in calls}
     if ops == {"send", "recv"}:
         sender, receiver = (next(c["rank"] for c in calls if c["op"] == op) for op in ("send", "recv"))
         where = f"in a message from rank {sender} to rank {receiver}"
     else:
-        where = "that comes next" if found.what == "operation" else f"in {min(ops)}"
-    headline = f"{ranks_in_words(sorted(found.calls))} disagree about the {_spoken(found.what)} {where}."
-    stands = [Standstill(c["rank"], f"called {call_in_words(c, found.what)}", to_line(c["source"])) for c in calls]
-    return Mismatch(f"{found.what} differs", headline, stands, _MISMATCH_MENDS[found.what])
+        where = "that comes next" if disagreement.what == "operation" else f"in {min(ops)}"
+    headline = f"{ranks_in_words(sorted(disagreement.calls))} disagree about the {_spoken(disagreement.what)} {where}."
+    stands = [Standstill(c["rank"], f"called {call_in_words(c, disagreement.what)}", to_line(c["source"])) for c in calls]
+    return Mismatch(f"{disagreement.what} differs", headline, stands, _MISMATCH_MENDS[disagreement.what])
 
 
 def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
     """Ranks that can never move again."""
     ranks = sorted(stuck)
     stands = [_standstill(state, rank) for rank in ranks]
-    waited_for = sorted({m for rank in ranks for m in _missing(state, rank)} - set(ranks))
+    waited_for = sorted({m for rank in ranks for m in state.missing(rank)} - set(ranks))
     stands += [Standstill(rank, _whereabouts(state, rank)) for rank in waited_for]
     kind, fix = _diagnose(state, ranks)
     verb = "waits" if len(ranks) == 1 else "wait"
@@ -50,13 +50,13 @@ def call_in_words(call: dict, detail: str = "") -> str:
     """"all_reduce(op=SUM) of float32[4, 2]" with what matters for `detail`."""
     arguments = []
     if call["op"] == "send":
-        arguments.append(f"dst={_peer(call)}")
+        arguments.append(f"dst={peer_of(call)}")
     elif call["op"] == "recv":
-        arguments.append("src=any" if call["peer"] is None else f"src={_peer(call)}")
+        arguments.append("src=any" if call["peer"] is None else f"src={peer_of(call)}")
     if call["tag"]:
         arguments.append(f"tag={call['tag']}")
     if call["root"] is not None:
-        arguments.append(f"root={call['members'][call['root']]}")
+        arguments.append(f"root={root_of(call)}")
     if (call["reduce_op"] and call["reduce_op"] != "SUM") or detail == "reduce_op":
         arguments.append(f"op={call['reduce_op']}")
     text = f"{call['op']}({', '.join(arguments)})" if arguments else call["op"]
@@ -70,25 +70,20 @@ def call_in_words(call: dict, detail: str = "") -> str:
 
 
 def _standstill(state: WaitState, rank: int) -> Standstill:
-    one = state.ranks[rank]
-    call = one.calls[one.waits_for]
-    missing = _missing(state, rank)
+    blocked, missing = state.ranks[rank], state.missing(rank)
+    call = blocked.awaited
     group = "" if len(call["members"]) == len(state.ranks) else f" on the group of {ranks_in_words(call['members'])}"
     whom = f"waits for {ranks_in_words(missing)}" if missing else "is about to go on"
-    return Standstill(rank, f"{whom} in {call_in_words(call)}{group}", to_line(one.wait_source or call["source"]))
-
-
-def _missing(state: WaitState, rank: int) -> list[int]:
-    return state.missing(rank, state.ranks[rank].waits_for)
+    return Standstill(rank, f"{whom} in {call_in_words(call)}{group}", to_line(blocked.wait_source or call["source"]))
 
 
 def _whereabouts(state: WaitState, rank: int) -> str:
-    one = state.ranks[rank]
-    if one.state != ENDED:
+    stands = state.ranks[rank]
+    if stands.state != ENDED:
         return "is still working"
-    last = max(one.calls.values(), key=lambda c: c["number"], default=None)
+    last = max(stands.calls.values(), key=lambda c: c["number"], default=None)
     done = f" after {call_in_words(last)}" if last else " without any communication"
-    return {"returned": "has returned", "raised": "has raised", "died": "is gone"}[one.ending] + done
+    return {"returned": "has returned", "raised": "has raised", "died": "is gone"}[stands.ending] + done
 
 
 def _diagnose(state: WaitState, ranks: list[int]) -> tuple[str, str]:
@@ -97,10 +92,10 @@ def _diagnose(state: WaitState, ranks: list[int]) -> tuple[str, str]:
         if dropped := state.dropped_partner(rank):
             where = f"rank {dropped['rank']} started the matching {dropped['op']} ({to_line(dropped['source'])})"
             return "dropped message", f"{where} but threw its Work away: keep what it returns, and wait() for it."
-    missing = {rank: set(_missing(state, rank)) for rank in ranks}
+    missing = {rank: set(state.missing(rank)) for rank in ranks}
     cycle = _in_cycles(missing)
     culprits = cycle or [rank for rank in ranks if missing[rank] - set(ranks)] or ranks
-    calls = {rank: state.ranks[rank].calls[state.ranks[rank].waits_for] for rank in culprits}
+    calls = {rank: state.ranks[rank].awaited for rank in culprits}
     all_have_mail = all(call["op"] == "recv" and state.messages_for(rank) for rank, call in calls.items())
     for rank in culprits:
         if stray := _stray(state, rank, calls[rank], bool(cycle), all_have_mail):
@@ -114,11 +109,11 @@ def _in_cycles(waits_for: dict[int, set[int]]) -> list[int]:
     """The ranks that wait, through others or not, for themselves."""
 
     def reached(rank: int) -> set[int]:
-        found, new = set(), {rank}
+        known, new = set(), {rank}
         while new:
-            new = set().union(*(waits_for.get(one, set()) for one in new)) - found
-            found |= new
-        return found
+            new = set().union(*(waits_for.get(waiting, set()) for waiting in new)) - known
+            known |= new
+        return known
 
     return [rank for rank in sorted(waits_for) if rank in reached(rank)]
 
@@ -131,11 +126,10 @@ def _stray(state: WaitState, rank: int, call: dict, in_cycle: bool, all_have_mai
     """
     if call["op"] != "recv":
         return None
-    awaited = None if call["peer"] is None else call["members"][call["peer"]]
     for stray in state.messages_for(rank):
         sender = state.ranks[stray["rank"]]
         no_more = sender.state == ENDED or sender.waits_for == stray["number"]
-        if stray["rank"] == awaited or (all_have_mail if in_cycle else no_more):
+        if stray["rank"] == peer_of(call) or (all_have_mail if in_cycle else no_more):
             return stray
     return None
 
@@ -162,7 +156,7 @@ def _cycle_mend(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> t
 
 
 def _wrong_address(rank: int, call: dict, stray: dict) -> tuple[str, str]:
-    if call["peer"] is not None and stray["rank"] == call["members"][call["peer"]]:
+    if stray["rank"] == peer_of(call):
         return "tags differ", (f"rank {rank} receives tag {call['tag']} from rank {stray['rank']}, which sent tag "
                                f"{stray['tag']} (or on another group): use the same tag and group on both sides.")
     return "receive from the wrong rank", (f"a message from rank {stray['rank']} lies ready for rank {rank}: receive "
@@ -181,10 +175,6 @@ def _absent_partner(state: WaitState, ranks: list[int], calls: dict[int, dict], 
         return ("rank returned early" if early else "rank never calls"), (
             f"{absent} must call {call['op']} too: look for an if, a return or a loop bound that leaves it out.")
     return "member does not join", f"every member of the group must make this call: {absent} did not."
-
-
-def _peer(call: dict) -> int:
-    return call["members"][call["peer"]]
 
 
 def _spoken(what: str) -> str:

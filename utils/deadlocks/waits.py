@@ -8,8 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from utils.trace.calls import POINT_TO_POINT, ROOTED
-from utils.trace.matching import Matcher
+from utils.trace.calls import POINT_TO_POINT, Matcher, peer_of
 
 RUNNING, BLOCKED, ENDED = "running", "blocked", "ended"
 
@@ -18,13 +17,22 @@ RUNNING, BLOCKED, ENDED = "running", "blocked", "ended"
 class RankState:
     """Where one rank stands."""
 
-    state: str = RUNNING
     waits_for: int | None = None  # call number
     wait_source: list | None = None
-    implicit: bool = False
     calls: dict[int, dict] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)  # sends and receives given up: their Work was thrown away
     ending: str = ""  # "returned", "raised", "died"
+
+    @property
+    def state(self) -> str:
+        if self.ending:  # for good, whatever its other threads still do
+            return ENDED
+        return RUNNING if self.waits_for is None else BLOCKED
+
+    @property
+    def awaited(self) -> dict:
+        """The call that a blocked rank waits for."""
+        return self.calls[self.waits_for]
 
 
 @dataclass(frozen=True)
@@ -54,47 +62,46 @@ class WaitState:
             self._on_call(rank, dict(fields, rank=rank))
         elif kind == "wait":
             if fields["alone"]:
-                state.state, state.waits_for = BLOCKED, fields["number"]
-                state.wait_source, state.implicit = fields["source"], fields.get("implicit", False)
+                state.waits_for, state.wait_source = fields["number"], fields["source"]
         elif kind == "dropped":
             state.dropped.add(fields["number"])
         elif kind == "woke":
-            state.state, state.waits_for = RUNNING, None
+            state.waits_for = None
         elif kind in ("returned", "raised", "died"):
             state.ending = kind
-        if state.ending:  # for good, whatever its other threads still do
-            state.state, state.waits_for = ENDED, None
 
     def _on_call(self, rank: int, call: dict) -> None:
         state = self.ranks[rank]
-        state.state, state.waits_for, state.implicit = RUNNING, None, False
         state.calls[call["number"]] = call
+        state.waits_for = None
+        if call.get("waits") and call["alone"]:
+            state.waits_for, state.wait_source = call["number"], call["source"]
         key = self._matcher.key(rank, call)
         self._slot_of[rank, call["number"]] = key
-        if call.get("waits") and call["alone"]:
-            state.state, state.waits_for, state.wait_source = BLOCKED, call["number"], call["source"]
         partners = self._slots[key]
-        self._slots[key][rank] = call
-        for other in list(partners.values()):
-            if other["rank"] != rank and self.disagreement is None:
-                what = _disagreement(other, call)
-                if what:
-                    self.disagreement = Disagreement(what, partners)
+        partners[rank] = call
+        for partner in partners.values():
+            if partner is not call and self.disagreement is None and (what := _disagreement(partner, call)):
+                self.disagreement = Disagreement(what, partners)
 
     # ── questions ──
 
-    def missing(self, rank: int, number: int) -> list[int]:
-        """The ranks whose matching call has not been made: nobody, if the call can complete."""
-        call, key = self.ranks[rank].calls[number], self._slot_of[rank, number]
+    def missing(self, rank: int) -> list[int]:
+        """The ranks that have not made the call which `rank` waits for: nobody, if the call can complete."""
+        call, made = self.ranks[rank].awaited, self._awaited_slot(rank)
         if call["op"] in POINT_TO_POINT:
-            return self._missing_peer(rank, call, key)
-        return [member for member in call["members"] if member not in self._slots[key]]
+            return self._missing_peer(rank, call, made)
+        return [member for member in call["members"] if member not in made]
 
-    def _missing_peer(self, rank: int, call: dict, key: Any) -> list[int]:
-        if call["op"] == "recv" and call["peer"] is None:  # any source: one unmatched message is enough
+    def _awaited_slot(self, rank: int) -> dict[int, dict]:
+        """The calls that meet in the one that `rank` waits for, as far as they have been made."""
+        return self._slots[self._slot_of[rank, self.ranks[rank].waits_for]]
+
+    def _missing_peer(self, rank: int, call: dict, made: dict[int, dict]) -> list[int]:
+        peer = peer_of(call)
+        if peer is None:  # any source: one unmatched message is enough
             return [] if self.messages_for(rank) else [m for m in call["members"] if m != rank]
-        peer = call["members"][call["peer"]]
-        partner = self._slots[key].get(peer)
+        partner = made.get(peer)
         if partner is not None:
             return [peer] if partner["number"] in self.ranks[peer].dropped else []
         taken_by_any = call["op"] == "send" and any(
@@ -103,61 +110,50 @@ class WaitState:
 
     def dropped_partner(self, rank: int) -> dict | None:
         """The matching call of what `rank` waits for, if it was made and then given up."""
-        key = self._slot_of[rank, self.ranks[rank].waits_for]
-        for other, call in self._slots[key].items():
-            if other != rank and call["number"] in self.ranks[other].dropped:
+        for partner, call in self._awaited_slot(rank).items():
+            if partner != rank and call["number"] in self.ranks[partner].dropped:
                 return call
         return None
 
     def messages_for(self, rank: int) -> list[dict]:
         """Sends to `rank` that no receive of its own names."""
-        found = []
+        sends = []
         for sender, state in enumerate(self.ranks):
             for number, call in state.calls.items():
-                to_me = call["op"] == "send" and call["members"][call["peer"]] == rank
+                to_me = call["op"] == "send" and peer_of(call) == rank
                 if to_me and rank not in self._slots[self._slot_of[sender, number]]:
-                    found.append(call)
-        return found
+                    sends.append(call)
+        return sends
 
     def stuck(self) -> frozenset[int]:
         """The ranks that can never move again, whatever the others do."""
-        waiting = {r: s for r, s in enumerate(self.ranks) if s.state == BLOCKED}
+        waiting = frozenset(r for r, s in enumerate(self.ranks) if s.state == BLOCKED)
         movable = {r for r, s in enumerate(self.ranks) if s.state == RUNNING}
-        missing = {r: self._blockers(r, s) for r, s in waiting.items()}
-        while True:
-            freed = {r for r, m in missing.items() if r not in movable and self._can_move(r, m, movable)}
-            if not freed:
-                return frozenset(set(waiting) - movable)
+        missing = {r: self.missing(r) for r in waiting}
+        while freed := {r for r in waiting - movable if self._can_move(r, missing[r], movable)}:
             movable |= freed
-
-    def _blockers(self, rank: int, state: RankState) -> list[int]:
-        return self.missing(rank, state.waits_for)
+        return waiting - movable
 
     def _can_move(self, rank: int, missing: list[int], movable: set[int]) -> bool:
-        call = self.ranks[rank].calls[self.ranks[rank].waits_for]
+        call = self.ranks[rank].awaited
         if call["op"] == "recv" and call["peer"] is None:
             return not missing or any(m in movable for m in missing)
         return all(m in movable for m in missing)
 
 
+_AGREED = {  # what must agree -> the fact that tells of it; the first that differs is told
+    "message": {"dtype": "dtype", "size": "bytes"},
+    "collective": {"operation": "op", "dtype": "dtype", "root": "root", "reduce_op": "reduce_op", "size": "element_count"},
+}
+
+
 def _disagreement(one: dict, other: dict) -> str | None:
     """What differs between two calls that meet, or None."""
-    if one["op"] in POINT_TO_POINT:
-        if one["op"] == other["op"]:
-            return None
-        return "dtype" if one["dtype"] != other["dtype"] else "size" if one["bytes"] != other["bytes"] else None
-    if one["op"] != other["op"]:
-        return "operation"
+    for what, fact in _AGREED["message" if one["op"] in POINT_TO_POINT else "collective"].items():
+        if one[fact] != other[fact]:
+            return what
     if one["op"] == "new_group" and one["shape"] != other["shape"]:
         return "ranks"
-    if one["dtype"] != other["dtype"]:
-        return "dtype"
-    if one["op"] in ROOTED and one["root"] != other["root"]:
-        return "root"
-    if one["reduce_op"] != other["reduce_op"]:
-        return "reduce_op"
-    if one["element_count"] != other["element_count"]:
-        return "size"
     return "splits" if one["splits"] and not _splits_fit(one, other) else None
 
 

@@ -1,6 +1,5 @@
 """Figures and tables of the course: plain functions from plain data to a Picture or a Table that shows itself."""
 
-from utils.figures.activations import activation_bars
 from utils.figures.collectives import before_after, collective_picture
 from utils.figures.costs_figures import (
     alpha_beta_figure,
@@ -8,13 +7,11 @@ from utils.figures.costs_figures import (
     published_all_reduce_figure,
     ring_or_tree_figure,
 )
-from utils.figures.curves import loss_curves, step_time_figure
+from utils.figures.curves import layer_times, loss_curves, memory_curve, step_time_figure, trade_figure
 from utils.figures.hardware import ladder_figure, superpod_table
-from utils.figures.layer_times import layer_times
-from utils.figures.long_attention import causal_work_figure, trade_figure
+from utils.figures.long_attention import causal_work_figure
 from utils.figures.machines import node_figure, torus_figure
-from utils.figures.memory_bars import memory_bars
-from utils.figures.memory_curve import memory_curve
+from utils.figures.memory_bars import activation_bars, memory_bars
 from utils.figures.pipeline import schedule_grid, schedule_grids, schedule_table
 from utils.figures.ring import ring_figure, ring_filmstrip, ring_steps
 from utils.figures.splits import split_figure

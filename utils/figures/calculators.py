@@ -9,7 +9,7 @@ import ipywidgets
 
 from utils.costs.tables import read_table
 from utils.figures.memory_bars import memory_bars
-from utils.figures.style import Picture, figure_html
+from utils.figures.style import Picture
 from utils.figures.widgets import Interactive
 
 A100_BYTES = 80e9
@@ -36,6 +36,4 @@ def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive
         bars = [(way, {"activations": row["layers"] * activation_bytes(*sizes, *how)}) for way, how in WAYS.items()]
         return memory_bars(bars, A100_BYTES, f"{name}: activations on one of {t} ranks, {b} × {s} positions", base=1000)
 
-    controls = [model, length, batch, ranks]
-    return Interactive(controls, lambda *values: figure_html(picture(*values)),
-                       lambda: [picture(*(control.value for control in controls))])
+    return Interactive([model, length, batch, ranks], picture)

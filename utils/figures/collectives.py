@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from string import ascii_lowercase
+from string import ascii_lowercase as LETTERS  # of the data that starts on rank 0, 1, …
 
 from matplotlib.axes import Axes
 
-from utils.figures.shapes import arrow, cell
-from utils.figures.style import FAINT, Picture, canvas, styled, text_width_in
+from utils.figures.colours import FAINT
+from utils.figures.shapes import arrow, cell, write
+from utils.figures.style import Picture, canvas, styled, text_width_in
 
 Holdings = list[list[str]]  # for each rank, the labels of its chunks; "" where it holds nothing
 
@@ -24,30 +25,21 @@ class Collective:
     after: Callable[[int], Holdings]
 
 
-def letter(rank: int) -> str:
-    """The letter of the data that starts on `rank`: a, b, c, …"""
-    return ascii_lowercase[rank]
-
-
 def total(n_ranks: int, chunk: int | str = "") -> str:
     """The label of a sum over all ranks: a0+b0+c0+d0."""
-    return "+".join(f"{letter(rank)}{chunk}" for rank in range(n_ranks))
+    return "+".join(f"{letter}{chunk}" for letter in LETTERS[:n_ranks])
 
 
-def _chunks(rank: int, n: int) -> list[str]:
-    return [f"{letter(rank)}{chunk}" for chunk in range(n)]
+def _whole(n: int) -> Holdings:
+    return [[letter] for letter in LETTERS[:n]]
 
 
-def _one_each(n: int) -> Holdings:
-    return [[letter(rank)] for rank in range(n)]
-
-
-def _all_chunks(n: int) -> Holdings:
-    return [_chunks(rank, n) for rank in range(n)]
+def _in_chunks(n: int) -> Holdings:
+    return [[f"{letter}{chunk}" for chunk in range(n)] for letter in LETTERS[:n]]
 
 
 def _only_root(n: int, held: list[str]) -> Holdings:
-    return [held if rank == 0 else [""] for rank in range(n)]
+    return [held] + [[""]] * (n - 1)
 
 
 COLLECTIVES = {
@@ -56,25 +48,25 @@ COLLECTIVES = {
         lambda n: _only_root(n, ["a"]), lambda n: [["a"]] * n),
     "scatter": Collective(
         "rank r ends with chunk r of the root's data",
-        lambda n: _only_root(n, _chunks(0, n)), lambda n: [[f"a{rank}"] for rank in range(n)]),
+        lambda n: _only_root(n, _in_chunks(n)[0]), lambda n: [[f"a{rank}"] for rank in range(n)]),
     "gather": Collective(
         "the root ends with everybody's data, in the order of the ranks",
-        _one_each, lambda n: _only_root(n, [letter(rank) for rank in range(n)])),
+        _whole, lambda n: _only_root(n, list(LETTERS[:n]))),
     "reduce": Collective(
         "the root ends with the sum over all ranks",
-        _one_each, lambda n: _only_root(n, [total(n)])),
+        _whole, lambda n: _only_root(n, [total(n)])),
     "all_gather": Collective(
         "every rank ends with everybody's data, in the order of the ranks",
-        _one_each, lambda n: [[letter(rank) for rank in range(n)]] * n),
+        _whole, lambda n: [list(LETTERS[:n])] * n),
     "reduce_scatter": Collective(
         "rank r ends with the sum over all ranks of chunk r",
-        _all_chunks, lambda n: [[total(n, rank)] for rank in range(n)]),
+        _in_chunks, lambda n: [[total(n, rank)] for rank in range(n)]),
     "all_reduce": Collective(
         "every rank ends with the sum over all ranks of every chunk",
-        _all_chunks, lambda n: [[total(n, chunk) for chunk in range(n)]] * n),
+        _in_chunks, lambda n: [[total(n, chunk) for chunk in range(n)]] * n),
     "all_to_all": Collective(
         "rank r ends with chunk r of every rank: the table is transposed",
-        _all_chunks, lambda n: [[f"{letter(source)}{rank}" for source in range(n)] for rank in range(n)]),
+        _in_chunks, lambda n: [[f"{letter}{rank}" for letter in LETTERS[:n]] for rank in range(n)]),
 }
 
 
@@ -108,11 +100,11 @@ def before_after(name: str, before: Sequence[Sequence[str]], after: Sequence[Seq
     figure, axes = canvas(height_in)
     top_in, side_in = height_in - HEAD_IN, (axes.get_xlim()[1] - 0.4 - ARROW_IN) / 2
     for title, holdings, left_in in [("before", before, 0.2), ("after", after, 0.2 + side_in + ARROW_IN)]:
-        axes.text(left_in, top_in + 0.39, title, fontsize=9.5, fontweight="bold", va="center")
+        write(axes, (left_in, top_in + 0.39), title, ha="left", fontweight="bold")
         _draw_side(axes, holdings, left_in, top_in, side_in)
     middle_in = top_in - n_rows * CELL_HEIGHT_IN / 2
     _draw_arrow(axes, name, 0.2 + side_in, middle_in)
-    axes.text(0.2, 0.2, rule, fontsize=9.5, va="center", color=FAINT)
+    write(axes, (0.2, 0.2), rule, ha="left", color=FAINT)
     return Picture(figure, _in_words(name, before, after, rule))
 
 
@@ -120,8 +112,7 @@ def _draw_side(axes: Axes, holdings: Sequence[Sequence[str]], left_in: float, to
     width = side_in / len(holdings)
     for rank, chunks in enumerate(holdings):
         x = left_in + rank * width
-        name = f"rank {rank}" if width > 0.55 else str(rank)
-        axes.text(x + width / 2, top_in + 0.13, name, ha="center", va="center", fontsize=8.5)
+        write(axes, (x + width / 2, top_in + 0.13), f"rank {rank}" if width > 0.55 else str(rank), 8.5)
         for row, label in enumerate(chunks):
             corner = x + GAP_IN / 2, top_in - (row + 1) * CELL_HEIGHT_IN + GAP_IN / 4
             cell(axes, corner, (width - GAP_IN, CELL_HEIGHT_IN - GAP_IN / 2), contributors(label, len(holdings)),
@@ -132,7 +123,7 @@ def contributors(label: str, n_ranks: int) -> set[int]:
     """The ranks whose data a label names: those of its letters; all of them for a Σ."""
     if "Σ" in label:
         return set(range(n_ranks))
-    return {ascii_lowercase.index(c) for c in label.lower() if c in ascii_lowercase[:n_ranks]}
+    return {rank for rank, letter in enumerate(LETTERS[:n_ranks]) if letter in label.lower()}
 
 
 def _short(label: str) -> str:
@@ -142,7 +133,7 @@ def _short(label: str) -> str:
 
 def _draw_arrow(axes: Axes, name: str, left_in: float, y: float) -> None:
     size = next((size for size in (9.5, 8.5, 7.5) if text_width_in(name, size) < ARROW_IN - 0.1), 7)
-    axes.text(left_in + ARROW_IN / 2, y + 0.15, name, ha="center", va="center", fontsize=size, fontweight="bold")
+    write(axes, (left_in + ARROW_IN / 2, y + 0.15), name, size, fontweight="bold")
     arrow(axes, (left_in + 0.2, y - 0.05), (left_in + ARROW_IN - 0.2, y - 0.05), head=14, width=2)
 
 

@@ -8,18 +8,8 @@ from matplotlib.figure import Figure
 
 from utils.costs.formulas import bus_factor, ring_time_s, tree_broadcast_time_s
 from utils.costs.tables import read_table
-from utils.figures.style import (
-    BLACK,
-    BLUE,
-    CYCLE,
-    FAINT,
-    ORANGE,
-    VERMILLION,
-    Picture,
-    human_bytes,
-    plot,
-    styled,
-)
+from utils.figures.colours import BLACK, BLUE, FAINT, ORANGE, VERMILLION, series_look
+from utils.figures.style import Picture, human_bytes, plot, styled
 
 
 @styled
@@ -30,30 +20,34 @@ def alpha_beta_figure(sizes_bytes: Sequence[float], times_s: Sequence[float], al
     sizes_bytes, times_s: what was measured; alpha_s, beta_s_per_byte: the fit; held_out: (bytes, seconds), measured;
     op: "all_reduce", "reduce_scatter" or "all_gather".
     """
-    sizes = [*sizes_bytes] + ([held_out[0]] if held_out else [])
+    sizes = [*sizes_bytes, held_out[0]] if held_out else sizes_bytes
     grid = np.geomspace(min(sizes) / 1.5, max(sizes) * 1.5, 200)
+
+    def model_ms(size: float) -> float:
+        return 1e3 * ring_time_s(op, size, n_ranks, alpha_s, beta_s_per_byte)
+
     figure, axes = _size_axes(min(sizes), max(sizes))
-    axes.plot(grid, [1e3 * ring_time_s(op, size, n_ranks, alpha_s, beta_s_per_byte) for size in grid], color=BLUE,
+    axes.plot(grid, [model_ms(size) for size in grid], color=BLUE,
               label=f"model: α = {alpha_s * 1e6:.3g} µs, 1/β = {1e-9 / beta_s_per_byte:.3g} GB/s")
     axes.plot(sizes_bytes, np.multiply(times_s, 1e3), "o", color=BLACK, label="measured, used for the fit")
-    words = f"{op} on {n_ranks} ranks, time against size: {_pairs(sizes_bytes, times_s)}."
+    pairs = zip(sizes_bytes, times_s, strict=True)
+    words = (f"{op} on {n_ranks} ranks, time against size: "
+             + ", ".join(f"{human_bytes(size)} {1e3 * time:.3g} ms" for size, time in pairs) + ".")
     if held_out:
-        words += _draw_held_out(axes, held_out, ring_time_s(op, held_out[0], n_ranks, alpha_s, beta_s_per_byte))
+        words += _draw_held_out(axes, held_out[0], model_ms(held_out[0]), 1e3 * held_out[1])
     axes.set(ylabel="milliseconds", yscale="log", title=f"{op} on {n_ranks} ranks")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.legend(loc="upper left")
     return Picture(figure, words)
 
 
-def _draw_held_out(axes: Axes, held_out: tuple[float, float], predicted_s: float) -> str:
-    size, time_s = held_out
-    off = time_s / predicted_s - 1
-    axes.plot([size], [1e3 * predicted_s], "D", color="white", markeredgecolor=BLUE, markersize=9, markeredgewidth=1.8,
-              label=f"predicted before measuring: {1e3 * predicted_s:.3g} ms")
-    axes.plot([size], [1e3 * time_s], "x", color=VERMILLION, markersize=8, markeredgewidth=2,
-              label=f"then measured: {1e3 * time_s:.3g} ms ({off:+.0%})")
-    return (f" Held out: {human_bytes(size)} predicted {1e3 * predicted_s:.3g} ms, measured {1e3 * time_s:.3g} ms "
-            f"({off:+.0%}).")
+def _draw_held_out(axes: Axes, size: float, predicted_ms: float, measured_ms: float) -> str:
+    off = f"{measured_ms / predicted_ms - 1:+.0%}"
+    axes.plot(size, predicted_ms, "D", color="white", markeredgecolor=BLUE, markersize=9, markeredgewidth=1.8,
+              label=f"predicted before measuring: {predicted_ms:.3g} ms")
+    axes.plot(size, measured_ms, "x", color=VERMILLION, markersize=8, markeredgewidth=2,
+              label=f"then measured: {measured_ms:.3g} ms ({off})")
+    return f" Held out: {human_bytes(size)} predicted {predicted_ms:.3g} ms, measured {measured_ms:.3g} ms ({off})."
 
 
 @styled
@@ -67,11 +61,9 @@ def bandwidth_figure(rows: Sequence[dict], title: str = "") -> Picture:
     figure, axes = _size_axes(min(sizes), max(sizes))
     for i, name in enumerate(names):
         own = sorted((row for row in rows if row["series"] == name), key=lambda row: row["bytes"])
-        x, colour = [row["bytes"] for row in own], CYCLE[i % len(CYCLE)]
-        marker = "os^Dv<>p"[i % 8]
-        axes.plot(x, [row["busbw_GBps"] for row in own], f"{marker}-", color=colour, markersize=5, label=f"{name}, bus")
-        axes.plot(x, [row["algbw_GBps"] for row in own], f"{marker}--", color=colour, markersize=5,
-                  markerfacecolor="white", label=f"{name}, algorithm")
+        x, look = [row["bytes"] for row in own], series_look(i) | {"markersize": 5}
+        axes.plot(x, [row["busbw_GBps"] for row in own], label=f"{name}, bus", **look)
+        axes.plot(x, [row["algbw_GBps"] for row in own], "--", markerfacecolor="white", label=f"{name}, algorithm", **look)
     axes.set(ylabel="GB/s", ylim=(0, None), title=title)
     axes.legend(loc="upper left", ncols=1 if len(names) < 4 else 2)
     best = "; ".join(f"{name} up to {max(row['busbw_GBps'] for row in rows if row['series'] == name):.3g} GB/s"
@@ -87,15 +79,13 @@ def published_all_reduce_figure() -> Picture:
             for row in read_table("allreduce_a100_n2_n4")]
     picture = bandwidth_figure(rows, title="all-reduce by NCCL, published measurements")
     link = next(row for row in read_table("links") if row["generation"] == "A100")
-    axes = picture.figure.axes[0]
-    axes.axhline(link["one_way_GBps"], color=FAINT, linestyle=(0, (2, 2)))
-    axes.set_ylim(0, link["one_way_GBps"] * 1.15)
-    axes.annotate(f"{link['link']}, {link['generation']}, one way: {link['one_way_GBps']} GB/s",
-                  (axes.get_xlim()[1], link["one_way_GBps"]), xytext=(-4, 5), textcoords="offset points", ha="right",
-                  color=FAINT, fontsize=9)
+    speed, axes = link["one_way_GBps"], picture.figure.axes[0]
+    axes.axhline(speed, color=FAINT, linestyle=(0, (2, 2)))
+    axes.set_ylim(0, speed * 1.15)
+    axes.annotate(f"{link['link']}, {link['generation']}, one way: {speed} GB/s", (axes.get_xlim()[1], speed),
+                  xytext=(-4, 5), textcoords="offset points", ha="right", color=FAINT, fontsize=9)
     axes.legend(loc="upper left", bbox_to_anchor=(0, 0.83))
-    words = f"{picture.words} The NVLinks of one A100 carry {link['one_way_GBps']} GB/s one way."
-    return Picture(picture.figure, words)
+    return Picture(picture.figure, f"{picture.words} The NVLinks of one A100 carry {speed} GB/s one way.")
 
 
 @styled
@@ -133,8 +123,3 @@ def _size_axes(smallest: float, largest: float) -> tuple[Figure, Axes]:
     axes.minorticks_off()
     axes.grid()
     return figure, axes
-
-
-def _pairs(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> str:
-    pairs = zip(sizes_bytes, times_s, strict=True)
-    return ", ".join(f"{human_bytes(size)} {1e3 * time:.3g} ms" for size, time in pairs)

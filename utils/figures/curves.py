@@ -1,10 +1,14 @@
-"""Loss curves over one another, and the time of a step against the number of ranks."""
+"""Curves: losses and memory over time, times against the number of ranks; and time against memory."""
 
 from collections.abc import Mapping, Sequence
 
-from utils.figures.style import CYCLE, Picture, plot, styled
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-MARKERS = ("o", "s", "^", "D", "v", "P")
+from utils.figures.colours import BLACK, CYCLE, FAINT, series_look
+from utils.figures.style import Picture, byte_unit, human_bytes, plot, styled
+
+MIB = 1 << 20
 
 
 @styled
@@ -21,13 +25,38 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Picture:
     axes.plot(yardstick, color=CYCLE[0], linewidth=2, label=first)
     for number, (name, losses) in enumerate(others):
         every = max(1, len(losses) // 12)
-        shown = range(number * every // max(1, len(others)), len(losses), every)
-        axes.plot(list(shown), [losses[step] for step in shown], MARKERS[number % len(MARKERS)], markersize=7, alpha=0.85,
-                  color=CYCLE[(number + 1) % len(CYCLE)], markerfacecolor="none", markeredgewidth=1.6, label=name)
+        shown = range(number * every // len(others), len(losses), every)
+        look = series_look(number) | {"color": CYCLE[(number + 1) % len(CYCLE)]}  # the first colour is the line's
+        axes.plot(shown, [losses[step] for step in shown], linestyle="none", markersize=7, alpha=0.85,
+                  markerfacecolor="none", markeredgewidth=1.6, label=name, **look)
     axes.set(xlabel="step", ylabel="loss of the batch (nats a byte)")
     axes.legend(loc="upper right")
     return Picture(figure, "Loss against step. " + "; ".join(
         f"{name}: from {losses[0]:.3f} to {losses[-1]:.3f}" for name, losses in curves.items()) + ".")
+
+
+@styled
+def memory_curve(curves: Mapping[str, Sequence[float]], moments: str) -> Picture:
+    """Bytes held at each moment, one line of steps for each name, with its highest point marked.
+
+    curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are.
+    Raises: ValueError without a curve, or with an empty one.
+    """
+    if not curves or not all(len(held) for held in curves.values()):
+        raise ValueError("memory_curve needs one or more {name: bytes held at each moment}, none of them empty")
+    most = max(max(held) for held in curves.values())
+    scale, unit = byte_unit(most)
+    figure, axes = plot(3.0)
+    for number, (name, held) in enumerate(curves.items()):
+        highest = max(held)
+        axes.plot([size / scale for size in held], drawstyle="steps-post", linewidth=2, color=CYCLE[number],
+                  label=f"{name}: {human_bytes(highest)} at most")
+        axes.plot(list(held).index(highest), highest / scale, "o", color=CYCLE[number])
+    axes.set(xlabel=moments, ylabel=f"{unit} held", ylim=(0, 1.25 * most / scale or 1))
+    axes.legend(loc="upper left", ncols=len(curves))
+    return Picture(figure, f"Memory at each moment ({moments}). " + "; ".join(
+        f"{name}: at most {human_bytes(max(held))}, in the end {human_bytes(held[-1])}"
+        for name, held in curves.items()) + ".")
 
 
 @styled
@@ -36,15 +65,74 @@ def step_time_figure(ranks: Sequence[int], parts_s: Mapping[str, Sequence[float]
 
     ranks: numbers of ranks; parts_s: name → seconds at each of them, such as compute, all-reduce, step.
     """
-    figure, axes = plot(3.2)
+    figure, axes = _log_axes(3.2, ranks)
     for number, (name, seconds) in enumerate(parts_s.items()):
-        axes.plot(ranks, seconds, marker=MARKERS[number % len(MARKERS)], color=CYCLE[number % len(CYCLE)], label=name)
-    axes.set(xscale="log", yscale="log", xlabel="ranks", ylabel="seconds a step")
-    axes.set_xticks(ranks, [f"{n}" for n in ranks])
-    axes.minorticks_off()
-    axes.yaxis.set_major_formatter("{x:g}")
+        axes.plot(ranks, seconds, label=name, **series_look(number))
+    axes.set(xlabel="ranks", ylabel="seconds a step")
     axes.legend(loc="upper right")
     axes.grid(True)
     return Picture(figure, "Seconds of a step. " + "; ".join(
         f"{name}: " + ", ".join(f"{second:.3g} on {n}" for n, second in zip(ranks, seconds, strict=True))
         for name, seconds in parts_s.items()) + ".")
+
+
+@styled
+def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: Sequence[float],
+                links: Mapping[str, float], node: int | None = None) -> Picture:
+    """What a layer's communication takes on each link beside its computing: milliseconds against the number of ranks.
+
+    n_ranks: numbers of ranks; bytes_sent, compute_s: for each of them, what one rank sends and how long it computes;
+    links: name → one-way GB/s (10⁹ bytes a second); node: how many ranks a node has, marked by a line.
+    Raises: ValueError unless the three sequences have one length.
+    """
+    if not len(n_ranks) == len(bytes_sent) == len(compute_s) > 0:
+        raise ValueError(f"one number of bytes and one time for each number of ranks, please: got {len(n_ranks)} numbers of "
+                         f"ranks, {len(bytes_sent)} of bytes, {len(compute_s)} times")
+    computing_ms = [1e3 * time for time in compute_s]
+    links_ms = {name: [sent / speed_GBps / 1e6 for sent in bytes_sent] for name, speed_GBps in links.items()}
+    figure, axes = _log_axes(3.8, n_ranks)
+    axes.plot(n_ranks, computing_ms, color=BLACK, linewidth=2.5, label="computing")
+    for number, (name, times_ms) in enumerate(links_ms.items()):
+        axes.plot(n_ranks, times_ms, linestyle="--", markersize=5, label=f"{name}, {links[name]:g} GB/s",
+                  **series_look(number))
+    axes.set(xlabel="ranks that share the layer", ylabel="milliseconds a layer")
+    if node is not None:
+        axes.axvline(node, color=FAINT, linewidth=0.8)
+        axes.annotate("one node ends here", (node, axes.get_ylim()[0]), xytext=(4, 4), textcoords="offset points",
+                      color=FAINT, fontsize=8.5)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    ends = sorted({0, len(n_ranks) - 1})
+    return Picture(figure, "Milliseconds a layer. " + "; ".join(
+        f"{name}: " + ", ".join(f"{times_ms[end]:.3g} ms on {n_ranks[end]} ranks" for end in ends)
+        for name, times_ms in ({"computing": computing_ms} | links_ms).items()) + ".")
+
+
+def _log_axes(height_in: float, ranks: Sequence[int]) -> tuple[Figure, Axes]:
+    """Two logarithmic axes, with numbers of ranks to the right."""
+    figure, axes = plot(height_in)
+    axes.set_xscale("log", base=2)
+    axes.set(yscale="log", xticks=ranks)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    return figure, axes
+
+
+@styled
+def trade_figure(points: Mapping[str, tuple[float, float]]) -> Picture:
+    """Memory against time: name → (bytes kept for backward, seconds of a step).
+
+    Raises: ValueError without points.
+    """
+    if not points:
+        raise ValueError("trade_figure needs one or more {name: (bytes, seconds)}")
+    figure, axes = plot(3.0)
+    for number, (name, (kept, seconds)) in enumerate(points.items()):
+        axes.plot(kept / MIB, 1e3 * seconds, markersize=10, **series_look(number))
+        axes.annotate(name, (kept / MIB, 1e3 * seconds), xytext=(9, 4), textcoords="offset points")
+    most_bytes, most_s = map(max, zip(*points.values(), strict=True))
+    axes.set(xlim=(0, 1.3 * most_bytes / MIB), ylim=(0, 1.25e3 * most_s), xlabel="kept from forward to backward (MiB)",
+             ylabel="forward and backward (ms)")
+    axes.grid(True)
+    return Picture(figure, "Memory against time. " + "; ".join(
+        f"{name}: {human_bytes(kept)}, {1e3 * seconds:.3g} ms" for name, (kept, seconds) in points.items()) + ".")

@@ -1,12 +1,13 @@
 """The hardware that collectives run on: the ladder of links with their speeds, and the SuperPOD table."""
 
 from dataclasses import dataclass, field
-from math import log10
 
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 
 from utils.costs.tables import read_table
-from utils.figures.style import BLUE, FAINT, GREEN, ORANGE, PURPLE, Picture, canvas, styled, text_width_in
+from utils.figures.colours import BLUE, FAINT, GREEN, ORANGE, PURPLE
+from utils.figures.style import WIDTH_IN, Picture, inch_axes, new_figure, styled
 from utils.figures.tables import Column, Table
 
 PCIE_LANES = 16
@@ -54,8 +55,8 @@ def link_speeds(link: str) -> dict[str, float]:
 
 # ── the ladder ──
 
-NAME_IN, BARS_IN, BAR_IN, ROW_GAP_IN = 3.15, 4.5, 0.2, 0.14
-FASTEST_GBPS = 1000.0
+NAME_IN, BARS_IN, BAR_IN, ROW_GAP_IN, BOTTOM_IN = 3.15, 4.5, 0.2, 0.14, 0.55
+SPEEDS_GBPS = (1, 10, 100, 1000)  # of the scale
 
 
 @styled
@@ -63,55 +64,42 @@ def ladder_figure() -> Picture:
     """The links between GPUs and nodes, with their one-way speed in GB/s on a logarithmic scale."""
     rungs = ladder()
     heights = [max(2, len(rung.speeds_GBps)) * BAR_IN + ROW_GAP_IN for rung in rungs]
-    figure, axes = canvas(sum(heights) + 1.05)
-    top = axes.get_ylim()[1] - 0.5
-    _draw_key(axes, top + 0.25)
-    _draw_scale(axes, top - sum(heights))
+    top = sum(heights)
+    figure = new_figure(top + BOTTOM_IN + 0.5)
+    axes = inch_axes(figure, NAME_IN, BOTTOM_IN, BARS_IN, top)
+    axes.set(xscale="log", xlim=(SPEEDS_GBPS[0], SPEEDS_GBPS[-1]), ylim=(0, top), xlabel="GB/s one way, logarithmic",
+             yticks=[])
+    axes.set_xticks(SPEEDS_GBPS, SPEEDS_GBPS, color=FAINT, fontsize=8.5)
+    axes.minorticks_off()
+    axes.spines["left"].set_visible(False)
     for rung, height in zip(rungs, heights, strict=True):
         _draw_rung(axes, rung, top - height / 2)
         top -= height
+    keys = [Patch(facecolor=colour, label=place) for place, colour in PLACES.items()]
+    figure.legend(handles=keys, ncols=len(keys), loc="upper left", borderaxespad=0, borderpad=0,
+                  handlelength=1.1, handleheight=0.9, bbox_to_anchor=(NAME_IN / WIDTH_IN, 1 - 0.19 / figure.get_figheight()))
     words = "; ".join(f"{rung.name} " + (", ".join(f"{generation} {speed:g} GB/s" for generation, speed in
                                                    rung.speeds_GBps.items()) or rung.remark) for rung in rungs)
     return Picture(figure, f"The hardware ladder, one-way speeds: {words}.")
 
 
-def _position(speed_GBps: float) -> float:
-    """Inches from the left for a speed, one unit of log10 from 1 GB/s."""
-    return NAME_IN + BARS_IN * log10(speed_GBps) / log10(FASTEST_GBPS)
-
-
 def _draw_rung(axes: Axes, rung: Rung, middle: float) -> None:
-    axes.text(0.2, middle + 0.09, rung.name, va="center", fontweight="bold")
-    axes.text(0.2, middle - 0.09, rung.joins, va="center", fontsize=8.5, color=FAINT)
-    n_bars = len(rung.speeds_GBps)
+    """Names to the left of the axes, and either bars with their speeds or a dot with the remark."""
+
+    def beside(x: float, y: float, text: str, points: float, **look) -> None:
+        axes.annotate(text, (x, y), xytext=(points, 0), textcoords="offset points", va="center_baseline", **look)
+
+    small = {"fontsize": 8.5, "color": FAINT}
+    beside(1, middle + 0.09, rung.name, -72 * (NAME_IN - 0.2), fontweight="bold")
+    beside(1, middle - 0.09, rung.joins, -72 * (NAME_IN - 0.2), **small)
     for i, (generation, speed) in enumerate(rung.speeds_GBps.items()):
-        y = middle + (n_bars / 2 - i - 0.5) * BAR_IN
-        axes.barh(y, _position(speed) - NAME_IN, left=NAME_IN, height=BAR_IN * 0.82, color=rung.colour, zorder=2)
-        right = _position(speed) + 0.07
-        axes.text(right, y, f"{speed:g}", va="center_baseline", fontweight="bold", fontsize=9)
-        axes.text(right + 0.11 + 0.09 * len(f"{speed:g}"), y, generation, va="center_baseline", fontsize=8.5,
-                  color=FAINT)
+        y = middle + (len(rung.speeds_GBps) / 2 - i - 0.5) * BAR_IN
+        axes.barh(y, speed - 1, left=1, height=BAR_IN * 0.82, color=rung.colour)
+        beside(speed, y, f"{speed:g}", 5, fontweight="bold", fontsize=9)
+        beside(speed, y, generation, 13 + 6.5 * len(f"{speed:g}"), **small)
     if rung.remark:
-        axes.plot([NAME_IN], [middle], "o", color=rung.colour, markersize=5)
-        axes.text(NAME_IN + 0.14, middle, rung.remark, va="center_baseline", fontsize=8.5, color=FAINT)
-
-
-def _draw_scale(axes: Axes, bottom: float) -> None:
-    axes.plot([_position(1), _position(FASTEST_GBPS)], [bottom, bottom], color=FAINT, linewidth=0.8)
-    for speed in (1, 10, 100, 1000):
-        x = _position(speed)
-        axes.plot([x, x], [bottom, bottom - 0.04], color=FAINT, linewidth=0.8)
-        axes.text(x, bottom - 0.15, f"{speed}", ha="center", va="center", fontsize=8.5, color=FAINT)
-    axes.text((_position(1) + _position(FASTEST_GBPS)) / 2, bottom - 0.35, "GB/s one way, logarithmic", ha="center",
-              va="center", fontsize=9)
-
-
-def _draw_key(axes: Axes, y: float) -> None:
-    x = NAME_IN
-    for place, colour in PLACES.items():
-        axes.barh(y, 0.14, left=x, height=0.12, color=colour)
-        axes.text(x + 0.22, y, place, va="center_baseline", fontsize=9)
-        x += text_width_in(place, 9) + 0.5
+        axes.plot(1, middle, "o", color=rung.colour, markersize=5, clip_on=False)
+        beside(1, middle, rung.remark, 10, **small)
 
 
 # ── SuperPODs ──
@@ -124,18 +112,16 @@ def superpod_table() -> Table:
 
     The published 16 PFLOP/s of a DGX H100 counts FP8, the 2.5 of a DGX A100 BF16: in BF16 a DGX H100 does about 7.9.
     """
-    rows = [row | _in_bf16(row) for row in read_table("superpod")]
+    rows = []
+    for published in read_table("superpod"):
+        number_format = published["note"].split(":")[0]
+        share = H100_BF16_SHARE if number_format == "FP8" else 1.0
+        rows.append(published | {"format": number_format, "bf16": published["dense_PFLOPs"] * share})
     base = {row["gpus"]: row["bf16"] for row in rows if "A100" in row["system"]}
     columns = [
         Column("system"), Column("gpus", "GPUs"), Column("dense_PFLOPs", "as published", "PFLOP/s"),
-        Column("format", "counted in"), Column("bf16", "in BF16", "PFLOP/s", show=lambda value: f"{value:.3g}"),
-        Column("times", "against A100", show=lambda value: f"{value:.1f} ×"),
+        Column("format", "counted in"), Column("bf16", "in BF16", "PFLOP/s", show="{:.3g}".format),
+        Column("times", "against A100", show="{:.1f} ×".format),
         Column("bisection_GBps", "bisection", "GB/s", show="{:,}".format), Column("reduce_GBps", "reduce", "GB/s"),
     ]
     return Table([row | {"times": row["bf16"] / base[row["gpus"]]} for row in rows], columns)
-
-
-def _in_bf16(row: dict) -> dict:
-    number_format = row["note"].split(":")[0]
-    share = H100_BF16_SHARE if number_format == "FP8" else 1.0
-    return {"format": number_format, "bf16": row["dense_PFLOPs"] * share}

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from utils.figures.traced import Call, Span, Trace
+from utils.figures.traced import Call, Trace
 
 Interval = tuple[float, float]
+MOST_SUBLANES = 4
 CLEARLY_LATER_S = 10e-3  # more than it takes torch to begin to wait on a busy machine
 
 
@@ -45,12 +46,16 @@ class Lanes:
 def lanes_of(trace: Trace, rank: int, right_s: float) -> Lanes:
     """The row of `rank`; calls that never finished reach to right_s."""
     calls = trace.of(rank)
-    own = [s for s in trace.spans if s.rank == rank]
+    own = sorted((s for s in trace.spans if s.rank == rank), key=lambda s: (s.start_s, -s.end_s))
     blocked = [bar for call in calls for bar in blocked_bars(call, right_s)]
-    begins = sorted([c.start_s for c in calls] + [s.start_s for s in own])
-    flights = [_flight(call, right_s) for call in calls if _is_overlapped(call, begins)]
-    ends = [bar.end_s for bar in blocked] + [s.end_s for s in own] + [c.start_s for c in calls]
-    return Lanes(rank, max(ends, default=0.0), blocked, _stretches(own), _instants(own), list(_sublanes(flights)))
+    named = [Bar("span", s.start_s, s.end_s, (s.name,)) for s in own]
+    spans = [bar for bar in named if bar.end_s > bar.start_s]
+    marks = [bar for bar in named if bar.end_s == bar.start_s]
+    begins = sorted(begun.start_s for begun in (*calls, *own))
+    flights = [Bar("in flight", call.start_s, right_s if call.end_s is None else call.end_s, call_labels(call))
+               for call in calls if _is_overlapped(call, begins)]
+    ends = [bar.end_s for bar in (*blocked, *named)] + [call.start_s for call in calls]
+    return Lanes(rank, max(ends, default=0.0), blocked, spans, marks, _sublanes(flights))
 
 
 def blocked_bars(call: Call, right_s: float) -> list[Bar]:
@@ -126,27 +131,12 @@ def _is_overlapped(call: Call, begins_s: list[float]) -> bool:
     return between > 0 or call.wait_start_s - call.start_s > CLEARLY_LATER_S
 
 
-def _flight(call: Call, right_s: float) -> Bar:
-    return Bar("in flight", call.start_s, right_s if call.end_s is None else call.end_s, call_labels(call))
-
-
-def _sublanes(bars: list[Bar], most: int = 4) -> Iterable[tuple[int, Bar]]:
+def _sublanes(bars: list[Bar]) -> list[tuple[int, Bar]]:
     """Each bar with the first sublane that is free at its start; the last one takes the rest."""
-    free_from: list[float] = []
+    free_from = [0.0] * MOST_SUBLANES
+    placed = []
     for bar in sorted(bars, key=lambda bar: bar.start_s):
-        lane = next((i for i, end in enumerate(free_from) if end <= bar.start_s), len(free_from))
-        if lane == len(free_from) and lane < most:
-            free_from.append(0.0)
-        lane = min(lane, most - 1)
+        lane = next((i for i, end in enumerate(free_from) if end <= bar.start_s), MOST_SUBLANES - 1)
         free_from[lane] = max(free_from[lane], bar.end_s)
-        yield lane, bar
-
-
-def _stretches(spans: list[Span]) -> list[Bar]:
-    ordered = sorted(spans, key=lambda s: (s.start_s, -s.end_s))
-    return [Bar("span", s.start_s, s.end_s, (s.name,)) for s in ordered if s.end_s > s.start_s]
-
-
-def _instants(spans: list[Span]) -> list[Bar]:
-    ordered = sorted(spans, key=lambda s: s.start_s)
-    return [Bar("mark", s.start_s, s.start_s, (s.name,)) for s in ordered if s.end_s == s.start_s]
+        placed.append((lane, bar))
+    return placed

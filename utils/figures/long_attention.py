@@ -1,14 +1,14 @@
-"""Causal attention over a sequence in shards: which blocks each rank computes; and what recomputation trades."""
+"""Causal attention over a sequence in shards: which blocks each rank computes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Polygon, Rectangle
+from matplotlib.patches import Polygon
 
-from utils.figures.curves import MARKERS
-from utils.figures.style import CYCLE, FAINT, PALE, Picture, human_bytes, ink_on, new_figure, plot, styled
+from utils.figures.colours import CYCLE, FAINT, PALE, ink_on
+from utils.figures.shapes import bar, name_rows, tile, write
+from utils.figures.style import Picture, new_figure, styled
 
-MIB = 1 << 20
 CUTS = ("in order", "two chunks a rank")
 
 
@@ -53,12 +53,12 @@ def _draw_map(axes: Axes, chunks: Sequence[int], title: str) -> None:
     size = len(chunks)
     for query, rank in enumerate(chunks):
         for key in range(query):
-            axes.add_patch(Rectangle((key, query), 1, 1, facecolor=CYCLE[rank], edgecolor="white", linewidth=1))
+            tile(axes, (key, query), (1, 1), CYCLE[rank], "white", 1)
         corner = [(query, query), (query, query + 1), (query + 1, query + 1)]
         axes.add_patch(Polygon(corner, facecolor=CYCLE[rank], edgecolor="white", linewidth=1))
-        axes.text(query + 0.75, query + 0.3, f"{rank}", color=FAINT, fontsize=8, ha="center", va="center")
+        write(axes, (query + 0.75, query + 0.3), f"{rank}", 8, color=FAINT)
         if query:
-            axes.text(0.5, query + 0.5, f"{rank}", color=ink_on(CYCLE[rank]), fontsize=8, ha="center", va="center")
+            write(axes, (0.5, query + 0.5), f"{rank}", 8, color=ink_on(CYCLE[rank]))
     axes.set(xlim=(0, size), ylim=(size, 0), aspect="equal", title=title, xlabel="chunk of keys", ylabel="chunk of queries")
     ticks = [i + 0.5 for i in range(size)]
     axes.set_xticks(ticks, range(size))
@@ -69,35 +69,11 @@ def _draw_map(axes: Axes, chunks: Sequence[int], title: str) -> None:
 def _draw_steps(axes: Axes, steps: Sequence[Sequence[float]]) -> None:
     for rank, row in enumerate(steps):
         left = 0.0
-        for step, blocks in enumerate(row):
-            longest = max(other[step] for other in steps)
+        for blocks, of_all_ranks in zip(row, zip(*steps, strict=True), strict=True):
+            longest = max(of_all_ranks)
             axes.barh(rank, longest, left=left, height=0.7, color=PALE)
-            axes.barh(rank, blocks, left=left, height=0.7, color=CYCLE[rank])
-            if blocks:
-                axes.text(left + blocks / 2, rank, f"{blocks:g}", color=ink_on(CYCLE[rank]), fontsize=8, ha="center",
-                          va="center_baseline")
+            bar(axes, rank, (left, left + blocks), CYCLE[rank], f"{blocks:g}" if blocks else "", 8, height=0.7)
             left += longest
             axes.axvline(left, color=FAINT, linewidth=0.6)
-    axes.set(ylim=(len(steps) - 0.5, -0.5), xlabel="blocks, step after step", yticks=range(len(steps)))
-    axes.set_yticklabels([f"rank {rank}" for rank in range(len(steps))])
-    axes.tick_params(axis="y", length=0)
-
-
-@styled
-def trade_figure(points: Mapping[str, tuple[float, float]]) -> Picture:
-    """Memory against time: name → (bytes kept for backward, seconds of a step).
-
-    Raises: ValueError without points.
-    """
-    if not points:
-        raise ValueError("trade_figure needs one or more {name: (bytes, seconds)}")
-    figure, axes = plot(3.0)
-    for number, (name, (kept, seconds)) in enumerate(points.items()):
-        axes.plot(kept / MIB, 1e3 * seconds, MARKERS[number % len(MARKERS)], color=CYCLE[number % len(CYCLE)], markersize=10)
-        axes.annotate(name, (kept / MIB, 1e3 * seconds), xytext=(9, 4), textcoords="offset points")
-    most_bytes, most_s = (max(pair[i] for pair in points.values()) for i in (0, 1))
-    axes.set(xlim=(0, 1.3 * most_bytes / MIB), ylim=(0, 1.25e3 * most_s), xlabel="kept from forward to backward (MiB)",
-             ylabel="forward and backward (ms)")
-    axes.grid(True)
-    return Picture(figure, "Memory against time. " + "; ".join(
-        f"{name}: {human_bytes(kept)}, {1e3 * seconds:.3g} ms" for name, (kept, seconds) in points.items()) + ".")
+    axes.set(xlabel="blocks, step after step")
+    name_rows(axes, [f"rank {rank}" for rank in range(len(steps))])

@@ -3,11 +3,12 @@
 from math import cos, pi, sin
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyArrowPatch
 
+from utils.figures.colours import BLUE, FAINT, GREEN, GREY, ORANGE, SKY
 from utils.figures.hardware import link_speeds
-from utils.figures.shapes import Point, box, line
-from utils.figures.style import BLUE, FAINT, GREEN, GREY, ORANGE, SKY, Picture, canvas, styled
+from utils.figures.shapes import Point, box, line, write
+from utils.figures.style import Picture, canvas, styled
 
 # ── a node ──
 
@@ -24,8 +25,7 @@ def node_figure() -> Picture:
     Speeds: one way, H100 generation, from utils/costs/data/links.csv.
     """
     figure, axes = canvas(4.75)
-    axes.add_artist(_frame((0.2, 0.2), (6.85, 3.65)))
-    axes.text(0.35, 0.4, "node 0", fontweight="bold", va="center")
+    _draw_frame(axes, (0.2, 7.05), "node 0")
     for half, left in enumerate(HALVES_X):
         _draw_half(axes, half, left)
     box(axes, (3.65, NVSWITCH_Y), (6.4, 0.36), "NVSwitch: every GPU to every GPU at its full speed", SWITCH_FILL)
@@ -56,14 +56,13 @@ def _draw_half(axes: Axes, half: int, left: float) -> None:
 
 
 def _draw_second_node(axes: Axes) -> None:
-    axes.add_artist(_frame((7.3, 0.2), (1.5, 3.65)))
-    axes.text(7.45, 0.4, "node 1", fontweight="bold", va="center")
-    axes.text(8.05, 2.0, "the same\nagain", ha="center", va="center", color=FAINT)
+    _draw_frame(axes, (7.3, 8.8), "node 1")
+    write(axes, (8.05, 2.0), "the same\nagain", color=FAINT)
     for i in range(8):
         x = 7.46 + i * 0.168
         line(axes, (x, CARD_Y), (x, IB_Y), INFINIBAND, 2)
         box(axes, (x, CARD_Y), (0.12, 0.3), "", CARD_FILL)
-    axes.text(8.05, CARD_Y - 0.28, "8 HCAs", ha="center", va="center", fontsize=8.5)
+    write(axes, (8.05, CARD_Y - 0.28), "8 HCAs", 8.5)
 
 
 def _draw_speeds(axes: Axes) -> list[str]:
@@ -77,13 +76,15 @@ def _draw_speeds(axes: Axes) -> list[str]:
         ((GPU_Y + NVSWITCH_Y) / 2 + 0.03, ["NVLink", f"{nvlink['H100']:g} GB/s a GPU"], NVLINK),
     ]
     for y, lines, colour in texts:
-        axes.text(3.65, y, "\n".join(lines), ha="center", va="center", fontsize=8.5, color=colour, linespacing=1.3)
+        write(axes, (3.65, y), "\n".join(lines), 8.5, color=colour, linespacing=1.3)
     return [" ".join(lines) for _, lines, _ in texts]
 
 
-def _frame(corner: Point, size: Point) -> FancyBboxPatch:
-    return FancyBboxPatch(corner, *size, boxstyle="round,pad=0,rounding_size=0.12", facecolor="#FAFAFA",
-                          edgecolor=GREY, linewidth=1, zorder=0)
+def _draw_frame(axes: Axes, extent: Point, name: str) -> None:
+    """The outline of a node, from one x to another."""
+    left, right = extent
+    box(axes, ((left + right) / 2, 2.025), (right - left, 3.65), "", "#FAFAFA", GREY, rounding=0.12, zorder=0)
+    write(axes, (left + 0.15, 0.4), name, ha="left", fontweight="bold")
 
 
 # ── torus and switch ──
@@ -97,13 +98,12 @@ def torus_figure() -> Picture:
     figure, axes = canvas(4.3)
     _draw_torus(axes, (1.15, 1.12))
     _draw_star(axes, (6.75, 2.2), 1.3)
-    axes.text(2.23, 4.08, "TPU: a torus, wrapped around", ha="center", va="center", fontsize=10.5, fontweight="bold")
-    axes.text(6.75, 4.08, "GPU: all to all through a switch", ha="center", va="center", fontsize=10.5,
-              fontweight="bold")
-    axes.text(2.23, 0.27, "Dense models need all-reduce,\nand a ring of neighbours does that.", ha="center",
-              va="center")
-    axes.text(6.75, 0.27, "Mixture of experts needs all-to-all:\nevery GPU is one hop from every other.", ha="center",
-              va="center")
+    for x, title, remark in [
+            (2.23, "TPU: a torus, wrapped around", "Dense models need all-reduce,\nand a ring of neighbours does that."),
+            (6.75, "GPU: all to all through a switch",
+             "Mixture of experts needs all-to-all:\nevery GPU is one hop from every other.")]:
+        write(axes, (x, 4.08), title, 10.5, fontweight="bold")
+        write(axes, (x, 0.27), remark)
     return Picture(figure, "Left: 16 TPUs in a 4 by 4 torus, each linked to 4 neighbours, the ends of every row and "
                            "column joined; enough for the all-reduce of dense models. Right: 8 GPUs around an "
                            "NVSwitch, each one hop from every other, as the all-to-all of mixture-of-experts models "

@@ -7,19 +7,15 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from utils.figures.colours import BLUE, CYCLE, FAINT, GREEN, ORANGE, SKY, VERMILLION
+from utils.figures.shapes import bar, name_rows
 from utils.figures.style import (
-    BLUE,
-    CYCLE,
-    FAINT,
-    GREEN,
-    ORANGE,
-    SKY,
-    VERMILLION,
     WIDTH_IN,
     Picture,
+    byte_unit,
     first_that_fits,
     human_bytes,
-    ink_on,
+    inch_axes,
     new_figure,
     styled,
     text_width_in,
@@ -27,8 +23,35 @@ from utils.figures.style import (
 
 COLOURS = {"parameters": BLUE, "gradients": ORANGE, "optimizer state": GREEN, "activations": SKY}
 BAR_IN, LEGEND_IN, BOTTOM_IN, RIGHT_IN = 0.36, 0.42, 0.5, 0.85
+ROUND = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)  # steps of the scale, in the unit that suits it
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 Show = Callable[[float], str]
+
+# The thirteen parts of a transformer block that keep something for its backward pass.
+GROUPS = {
+    "LayerNorms": ("attention_norm", "mlp_norm"),
+    "qkv and out": ("qkv", "attention.scores", "out"),
+    "core of attention": ("attention.softmax", "attention.dropout", "attention.mix"),
+    "MLP": ("up", "gelu", "down"),
+    "last masks": ("attention_dropout", "mlp_dropout"),
+}
+
+
+def activation_bars(bars: Bars, title: str = "") -> Picture:
+    """What a transformer block keeps: one bar for each (label, {part of a TransformerBlock: bytes}), by kind of part.
+
+    What belongs to no group keeps its own name.  Raises: ValueError as memory_bars.
+    """
+    return memory_bars([(label, _grouped(parts)) for label, parts in bars], title=title)
+
+
+def _grouped(parts: Mapping[str, float]) -> dict[str, float]:
+    group_of = {part: group for group, members in GROUPS.items() for part in members}
+    sizes = dict.fromkeys(GROUPS, 0.0)
+    for part, size in parts.items():
+        group = group_of.get(part, part)
+        sizes[group] = sizes.get(group, 0.0) + size
+    return sizes
 
 
 @styled
@@ -41,25 +64,22 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
     """
     if not bars or any(size < 0 for _, parts in bars for size in parts.values()):
         raise ValueError("memory_bars needs one or more (label, {category: bytes}), none of them negative")
-    colours = _colours(bars)
+    colours, show = _colours(bars), partial(human_bytes, base=base)
     top_in, left_in = LEGEND_IN + 0.3 * bool(title), max(text_width_in(label, 9) for label, _ in bars) + 0.3
-    height_in = len(bars) * BAR_IN + top_in + BOTTOM_IN
+    bars_in, width_in = len(bars) * BAR_IN, WIDTH_IN - left_in - RIGHT_IN
+    height_in = bars_in + top_in + BOTTOM_IN
     figure = new_figure(height_in)
-    width_in = WIDTH_IN - left_in - RIGHT_IN
-    axes = figure.add_axes((left_in / WIDTH_IN, BOTTOM_IN / height_in, width_in / WIDTH_IN,
-                            (height_in - top_in - BOTTOM_IN) / height_in))
+    axes = inch_axes(figure, left_in, BOTTOM_IN, width_in, bars_in)
     most = max([sum(parts.values()) for _, parts in bars] + [limit_bytes or 0]) or 1
-    show = partial(human_bytes, base=base)
-    _draw_bars(axes, bars, colours, width_in / most, show)
     _label(axes, bars, most, base)
+    _draw_bars(axes, bars, colours, width_in / most, show)
     keys: list[Artist] = [Patch(facecolor=colour, label=category) for category, colour in colours.items()]
     if limit_bytes is not None:
         keys.append(axes.axvline(limit_bytes, color=VERMILLION, linewidth=1.5, linestyle=(0, (4, 2)),
                                  label=f"limit {show(limit_bytes)}"))
     figure.legend(handles=keys, ncols=len(keys), loc="upper left", borderaxespad=0, handlelength=1.3,
                   bbox_to_anchor=(left_in / WIDTH_IN, 1 - (0.1 + 0.3 * bool(title)) / height_in))
-    if title:
-        figure.text(left_in / WIDTH_IN, 1 - 0.2 / height_in, title, fontsize=10.5, fontweight="bold", va="center")
+    figure.text(left_in / WIDTH_IN, 1 - 0.2 / height_in, title, fontsize=10.5, fontweight="bold", va="center")
     return Picture(figure, _in_words(bars, limit_bytes, title, show))
 
 
@@ -72,15 +92,13 @@ def _colours(bars: Bars) -> dict[str, str]:
     return usual | {category: spare[i % len(spare)] for i, category in enumerate(others)}
 
 
-def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte: float,
-               show: Show) -> None:
+def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte: float, show: Show) -> None:
     for row, (_, parts) in enumerate(bars):
         left = 0.0
         for category, colour in colours.items():
             size = parts.get(category, 0)
-            axes.barh(row, size, left=left, height=0.68, color=colour, edgecolor="white", linewidth=0.5)
             text = first_that_fits([show(size)], size * inches_per_byte - 0.1, 8)
-            axes.text(left + size / 2, row, text, ha="center", va="center_baseline", fontsize=8, color=ink_on(colour))
+            bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68)
             left += size
         axes.annotate(show(left), (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",
                       fontsize=8.5, fontweight="bold", annotation_clip=False,
@@ -88,27 +106,16 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
 
 
 def _label(axes: Axes, bars: Bars, most: float, base: int) -> None:
-    axes.set(xlim=(0, most), ylim=(len(bars) - 0.5, -0.5), yticks=range(len(bars)))
-    axes.set_yticklabels([label for label, _ in bars])
-    step = _round_step(most, base)
-    axes.set_xticks([i * step for i in range(int(most / step) + 1)])
+    """The bars' labels, and ticks at 3 to 7 round steps."""
+    name_rows(axes, [label for label, _ in bars])
+    unit, _ = byte_unit(most, base)
+    smallest = 0.25 if base == 1024 else 0.2  # round numbers of the next smaller unit
+    step = max(1, next((unit * step for step in (smallest, *ROUND) if most / (unit * step) <= 7), most))
+    axes.set(xlim=(0, most), xticks=[i * step for i in range(int(most / step) + 1)])
     axes.xaxis.set_major_formatter(lambda size, _: human_bytes(size, base))
-    axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelcolor=FAINT)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x")
-
-
-def _round_step(most: float, base: int) -> float:
-    """A step for ticks: 1, 2 or 5 times a power of ten of the unit that suits `most`, or half a KiB, MiB or GiB, a quarter
-    and so on; 3 to 7 steps make `most`."""
-    unit = 1
-    while most / unit >= base:
-        unit *= base
-    decades = [k * 10.0**power for power in range(-3, 4) for k in (1, 2, 5)]
-    halves = [0.5**power for power in range(10, 0, -1)]
-    candidates = halves + [step for step in decades if step >= 1] if base == 1024 else decades
-    return max(1, next((unit * step for step in candidates if most / (unit * step) <= 7), most))
 
 
 def _in_words(bars: Bars, limit_bytes: float | None, title: str, show: Show) -> str:

@@ -7,20 +7,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from utils.figures.style import (
-    BLUE,
-    GREEN,
-    INK,
-    ORANGE,
-    PALE,
-    WIDTH_IN,
-    YELLOW,
-    Picture,
-    first_that_fits,
-    ink_on,
-    new_figure,
-    styled,
-)
+from utils.figures.colours import BLUE, GREEN, INK, ORANGE, PALE, YELLOW
+from utils.figures.shapes import bar, name_rows
+from utils.figures.style import WIDTH_IN, Picture, first_that_fits, inch_axes, new_figure, styled
 from utils.schedules.schedule import KINDS, Schedule, Step, Times
 
 COLOURS = {"F": BLUE, "B": ORANGE, "I": YELLOW, "W": GREEN}
@@ -52,9 +41,8 @@ def schedule_grids(panels: Mapping[str, Times], n_ranks: int, label: str | Seque
     right = max((end for times in panels.values() for _, end in times.values()), default=1.0)
     labels = [label] * len(panels) if isinstance(label, str) else list(label)
     for number, ((title, times), text) in enumerate(zip(panels.items(), labels, strict=True)):
-        top_in = height_in - number * each_in
-        axes = figure.add_axes((0.75 / WIDTH_IN, (top_in - each_in + 0.33) / height_in, 1 - 0.9 / WIDTH_IN,
-                                n_ranks * ROW_IN / height_in))
+        bottom_in = height_in - (number + 1) * each_in
+        axes = inch_axes(figure, 0.75, bottom_in + 0.33, WIDTH_IN - 0.9, n_ranks * ROW_IN)
         _draw(axes, times, n_ranks, title, right)
         axes.annotate(text, (1, 0), xycoords="axes fraction", xytext=(0, -22), textcoords="offset points", ha="right",
                       fontsize=8)
@@ -64,19 +52,16 @@ def schedule_grids(panels: Mapping[str, Times], n_ranks: int, label: str | Seque
 
 def _draw(axes: Axes, times: Times, n_ranks: int, title: str, right: float) -> None:
     makespan = max((end for _, end in times.values()), default=1.0)
-    axes.set(xlim=(0, right), ylim=(n_ranks - 0.5, -0.5), yticks=range(n_ranks))
-    axes.set_yticklabels([f"rank {rank}" for rank in range(n_ranks)])
+    axes.set_xlim(0, right)
+    name_rows(axes, [f"rank {rank}" for rank in range(n_ranks)])
     axes.tick_params(length=0, pad=3, labelsize=8)
     axes.spines[:].set_visible(False)
     axes.set_title(title, pad=5, fontsize=9.5)
     axes.barh(range(n_ranks), [makespan] * n_ranks, height=0.86, color=PALE, linewidth=0)
     inches = (WIDTH_IN - 0.9) / right
     for (kind, micro, stage), (start, end) in times.items():
-        colour = _colour(kind, stage // n_ranks)
-        axes.barh(stage % n_ranks, end - start, left=start, height=0.86, color=colour, edgecolor="white", linewidth=0.6)
         text = first_that_fits([str(micro)], (end - start) * inches, 7.5)
-        axes.text((start + end) / 2, stage % n_ranks, text, ha="center", va="center_baseline", fontsize=7.5,
-                  color=ink_on(colour))
+        bar(axes, stage % n_ranks, (start, end), _colour(kind, stage // n_ranks), text, 7.5, height=0.86)
 
 
 def _colour(kind: str, chunk: int) -> tuple[float, float, float]:

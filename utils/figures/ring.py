@@ -7,12 +7,13 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from utils.figures.shapes import Point, arrow, rank_colour, slots
-from utils.figures.style import BLACK, FAINT, Picture, canvas, styled
+from utils.figures.colours import BLACK, FAINT, rank_colour
+from utils.figures.shapes import Point, arrow, heading, slots, tile, write
+from utils.figures.style import Picture, canvas, styled
 
 PHASES = ("reduce_scatter", "all_gather")
 MOST_RANKS = 8
-Holdings = tuple[tuple[frozenset[int], ...], ...]  # [rank][chunk]: the ranks whose data the chunk contains
+Holdings = list[list[frozenset[int]]]  # [rank][chunk]: the ranks whose data the chunk contains
 
 
 class Send(NamedTuple):
@@ -38,6 +39,11 @@ class RingStep:
     after: Holdings
     spent: frozenset[tuple[int, int]]
 
+    @property
+    def arrived(self) -> set[tuple[int, int]]:
+        """(rank, chunk) of what this step brought."""
+        return {(target, chunk) for _, target, chunk in self.sends}
+
 
 def ring_steps(n_ranks: int, phase: str) -> list[RingStep]:
     """The n_ranks − 1 steps of a ring reduce-scatter, after which rank r owns chunk r, or all-gather, which begins so.
@@ -57,22 +63,22 @@ def ring_steps(n_ranks: int, phase: str) -> list[RingStep]:
         for source, target, chunk in sends:
             after[target][chunk] = held[target][chunk] | held[source][chunk]
         spent |= {(source, chunk) for source, _, chunk in sends if reducing}
-        frozen = tuple(map(tuple, after))
-        steps.append(RingStep(phase, number, sends, held, frozen, frozenset(spent)))
-        held = frozen
+        steps.append(RingStep(phase, number, sends, held, after, frozenset(spent)))
+        held = after
     return steps
 
 
 def ring_start(n_ranks: int, phase: str) -> Holdings:
     """What the ranks hold before the first step: all their own chunks, or only the finished sum of chunk r."""
     everybody, nothing = frozenset(range(n_ranks)), frozenset()
-    return tuple(tuple(frozenset({rank}) if phase == "reduce_scatter" else everybody if rank == chunk else nothing
-                       for chunk in range(n_ranks)) for rank in range(n_ranks))
+    if phase == "reduce_scatter":
+        return [[frozenset({rank})] * n_ranks for rank in range(n_ranks)]
+    return [[everybody if rank == chunk else nothing for chunk in range(n_ranks)] for rank in range(n_ranks)]
 
 
 # ── one step as a ring ──
 
-ROW_IN, BLOCK_IN = 0.145, 1.15
+ROW_IN, BLOCK_IN, HEAD_IN = 0.145, 1.15, 0.22
 RADIUS_X_IN = {2: 2.0}  # 3.2 for more
 RADIUS_Y_IN = {2: 0.0, 3: 0.85, 4: 1.0, 5: 1.4, 6: 1.8, 7: 2.0, 8: 2.25}
 
@@ -84,33 +90,33 @@ def ring_figure(n_ranks: int, step: int, phase: str) -> Picture:
     Each chunk is a row of slots, one for each contributing rank; framed ones have just arrived, faded ones are spent.
     Raises: ValueError for more than 8 ranks or a step that the phase does not have.
     """
-    _check_readable(n_ranks)
-    steps = ring_steps(n_ranks, phase)
+    steps = _readable_steps(n_ranks, phase)
     if not 0 <= step < len(steps):
         raise ValueError(f"a ring {phase} of {n_ranks} ranks has steps 0 to {n_ranks - 2}; got {step}")
-    now, block_height = steps[step], n_ranks * ROW_IN + 0.22
+    block_height, room_for_bends = n_ranks * ROW_IN + HEAD_IN, 0.45 if n_ranks == 2 else 0.0
     places = _places(n_ranks)
-    ys = [y for _, y in places]
-    figure, axes = canvas(max(ys) - min(ys) + block_height + 1.25 + (0.45 if n_ranks == 2 else 0.0))
-    centre_y = 0.62 + block_height / 2 - min(ys) + (0.2 if n_ranks == 2 else 0.0)
-    _title(axes, f"ring {phase}, step {step + 1} of {n_ranks - 1}: each arrow carries one chunk, by number")
-    blocks = [_draw_block(axes, rank, (axes.get_xlim()[1] / 2 + x, centre_y + y), now)
+    lowest, highest = min(y for _, y in places), max(y for _, y in places)
+    figure, axes = canvas(highest - lowest + block_height + 1.25 + room_for_bends)
+    centre_y = 0.62 + block_height / 2 - lowest + (0.2 if n_ranks == 2 else 0.0)
+    heading(axes, f"ring {phase}, step {step + 1} of {n_ranks - 1}: each arrow carries one chunk, by number")
+    blocks = [_draw_block(axes, rank, (axes.get_xlim()[1] / 2 + x, centre_y + y), steps[step])
               for rank, (x, y) in enumerate(places)]
-    for send in now.sends:
+    for send in steps[step].sends:
         _draw_send(axes, blocks, send)
     _key(axes, n_ranks, phase)
-    return Picture(figure, in_words(now))
+    return Picture(figure, in_words(steps[step]))
 
 
 def in_words(step: RingStep) -> str:
     """What a step does, in words."""
     n_ranks = len(step.after)
     sends = "; ".join(f"rank {source} sends chunk {chunk} to rank {target}" for source, target, chunk in step.sends)
-    complete = "; ".join(f"rank {rank}: {', '.join(map(str, whole)) or 'none'}" for rank, chunks in
-                         enumerate(step.after)
-                         for whole in [[c for c, ranks in enumerate(chunks) if len(ranks) == n_ranks]])
+    complete = []
+    for rank, chunks in enumerate(step.after):
+        whole = [str(chunk) for chunk, ranks in enumerate(chunks) if len(ranks) == n_ranks]
+        complete.append(f"rank {rank}: {', '.join(whole) or 'none'}")
     return (f"Ring {step.phase} of {n_ranks} ranks, step {step.number + 1} of {n_ranks - 1}: {sends}. "
-            f"Complete chunks after it: {complete}.")
+            f"Complete chunks after it: {'; '.join(complete)}.")
 
 
 def _places(n_ranks: int) -> list[Point]:
@@ -121,20 +127,16 @@ def _places(n_ranks: int) -> list[Point]:
 
 def _draw_block(axes: Axes, rank: int, centre: Point, step: RingStep) -> Rectangle:
     """One rank with its chunks from 0 (top) down; returns its outline, where arrows begin and end."""
-    n_ranks = len(step.after)
-    height = n_ranks * ROW_IN + 0.22
-    left, top = centre[0] - BLOCK_IN / 2, centre[1] + height / 2
-    axes.text(centre[0] + 0.07, top - 0.09, f"rank {rank}", ha="center", va="center", fontsize=8.5, fontweight="bold")
-    arrived = {send.chunk for send in step.sends if send.target == rank}
+    n_ranks, (x, y) = len(step.after), centre
+    height = n_ranks * ROW_IN + HEAD_IN
+    left, top = x - BLOCK_IN / 2, y + height / 2
+    write(axes, (x + 0.07, top - 0.09), f"rank {rank}", 8.5, fontweight="bold")
     for chunk, ranks in enumerate(step.after[rank]):
-        bottom = top - 0.22 - (chunk + 1) * ROW_IN
-        axes.text(left + 0.12, bottom + ROW_IN / 2, str(chunk), ha="right", va="center_baseline", fontsize=7.5)
-        frame, width = (BLACK, 1.8) if chunk in arrived else ("white", 1.0)
+        bottom = top - HEAD_IN - (chunk + 1) * ROW_IN
+        write(axes, (left + 0.12, bottom + ROW_IN / 2), str(chunk), 7.5, ha="right", va="center_baseline")
         slots(axes, (left + 0.17, bottom + 0.01), (BLOCK_IN - 0.17, ROW_IN - 0.02), ranks, n_ranks,
-              (rank, chunk) in step.spent, frame, width)
-    outline = Rectangle((left - 0.05, top - height - 0.05), BLOCK_IN + 0.1, height + 0.08, facecolor="none",
-                        edgecolor="none")
-    return axes.add_artist(outline)
+              faded=(rank, chunk) in step.spent, framed=(rank, chunk) in step.arrived)
+    return tile(axes, (left - 0.05, top - height - 0.05), (BLOCK_IN + 0.1, height + 0.08))
 
 
 def _draw_send(axes: Axes, blocks: list[Rectangle], send: Send) -> None:
@@ -145,8 +147,8 @@ def _draw_send(axes: Axes, blocks: list[Rectangle], send: Send) -> None:
     middle = (x0 + x1) / 2 - bend * (y1 - y0) / 2, (y0 + y1) / 2 + bend * (x1 - x0) / 2
     if abs(x1 - x0) < BLOCK_IN and abs(y1 - y0) - source.get_height() < 0.7:  # too short to carry its number: beside
         middle = middle[0] + 0.22 * (1 if y1 < y0 else -1), middle[1]
-    axes.text(*middle, str(send.chunk), ha="center", va="center", fontsize=9, fontweight="bold", zorder=6,
-              bbox={"boxstyle": "circle,pad=0.25", "facecolor": "white", "edgecolor": BLACK})
+    write(axes, middle, str(send.chunk), 9, fontweight="bold", zorder=6,
+          bbox={"boxstyle": "circle,pad=0.25", "facecolor": "white", "edgecolor": BLACK})
 
 
 # ── all steps side by side ──
@@ -161,38 +163,32 @@ def ring_filmstrip(n_ranks: int, phase: str) -> Picture:
     Each chunk is a row of slots, one for each contributing rank; framed ones have just arrived, faded ones are spent.
     Raises: ValueError for more than 8 ranks.
     """
-    _check_readable(n_ranks)
-    steps = ring_steps(n_ranks, phase)
+    steps = _readable_steps(n_ranks, phase)
     size = min(0.44, (PANEL_IN - 0.4) / n_ranks), min(0.26, 1.7 / n_ranks)
     n_lines, panel_height = ceil(n_ranks / PANELS_A_ROW), n_ranks * size[1] + 0.66
     figure, axes = canvas(n_lines * panel_height + 0.78)
-    _title(axes, f"ring {phase} on {n_ranks} ranks: columns are ranks, rows are chunks")
+    heading(axes, f"ring {phase} on {n_ranks} ranks: columns are ranks, rows are chunks")
     top = axes.get_ylim()[1] - 0.45
-    for i in range(n_ranks):
+    start = RingStep(phase, -1, (), steps[0].before, steps[0].before, frozenset())
+    for i, step in enumerate([start, *steps]):
         corner = 0.22 + i % PANELS_A_ROW * PANEL_IN, top - i // PANELS_A_ROW * panel_height
-        if i == 0:
-            _draw_panel(axes, "start", steps[0].before, corner, size)
-        else:
-            _draw_panel(axes, f"step {i}", steps[i - 1].after, corner, size, steps[i - 1])
+        _draw_panel(axes, f"step {i}" if i else "start", step, corner, size)
     _key(axes, n_ranks, phase)
     return Picture(figure, " ".join(map(in_words, steps)))
 
 
-def _draw_panel(axes: Axes, title: str, held: Holdings, corner: Point, size: Point,
-                step: RingStep | None = None) -> None:
-    """One grid, chunk × rank. corner: upper left."""
-    n_ranks, (width, height) = len(held), size
+def _draw_panel(axes: Axes, title: str, step: RingStep, corner: Point, size: Point) -> None:
+    """One grid, chunk × rank. corner: upper left; size: of a cell."""
+    n_ranks, (width, height) = len(step.after), size
     left, top = corner[0] + 0.24, corner[1] - 0.42
-    axes.text(left, corner[1] - 0.08, title, fontsize=9.5, va="center")
-    arrived = {(send.target, send.chunk) for send in (step.sends if step else ())}
-    for line in range(n_ranks):
-        axes.text(left + (line + 0.5) * width, top + 0.09, str(line), ha="center", va="center", fontsize=7.5)
-        axes.text(left - 0.15, top - (line + 0.5) * height, str(line), ha="right", va="center", fontsize=7.5)
-        for chunk, ranks in enumerate(held[line]):
-            frame = (BLACK, 1.6) if (line, chunk) in arrived else ("white", 1.2)
-            slots(axes, (left + line * width + 0.02, top - (chunk + 1) * height + 0.02), (width - 0.04, height - 0.04),
-                  ranks, n_ranks, step is not None and (line, chunk) in step.spent, *frame)
-    for source, target, chunk in step.sends if step else ():
+    write(axes, (left, corner[1] - 0.08), title, ha="left")
+    for rank, chunks in enumerate(step.after):
+        write(axes, (left + (rank + 0.5) * width, top + 0.09), str(rank), 7.5)
+        write(axes, (left - 0.15, top - (rank + 0.5) * height), str(rank), 7.5, ha="right")  # the chunk of this number
+        for chunk, ranks in enumerate(chunks):
+            slots(axes, (left + rank * width + 0.02, top - (chunk + 1) * height + 0.02), (width - 0.04, height - 0.04),
+                  ranks, n_ranks, faded=(rank, chunk) in step.spent, framed=(rank, chunk) in step.arrived)
+    for source, target, chunk in step.sends:
         y = top - (chunk + 0.5) * height
         start = left + (source + 0.5) * width if target else left - 0.11
         arrow(axes, (start, y), (left + (target + 0.3) * width, y), width=1.1, head=7, shrink=0)
@@ -201,21 +197,18 @@ def _draw_panel(axes: Axes, title: str, held: Holdings, corner: Point, size: Poi
 # ── shared ──
 
 
-def _title(axes: Axes, text: str) -> None:
-    axes.text(0.25, axes.get_ylim()[1] - 0.22, text, fontweight="bold", fontsize=10.5, va="center")
-
-
 def _key(axes: Axes, n_ranks: int, phase: str) -> None:
     """Which colour is which rank's data, on one line below."""
-    axes.text(0.25, 0.2, "contains data of rank", va="center", fontsize=8.5)
+    write(axes, (0.25, 0.2), "contains data of rank", 8.5, ha="left")
     for rank in range(n_ranks):
         x = 1.75 + rank * 0.36
-        axes.add_artist(Rectangle((x, 0.14), 0.12, 0.12, facecolor=rank_colour(rank), linewidth=0))
-        axes.text(x + 0.16, 0.2, str(rank), va="center", fontsize=8.5)
+        tile(axes, (x, 0.14), (0.12, 0.12), rank_colour(rank))
+        write(axes, (x + 0.16, 0.2), str(rank), 8.5, ha="left")
     meaning = "framed: just arrived" + "     faded: spent, not needed any more" * (phase == "reduce_scatter")
-    axes.text(8.8, 0.2, meaning, va="center", ha="right", fontsize=8.5, color=FAINT)
+    write(axes, (8.8, 0.2), meaning, 8.5, ha="right", color=FAINT)
 
 
-def _check_readable(n_ranks: int) -> None:
+def _readable_steps(n_ranks: int, phase: str) -> list[RingStep]:
     if n_ranks > MOST_RANKS:
         raise ValueError(f"a ring is readable with up to {MOST_RANKS} ranks; got {n_ranks}")
+    return ring_steps(n_ranks, phase)

@@ -1,36 +1,44 @@
-"""The few shapes that the schematic drawings share: boxes with text, cells striped by contributing rank, arrows."""
+"""The few shapes that drawings share: boxes with text, cells striped by contributing rank, arrows, rows of bars."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 
-from utils.figures.style import FAINT, GREY, INK, PALE, first_that_fits, ink_on
-
-# One colour a rank, light enough for black text; the first eight are told apart by colour-blind eyes.
-RANK_COLOURS = ("#7FC4EE", "#F2BB4A", "#5CC4A4", "#DFA3C4", "#F0E442", "#E88D5A", "#A9B8E8", "#949494")
+from utils.figures.colours import BLACK, GREY, INK, PALE, ink_on, rank_colour
+from utils.figures.style import first_that_fits
 
 Point = tuple[float, float]
 
 
-def rank_colour(rank: int) -> str:
-    """The colour of what came from `rank`."""
-    return RANK_COLOURS[rank % len(RANK_COLOURS)]
+def write(axes: Axes, centre: Point, text: str, fontsize: float = 9.5, **look) -> None:
+    """Text around a point."""
+    axes.text(*centre, text, fontsize=fontsize, **{"ha": "center", "va": "center"} | look)
+
+
+def heading(axes: Axes, text: str) -> None:
+    """The title of a canvas."""
+    write(axes, (0.25, axes.get_ylim()[1] - 0.22), text, 10.5, ha="left", fontweight="bold")
+
+
+def tile(axes: Axes, corner: Point, size: Point, colour: str = "none", edge: str = "none", linewidth: float = 0.0,
+         **look) -> Rectangle:
+    """A rectangle. corner: lower left; size: width and height, in the units of the axes."""
+    return axes.add_artist(Rectangle(corner, *size, facecolor=colour, edgecolor=edge, linewidth=linewidth, **look))
 
 
 def box(axes: Axes, centre: Point, size: Point, text: str = "", colour: str = "white", edge: str = INK,
-        fontsize: float = 8.5, linewidth: float = 1.0) -> None:
+        rounding: float = 0.06, zorder: float = 2) -> None:
     """A rounded box with text in its middle. centre, size: in the units of the axes."""
     (x, y), (width, height) = centre, size
     axes.add_artist(FancyBboxPatch((x - width / 2, y - height / 2), width, height, facecolor=colour, edgecolor=edge,
-                                  boxstyle="round,pad=0,rounding_size=0.06", linewidth=linewidth, zorder=2))
-    axes.text(x, y, text, ha="center", va="center", fontsize=fontsize, color=ink_on(colour), zorder=3)
+                                  boxstyle=f"round,pad=0,rounding_size={rounding}", linewidth=1, zorder=zorder))
+    write(axes, centre, text, 8.5, color=ink_on(colour), zorder=3)
 
 
-def line(axes: Axes, start: Point, end: Point, colour: str = INK, width: float = 1.5, dashed: bool = False) -> None:
+def line(axes: Axes, start: Point, end: Point, colour: str, width: float = 1.5) -> None:
     """A straight line below the boxes."""
-    axes.plot([start[0], end[0]], [start[1], end[1]], color=colour, linewidth=width, zorder=1, solid_capstyle="butt",
-              linestyle=(0, (4, 2)) if dashed else "-")
+    axes.plot(*zip(start, end, strict=True), color=colour, linewidth=width, zorder=1, solid_capstyle="butt")
 
 
 def arrow(axes: Axes, start: Point, end: Point, colour: str = INK, width: float = 1.5, bend: float = 0.0,
@@ -41,36 +49,42 @@ def arrow(axes: Axes, start: Point, end: Point, colour: str = INK, width: float 
                                    patchA=ends[0], patchB=ends[1]))
 
 
-def cell(axes: Axes, corner: Point, size: Point, ranks: Collection[int], labels: tuple[str, ...] = (),
-         fontsize: float = 8.5, frame: str = "white", frame_width: float = 1.0, faded: bool = False) -> None:
+def cell(axes: Axes, corner: Point, size: Point, ranks: Collection[int], labels: tuple[str, ...], fontsize: float) -> None:
     """A chunk of data, striped in the colours of the ranks that contributed to it; dashed and empty without any.
 
     corner: lower left; size: width and height, in inches (one unit of the axes); labels: the first that fits is shown.
     """
     (x, y), (width, height) = corner, size
-    if not ranks:
-        axes.add_artist(Rectangle(corner, width, height, facecolor="none", edgecolor=GREY, linewidth=0.7,
-                                 linestyle=(0, (3, 2)), zorder=1))
-    alpha = 0.3 if faded else 1.0
+    stripe = width / max(1, len(ranks))
     for i, rank in enumerate(sorted(ranks)):
-        stripe = width / len(ranks)
-        axes.add_artist(Rectangle((x + i * stripe, y), stripe, height, facecolor=rank_colour(rank), linewidth=0,
-                                 alpha=alpha, zorder=2))
+        tile(axes, (x + i * stripe, y), (stripe, height), rank_colour(rank), zorder=2)
     if ranks:
-        axes.add_artist(Rectangle(corner, width, height, facecolor="none", edgecolor=frame, linewidth=frame_width,
-                                 zorder=3 if frame == "white" else 5))
-    text = first_that_fits(labels, width - 0.06, fontsize)
-    axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=fontsize, zorder=6,
-              color=FAINT if faded else INK)
+        tile(axes, corner, size, edge="white", linewidth=1, zorder=3)
+    else:
+        tile(axes, corner, size, edge=GREY, linewidth=0.7, linestyle=(0, (3, 2)), zorder=1)
+    write(axes, (x + width / 2, y + height / 2), first_that_fits(labels, width - 0.06, fontsize), fontsize, zorder=6)
 
 
-def slots(axes: Axes, corner: Point, size: Point, ranks: Collection[int], n_ranks: int, faded: bool = False,
-          frame: str = "white", frame_width: float = 1.0) -> None:
+def slots(axes: Axes, corner: Point, size: Point, ranks: Collection[int], n_ranks: int, faded: bool,
+          framed: bool) -> None:
     """A chunk as a row of n_ranks slots, the slot of each contributing rank filled in that rank's colour."""
     (x, y), (width, height) = corner, size
-    axes.add_artist(Rectangle(corner, width, height, facecolor=PALE if not faded else "#F5F5F5", linewidth=0, zorder=1))
+    tile(axes, corner, size, "#F5F5F5" if faded else PALE, zorder=1)
     for rank in ranks:
-        axes.add_artist(Rectangle((x + rank * width / n_ranks, y), width / n_ranks, height, linewidth=0,
-                                 facecolor=rank_colour(rank), alpha=0.3 if faded else 1.0, zorder=2))
-    axes.add_artist(Rectangle(corner, width, height, facecolor="none", edgecolor=frame, linewidth=frame_width,
-                             zorder=3 if frame == "white" else 5))
+        tile(axes, (x + rank * width / n_ranks, y), (width / n_ranks, height), rank_colour(rank),
+             alpha=0.3 if faded else 1.0, zorder=2)
+    tile(axes, corner, size, edge=BLACK if framed else "white", linewidth=1.7 if framed else 1.1, zorder=5 if framed else 3)
+
+
+def bar(axes: Axes, row: int, extent: Point, colour: str, text: str, fontsize: float, height: float) -> None:
+    """A horizontal bar from one x to another, with text in its middle."""
+    left, right = extent
+    axes.barh(row, right - left, left=left, height=height, color=colour, edgecolor="white", linewidth=0.5)
+    write(axes, ((left + right) / 2, row), text, fontsize, va="center_baseline", color=ink_on(colour))
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Rows 0, 1, … from top to bottom, a name beside each."""
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)

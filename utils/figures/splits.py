@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Circle, Rectangle
+from matplotlib.patches import Circle
 
-from utils.figures.style import CYCLE, FAINT, INK, PALE, Picture, canvas, styled
+from utils.figures.colours import CYCLE, FAINT, INK, PALE
+from utils.figures.shapes import tile, write
+from utils.figures.style import Picture, canvas, styled
 
 OUTPUTS, INPUTS = "outputs", "inputs"
 ROWS_IN, SIZES_IN, GAP_IN, SIGN_IN = 0.55, (0.75, 1.2, 0.75), 0.14, 0.26  # batch; features before, between and behind
@@ -67,7 +69,7 @@ class _Pen:
                 self._part(self.x + rank * width / n, bottom, width / n, height, CYCLE[rank])
             else:
                 self._part(self.x, bottom + (n - 1 - rank) * height / n, width, height / n, CYCLE[rank])
-        self.axes.text(self.x + width / 2, bottom + height + LABEL_IN / 2, name, ha="center", va="center")
+        write(self.axes, (self.x + width / 2, bottom + height + LABEL_IN / 2), name)
         self.x += width + GAP_IN
 
     def terms(self, width: float) -> None:
@@ -78,24 +80,25 @@ class _Pen:
         self.x += width + 0.2 + GAP_IN
 
     def sign(self, text: str, width: float = SIGN_IN) -> None:
-        self.axes.text(self.x + width / 2 - GAP_IN / 2, self.middle, text, ha="center", va="center")
+        write(self.axes, (self.x + width / 2 - GAP_IN / 2, self.middle), text)
         self.x += width
 
     def circle(self, name: str) -> None:
         """f or g."""
-        self.axes.add_patch(Circle((self.x + 0.14, self.middle), 0.16, facecolor="white", edgecolor=INK, linewidth=1.4))
-        self.axes.text(self.x + 0.14, self.middle, name, ha="center", va="center", style="italic", fontweight="bold")
+        centre = self.x + 0.14, self.middle
+        self.axes.add_patch(Circle(centre, 0.16, facecolor="white", edgecolor=INK, linewidth=1.4))
+        write(self.axes, centre, name, style="italic", fontweight="bold")
         self.x += 0.3 + GAP_IN
 
     def key(self) -> None:
         """Which colour is which rank, below."""
         x = 0.3
-        for colour, text in [*((CYCLE[rank], f"rank {rank}") for rank in range(self.n_ranks)),
-                             (PALE, "the same on every rank")]:
+        ranks = [(CYCLE[rank], f"rank {rank}") for rank in range(self.n_ranks)]
+        for colour, text in [*ranks, (PALE, "the same on every rank")]:
             self._part(x, 0.13, 0.16, 0.14, colour)
-            self.axes.text(x + 0.24, 0.2, text, va="center", fontsize=8.5, color=FAINT)
+            write(self.axes, (x + 0.24, 0.2), text, 8.5, ha="left", color=FAINT)
             x += 0.9
         self.axes.set_xlim(0, max(self.axes.get_xlim()[1], self.x))
 
     def _part(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        self.axes.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor="white", linewidth=1.2))
+        tile(self.axes, (x, y), (width, height), colour, "white", 1.2)

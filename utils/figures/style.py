@@ -1,26 +1,21 @@
-"""The one look of all figures: colours, fonts, and Picture, which shows itself wherever it is the value of a cell."""
+"""The one look of all figures: fonts, sizes, bytes in words, and Picture, which shows itself as the value of any cell."""
 
 import base64
 import functools
 import html
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
 import matplotlib.style
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 from PIL import Image
 
-# Okabe and Ito's palette: told apart by colour-blind eyes.
-ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
-BLUE, VERMILLION, PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
-GREY, PALE, INK, FAINT = "#999999", "#E4E4E4", "#222222", "#777777"
-CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
+from utils.figures.colours import FAINT, INK, PALE
 
 BYTE_UNITS = {1024: ("B", "KiB", "MiB", "GiB", "TiB"), 1000: ("B", "kB", "MB", "GB", "TB")}
 WIDTH_IN = 9.0  # 900 pixels in a notebook
@@ -88,20 +83,19 @@ def in_style():
     return matplotlib.style.context(["default", STYLE])
 
 
-def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
-    """Decorator: the function draws in the course's style."""
-
-    @functools.wraps(draw)
-    def drawing(*args, **kwargs):
-        with in_style():
-            return draw(*args, **kwargs)
-
-    return drawing
+styled = in_style()  # as a decorator: the function draws in the course's style
 
 
 def new_figure(height_in: float, width_in: float = WIDTH_IN, **settings) -> Figure:
     """A white figure, inches high and wide, without pyplot. settings: for Figure, such as layout="constrained"."""
     return Figure(figsize=(width_in, height_in), dpi=100, **settings)
+
+
+def inch_axes(figure: Figure, left_in: float, bottom_in: float, width_in: float, height_in: float) -> Axes:
+    """Axes whose frame lies this many inches from the left and from the bottom of the figure."""
+    all_width_in, all_height_in = figure.get_size_inches()
+    return figure.add_axes((left_in / all_width_in, bottom_in / all_height_in, width_in / all_width_in,
+                            height_in / all_height_in))
 
 
 def plot(height_in: float) -> tuple[Figure, Axes]:
@@ -114,7 +108,7 @@ def plot(height_in: float) -> tuple[Figure, Axes]:
 def canvas(height_in: float, width_in: float = WIDTH_IN) -> tuple[Figure, Axes]:
     """A figure for drawings: axes without frame in which one unit is one inch, the origin at the lower left."""
     figure = new_figure(height_in, width_in)
-    axes = figure.add_axes((0, 0, 1, 1))
+    axes = inch_axes(figure, 0, 0, width_in, height_in)
     axes.set(xlim=(0, width_in), ylim=(0, height_in))
     axes.axis("off")
     return figure, axes
@@ -131,18 +125,19 @@ def first_that_fits(texts: Iterable[str], width_in: float, size: float) -> str:
     return next((text for text in texts if text_width_in(text, size) <= width_in), "")
 
 
-def ink_on(colour: str) -> str:
-    """Black or white, whichever reads better on `colour`."""
-    red, green, blue = to_rgb(colour)
-    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+def byte_unit(n_bytes: float, base: int = 1024) -> tuple[int, str]:
+    """The largest unit that `n_bytes` fills: how many bytes it has, and its name."""
+    power, names = 0, BYTE_UNITS[base]
+    while abs(n_bytes) >= base ** (power + 1) and power < len(names) - 1:
+        power += 1
+    return base**power, names[power]
 
 
 def human_bytes(n_bytes: float | None, base: int = 1024) -> str:
     """Bytes as people read them: 512 B, 1.5 KiB, 64 MiB, or with base 1000 1.6 kB, 67.1 MB; a dash for None."""
     if n_bytes is None:
         return "–"
-    units, power = BYTE_UNITS[base], 0
-    while abs(n_bytes) >= base and power < len(units) - 1:
-        n_bytes, power = n_bytes / base, power + 1
-    digits = 0 if power == 0 or n_bytes >= 100 or n_bytes == int(n_bytes) else 1
-    return f"{n_bytes:.{digits}f} {units[power]}"
+    size, unit = byte_unit(n_bytes, base)
+    count = n_bytes / size
+    digits = 0 if size == 1 or count >= 100 or count == int(count) else 1
+    return f"{count:.{digits}f} {unit}"

@@ -33,17 +33,14 @@ class Table:
 
     rows: dictionaries, or sequences in the order of the columns.
     columns: Column objects or keys; the first row's keys when None.
-    caption: a line above the table.
     Raises: ValueError if a row's length differs from the number of columns.
     """
 
-    def __init__(self, rows: Sequence[dict | Sequence], columns: Sequence[Column | str] | None = None,
-                 caption: str = ""):
+    def __init__(self, rows: Sequence[dict | Sequence], columns: Sequence[Column | str] | None = None):
         if columns is None:
             columns = list(rows[0]) if rows and isinstance(rows[0], dict) else []
         self.columns = [Column(c) if isinstance(c, str) else c for c in columns]
         self.rows = [_as_dict(row, self.columns) for row in rows]
-        self.caption = caption
 
     @property
     def cells(self) -> list[list[str]]:
@@ -52,8 +49,11 @@ class Table:
 
     def aligns(self) -> list[str]:
         """"left" or "right" for each column."""
-        return [c.align or ("right" if _is_numeric(row.get(c.key) for row in self.rows) else "left")
-                for c in self.columns]
+        return [column.align or self._usual_align(column.key) for column in self.columns]
+
+    def _usual_align(self, key: str) -> str:
+        numeric = all(isinstance(row.get(key), int | float | None) for row in self.rows)
+        return "right" if numeric else "left"
 
     def __str__(self) -> str:
         grid = [[c.heading for c in self.columns], *self.cells]
@@ -62,16 +62,15 @@ class Table:
         lines = ["  ".join(pad(text, width) for text, width, pad in zip(row, widths, pads, strict=True)).rstrip()
                  for row in grid]
         lines.insert(1, "  ".join("─" * width for width in widths))
-        return "\n".join(([self.caption] if self.caption else []) + lines)
+        return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         aligns = self.aligns()
-        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
         head = _html_row("th", [c.heading for c in self.columns], aligns)
         body = "".join(_html_row("td", row, aligns) for row in self.cells)
-        return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
+        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def bytes_table(trace: Trace) -> Table:
@@ -116,10 +115,6 @@ def _shown(value: Any, column: Column) -> str:
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     return str(value)
-
-
-def _is_numeric(values) -> bool:
-    return all(value is None or isinstance(value, int | float) for value in values)
 
 
 def _html_row(tag: str, texts: list[str], aligns: list[str]) -> str:

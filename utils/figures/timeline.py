@@ -3,25 +3,27 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from utils.figures.lanes import Bar, Interval, Lanes, lanes_of, shares
-from utils.figures.style import INK, VERMILLION, Picture, first_that_fits, ink_on, styled
+from utils.figures.colours import INK, VERMILLION, ink_on
+from utils.figures.lanes import Bar, Lanes, lanes_of, shares
+from utils.figures.shapes import write
+from utils.figures.style import Picture, first_that_fits, styled
 from utils.figures.timeline_layout import (
     COLOURS,
+    HATCHED,
     Rows,
     add_legends,
     kind_of,
-    label_axes,
     row_axes,
     rows_of,
     span_colours_of,
     span_texts,
     text_size,
-    unnamed_spans,
 )
 from utils.figures.traced import Trace
 
 MOST_CALLS_AS_BARS = 2000
 COLUMNS = 600  # of a timeline of shares
+BLOCKED = ("communicating", "waiting", "stuck")
 
 
 @styled
@@ -34,104 +36,95 @@ def timeline_figure(trace: Trace) -> Picture:
     """
     stuck = any(c.end_s is None and c.wait_start_s is not None and not c.blocked_s for c in trace.calls)
     right_s = max(trace.duration_s, 1e-6) * (1.2 if stuck else 1.0)
-    lanes = [lanes_of(trace, rank, right_s) for rank in range(trace.world_size)]
-    rows = rows_of(lanes, right_s)
-    span_colours = span_colours_of(lanes)
+    ranks = [lanes_of(trace, rank, right_s) for rank in range(trace.world_size)]
+    rows, span_colours = rows_of(ranks, right_s), span_colours_of(ranks)
     dense = len(trace.calls) > MOST_CALLS_AS_BARS
-    unnamed = {} if dense else unnamed_spans(rows, lanes, span_colours)
-    figure, axes = row_axes(rows, right_s, two_legends=bool(unnamed))
-    for one in lanes:
+    texts = [[] if dense else span_texts(rows, lanes) for lanes in ranks]
+    named = {kind_of(text.labels[0]) for of_rank in texts for text in of_rank}
+    unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if kind not in named}
+    unit = "milliseconds" + "   (share of the time in each column)" * dense
+    figure, axes = row_axes(rows, right_s, unit, two_legends=bool(unnamed))
+    for lanes, of_rank in zip(ranks, texts, strict=True):
         if dense:
-            _draw_shares(axes, rows, one, right_s)
+            _draw_shares(axes, rows, lanes, right_s)
         else:
-            _draw_bars(axes, rows, one, span_colours)
-    label_axes(axes, rows, right_s, "share of the time in each column" if dense else "")
-    add_legends(figure, lanes, unnamed)
-    return Picture(figure, in_words(lanes, right_s))
+            _draw_bars(axes, rows, lanes, span_colours, of_rank)
+    add_legends(figure, ranks, unnamed)
+    return Picture(figure, in_words(ranks, right_s))
 
 
-def in_words(lanes: list[Lanes], right_s: float) -> str:
+def in_words(ranks: list[Lanes], right_s: float) -> str:
     """What the timeline shows, in a few sentences."""
-    sentences = [f"Timeline of {len(lanes)} rank{'s' * (len(lanes) > 1)} over {_ms(right_s)}."]
-    for one in lanes[:16]:
-        times = {kind: sum(b.end_s - b.start_s for b in one.blocked if b.kind == kind)
-                 for kind in ("communicating", "waiting", "stuck")}
-        parts = [f"computing {_ms(max(0.0, one.end_s - sum(times.values())))}"]
+    sentences = [f"Timeline of {len(ranks)} rank{'s' * (len(ranks) > 1)} over {_ms(right_s)}."]
+    for lanes in ranks[:16]:
+        times = {kind: sum(b.end_s - b.start_s for b in lanes.blocked if b.kind == kind) for kind in BLOCKED}
+        parts = [f"computing {_ms(max(0.0, lanes.end_s - sum(times.values())))}"]
         parts += [f"{kind} {_ms(time)}" for kind, time in times.items() if time]
-        parts += [f"{len(one.flights)} async calls in flight"] if one.flights else []
-        sentences.append(f"Rank {one.rank}: {', '.join(parts)}.")
-    return " ".join(sentences + (["And so on."] if len(lanes) > 16 else []))
+        parts += [f"{len(lanes.flights)} async calls in flight"] if lanes.flights else []
+        sentences.append(f"Rank {lanes.rank}: {', '.join(parts)}.")
+    return " ".join(sentences + (["And so on."] if len(ranks) > 16 else []))
 
 
-def _draw_bars(axes: Axes, rows: Rows, one: Lanes, span_colours: dict[str, str]) -> None:
-    bottom = rows.bottom(one.rank)
-    axes.broken_barh([(0, one.end_s)], (bottom, rows.bar_in), facecolor=COLOURS["computing"])
-    for bar in one.spans:
-        axes.broken_barh([_extent(bar)], (bottom, rows.bar_in), facecolor=span_colours[kind_of(bar.labels[0])],
-                         edgecolor="white", linewidth=0.5)
-    for kind in ("waiting", "communicating", "stuck"):
-        bars = [bar for bar in one.blocked if bar.kind == kind]
-        look = {"hatch": "////", "edgecolor": VERMILLION} if kind == "stuck" else {"edgecolor": "white"}
-        axes.broken_barh([_extent(bar) for bar in bars], (bottom, rows.bar_in), facecolor=COLOURS[kind],
-                         linewidth=0.3, **look)
-        for bar in bars:
-            _write(axes, rows, bar.interval, bar.labels, bottom, rows.bar_in, COLOURS[kind])
-    for interval, text in span_texts(rows, one):
-        _write(axes, rows, interval, (text,), bottom, rows.bar_in, COLOURS["computing"])
-    _draw_flights(axes, rows, one)
-    _draw_marks(axes, rows, one)
+def _draw_bars(axes: Axes, rows: Rows, lanes: Lanes, span_colours: dict[str, str], span_texts: list[Bar]) -> None:
+    bottom = rows.bottom(lanes.rank)
+    axes.broken_barh([(0, lanes.end_s)], (bottom, rows.bar_in), facecolor=COLOURS["computing"])
+    for bar in lanes.spans:
+        _draw(axes, [bar], bottom, rows.bar_in, span_colours[kind_of(bar.labels[0])], linewidth=0.5)
+    for kind in BLOCKED:
+        bars = [bar for bar in lanes.blocked if bar.kind == kind]
+        _draw(axes, bars, bottom, rows.bar_in, COLOURS[kind], **HATCHED if kind == "stuck" else {})
+    for bar in (*lanes.blocked, *span_texts):
+        _write(axes, rows, bar, bottom, rows.bar_in)
+    for sublane, bar in lanes.flights:
+        under = bottom - (sublane + 1) * rows.sublane_in
+        _draw(axes, [bar], under, rows.sublane_in, COLOURS["in flight"], linewidth=0.6)
+        _write(axes, rows, bar, under, rows.sublane_in)
+    _draw_marks(axes, rows, lanes)
 
 
-def _draw_flights(axes: Axes, rows: Rows, one: Lanes) -> None:
-    for lane, bar in one.flights:
-        bottom = rows.bottom(one.rank) - (lane + 1) * rows.sublane_in
-        axes.broken_barh([_extent(bar)], (bottom, rows.sublane_in), facecolor=COLOURS["in flight"], edgecolor="white",
-                         linewidth=0.6)
-        _write(axes, rows, bar.interval, bar.labels, bottom, rows.sublane_in, COLOURS["in flight"])
-
-
-def _draw_marks(axes: Axes, rows: Rows, one: Lanes) -> None:
+def _draw_marks(axes: Axes, rows: Rows, lanes: Lanes) -> None:
     """A small triangle above the row; its name beside it where there is room before the next one."""
-    top = rows.bottom(one.rank) + rows.bar_in
-    starts = [*(bar.start_s for bar in one.marks), axes.get_xlim()[1]]
-    axes.plot(starts[:-1], [top + 0.05] * len(one.marks), "v", color=INK, markersize=4, clip_on=False)
-    for bar, following in zip(one.marks, starts[1:], strict=True):
+    top = rows.bottom(lanes.rank) + rows.bar_in
+    starts = [*(bar.start_s for bar in lanes.marks), axes.get_xlim()[1]]
+    axes.plot(starts[:-1], [top + 0.05] * len(lanes.marks), "v", color=INK, markersize=4, clip_on=False)
+    for bar, following in zip(lanes.marks, starts[1:], strict=True):
         room_in = (following - bar.start_s) * rows.inches_per_s - 0.15
         text = first_that_fits(bar.labels, room_in, 7) if rows.gap_in > 0.2 else ""
         axes.annotate(text, (bar.start_s, top + 0.055), xytext=(5, 0), textcoords="offset points", va="center",
                       fontsize=7, annotation_clip=False)
 
 
-def _draw_shares(axes: Axes, rows: Rows, one: Lanes, right_s: float) -> None:
+def _draw_shares(axes: Axes, rows: Rows, lanes: Lanes, right_s: float) -> None:
     """Each column of the row filled by the shares of its time: computing below, then communicating, then waiting."""
-    edges, bottom = np.linspace(0, right_s, COLUMNS + 1), rows.bottom(one.rank)
-    busy = shares([(0.0, one.end_s)], edges)
-    level = np.full(COLUMNS, bottom)
-    blocked = {kind: shares([b.interval for b in one.blocked if b.kind == kind], edges)
-               for kind in ("communicating", "waiting", "stuck")}
+    edges, bottom = np.linspace(0, right_s, COLUMNS + 1), rows.bottom(lanes.rank)
+    blocked = {kind: shares([b.interval for b in lanes.blocked if b.kind == kind], edges) for kind in BLOCKED}
+    busy = shares([(0.0, lanes.end_s)], edges)
     parts = {"computing": np.clip(busy - sum(blocked.values()), 0, 1)} | blocked
+
+    def fill(under, heights, colour: str) -> None:
+        axes.stairs(under + heights, edges, baseline=under, fill=True, color=colour, linewidth=0)
+
+    level = np.full(COLUMNS, bottom)
     for kind, share in parts.items():
-        colour = VERMILLION if kind == "stuck" else COLOURS[kind]
-        axes.stairs(level + share * rows.bar_in, edges, baseline=level, fill=True, color=colour, linewidth=0)
+        fill(level, share * rows.bar_in, VERMILLION if kind == "stuck" else COLOURS[kind])
         level = level + share * rows.bar_in
-    if one.flights:
-        height = shares([bar.interval for _, bar in one.flights], edges) * rows.sublane_in
-        under = bottom - rows.sublane_in * 1.1
-        axes.stairs(under + height, edges, baseline=under, fill=True, color=COLOURS["in flight"], linewidth=0)
+    if lanes.flights:
+        in_flight = shares([bar.interval for _, bar in lanes.flights], edges)
+        fill(bottom - rows.sublane_in * 1.1, in_flight * rows.sublane_in, COLOURS["in flight"])
 
 
-def _write(axes: Axes, rows: Rows, interval: Interval, labels: tuple[str, ...], bottom_in: float, height_in: float,
-           colour: str) -> None:
-    """The first label that fits, in the middle of a bar of `colour`."""
-    text = rows.fitting(labels, interval, height_in)
+def _draw(axes: Axes, bars: list[Bar], bottom_in: float, height_in: float, colour: str, **look) -> None:
+    extents = [(bar.start_s, bar.end_s - bar.start_s) for bar in bars]
+    axes.broken_barh(extents, (bottom_in, height_in), facecolor=colour, **{"edgecolor": "white", "linewidth": 0.3} | look)
+
+
+def _write(axes: Axes, rows: Rows, bar: Bar, bottom_in: float, height_in: float) -> None:
+    """The first label that fits, in the middle of a bar."""
+    text = rows.fitting(bar.labels, bar.interval, height_in)
     if text:
-        behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if colour == COLOURS["stuck"] else None
-        axes.text(sum(interval) / 2, bottom_in + height_in / 2, text, ha="center", va="center_baseline",
-                  fontsize=text_size(height_in), color=ink_on(colour), bbox=behind)
-
-
-def _extent(bar: Bar) -> tuple[float, float]:
-    return bar.start_s, bar.end_s - bar.start_s
+        behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if bar.kind == "stuck" else None
+        write(axes, (sum(bar.interval) / 2, bottom_in + height_in / 2), text, text_size(height_in), va="center_baseline",
+              color=ink_on(COLOURS.get(bar.kind, COLOURS["computing"])), bbox=behind)
 
 
 def _ms(seconds: float) -> str:

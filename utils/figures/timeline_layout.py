@@ -7,26 +7,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from utils.figures.lanes import Interval, Lanes, free_parts
-from utils.figures.style import (
-    BLUE,
-    INK,
-    ORANGE,
-    SKY,
-    VERMILLION,
-    WIDTH_IN,
-    YELLOW,
-    first_that_fits,
-    new_figure,
-    text_width_in,
-)
+from utils.figures.colours import BLUE, INK, ORANGE, SKY, VERMILLION, YELLOW
+from utils.figures.lanes import Bar, Interval, Lanes, free_parts
+from utils.figures.style import WIDTH_IN, first_that_fits, inch_axes, new_figure, text_width_in
 
 SMALLEST_TEXT = 5.5  # points
 COLOURS = {"computing": "#D4D4D4", "waiting": ORANGE, "communicating": BLUE, "in flight": SKY, "stuck": "white"}
 MEANINGS = {"computing": "computing", "communicating": "communicating", "waiting": "waiting for a partner",
             "in flight": "async call in flight", "stuck": "stuck: never finished"}
 SPAN_COLOURS = ("#8FD0BC", "#E9C4D8", YELLOW, "#E8A882", "#BFA98F", "#A9C6A0")  # light, apart from the states' colours
+HATCHED = {"hatch": "////", "edgecolor": VERMILLION}  # what is stuck
 LEFT_IN, RIGHT_IN, TOP_IN, BOTTOM_IN = 0.75, 0.2, 0.42, 0.5
+SIZES_IN = {6: (0.32, 0.14, 0.16), 16: (0.19, 0.075, 0.09), 1000: (0.11, 0.03, 0.04)}  # bar, sublane, gap of so many ranks
 
 
 @dataclass(frozen=True)
@@ -60,39 +52,30 @@ def text_size(height_in: float) -> float:
     return min(8.5, height_in * 72 * 0.72)
 
 
-def rows_of(lanes: list[Lanes], right_s: float) -> Rows:
+def rows_of(ranks: list[Lanes], right_s: float) -> Rows:
     """Rows that stay readable with few ranks and whole with many."""
-    n_sublanes = max((lane + 1 for one in lanes for lane, _ in one.flights), default=0)
-    marks = any(one.marks for one in lanes)
-    bar, sublane, gap = next(sizes for most, sizes in [(6, (0.32, 0.14, 0.16)), (16, (0.19, 0.075, 0.09)),
-                                                       (1000, (0.11, 0.03, 0.04))] if len(lanes) <= most)
+    n_sublanes = max((sublane + 1 for lanes in ranks for sublane, _ in lanes.flights), default=0)
+    bar, sublane, gap = next(sizes for most, sizes in SIZES_IN.items() if len(ranks) <= most)
     if n_sublanes > 2:
         sublane *= 0.6
-    scale = (WIDTH_IN - LEFT_IN - RIGHT_IN) / right_s
-    return Rows(bar, sublane, n_sublanes, gap + (0.08 if marks else 0.0), len(lanes), scale)
+    if any(lanes.marks for lanes in ranks):
+        gap += 0.08
+    return Rows(bar, sublane, n_sublanes, gap, len(ranks), (WIDTH_IN - LEFT_IN - RIGHT_IN) / right_s)
 
 
-def row_axes(rows: Rows, right_s: float, two_legends: bool) -> tuple[Figure, Axes]:
-    """Axes whose y unit is an inch and whose x unit is a second."""
+def row_axes(rows: Rows, right_s: float, unit: str, two_legends: bool) -> tuple[Figure, Axes]:
+    """Axes whose y unit is an inch and whose x unit is a second, with the ranks' names."""
     body_in, top_in = rows.n_ranks * rows.height_in + 0.1, TOP_IN + (0.26 if two_legends else 0.0)
-    total_in = body_in + top_in + BOTTOM_IN
-    figure = new_figure(total_in)
-    width = (WIDTH_IN - LEFT_IN - RIGHT_IN) / WIDTH_IN
-    axes = figure.add_axes((LEFT_IN / WIDTH_IN, BOTTOM_IN / total_in, width, body_in / total_in))
-    axes.set(xlim=(0, right_s), ylim=(0, body_in))
-    return figure, axes
-
-
-def label_axes(axes: Axes, rows: Rows, right_s: float, note: str) -> None:
-    """Name the ranks and the unit of time."""
-    step = -(-rows.n_ranks // 32)
-    ranks = range(0, rows.n_ranks, step)
+    figure = new_figure(body_in + top_in + BOTTOM_IN)
+    axes = inch_axes(figure, LEFT_IN, BOTTOM_IN, WIDTH_IN - LEFT_IN - RIGHT_IN, body_in)
+    axes.set(xlim=(0, right_s), ylim=(0, body_in), xlabel=unit)
+    axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds * 1e3:g}")
+    ranks = range(0, rows.n_ranks, -(-rows.n_ranks // 32))
     axes.set_yticks([rows.bottom(rank) + rows.bar_in / 2 for rank in ranks], [f"rank {rank}" for rank in ranks])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds * 1e3:g}")
-    axes.set_xlabel("milliseconds" + (f"   ({note})" if note else ""))
     axes.grid(axis="x")
+    return figure, axes
 
 
 def kind_of(name: str) -> str:
@@ -100,58 +83,49 @@ def kind_of(name: str) -> str:
     return name.rstrip("0123456789 _-.,:#") or name
 
 
-def span_colours_of(lanes: list[Lanes]) -> dict[str, str]:
+def span_colours_of(ranks: list[Lanes]) -> dict[str, str]:
     """A colour for each kind of span, in the order in which the ranks enter them."""
-    kinds = dict.fromkeys(kind_of(bar.labels[0]) for one in lanes for bar in one.spans)
+    kinds = dict.fromkeys(kind_of(bar.labels[0]) for lanes in ranks for bar in lanes.spans)
     return {kind: SPAN_COLOURS[i % len(SPAN_COLOURS)] for i, kind in enumerate(kinds)}
 
 
-def unnamed_spans(rows: Rows, lanes: list[Lanes], span_colours: dict[str, str]) -> dict[str, str]:
-    """The colours that need a legend, because no bar is wide enough for their span's name."""
-    named = {kind_of(text) for one in lanes for _, text in span_texts(rows, one)}
-    return {kind: colour for kind, colour in span_colours.items() if kind not in named}
+def span_texts(rows: Rows, lanes: Lanes) -> list[Bar]:
+    """Of each span the widest part that nothing covers, where the span's name fits there."""
+    blocked, texts = [bar.interval for bar in lanes.blocked], []
+    for i, bar in enumerate(lanes.spans):
+        inner = [later.interval for later in lanes.spans[i + 1:] if later.start_s < bar.end_s]
+        parts = free_parts(bar.interval, blocked + inner)
+        widest = max(parts, key=lambda part: part[1] - part[0], default=(0.0, 0.0))
+        if rows.fitting(bar.labels, widest, rows.bar_in):
+            texts.append(Bar("span", *widest, bar.labels))
+    return texts
 
 
-def add_legends(figure: Figure, lanes: list[Lanes], span_colours: dict[str, str]) -> None:
+def add_legends(figure: Figure, ranks: list[Lanes], span_colours: dict[str, str]) -> None:
     """Above the rows: the states that occur, and below them these spans."""
-    kinds = {"computing"} | {bar.kind for one in lanes for bar in one.blocked}
-    kinds |= {bar.kind for one in lanes for _, bar in one.flights}
-    keys = [_key(kind) for kind in MEANINGS if kind in kinds]
-    if any(one.marks for one in lanes):
+    kinds = {"computing"} | {bar.kind for lanes in ranks for bar in lanes.blocked}
+    kinds |= {bar.kind for lanes in ranks for _, bar in lanes.flights}
+    keys = [Patch(facecolor=COLOURS[kind], label=meaning, **HATCHED if kind == "stuck" else {})
+            for kind, meaning in MEANINGS.items() if kind in kinds]
+    if any(lanes.marks for lanes in ranks):
         keys.append(Line2D([], [], color=INK, marker="v", markersize=5, linestyle="none", label="mark"))
-    place = {"loc": "upper left", "borderaxespad": 0.0, "handlelength": 1.4, "handleheight": 1.0, "columnspacing": 1.5}
-    left, height = LEFT_IN / WIDTH_IN, figure.get_size_inches()[1]
-    figure.legend(handles=keys, ncols=len(keys), bbox_to_anchor=(left, 1 - 0.12 / height), **place)
+    _add_legend(figure, keys, 0.12)
     if span_colours:
-        names = [Patch(facecolor=colour, label=name) for name, colour in span_colours.items()]
-        shown = _fitting(names, WIDTH_IN - LEFT_IN - RIGHT_IN)
-        figure.legend(handles=shown, ncols=len(shown), bbox_to_anchor=(left, 1 - 0.38 / height), **place)
+        _add_legend(figure, _fitting([Patch(facecolor=colour, label=kind) for kind, colour in span_colours.items()]), 0.38)
 
 
-def _key(kind: str) -> Patch:
-    hatched = {"hatch": "////", "edgecolor": VERMILLION} if kind == "stuck" else {}
-    return Patch(facecolor=COLOURS[kind], label=MEANINGS[kind], **hatched)
+def _add_legend(figure: Figure, keys: list[Patch | Line2D], top_in: float) -> None:
+    """Keys on one line, so far below the upper edge."""
+    figure.legend(handles=keys, ncols=len(keys), bbox_to_anchor=(LEFT_IN / WIDTH_IN, 1 - top_in / figure.get_figheight()),
+                  loc="upper left", borderaxespad=0.0, handlelength=1.4, handleheight=1.0, columnspacing=1.5)
 
 
-def _fitting(keys: list[Patch], width_in: float) -> list[Patch]:
+def _fitting(keys: list[Patch]) -> list[Patch]:
     """As many keys as stand on one line; a last one says that there are more."""
-    used, shown = 0.6, []
+    used_in, shown = 0.6, []
     for key in keys:
-        used += text_width_in(key.get_label(), 9) + 0.55
-        if used > width_in:
+        used_in += text_width_in(key.get_label(), 9) + 0.55
+        if used_in > WIDTH_IN - LEFT_IN - RIGHT_IN:
             return [*shown, Patch(alpha=0, label="…")]
         shown.append(key)
     return shown
-
-
-def span_texts(rows: Rows, one: Lanes) -> list[tuple[Interval, str]]:
-    """Each span's widest part that nothing covers, with the span's name where that fits."""
-    blocked, found = [bar.interval for bar in one.blocked], []
-    for i, bar in enumerate(one.spans):
-        inner = [other.interval for other in one.spans[i + 1:] if other.start_s < bar.end_s]
-        parts = free_parts(bar.interval, blocked + inner)
-        widest = max(parts, key=lambda part: part[1] - part[0], default=(0.0, 0.0))
-        text = rows.fitting(bar.labels, widest, rows.bar_in)
-        if text:
-            found.append((widest, text))
-    return found

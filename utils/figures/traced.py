@@ -9,6 +9,8 @@ class Call(Protocol):
 
     rank: int
     op: str
+    peer: int | None
+    is_async: bool
     start_s: float
     end_s: float | None
     wait_start_s: float | None
@@ -18,24 +20,16 @@ class Call(Protocol):
     bytes_given: int
 
 
-class Span(Protocol):
-    """A named stretch of a rank's own work."""
-
-    rank: int
-    name: str
-    start_s: float
-    end_s: float
-
-
 class Trace(Protocol):
     """All of a run."""
 
     world_size: int
-    calls: Sequence[Any]
+    calls: Sequence[Call]
     spans: Sequence[Any]
     wire_bytes: list[list[int]] | None
     duration_s: float
 
-    def of(self, rank: int | None = None, op: str | None = None) -> Sequence[Any]: ...
+    def of(self, rank: int | None = None, op: str | None = None) -> Sequence[Call]: ...
     def bytes_sent(self, rank: int) -> float: ...
     def wire_sent(self, rank: int) -> int | None: ...
+    def traffic_matrix(self) -> list[list[float]]: ...

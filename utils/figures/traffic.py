@@ -6,18 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 
-from utils.figures.style import (
-    BLUE,
-    BYTE_UNITS,
-    FAINT,
-    WIDTH_IN,
-    Picture,
-    human_bytes,
-    ink_on,
-    new_figure,
-    styled,
-    text_width_in,
-)
+from utils.figures.colours import BLUE, FAINT, ink_on
+from utils.figures.style import WIDTH_IN, Picture, byte_unit, human_bytes, inch_axes, new_figure, styled, text_width_in
 from utils.figures.traced import Trace
 
 COLOURS = LinearSegmentedColormap.from_list("bytes", ["#F4F9FD", "#56B4E9", BLUE, "#00304F"])
@@ -31,12 +21,11 @@ def traffic_figure(trace: Trace) -> Picture:
 
     Left: what the program gave to send. Right, where the system counts it: what crossed the wire, collectives and all.
     """
-    matrices = [("given to send, point to point", trace.traffic_matrix())]
-    if not trace.of(op="send"):
-        matrices = []
-    if trace.wire_bytes is not None:
-        matrices.append(("on the wire, collectives included", trace.wire_bytes))
-    return _matrices(matrices or [("given to send, point to point", trace.traffic_matrix())])
+    given = "given to send, point to point", trace.traffic_matrix()
+    if trace.wire_bytes is None:
+        return _matrices([given])
+    wire = "on the wire, collectives included", trace.wire_bytes
+    return _matrices([given, wire] if trace.of(op="send") else [wire])
 
 
 @styled
@@ -58,18 +47,15 @@ def _matrices(matrices: list[tuple[str, Matrix]]) -> Picture:
     height_in, width_in = side_in + 1.05, WIDTH_IN if len(matrices) > 1 else max(side_in + 1.2, 4.8)
     figure = new_figure(height_in, width_in)
     for i, (title, matrix) in enumerate(matrices):
-        left_in = 0.85 + i * WIDTH_IN / 2
-        axes = figure.add_axes((left_in / width_in, 0.15 / height_in, side_in / width_in, side_in / height_in))
+        axes = inch_axes(figure, 0.85 + i * WIDTH_IN / 2, 0.15, side_in, side_in)
         _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in)
     return Picture(figure, " ".join(_in_words(title, matrix) for title, matrix in matrices))
 
 
 def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float) -> None:
-    n_ranks, most = len(matrix), matrix.max() or 1.0
-    shades = [[COLOURS(value / most) for value in row] for row in matrix]
-    for i in range(n_ranks):
-        shades[i][i] = (1, 1, 1, 1) if matrix[i, i] == 0 else shades[i][i]
-    axes.imshow(shades, aspect="equal")
+    n_ranks = len(matrix)
+    nothing_to_itself = np.eye(n_ranks, dtype=bool) & (matrix == 0)
+    axes.imshow(np.ma.masked_where(nothing_to_itself, matrix), cmap=COLOURS, vmin=0, vmax=matrix.max() or 1.0)
     every = range(0, n_ranks, -(-n_ranks // 16))
     axes.set(xticks=every, yticks=every, xlabel="to rank", ylabel="from rank")
     axes.xaxis.set_label_position("top")
@@ -99,13 +85,12 @@ def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float) -> str:
 
 def _in_one_unit(matrix: np.ndarray) -> tuple[str, list[list[str]]]:
     """The unit of the largest entry, and every entry counted in it: 12, 3.8, <0.1."""
-    power = min(int(np.log2(max(matrix.max(), 1.0)) // 10), 4)
-    counts = matrix / 1024 ** power
+    size, unit = byte_unit(matrix.max())
 
     def shown(count: float) -> str:
         return "<0.1" if count < 0.1 else f"{count:.1f}" if count < 10 else f"{count:.0f}"
 
-    return BYTE_UNITS[1024][power], [[shown(count) for count in row] for row in counts]
+    return unit, [[shown(count) for count in row] for row in matrix / size]
 
 
 def _in_words(title: str, matrix: Matrix) -> str:

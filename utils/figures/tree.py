@@ -1,10 +1,10 @@
 """Broadcast by a binomial tree: its rounds, and how many fewer they are than sending to one rank after another."""
 
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from utils.figures.shapes import arrow
-from utils.figures.style import BLUE, ORANGE, PALE, VERMILLION, Picture, canvas, plot, styled
+from utils.figures.colours import BLUE, ORANGE, PALE, VERMILLION
+from utils.figures.shapes import Point, arrow, heading, write
+from utils.figures.style import Picture, canvas, plot, styled
 
 MOST_RANKS = 32
 
@@ -20,11 +20,6 @@ def tree_rounds(n_ranks: int) -> list[list[tuple[int, int]]]:
     return [[(rank, rank + start) for rank in range(start) if rank + start < n_ranks] for start in starts]
 
 
-def naive_rounds(n_ranks: int) -> list[list[tuple[int, int]]]:
-    """The sends of each round when rank 0 sends to one rank after another."""
-    return [[(0, target)] for target in range(1, n_ranks)]
-
-
 @styled
 def tree_figure(n_ranks: int) -> Picture:
     """The rounds of a binomial-tree broadcast from rank 0, one column a round; filled circles have the data.
@@ -33,44 +28,33 @@ def tree_figure(n_ranks: int) -> Picture:
     """
     if not 2 <= n_ranks <= MOST_RANKS:
         raise ValueError(f"a tree is readable with 2 to {MOST_RANKS} ranks; got {n_ranks}")
-    rounds, row = tree_rounds(n_ranks), 0.3 if n_ranks <= 16 else 0.17
-    figure, axes = canvas(n_ranks * row + 0.95)
-    top, column = axes.get_ylim()[1], 7.6 / len(rounds)
-    axes.text(0.25, top - 0.22, f"broadcast by a tree: {n_ranks} ranks in {len(rounds)} "
-              f"round{'s' * (len(rounds) > 1)}", fontsize=10.5, fontweight="bold", va="center")
-    informed = {0}
-    for k in range(len(rounds) + 1):
-        _draw_column(axes, n_ranks, (1.0 + k * column, top - 0.85), row, informed)
-        if k < len(rounds):
-            axes.text(1.0 + (k + 0.5) * column, top - 0.55, f"round {k}: +{2**k}", ha="center", va="center")
-            _draw_round(axes, rounds[k], (1.0 + k * column, top - 0.85), row, column)
-            informed |= {target for _, target in rounds[k]}
-    for rank in range(0, n_ranks, 1 if row > 0.25 else 4):
-        axes.text(0.8, top - 0.85 - rank * row, f"rank {rank}", ha="right", va="center", fontsize=8.5)
+    rounds = tree_rounds(n_ranks)
+    row_in, circle, shrink = (0.3, 70, 6) if n_ranks <= 16 else (0.17, 25, 3.5)
+    figure, axes = canvas(n_ranks * row_in + 0.95)
+    top, column_in = axes.get_ylim()[1], 7.6 / len(rounds)
+    heading(axes, f"broadcast by a tree: {n_ranks} ranks in {len(rounds)} round{'s' * (len(rounds) > 1)}")
+
+    def place(rank: int, column: int) -> Point:
+        return 1.0 + column * column_in, top - 0.85 - rank * row_in
+
+    for k, sends in enumerate([*rounds, []]):
+        colours = [BLUE if rank < 2**k else PALE for rank in range(n_ranks)]  # after k rounds 2^k ranks have the data
+        axes.scatter(*zip(*(place(rank, k) for rank in range(n_ranks)), strict=True), s=circle, c=colours, zorder=3)
+        if sends:
+            write(axes, (1.0 + (k + 0.5) * column_in, top - 0.55), f"round {k}: +{2**k}")
+        for source, target in sends:
+            arrow(axes, place(source, k), place(target, k + 1), colour=ORANGE, width=1.4, head=9, shrink=shrink)
+    for rank in range(0, n_ranks, 1 if n_ranks <= 16 else 4):
+        write(axes, (0.8, place(rank, 0)[1]), f"rank {rank}", 8.5, ha="right")
     words = "; ".join(f"round {k}: " + ", ".join(f"{s} to {t}" for s, t in sends) for k, sends in enumerate(rounds))
     return Picture(figure, f"Tree broadcast on {n_ranks} ranks. {words}.")
-
-
-def _draw_column(axes: Axes, n_ranks: int, top_left: tuple[float, float], row: float, informed: set[int]) -> None:
-    x, y = top_left
-    colours = [BLUE if rank in informed else PALE for rank in range(n_ranks)]
-    axes.scatter([x] * n_ranks, [y - rank * row for rank in range(n_ranks)], s=70 if row > 0.25 else 25, c=colours,
-                 zorder=3)
-
-
-def _draw_round(axes: Axes, sends: list[tuple[int, int]], top_left: tuple[float, float], row: float,
-                column: float) -> None:
-    x, y = top_left
-    for source, target in sends:
-        arrow(axes, (x, y - source * row), (x + column, y - target * row), colour=ORANGE, width=1.4,
-              head=9, shrink=6 if row > 0.25 else 3.5)
 
 
 @styled
 def broadcast_rounds_figure(most_ranks: int = 64) -> Picture:
     """Rounds of a broadcast against the number of ranks: one after another n − 1, by a tree ⌈log₂ n⌉."""
     ranks = range(2, most_ranks + 1)
-    naive, tree = ([len(rounds(n)) for n in ranks] for rounds in (naive_rounds, tree_rounds))
+    naive, tree = [n - 1 for n in ranks], [len(tree_rounds(n)) for n in ranks]
     figure, axes = plot(3.4)
     axes.plot(ranks, naive, color=VERMILLION, linewidth=2)
     axes.plot(ranks, tree, color=BLUE, linewidth=2, drawstyle="steps-mid")

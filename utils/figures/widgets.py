@@ -15,19 +15,20 @@ from utils.figures.pipeline import schedule_grid
 from utils.figures.ring import PHASES, ring_figure, ring_filmstrip
 from utils.figures.style import Picture, figure_html, human_bytes
 from utils.figures.tables import Column, Table
-from utils.schedules.schedule import Schedule, Times, Timetable
+from utils.schedules.schedule import Schedule, Timetable
 
 
 class Interactive(ipywidgets.VBox):
     """Controls above a view that follows them.
 
-    controls: widgets with a value; show: called with their values, returns HTML; stills: makes the pictures shown where
-    widgets do not run.
+    controls: widgets with a value; show: called with their values, returns a Picture or HTML; stills: makes the pictures
+    shown where widgets do not run, the present one when None.
     """
 
-    def __init__(self, controls: Sequence[ipywidgets.Widget], show: Callable[..., str],
-                 stills: Callable[[], list[Picture]]):
-        self.controls, self._show, self._stills = tuple(controls), lru_cache(maxsize=64)(show), stills
+    def __init__(self, controls: Sequence[ipywidgets.Widget], show: Callable[..., Picture | str],
+                 stills: Callable[[], list[Picture]] | None = None):
+        self.controls, self._show = tuple(controls), lru_cache(maxsize=64)(show)
+        self._stills = stills or (lambda: [self._present()])
         self.view = ipywidgets.HTML()
         super().__init__([ipywidgets.HBox(self.controls, layout={"flex_flow": "row wrap"}), self.view])
         for control in self.controls:
@@ -36,15 +37,16 @@ class Interactive(ipywidgets.VBox):
 
     def refresh(self) -> None:
         """Draw the view for the present values of the controls."""
-        self.view.value = self._show(*(control.value for control in self.controls))
+        shown = self._present()
+        self.view.value = shown if isinstance(shown, str) else figure_html(shown)
+
+    def _present(self) -> Picture | str:
+        return self._show(*(control.value for control in self.controls))
 
     def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         stills = self._stills()
-        data["text/html"] = "".join(map(figure_html, stills))
-        data["text/plain"] = "\n".join(map(repr, stills))
-        return data, metadata
+        still = {"text/html": "".join(map(figure_html, stills)), "text/plain": "\n".join(map(repr, stills))}
+        return super()._repr_mimebundle_(**kwargs) | still, {}
 
 
 def ring_stepper(n_ranks: int = 4) -> Interactive:
@@ -57,24 +59,22 @@ def ring_stepper(n_ranks: int = 4) -> Interactive:
     step = ipywidgets.IntSlider(1, min=1, max=2 * (n_ranks - 1), description="step")
     ranks = ipywidgets.Dropdown(options=range(2, MOST_RANKS + 1), value=n_ranks, description="ranks")
 
-    def show(number: int, n: int) -> str:
-        if number > 2 * (n - 1):
-            return ""  # the slider is about to follow
+    def picture(number: int, n: int) -> Picture:
         phase, within = divmod(number - 1, n - 1)
-        return figure_html(ring_figure(n, within, PHASES[phase]))
+        return ring_figure(n, within, PHASES[phase])
 
     def follow(change) -> None:
         step.value, step.max = 1, 2 * (change.new - 1)
 
-    ranks.observe(follow, "value")
-    return Interactive([step, ranks], show, lambda: [ring_filmstrip(ranks.value, phase) for phase in PHASES])
+    ranks.observe(follow, "value")  # before the view does, so that it never sees a step that the ring does not have
+    return Interactive([step, ranks], picture, lambda: [ring_filmstrip(ranks.value, phase) for phase in PHASES])
 
 
 def collective_browser() -> Interactive:
     """Choose a collective and a number of ranks; see what every rank holds before and after it."""
     op = ipywidgets.Dropdown(options=list(COLLECTIVES), value="all_reduce", description="collective")
     ranks = ipywidgets.IntSlider(4, min=2, max=MOST_RANKS, description="ranks")
-    return Interactive([op, ranks], lambda name, n: figure_html(collective_picture(name, n)),
+    return Interactive([op, ranks], collective_picture,
                        lambda: [collective_picture(name, ranks.value) for name in COLLECTIVES])
 
 
@@ -104,7 +104,7 @@ def cost_table(n_ranks: int, total_bytes: float, alpha_us: float, bandwidth_GBps
     columns = [Column("way", "all-reduce by"), Column("steps"), Column("size", "bytes a step", show=human_bytes),
                Column("time", "time", "ms", show="{:.4g}".format)]
     rows = zip(("ring", "tree"), steps, sizes, [1e3 * time for time in times_s], strict=True)
-    return Table([list(row) for row in rows], columns)
+    return Table(list(rows), columns)
 
 
 def schedule_player(generators: dict[str, Callable[[int, int], Schedule]],
@@ -125,19 +125,15 @@ def schedule_player(generators: dict[str, Callable[[int, int], Schedule]],
         timetable = simulate(generators[which](n_stages, n_micro), durations, hop_time)
         title = (f"{which}: {timetable.makespan:.4g} units, {timetable.bubble_rate:.1%} idle; "
                  f"in flight at most {', '.join(map(str, timetable.peaks))}")
-        return schedule_grid(_until(timetable.times, timetable.makespan * percent / 100), n_stages, title)
+        moment = timetable.makespan * percent / 100
+        begun = {step: (start, min(end, moment)) for step, (start, end) in timetable.times.items() if start < moment}
+        return schedule_grid(begun, n_stages, title)
 
-    def show(*values) -> str:
+    def show(*values) -> Picture | str:
         try:
-            return figure_html(picture(*values))
+            return picture(*values)
         except ValueError as error:
             return f"<p>{html.escape(str(error))}</p>"
 
-    controls = [name, stages, micro, hop, until]
-    return Interactive(controls, show, lambda: [picture(which, stages.value, micro.value, hop.value, 100)
-                                                for which in generators])
-
-
-def _until(times: Times, moment: float) -> Times:
-    """What has begun before `moment`, cut there."""
-    return {step: (start, min(end, moment)) for step, (start, end) in times.items() if start < moment}
+    return Interactive([name, stages, micro, hop, until], show,
+                       lambda: [picture(which, stages.value, micro.value, hop.value, 100) for which in generators])

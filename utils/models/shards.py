@@ -49,6 +49,11 @@ def cut_block(block: TransformerBlock, rank: int, n_ranks: int) -> TransformerBl
     return cut
 
 
+def cut_dim(name: str) -> int | None:
+    """The dim along which `cut_block` cuts this parameter of a block, or of a GPT of blocks; None if it stays whole."""
+    return CUT_DIMS.get(".".join(name.split(".")[-2:]))  # of blocks.0.up.weight: up.weight
+
+
 def replicated(block: nn.Module) -> list[nn.Parameter]:
     """The parameters of a block that `cut_block` leaves whole: every rank has them, and sees a part of the sequence."""
     return [p for name, p in block.named_parameters() if name not in CUT_DIMS]

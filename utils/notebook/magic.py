@@ -11,6 +11,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 from utils.deadlocks.errors import BadValue
 from utils.notebook.cell_body import CellBody
 from utils.ranks.run import Run, run_ranks
+from utils.trace.source import place_name
 
 
 @magics_class
@@ -47,8 +48,6 @@ def _parse(line: str) -> tuple[Any, float]:
 
 def _calling_cell(frame) -> str | None:
     """The file name under which the running cell was compiled."""
-    from utils.trace.source import place_name
-
     while frame is not None:
         if place_name(frame.f_code.co_filename).startswith("Cell "):
             return frame.f_code.co_filename

@@ -33,10 +33,10 @@ def _define(source: str, namespace: dict[str, Any]) -> None:
         statements = ast.parse(source).body
     except SyntaxError:
         return
-    for one in statements:
-        if isinstance(one, DEFINITIONS) and not _is_skeleton(one):
+    for statement in statements:
+        if isinstance(statement, DEFINITIONS) and not _is_skeleton(statement):
             with contextlib.suppress(Exception):  # it needs something that the notebook computes
-                exec(compile(ast.Module([one], []), "<earlier unit>", "exec"), namespace)
+                exec(compile(ast.Module([statement], []), "<earlier unit>", "exec"), namespace)
 
 
 def _is_skeleton(statement: ast.stmt) -> bool:

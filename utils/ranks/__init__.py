@@ -1,7 +1,7 @@
 """Starts ranks, hears them, ends them.
 
 run: run_ranks and its Run. job: what is asked of a run, and what came of it. launcher: starts the ranks, listens to them,
-ends them. place: where they run and meet. server: a clean parent that they are forked from. processes: how they end.
+ends them. place: where they run and meet, how they begin and end. server: a clean parent that they are forked from.
 worker: what runs inside a rank. channel: messages between a rank and its parent. readiness: waits for many pipes at once.
 payload: functions, inputs and results on their way. output: what ranks print. torchrun: the same beyond one machine.
 """

@@ -9,8 +9,7 @@ from utils.deadlocks.waits import ENDED, WaitState
 from utils.ranks.channel import Channel, Message
 from utils.ranks.job import Job, Outcome
 from utils.ranks.output import RankOutput
-from utils.ranks.place import LEAVE_S, Place, StartedRank
-from utils.ranks.processes import exit_in_words
+from utils.ranks.place import LEAVE_S, Place, StartedRank, exit_in_words
 from utils.ranks.readiness import Readiness
 from utils.ranks.worker import Settings
 from utils.trace.wire import traffic_matrix
@@ -91,7 +90,7 @@ class _Fleet:
             for output in self._outputs:
                 output.muted = output.is_error  # what gloo shouts when the calls do not fit adds nothing
             self._listen_for(GATHER_S)
-        if all(rank in self.outcome.blobs for rank in range(self.job.world_size)):
+        if self._all_returned():
             self._read_wires()
 
     def _deadline(self) -> float:
@@ -100,8 +99,13 @@ class _Fleet:
         return started + self.job.timeout_s
 
     def _over(self) -> bool:
-        state = self.outcome.state
-        return bool(self.outcome.stuck or state.disagreement or all(r.state == ENDED for r in state.ranks))
+        return bool(self.outcome.stuck or self.outcome.state.disagreement or not self._unfinished())
+
+    def _unfinished(self) -> list[int]:
+        return [rank for rank, stands in enumerate(self.outcome.state.ranks) if stands.state != ENDED]
+
+    def _all_returned(self) -> bool:
+        return len(self.outcome.blobs) == self.job.world_size
 
     def _listen(self, timeout_s: float) -> None:
         time.sleep(BATCH_S)  # let reports gather: waking up for each would take the ranks' time on a small machine
@@ -126,9 +130,7 @@ class _Fleet:
             return False
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             self._readiness.forget(self._channels[rank].connection)
-            self.outcome.state.ingest(rank, "died", {})
-            self._note_error(rank, {"type": "died", "message": f"it sent a report that makes no sense ({error!r:.200})",
-                                    "frames": [], "notes": []})
+            self._note_death(rank, f"it sent a report that makes no sense ({error!r:.200})")
             return False
 
     def _read_output(self, output: RankOutput) -> None:
@@ -136,11 +138,11 @@ class _Fleet:
             self._close_output(output)
 
     def _on_message(self, rank: int, message: Message) -> None:
-        if message.kind == "batch":
-            for kind, fields in message.fields["items"]:
-                self._on_message(rank, Message(kind, fields))
-            return
         kind, fields = message.kind, message.fields
+        if kind == "batch":
+            for part, facts in fields["items"]:
+                self._on_message(rank, Message(part, facts))
+            return
         self._still_since = None
         if kind == "memory":
             self.outcome.memory[rank] = fields
@@ -175,16 +177,18 @@ class _Fleet:
         self.outcome.errors.append((rank, facts))
         self._first_error_at = self._first_error_at or time.monotonic()
 
+    def _note_death(self, rank: int, message: str) -> None:
+        self.outcome.state.ingest(rank, "died", {})
+        self._note_error(rank, {"type": "died", "message": message, "frames": [], "notes": []})
+
     def _on_exit(self, rank: int) -> None:
         process, connection = self._ranks[rank].process, self._channels[rank].connection
         self._readiness.forget(process.sentinel)
         while connection.poll(0) and self._take_messages(rank):
             pass
-        if self.outcome.state.ranks[rank].state == ENDED:
-            return
-        process.join(LEAVE_S)
-        self.outcome.state.ingest(rank, "died", {})
-        self._note_error(rank, {"type": "died", "message": exit_in_words(process.exitcode), "frames": [], "notes": []})
+        if self.outcome.state.ranks[rank].state != ENDED:
+            process.join(LEAVE_S)
+            self._note_death(rank, exit_in_words(process.exitcode))
 
     def _look_for_standstill(self) -> None:
         """Believe a standstill once it has lasted, with nothing more to read."""
@@ -195,19 +199,17 @@ class _Fleet:
             self._still_since = time.monotonic()
         elif time.monotonic() - self._still_since > SETTLE_S:
             self._readiness.handle(0.0)
-            if self._still_since and (not self.outcome.errors or self._nobody_moves(stuck)):
+            nobody_moves = stuck.issuperset(self._unfinished())
+            # after an error the others may finish, so that every rank's error is collected
+            if self._still_since and (nobody_moves or not self.outcome.errors):
                 self.outcome.stuck = stuck
 
-    def _nobody_moves(self, stuck: frozenset[int]) -> bool:
-        """After an error the others may finish, so that every rank's error is collected."""
-        return all(r in stuck or one.state == ENDED for r, one in enumerate(self.outcome.state.ranks))
-
     def _ask_for_stacks(self) -> None:
-        unfinished = [r for r, one in enumerate(self.outcome.state.ranks) if one.state != ENDED]
+        unfinished = self._unfinished()
         for rank in unfinished:
             self._tell(rank, "stack")
         self._listen_for(STACK_ANSWER_S, lambda: len(self.outcome.stacks) == len(unfinished))
-        unfinished = [rank for rank in unfinished if self.outcome.state.ranks[rank].state != ENDED]
+        unfinished = self._unfinished()
         self.outcome.timed_out = bool(unfinished)  # on a slow machine the last report may come while we ask
         self.outcome.stacks = {rank: self.outcome.stacks.get(rank, []) for rank in unfinished}
 
@@ -219,17 +221,15 @@ class _Fleet:
         self._listen_for(LEAVE_S, lambda: len(self._readings) == self.job.world_size)
         self.outcome.observed = self._place.settled()
         if len(self._readings) == self.job.world_size:
-            readings = [self._readings[rank] for rank in range(self.job.world_size)]
-            self.outcome.wire_bytes = traffic_matrix([r["before"] for r in readings], [r["after"] for r in readings])
+            self.outcome.wire_bytes = traffic_matrix([self._readings[rank] for rank in range(self.job.world_size)])
 
     # ── ending ──
 
     def end(self) -> None:
         """Let finished ranks leave, end the others by force, read what is left of their output."""
-        finished = len(self.outcome.blobs) == self.job.world_size
         for rank in self._channels:
             self._tell(rank, "leave")
-        self._place.end(self._ranks, finished)
+        self._place.end(self._ranks, finished=self._all_returned())
         for output in list(self._outputs):
             self._close_output(output)
         for channel in self._channels.values():

@@ -1,5 +1,6 @@
 """What ranks print: whole lines, marked with the rank, live; a flood is cut."""
 
+import contextlib
 import os
 import sys
 from collections import deque
@@ -36,11 +37,9 @@ class RankOutput:
 
     def finish(self) -> None:
         """Read what is left without waiting for whoever still holds the other end."""
-        try:
+        with contextlib.suppress(OSError):
             while self.pipe.poll(0) and self.read():
                 pass
-        except OSError:
-            pass
         if self._partial:
             self._show(self._partial)
             self._partial = b""

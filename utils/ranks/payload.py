@@ -10,8 +10,7 @@ import cloudpickle
 
 from utils.deadlocks.errors import BadType
 
-_RANK, _WORLD_SIZE, _INPUT = "rank", "world_size", "input"
-
+_FILLED_IN, _INPUT = ("rank", "world_size"), "input"
 
 
 def _cached(fn: Callable, parameters: dict[str, Any]) -> Callable:
@@ -50,7 +49,7 @@ class NotebookTask:
         import torch.distributed as dist
 
         rank, world_size = dist.get_rank(), dist.get_world_size()
-        filled = {_RANK: rank, _WORLD_SIZE: world_size}
+        filled = dict(zip(_FILLED_IN, (rank, world_size), strict=True))
         arguments = [filled[slot] if slot in filled else cloudpickle.loads(input_blob) for slot in self.slots]
         result = self.fn(*arguments)
         done()
@@ -69,33 +68,25 @@ def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:
             "of them travel; open files, locks, sockets and generators do not: make them inside the function.") from None
 
 
-def unpack_result(blob: bytes) -> Any:
-    """What a rank returned."""
-    return cloudpickle.loads(blob)
-
-
 def _slots(fn: Callable, has_inputs: bool) -> list[str]:
     """What each parameter of `fn` receives."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
         return [_INPUT] if has_inputs else []  # a builtin without a signature
-    wanted = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-              and (p.default is p.empty or p.name in (_RANK, _WORLD_SIZE))]
     keyword_only = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-    names = [p.name for p in wanted]
-    if has_inputs and not set(names) - {_RANK, _WORLD_SIZE} and parameters:
-        first = next((p for p in parameters if p.name not in (_RANK, _WORLD_SIZE) and p.kind is not p.KEYWORD_ONLY), None)
-        if first is not None and first not in wanted:
-            names.insert(0, first.name)
-    unnamed = [name for name in names if name not in (_RANK, _WORLD_SIZE)]
-    if has_inputs and len(unnamed) == 1 and not keyword_only:
-        return [name if name in (_RANK, _WORLD_SIZE) else _INPUT for name in names]
-    if not has_inputs and not keyword_only:
-        if not unnamed:
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+             and (p.default is p.empty or p.name in _FILLED_IN)]
+    if has_inputs and set(names).issubset(_FILLED_IN):  # then the first one with a default, or *args, takes the input
+        names = [p.name for p in parameters if p.name not in _FILLED_IN and p.kind is not p.KEYWORD_ONLY][:1] + names
+    others = [name for name in names if name not in _FILLED_IN]
+    if not keyword_only:
+        if has_inputs and len(others) == 1:
+            return [name if name in _FILLED_IN else _INPUT for name in names]
+        if not has_inputs and not others:
             return names
-        if len(names) == len(unnamed) <= 2:
-            return [_RANK, _WORLD_SIZE][:len(names)]
+        if not has_inputs and len(names) == len(others) <= 2:
+            return list(_FILLED_IN[:len(names)])
     raise BadType(_signature_complaint(fn, names + keyword_only, has_inputs))
 
 

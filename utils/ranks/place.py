@@ -1,15 +1,18 @@
 """Where ranks run: how their processes begin and end, and where they meet. Another place plugs in here."""
 
+import contextlib
 import os
+import signal
+import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import Pipe
+from multiprocessing import Pipe, Process, get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from utils.ranks.processes import kill_session, spawned
 from utils.ranks.readiness import Readiness
 from utils.ranks.server import RankServer, shared_server
 from utils.ranks.worker import Settings, rank_main
@@ -51,7 +54,7 @@ class Place:
         stderr, its_stderr = Pipe(duplex=False)
         pipes = (its_connection, its_stdout, its_stderr)
         if start_method == "spawn":
-            process = spawned(self.main, settings, pipes)
+            process = _spawned(self.main, settings, pipes)
         else:
             process = self.server().fork(self.main, settings, pipes, (*self.preload, *preload))
         for pipe in pipes:
@@ -69,7 +72,7 @@ class Place:
         patience = time.monotonic() + (LEAVE_S if finished else 0.0)
         for rank in ranks:
             rank.process.join(max(0.0, patience - time.monotonic()))
-            kill_session(rank.process)
+            _kill_session(rank.process)
         for rank in ranks:
             rank.process.join()
             rank.process.close()
@@ -78,3 +81,37 @@ class Place:
         """No rank is left, or none was started."""
         if self._folder:
             self._folder.cleanup()
+
+
+# ── processes ──
+
+
+def _spawned(main: Callable, settings: Settings, pipes: Sequence[Connection]) -> Process:
+    """A new interpreter that calls main(*pipes, settings): slow, and all that there is where nothing can be forked."""
+    process = get_context("spawn").Process(target=main, args=(*pipes, settings), daemon=True)
+    callers = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")  # it must not import the caller's: what it needs is in the task
+    try:
+        process.start()
+    finally:
+        sys.modules["__main__"] = callers
+    return process
+
+
+def _kill_session(process) -> None:
+    """End a rank and whatever it started; ranks lead sessions of their own."""
+    if process.pid is None or process.exitcode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+def exit_in_words(code: int | None) -> str:
+    """Why a process is gone."""
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        extra = {"SIGKILL": " (out of memory?)", "SIGSEGV": " (a crash in compiled code)"}.get(name, "")
+        return f"its process was ended by {name}{extra}"
+    return f"its process left with exit code {code} before the function returned"

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import cloudpickle
 import torch
 
 from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
 from utils.ranks.job import Job, Outcome
 from utils.ranks.launcher import launch
-from utils.ranks.payload import NotebookTask, pack, unpack_result
+from utils.ranks.payload import NotebookTask, pack
 from utils.trace.memory import RankMemory
 from utils.trace.source import to_line
 from utils.trace.trace import Trace, build_trace
@@ -73,7 +74,7 @@ def run_ranks(
 
 def finish(outcome: Outcome, timeout_s: float) -> Run:
     """The Run of an outcome whose results are trusted.  Raises: the error that explains a bad one."""
-    results = [unpack_result(outcome.blobs[rank]) if rank in outcome.blobs else None
+    results = [cloudpickle.loads(outcome.blobs[rank]) if rank in outcome.blobs else None
                for rank in range(len(outcome.state.ranks))]
     run = to_run(outcome, results)
     error = explain(outcome, timeout_s)
@@ -86,7 +87,7 @@ def finish(outcome: Outcome, timeout_s: float) -> Run:
 def to_run(outcome: Outcome, results: list[Any]) -> Run:
     """A Run with these results."""
     world_size = len(outcome.state.ranks)
-    trace = build_trace(world_size, outcome.events, outcome.wire_bytes, to_line)
+    trace = build_trace(world_size, outcome.events, outcome.wire_bytes)
     memory = [RankMemory(**outcome.memory[rank]) if rank in outcome.memory else None for rank in range(world_size)]
     return Run(world_size, results, trace, memory, outcome.output, outcome.elapsed_s, outcome.verdict_s)
 
@@ -94,7 +95,7 @@ def to_run(outcome: Outcome, results: list[Any]) -> Run:
 def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
     """The error that tells why a run did not end well; None if it did. A disagreement explains what follows from it."""
     if outcome.state.disagreement:
-        return mismatch_verdict(outcome.state, outcome.state.disagreement)
+        return mismatch_verdict(outcome.state.disagreement)
     if outcome.errors:
         failures = sorted((_to_failure(rank, facts) for rank, facts in outcome.errors), key=lambda f: f.secondary)
         return RankFailed(failures, waiting_ranks(outcome.state))

@@ -75,44 +75,37 @@ def run_here(job: Path, folder: Path) -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         torch.set_default_device("cuda")
     dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo")
-    report = _Report(dist.get_rank(), dist.get_world_size(), folder)
+    rank, report = dist.get_rank(), _Report()
     recorder = Recorder(report)
     RECORDER.set(recorder)
     inputs = content["inputs"]
-    perform(report, recorder, True, True, content["task"], NO_INPUT if inputs is None else inputs[report.rank])
-    report.write()
+    perform(report, recorder, True, True, content["task"], NO_INPUT if inputs is None else inputs[rank])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"rank{rank}.pkl").write_bytes(report.blob)
+    facts = {"rank": rank, "world_size": dist.get_world_size(), **report.facts}
+    (folder / f"rank{rank}.json").write_text(json.dumps(facts))
     dist.destroy_process_group()
 
 
 class _Report:
-    """Collects one rank's reports in memory and writes them at the end."""
+    """Collects one rank's reports in memory."""
 
-    def __init__(self, rank: int, world_size: int, folder: Path):
-        self.rank, self.world_size, self.folder = rank, world_size, folder
-        self.events: list = []
-        self.memory: dict | None = None
-        self.error: dict | None = None
+    def __init__(self):
+        self.facts: dict = {"events": [], "memory": None, "error": None}
         self.blob = b""
 
     def __call__(self, kind: str, blob: bytes = b"", **fields) -> None:
         if kind == "batch":
-            for one, facts in fields["items"]:
-                self(one, **facts)
+            for report, facts in fields["items"]:
+                self(report, **facts)
         elif kind == "memory":
-            self.memory = fields
+            self.facts["memory"] = fields
         elif kind == "returned":
             self.blob = blob
         elif kind == "raised":
-            self.error = fields
+            self.facts["error"] = fields
         else:
-            self.events.append((kind, fields))
-
-    def write(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / f"rank{self.rank}.pkl").write_bytes(self.blob)
-        facts = {"rank": self.rank, "world_size": self.world_size, "events": self.events, "memory": self.memory,
-                 "error": self.error}
-        (self.folder / f"rank{self.rank}.json").write_text(json.dumps(facts))
+            self.facts["events"].append((kind, fields))
 
 
 def main() -> None:

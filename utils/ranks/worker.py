@@ -13,6 +13,7 @@ import time
 import traceback
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
+from typing import TextIO
 
 import cloudpickle
 import torch
@@ -56,8 +57,8 @@ def begin_process(stdout: Connection, stderr: Connection) -> None:
     """What a rank's process does before all else."""
     gc.freeze()  # what the server imported is not looked at again, so its pages stay shared
     _leave_terminal()
-    _redirect(stdout, 1)
-    _redirect(stderr, 2)
+    sys.stdout = _redirected(stdout, 1)
+    sys.stderr = _redirected(stderr, 2)
 
 
 def run_once(channel: Channel, recorder: Recorder, settings: Settings, inbox: "Inbox") -> None:
@@ -101,11 +102,8 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, task_blob: by
         if trace:
             recorder.install()
         task = cloudpickle.loads(task_blob)
-        if memory:
-            with meter:
-                result = task(input_blob, meter.note_end)
-        else:
-            result = task(input_blob, lambda: None)
+        with meter if memory else contextlib.nullcontext():
+            result = task(input_blob, meter.note_end)
     except BaseException as error:
         ending = ("raised", b"", describe_error(error, recorder.machinery))
         del error
@@ -137,8 +135,7 @@ def _work(channel: Channel, recorder: Recorder, settings: Settings, work: queue.
         return before
     if settings.trace:
         RECORDER.set(recorder)
-    perform(lambda kind, blob=b"", **fields: channel.send(kind, blob, **fields), recorder,
-            settings.trace, settings.memory, work.get(), work.get())
+    perform(channel.send, recorder, settings.trace, settings.memory, work.get(), work.get())
     return before
 
 
@@ -151,14 +148,10 @@ def _leave_terminal() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _redirect(pipe: Connection, descriptor: int) -> None:
+def _redirected(pipe: Connection, descriptor: int) -> TextIO:
     os.dup2(pipe.fileno(), descriptor)
     pipe.close()
-    stream = open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    if descriptor == 1:
-        sys.stdout = stream
-    else:
-        sys.stderr = stream
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
 def _flush() -> None:
@@ -227,7 +220,7 @@ class _Sampler:
         if now == self._seen and now != self._reported:
             self._reported = now
             source = self.main_stack()
-            self._channel.send("wait", number=number, alone=True, implicit=True, time=time.monotonic(),
+            self._channel.send("wait", number=number, alone=True, time=time.monotonic(),
                                source=source[-1] if source else None)
         self._seen = now
 

@@ -89,7 +89,7 @@ def shape_of(schedule: Schedule) -> Shape:
 
 
 class HasSpans(Protocol):
-    """A trace, as far as times of steps need it."""
+    """A trace, as far as times of steps need it: the room of traces needs, by its figures, this one."""
 
     spans: Iterable[Any]
 
@@ -99,29 +99,23 @@ def measured_times(trace: HasSpans) -> Times:
 
     Raises: ValueError if there is no such span.
     """
-    found = {}
-    for one in trace.spans:
-        match = _NAME.fullmatch(one.name)
+    times = {}
+    for span in trace.spans:
+        match = _NAME.fullmatch(span.name)
         if match:
-            found[Step(match[1], int(match[2]), int(match[3]))] = one.start_s, one.end_s
-    if not found:
+            times[Step(match[1], int(match[2]), int(match[3]))] = span.start_s, span.end_s
+    if not times:
         raise ValueError("no step was found in the trace: let each step compute inside `with span(str(step)):`")
-    return from_zero(found)
+    first = min(start for start, _ in times.values())
+    return {step: (start - first, end - first) for step, (start, end) in times.items()}
 
 
 _NAME = re.compile(r"([A-Z])(\d+) on stage (\d+)")  # str(step)
 
 
-def from_zero(times: Times) -> Times:
-    """The same times, counted from the first start."""
-    first = min(start for start, _ in times.values())
-    return {step: (start - first, end - first) for step, (start, end) in times.items()}
-
-
 def order_of(times: Times, n_ranks: int) -> Schedule:
     """The steps of each rank in the order in which they began."""
-    ordered: Iterable[Step] = sorted(times, key=lambda step: times[step])
     rows: Schedule = [[] for _ in range(n_ranks)]
-    for step in ordered:
+    for step in sorted(times, key=lambda step: times[step]):
         rows[step.stage % n_ranks].append(step)
     return rows

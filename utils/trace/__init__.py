@@ -1,6 +1,6 @@
 """What ranks did, as plain data.
 
-recorder: sees every call and wait inside a rank. calls: what each operation sends, and what must agree between ranks.
-matching: which calls belong together. spans: names for stretches of a rank's work. trace: what the ranks said to each other.
+recorder: sees every call and wait inside a rank. calls: what each operation sends, what must agree between ranks, and which
+calls belong together. spans: names for stretches of a rank's work. trace: what the ranks said to each other.
 memory: tensors held, by category. wire: bytes by the system's count. source: lines as the notebook's reader knows them.
 """

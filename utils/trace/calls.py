@@ -1,6 +1,7 @@
-"""What each c10d operation is called by people, what it sends and receives, and what must agree between ranks."""
+"""What each c10d operation sends and receives, what must agree between ranks, and which calls belong together."""
 
 import functools
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,40 +58,34 @@ def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_si
     """Plain facts about one call, seen from one rank of its group (ranks here are ranks within the group).
 
     Keys: op, dtype, shape, element_count, bytes, bytes_given (handed to the transport), bytes_formula (sent by the
-    ring formula), root, peer, tag, reduce_op, splits (all-to-all: elements to and from each rank), agree_on.
+    ring formula), root, peer, tag, reduce_op, splits (all-to-all: elements to and from each rank).
     """
     operation = OPERATIONS[operator]
     sent, received = (flat_tensors(arguments.get(key)) for key in (operation.sends, operation.receives))
     shown = sent or received
     root = arguments.get("root_rank") if operation.name in ROOTED else None
+    gives = operation.name not in ("broadcast", "scatter") or group_rank == root
+    reduce_op = arguments.get("reduce_op")
     facts = {
         "op": operation.name,
         "dtype": str(shown[0].dtype).removeprefix("torch.") if shown else "",
         "shape": list(shown[0].shape) if len(shown) == 1 else [len(shown), *shown[0].shape] if shown else [],
         "bytes": sum(tensor.nbytes for tensor in shown),
+        "bytes_given": sum(tensor.nbytes for tensor in sent) if gives else 0,
         "root": root,
         "peer": arguments.get("dst", arguments.get("src")),
         "tag": arguments.get("tag", 0),
-        "reduce_op": _reduce_op_name(arguments.get("reduce_op")),
+        "reduce_op": None if reduce_op is None else _reduce_op_name(int(reduce_op.op())),
         "splits": _splits(operation.name, arguments, sent, received, group_size),
         "element_count": _unit_elements(operation.name, sent, received),
     }
-    if operation.name == "broadcast" or operation.name == "scatter":
-        given = sum(t.nbytes for t in sent) if group_rank == root else 0
-    else:
-        given = sum(t.nbytes for t in sent)
-    facts["bytes_given"] = given
     facts["bytes_formula"] = _formula_bytes(operation.name, facts, sent, received, group_rank, group_size)
     return facts
 
 
-def _reduce_op_name(reduce_op: Any) -> str | None:
-    """'SUM' for the script object that carries ReduceOp.SUM."""
-    return None if reduce_op is None else _name_of_reduce_op(int(reduce_op.op()))
-
-
 @functools.cache
-def _name_of_reduce_op(number: int) -> str:
+def _reduce_op_name(number: int) -> str:
+    """"SUM" for the number of ReduceOp.SUM."""
     return torch.distributed.ReduceOp.RedOpType(number).name
 
 
@@ -129,7 +124,39 @@ def _formula_bytes(op: str, facts: dict, sent: list, received: list, group_rank:
     if op == "all_to_all":
         itemsize = sent[0].itemsize if sent else 0
         return sum(count for peer, count in enumerate(facts["splits"][0]) if peer != group_rank) * itemsize
-    total = {"all_gather": facts["bytes_given"] * group_size}.get(op, facts["bytes_given"])
-    if op == "broadcast":
+    total = facts["bytes_given"]
+    if op == "all_gather":
+        total *= group_size
+    elif op == "broadcast":
         total = sum(t.nbytes for t in received)
     return bytes_sent_per_rank(op, total, group_size)
+
+
+# ── calls of different ranks ──
+
+
+def peer_of(call: dict) -> int | None:
+    """The rank at the other end of a send or receive; None for a receive from anybody."""
+    return None if call["peer"] is None else call["members"][call["peer"]]
+
+
+def root_of(call: dict) -> int | None:
+    """The rank that a collective starts from or ends at; None where it has no root."""
+    return None if call["root"] is None else call["members"][call["root"]]
+
+
+class Matcher:
+    """Gives each call a key, equal for calls that belong together: the n-th collective of a group, or the n-th message
+    from one rank to another with one tag. Calls must come in order within each rank."""
+
+    def __init__(self):
+        self._counts: dict[Any, int] = defaultdict(int)
+
+    def key(self, rank: int, call: dict) -> tuple:
+        """The key of the next call of `rank`."""
+        lane, side = ("collective", call["group"]), rank
+        if call["op"] in POINT_TO_POINT:
+            ends = (rank, peer_of(call)) if call["op"] == "send" else (peer_of(call), rank)
+            lane, side = ("p2p", call["group"], *ends, call["tag"]), call["op"]
+        self._counts[lane, side] += 1
+        return (*lane, self._counts[lane, side])

@@ -4,6 +4,7 @@ import threading
 import weakref
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -83,9 +84,7 @@ class MemoryMeter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves((args, kwargs, result)):
-            if isinstance(leaf, torch.Tensor):
-                self._see(leaf)
+        self._see((args, kwargs, result))
         return result
 
     @property
@@ -114,20 +113,17 @@ class MemoryMeter(TorchDispatchMode):
     def _held_now(self) -> list[tuple[_Held, int]]:
         return [(held, held.nbytes) for held in self._held.values()]
 
-    def see(self, value, category: str = "activations") -> None:
-        """Count the tensors inside `value`, which existed before."""
+    def _see(self, value: Any, category: str | None = None) -> None:
+        """Count the tensors inside `value`."""
         for leaf in tree_leaves(value):
             if isinstance(leaf, torch.Tensor):
-                self._see(leaf, category)
+                try:
+                    storage = leaf.untyped_storage()
+                except (NotImplementedError, RuntimeError):
+                    continue  # a wrapper subclass or sparse tensor: its parts are seen on their own
+                self._follow(storage, category)
 
-    def _see(self, tensor: torch.Tensor, category: str | None = None) -> None:
-        try:
-            storage = tensor.untyped_storage()
-        except (NotImplementedError, RuntimeError):
-            return  # a wrapper subclass or sparse tensor: its parts are seen on their own
-        self.follow(storage, category)
-
-    def follow(self, storage: torch.UntypedStorage, category: str | None = None) -> None:
+    def _follow(self, storage: torch.UntypedStorage, category: str | None = None) -> None:
         """Count a storage, at the size that it has now."""
         if storage.device.type == "meta":
             return
@@ -145,7 +141,7 @@ class MemoryMeter(TorchDispatchMode):
     def _resize_storage(self, storage: torch.UntypedStorage, nbytes: int) -> torch.UntypedStorage:
         """UntypedStorage.resize_, of which no operation tells: how FSDP frees a layer, and gets it back."""
         resized = super(torch.UntypedStorage, storage).resize_(nbytes)
-        self.follow(storage)
+        self._follow(storage)
         return resized
 
     def _resize(self, held: _Held, nbytes: int) -> None:
@@ -192,7 +188,7 @@ class MemoryMeter(TorchDispatchMode):
                 self._see(parameter.detach(), "parameters")
                 if parameter.grad is not None:
                     self._see(parameter.grad, "gradients")
-        self.see([list(state.values()) for state in optimizer.state.values()], "optimizer state")
+        self._see([list(state.values()) for state in optimizer.state.values()], "optimizer state")
 
 
 METER: ContextVar[MemoryMeter | None] = ContextVar("the meter of this rank", default=None)
@@ -225,6 +221,6 @@ def _meter() -> MemoryMeter:
 
 def _by_category(held: list[tuple[_Held, int]]) -> dict[str, int]:
     totals = dict.fromkeys(CATEGORIES, 0)
-    for one, nbytes in held:
-        totals[one.category] += nbytes
+    for storage, nbytes in held:
+        totals[storage.category] += nbytes
     return totals

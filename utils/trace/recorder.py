@@ -5,6 +5,7 @@ DTensor and pipelining all pass through, on any thread, at no cost to other torc
 """
 
 import functools
+import itertools
 import sys
 import sysconfig
 import threading
@@ -62,7 +63,7 @@ class Recorder:
         self._waits_announced: int | None = None
         self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work -> call number
         self._latest = threading.local()  # its .work keeps a thread's newest Work alive until its caller holds it
-        self._count = 0
+        self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._order = threading.Lock()  # held from taking what was left for later until it is sent
         self._outstanding: set[int] = set()
@@ -146,9 +147,7 @@ class Recorder:
         return number
 
     def _announce(self, **facts: Any) -> int:
-        with self._lock:
-            number = self._count
-            self._count += 1
+        number = next(self._numbers)
         source = user_line(sys._getframe(), self.machinery)
         self._report("call", number=number, time=time.monotonic(), source=source, **facts)
         return number
@@ -198,17 +197,14 @@ class Recorder:
             self._later.append(("dropped", {"number": number, "time": time.monotonic()}))
 
     def _watch_waits(self) -> None:
-        original_wait, original_sync = c10d.Work.wait, c10d.Work.synchronize
+        def watched(original: Callable) -> Callable:
+            def wait(work, *args, **kwargs):
+                with self._blocked(self._number_of(work)):
+                    return original(work, *args, **kwargs)
 
-        def wait(work, *args, **kwargs):
-            with self._blocked(self._number_of(work)):
-                return original_wait(work, *args, **kwargs)
+            return wait
 
-        def synchronize(work):
-            with self._blocked(self._number_of(work)):
-                return original_sync(work)
-
-        c10d.Work.wait, c10d.Work.synchronize = wait, synchronize
+        c10d.Work.wait, c10d.Work.synchronize = watched(c10d.Work.wait), watched(c10d.Work.synchronize)
         self._watch_wait_tensor()
 
     def _number_of(self, work) -> int | None:
@@ -233,12 +229,12 @@ class Recorder:
 
         def new_group(ranks=None, *args, **kwargs):
             world = list(range(dist.get_world_size()))
+            wanted = sorted(ranks or world)
             local = kwargs.get("use_local_synchronization", False)
             number = self._announce(
-                group="new_group" if not local else f"new_group {sorted(ranks or world)}",
-                members=sorted(ranks or world) if local else world, is_async=False, op="new_group", dtype="",
-                shape=sorted(ranks or world), bytes=0, bytes_given=0, bytes_formula=0, root=None, peer=None, tag=0,
-                reduce_op=None, splits=None, element_count=0)
+                group=f"new_group {wanted}" if local else "new_group", members=wanted if local else world, is_async=False,
+                op="new_group", dtype="", shape=wanted, bytes=0, bytes_given=0, bytes_formula=0, root=None, peer=None,
+                tag=0, reduce_op=None, splits=None, element_count=0)
             with self._blocked(number):
                 return original(ranks, *args, **kwargs)
 

@@ -29,12 +29,12 @@ def to_line(where: list | tuple | None) -> Line | None:
 
 def place_name(filename: str) -> str:
     """"Cell In[5]" for a cell of the running notebook, else the file's name."""
-    shell = _shell()
+    shell = running_shell()
     named = shell.compile.format_code_name(filename) if shell is not None else None
     return " ".join(named) if named else Path(filename).name
 
 
-def _shell():
+def running_shell():
     """The running IPython shell, without importing IPython where it is not in use."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None

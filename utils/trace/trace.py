@@ -2,13 +2,13 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from utils.trace.matching import Matcher
-from utils.trace.source import Line
+from utils.trace.calls import Matcher, peer_of, root_of
+from utils.trace.source import Line, to_line
 
 
 @dataclass(frozen=True)
@@ -156,17 +156,13 @@ class Trace:
         return "".join(figure_html(figure) for figure in pictures) + self.table()._repr_html_()
 
 
-def build_trace(world_size: int, events: Iterable[tuple[int, str, dict]], readings: list | None,
-                lines: Any) -> Trace:
-    """Put the reports of all ranks together.
-
-    events: (rank, kind, fields) as the ranks reported them; readings: wire matrix or None;
-    lines: turns [file, line, function] into a Line.
-    """
+def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_bytes: list[list[int]] | None) -> Trace:
+    """Put the reports of all ranks together: (rank, kind, fields) as the ranks reported them."""
+    times = [fields[key] for _, _, fields in events for key in ("time", "start", "end") if key in fields]
+    origin = min(times, default=0.0)
     calls: dict[tuple[int, int], dict] = {}
-    spans, times = [], []
+    spans: list[Span] = []
     for rank, kind, fields in events:
-        times += [fields[key] for key in ("time", "start", "end") if key in fields]
         if kind == "call":
             calls[rank, fields["number"]] = dict(fields, rank=rank)
             if fields.get("waits"):
@@ -177,17 +173,12 @@ def build_trace(world_size: int, events: Iterable[tuple[int, str, dict]], readin
         elif kind in ("wait", "woke", "done"):
             _note_wait(calls[rank, fields["number"]], kind, fields["time"])
         elif kind == "span":
-            spans.append(Span(rank, fields["name"], fields["start"], fields["end"]))
+            spans.append(Span(rank, fields["name"], fields["start"] - origin, fields["end"] - origin))
         elif kind == "mark":
-            spans.append(Span(rank, fields["name"], fields["time"], fields["time"], fields["facts"]))
-    origin = min(times, default=0.0)
-    arrivals = _partner_arrivals(list(calls.values()))
-    rows = [_finish_call(raw, origin, arrivals[key], lines) for key, raw in calls.items()]
-    return Trace(
-        world_size,
-        tuple(sorted(rows, key=lambda c: (c.start_s, c.rank))),
-        tuple(Span(s.rank, s.name, s.start_s - origin, s.end_s - origin, s.facts) for s in spans),
-        readings, max(times, default=0.0) - origin)
+            spans.append(Span(rank, fields["name"], fields["time"] - origin, fields["time"] - origin, fields["facts"]))
+    _note_arrivals(calls.values())
+    rows = sorted((_finish_call(raw, origin) for raw in calls.values()), key=lambda c: (c.start_s, c.rank))
+    return Trace(world_size, tuple(rows), tuple(spans), wire_bytes, max(times, default=0.0) - origin)
 
 
 def _note_wait(raw: dict, kind: str, time: float) -> None:
@@ -201,33 +192,29 @@ def _note_wait(raw: dict, kind: str, time: float) -> None:
         raw["end"] = min(time, raw.get("end", time))
 
 
-def _partner_arrivals(raws: list[dict]) -> dict[tuple[int, int], float]:
-    """For each call, when the last of the partners that came made the matching call."""
+def _note_arrivals(raws: Iterable[dict]) -> None:
+    """In each call, when the last of the partners that came made the matching call."""
     matcher = Matcher()
-    keys = [matcher.key(raw["rank"], raw) for raw in raws]
-    met: dict[Any, list[float]] = defaultdict(list)
-    for key, raw in zip(keys, raws, strict=True):
-        met[key].append(raw["time"])
-    return {(raw["rank"], raw["number"]): max(met[key]) for key, raw in zip(keys, raws, strict=True)}
+    met: dict[tuple, list[dict]] = defaultdict(list)
+    for raw in raws:
+        met[matcher.key(raw["rank"], raw)].append(raw)
+    for partners in met.values():
+        last_arrival = max(raw["time"] for raw in partners)
+        for raw in partners:
+            raw["last_arrival"] = last_arrival
 
 
-def _finish_call(raw: dict, origin: float, last_arrival: float, lines: Any) -> Call:
-    members = tuple(raw["members"])
+_REPORTED = ("rank", "number", "op", "group", "reduce_op", "dtype", "bytes", "bytes_given", "bytes_formula", "is_async")
+
+
+def _finish_call(raw: dict, origin: float) -> Call:
     wait_start, blocked, end = raw.get("wait_start"), raw.get("blocked", 0.0), raw.get("end")
-    waiting = 0.0
-    if wait_start is not None:
-        waiting = min(blocked, max(0.0, last_arrival - wait_start))
-
-    def in_world(group_rank: int | None) -> int | None:
-        return None if group_rank is None else members[group_rank]
-
+    waiting = 0.0 if wait_start is None else min(blocked, max(0.0, raw["last_arrival"] - wait_start))
     return Call(
-        rank=raw["rank"], number=raw["number"], op=raw["op"], group=raw["group"], members=members,
-        peer=in_world(raw["peer"]), root=in_world(raw["root"]), reduce_op=raw["reduce_op"], dtype=raw["dtype"],
-        shape=tuple(raw["shape"]), bytes=raw["bytes"], bytes_given=raw["bytes_given"],
-        bytes_formula=raw["bytes_formula"], is_async=raw["is_async"], start_s=raw["time"] - origin,
+        **{name: raw[name] for name in _REPORTED}, members=tuple(raw["members"]), shape=tuple(raw["shape"]),
+        peer=peer_of(raw), root=root_of(raw), start_s=raw["time"] - origin,
         end_s=None if end is None else end - origin, wait_start_s=None if wait_start is None else wait_start - origin,
-        blocked_s=blocked, waiting_s=waiting, source=lines(raw["source"]))
+        blocked_s=blocked, waiting_s=waiting, source=to_line(raw["source"]))
 
 
 def _chrome_event(name: str, rank: int, thread: str, start_s: float, end_s: float, arguments: dict) -> dict:

@@ -38,18 +38,19 @@ def _read_one(descriptor: int) -> dict[str, int]:
         return {f"{connection.getsockname()[1]}-{peer}": sent - repeated}
 
 
-def traffic_matrix(before: list[dict[str, int]], after: list[dict[str, int]]) -> list[list[int]] | None:
-    """Bytes from each rank to each other rank between two readings (one dictionary a rank), or None without counters.
+def traffic_matrix(readings: list[dict[str, dict[str, int]]]) -> list[list[int]] | None:
+    """Bytes from each rank to each other rank between its readings "before" and "after", or None without counters.
 
     A connection belongs to two ranks when its two ports appear, mirrored, in both ranks' readings; connections to
     anyone else (the rendezvous) have no mirror and are left out.
     """
-    if not any(after):
+    owner = {key: rank for rank, reading in enumerate(readings) for key in reading["after"]}
+    if not owner:
         return None
-    owner = {key: rank for rank, counters in enumerate(after) for key in counters}
-    matrix = [[0] * len(after) for _ in after]
+    matrix = [[0] * len(readings) for _ in readings]
     for key, rank in owner.items():
         mirrored = "-".join(reversed(key.split("-")))
         if mirrored in owner:
-            matrix[rank][owner[mirrored]] += after[rank][key] - before[rank].get(key, 0)
+            before, after = readings[rank]["before"], readings[rank]["after"]
+            matrix[rank][owner[mirrored]] += after[key] - before.get(key, 0)
     return matrix

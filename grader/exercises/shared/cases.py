@@ -13,7 +13,7 @@ TWO_GROUPS = ((1, 3, 4), (0, 2))  # both at work at once, neither of them the wo
 Shape = Callable[[int, int], tuple[int, ...]]  # (ranks n, elements k) -> shape of one rank's x
 
 
-def one_tensor_cases(draw: Draw, grading: bool, shape: Shape) -> Sequence[Case]:
+def one_tensor_cases(draw: Draw, grading: bool, shape: Shape) -> list[Case]:
     """x on every rank: 1, 2, 3 and 4 ranks, a subgroup, and a size whose bytes on the wire can be compared.
 
     shape(n, k): the shape of x for n ranks and k elements a rank.
@@ -21,13 +21,13 @@ def one_tensor_cases(draw: Draw, grading: bool, shape: Shape) -> Sequence[Case]:
     sizes = [(1, 3), (2, draw.integer(1, 4)), (3, draw.integer(2, 5)), (4, draw.integer(1, 4))]
     if grading:
         sizes += [(5, draw.integer(1, 3)), (2, 1)]
-    cases = [same_shape(f"{ranks(n)}, {elements(k)} each", draw, n, shape(n, k)) for n, k in sizes]
+    cases = [same_shape(f"{ranks(n)}, {counted(k, 'element')} each", draw, n, shape(n, k)) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: shape(n, 2)))
     cases.append(big_case("4 ranks, 128 KiB each", draw, 4, shape(4, BIG_ELEMENTS_PER_RANK)))
     return cases
 
 
-def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENTS_PER_RANK) -> Sequence[Case]:
+def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENTS_PER_RANK) -> list[Case]:
     """x and root on every rank, of every size; the root is seldom rank 0. big: elements k of the large case."""
     sizes = [(1, 0, 3), (2, 1, draw.integer(1, 4)), (3, draw.integer(1, 2), draw.integer(2, 5)),
              (4, 0, draw.integer(1, 4)), (4, 3, draw.integer(1, 4))]
@@ -40,6 +40,12 @@ def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENT
     size = f"{shape(1, big)[-1] * 4 >> 10} KiB"
     cases.append(_with_roots(big_case(f"4 ranks, root 2, {size}", draw, 4, shape(4, big)), (2,) * 4))
     return cases
+
+
+def sweep(grading: bool, inputs: Callable[[int], Sequence[dict[str, Any]]], groups: bool = True) -> list[Case]:
+    """1 to 4 ranks (5 in grading), then two groups; inputs(n) draws those of n ranks that work together."""
+    worlds = [Case(ranks(n), tuple(inputs(n))) for n in ((1, 2, 3, 4, 5) if grading else (1, 2, 3, 4))]
+    return [*worlds, group_case(inputs)] if groups else worlds
 
 
 def _with_roots(case: Case, roots: Sequence[int]) -> Case:
@@ -77,14 +83,13 @@ def _format_groups(groups: Sequence[Sequence[int]]) -> str:
     return "groups " + " and ".join(f"({','.join(map(str, group))})" for group in groups)
 
 
+def counted(count: int, noun: str) -> str:
+    """"1 row", "2 rows"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def ranks(n: int) -> str:
-    """"1 rank", "2 ranks"."""
-    return f"{n} rank{'s' * (n > 1)}"
-
-
-def elements(k: int) -> str:
-    """"1 element", "2 elements"."""
-    return f"{k} element{'s' * (k > 1)}"
+    return counted(n, "rank")
 
 
 def xs_of(case: Case, rank: int) -> list[torch.Tensor]:

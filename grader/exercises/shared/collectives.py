@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from grader.exercises.shared.cases import xs_of
-from grader.judging.exercise import Case, Slip
-from grader.judging.slips import Wrong
+from grader.judging.exercise import Case, Slip, Wrong
+from grader.judging.slips import unchanged
 
 
 def neighbour_x(case: Case, rank: int, shift: int) -> torch.Tensor:
@@ -26,30 +26,25 @@ def on_root(wrong: Callable[[Case, int, torch.Tensor], Any]) -> Wrong:
     return lambda case, rank, right: None if right[rank] is None else wrong(case, rank, right[rank])
 
 
-def mean_for_sum() -> Slip:
-    """The sum divided by n; where only the root has one, None elsewhere."""
-    return Slip("mean for sum", "Every value is exactly n times too small: the sum over ranks is asked, and you divided "
-                                "by their number.", on_root(lambda case, r, right: right / len(case.members(r))))
-
-
 def root_is_zero(part: Callable[[torch.Tensor, int], torch.Tensor] = lambda x, group_rank: x) -> Slip:
     """What all hold is from group rank 0. part: what of x a rank is to hold."""
     return Slip("root is always 0", "Everyone holds what rank 0 had: the parameter root says whose x it is, and it need "
                                     "not be 0.", lambda case, r, right: part(xs_of(case, r)[0], case.group_rank(r)))
 
 
-def result_at_zero() -> Slip:
+def _at_zero(case: Case, rank: int, right: list[Any]) -> Any:
     """Group rank 0 holds the root's result."""
-
-    def wrong(case: Case, rank: int, right: list[Any]) -> Any:
-        root = case.members(rank)[case.inputs[rank]["root"]]
-        return right[root] if case.group_rank(rank) == 0 else None
-
-    return Slip("root is always 0", "The result is on rank 0: the parameter root says who gets it, and it need not be "
-                                    "0.", wrong)
+    root = case.members(rank)[case.inputs[rank]["root"]]
+    return right[root] if case.group_rank(rank) == 0 else None
 
 
-def own_x_returned() -> Slip:
-    """Of a broadcast whose receivers go on with what they had."""
-    return Slip("own x returned", "Ranks still hold their own x: receive into x itself, or return the tensor that you "
-                                  "received into.", lambda case, r, right: case.inputs[r]["x"])
+RESULT_AT_ZERO = Slip(
+    "root is always 0", "The result is on rank 0: the parameter root says who gets it, and it need not be 0.", _at_zero)
+
+MEAN_FOR_SUM = Slip(
+    "mean for sum", "Every value is exactly n times too small: the sum over ranks is asked, and you divided by their "
+    "number.", on_root(lambda case, r, right: right / case.group_size(r)))
+
+# Of a broadcast whose receivers go on with what they had.
+OWN_X_RETURNED = unchanged(
+    "Ranks still hold their own x: receive into x itself, or return the tensor that you received into.", "own x returned")

@@ -39,7 +39,7 @@ def dealt(items: Sequence, r: int, n: int) -> Sequence:
 def cut_by(id: str, parameter: str, cut: Cut, hint: str, shows: Callable = lambda case: True) -> Slip:
     """Each rank cuts its part out of the input `parameter` in this way."""
     return Slip(id, hint, lambda case, r, right: cut(
-        case.inputs[r][parameter], case.group_rank(r), len(case.members(r))), shows)
+        case.inputs[r][parameter], case.group_rank(r), case.group_size(r)), shows)
 
 
 def cut_for_the_world(id: str, parameter: str, hint: str) -> Slip:

@@ -7,15 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.calling.rings import PARTS, REFUSED
+from grader.calling.rings import REFUSED
 from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.sequence_inputs import wrong_from
+from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Slip
-from utils.models.attention import cut_zigzag, join_zigzag
 
 TOLERANCE = 1e-6
-Join = Callable[[list[Tensor]], Tensor]
-Cut = Callable[[Tensor, int], list[Tensor]]
+SEQUENCE = 2  # the dim of q, k and v
+Cut = Callable[[Tensor, int, int], Sequence[Tensor]]  # (whole, ranks n, dim) -> the shards
+Join = Callable[[Sequence[Tensor], int], Tensor]
 
 
 def inputs_of(draw: Draw, n: int, heads: int, rows: int, size: int,
@@ -30,29 +30,20 @@ def named(n: int, heads: int, rows: int, size: int, dtype: torch.dtype = torch.f
     return f"{ranks(n)}, {heads} head{'s' * (heads > 1)}, {rows} rows a rank, K = {size}{what}"
 
 
-def cut_plain(x: Tensor, n: int) -> list[Tensor]:
-    """The shards of a sequence, one piece a rank."""
-    return list(x.chunk(n, 2))
+def whole_attention(case: Case, rank: int, cut: Cut = torch.chunk, join: Join = torch.cat,
+                    causal: bool = True) -> dict[str, Any]:
+    """This rank's part of causal attention over the whole sequence, by torch's own, and of its gradients.
 
-
-def join_plain(shards: list[Tensor]) -> Tensor:
-    return torch.cat(shards, 2)
-
-
-CUTS: dict[str, tuple[Cut, Join]] = {"zigzag": (cut_zigzag, join_zigzag), "plain": (cut_plain, join_plain)}
-
-
-def whole_attention(case: Case, rank: int, cut: str, causal: bool = True) -> dict[str, Any]:
-    """This rank's part of causal attention over the whole sequence, by torch's own, and of its gradients."""
+    cut: the sequence into the ranks' shards, one piece each if nothing else is said; join: those to the sequence.
+    """
     if not sizes_fit(case):
         return {REFUSED: case.inputs[rank]["sizes"]}
-    cut_tensor, join = CUTS[cut]
-    q, k, v = (join(case.peers_inputs(rank, name)).requires_grad_() for name in "qkv")
+    q, k, v = (join(case.peers_inputs(rank, name), SEQUENCE).requires_grad_() for name in "qkv")
     o = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    (o * join(case.peers_inputs(rank, "weights"))).sum().backward()
-    n, r = len(case.members(rank)), case.group_rank(rank)
-    wholes: Sequence[Tensor] = (o.detach(), q.grad, k.grad, v.grad)
-    return {name: cut_tensor(whole, n)[r].clone() for name, whole in zip(PARTS, wholes, strict=True)}
+    (o * join(case.peers_inputs(rank, "weights"), SEQUENCE)).sum().backward()
+    n, r = case.group_size(rank), case.group_rank(rank)
+    wholes = {"o": o.detach(), "dq": q.grad, "dk": k.grad, "dv": v.grad}
+    return {name: cut(whole, n, SEQUENCE)[r].clone() for name, whole in wholes.items()}
 
 
 def sizes_fit(case: Case) -> bool:
@@ -62,4 +53,4 @@ def sizes_fit(case: Case) -> bool:
 
 def another_o(id: str, hint: str, output: Callable[[Case, int], Tensor]) -> Slip:
     """o is output(case, rank) on every rank."""
-    return Slip(id, hint, lambda case, rank, right: wrong_from(right[rank], "o", output(case, rank)), sizes_fit)
+    return first_wrong_slip(id, hint, "o", lambda case, rank, o: output(case, rank), sizes_fit)

@@ -21,11 +21,6 @@ def batch(draw: Draw, model: str, rows: int) -> tuple[Tensor, Tensor]:
     return draw.tensor(rows, IN, dtype=torch.float64) / 25, draw.tensor(rows, OUT, dtype=torch.float64) / 25
 
 
-def joined(case: Case, rank: int, step: int) -> tuple[Tensor, Tensor]:
-    """The batch of all members of `rank`'s group together."""
-    return tuple(torch.cat([parts[step] for parts in case.peers_inputs(rank, name)]) for name in ("xs", "ys"))
-
-
 def own_gradients(case: Case, rank: int, x: Tensor, y: Tensor) -> dict[str, Any]:
     """What a rank has of these rows alone, with the numbers that it drew for itself."""
     model = given_model(case, rank)
@@ -36,7 +31,7 @@ def own_gradients(case: Case, rank: int, x: Tensor, y: Tensor) -> dict[str, Any]
 def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
     """The mean over the members of the gradient of each one's (x, y); None where nobody has one."""
     of_members = [own_gradients(case, member, x, y) for member, (x, y) in zip(case.members(rank), x_and_y, strict=True)]
-    return {name: None if gradient is None else torch.stack([each[name] for each in of_members]).mean(0)
+    return {name: None if gradient is None else torch.stack([own[name] for own in of_members]).mean(0)
             for name, gradient in of_members[0].items()}
 
 
@@ -51,7 +46,7 @@ def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True) -> di
     optimizer = make_optimizer(inputs, trained) if trained else None
     losses, first, micro = [], {}, inputs.get("micro", 1)
     for number in range(len(inputs["xs"])):
-        x, y = joined(case, rank, number)
+        x, y = (torch.cat([of_rank[number] for of_rank in case.peers_inputs(rank, name)]) for name in ("xs", "ys"))
         loss = loss_rows(model(x), y).mean() / micro
         if loss.requires_grad:
             (loss * factor).backward()

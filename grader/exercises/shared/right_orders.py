@@ -1,26 +1,52 @@
-"""The schedules that students generate, the sizes that they are generated in, and slips in making them."""
+"""The schedules that students generate, and what the exercises have in common that ask for one."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from grader.exercises.technique.schedules import Rows
-from grader.judging.exercise import Case, Slip
-from utils.schedules.schedule import Step
+from grader.calling.schedules_run import call_generator
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
+from utils.schedules.schedule import Schedule, Step
 
-
-def size_cases(sizes: Sequence[tuple[int, ...]], *names: str) -> list[Case]:
-    """One rank, a case a size; names: of the numbers of a size."""
-    what = {"n_stages": "stages", "n_micro": "micro-batches", "n_ranks": "ranks", "n_chunks": "chunks"}
-    return [Case(", ".join(f"{number} {what[name][:-1] if number == 1 and name != 'n_micro' else what[name]}"
-                           for number, name in zip(size, names, strict=True)),
-                 (dict(zip(names, size, strict=True)),)) for size in sizes]
+Make = Callable[..., Schedule]  # from the numbers that an exercise gives, by their names
 
 
-def made_by(id: str, hint: str, reading: Callable[[Case, Rows], object], make: Callable[..., Rows]) -> Slip:
-    """The schedule that make(n_stages, n_micro), or with the names of the exercise's own sizes, gives in place of it."""
-    return Slip(id, hint, lambda case, rank, right: reading(case, make(**case.inputs[0])))
+def schedule_exercise(title: str, sizes: Callable[[Draw], list[Sequence[int]]], for_grading: list[Sequence[int]],
+                      reading: Callable[[Case, Any], Any], right: Make, slips: Sequence[tuple[str, str, Make]],
+                      parameters: tuple[str, ...] = ("n_stages", "n_micro"), points: float = 4,
+                      optional: bool = True) -> Exercise:
+    """An exercise that makes a schedule from a few numbers; a size is one of each, in the order of the parameters.
+
+    slips: (id, hint, what makes the wrong schedule); they show where `right` does not refuse with a ValueError.
+    """
+
+    def result(case: Case, make: Make) -> Any:
+        return reading(case, call_generator(make, case.inputs[0], None))
+
+    def slip(id: str, hint: str, make: Make) -> Slip:
+        return Slip(id, hint, lambda case, rank, right: result(case, make), lambda case: "ranks" in result(case, right))
+
+    def case(size: Sequence[int]) -> Case:
+        return Case(", ".join(map(_counted, parameters, size)), (dict(zip(parameters, size, strict=True)),))
+
+    return Exercise(
+        title=title,
+        parameters=parameters,
+        make_cases=lambda draw, grading: [case(size) for size in sizes(draw) + (for_grading if grading else [])],
+        oracle=lambda case: [result(case, right)],
+        tolerance=1e-9,
+        points={VALUES: points},
+        optional=optional,
+        slips=tuple(slip(*texts_and_make) for texts_and_make in slips),
+    )
 
 
-def gpipe(n_stages: int, n_micro: int) -> Rows:
+def _counted(parameter: str, number: int) -> str:
+    """"1 stage", "2 stages"."""
+    what = {"n_stages": "stages", "n_micro": "micro-batches", "n_ranks": "ranks", "n_chunks": "chunks"}[parameter]
+    return f"{number} {what.removesuffix('s') if number == 1 and parameter != 'n_micro' else what}"
+
+
+def gpipe(n_stages: int, n_micro: int) -> Schedule:
     return [[Step(kind, micro, stage) for kind in "FB" for micro in range(n_micro)] for stage in range(n_stages)]
 
 
@@ -29,7 +55,7 @@ def warm_up(n_stages: int, n_micro: int, stage: int) -> int:
     return min(n_stages - 1 - stage, n_micro)
 
 
-def in_turn(n_stages: int, n_micro: int, first: Callable[[int, int, int], int]) -> Rows:
+def in_turn(n_stages: int, n_micro: int, first: Callable[[int, int, int], int]) -> Schedule:
     """first(n_stages, n_micro, stage) forwards, one forward and one backward in turn, then the other backwards."""
     rows = []
     for stage in range(n_stages):
@@ -41,12 +67,17 @@ def in_turn(n_stages: int, n_micro: int, first: Callable[[int, int, int], int]) 
     return rows
 
 
-def one_f_one_b(n_stages: int, n_micro: int) -> Rows:
+def one_f_one_b(n_stages: int, n_micro: int) -> Schedule:
     return in_turn(n_stages, n_micro, warm_up)
 
 
-def interleaved(n_ranks: int, n_chunks: int, n_micro: int) -> Rows:
-    """Narayanan et al., arXiv 2104.04473, section 2.2: groups of n_ranks micro-batches, chunk after chunk."""
+def interleaved(n_ranks: int, n_chunks: int, n_micro: int) -> Schedule:
+    """Narayanan et al., arXiv 2104.04473, section 2.2: groups of n_ranks micro-batches, chunk after chunk.
+
+    Raises: ValueError that names both numbers where n_ranks does not divide n_micro.
+    """
+    if n_micro % n_ranks:
+        raise ValueError(f"{n_micro} micro-batches cannot be taken in groups of {n_ranks}")
     order = [(chunk, first + place) for first in range(0, n_micro, n_ranks) for chunk in range(n_chunks)
              for place in range(n_ranks)]
     rows = []
@@ -59,7 +90,7 @@ def interleaved(n_ranks: int, n_chunks: int, n_micro: int) -> Rows:
     return rows
 
 
-def put_off(n_stages: int, n_micro: int, by: Callable[[int], int]) -> Rows:
+def put_off(n_stages: int, n_micro: int, by: Callable[[int], int]) -> Schedule:
     """1F1B whose weights' gradients come by(rank) micro-batches later."""
     rows = []
     for rank, steps in enumerate(one_f_one_b(n_stages, n_micro)):
@@ -73,6 +104,6 @@ def put_off(n_stages: int, n_micro: int, by: Callable[[int], int]) -> Rows:
     return rows
 
 
-def zero_bubble(n_stages: int, n_micro: int) -> Rows:
+def zero_bubble(n_stages: int, n_micro: int) -> Schedule:
     """ZB-H1 of Qi et al., arXiv 2401.10241."""
     return put_off(n_stages, n_micro, lambda rank: rank)

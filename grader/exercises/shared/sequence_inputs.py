@@ -8,8 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case
-from utils.models.shards import CUT_DIMS
+from grader.judging.exercise import Case, Draw
+from utils.models.shards import cut_dim
+
+
+def x_and_weights(draw: Draw, n: int, of_x: Sequence[int], of_y: Sequence[int],
+                  dtype: torch.dtype = torch.float64) -> tuple[dict[str, Tensor], ...]:
+    """For each of n ranks x, and the weights of the loss, Σ weights·y, in the shapes of x and y."""
+    return tuple({"x": draw.tensor(*of_x, dtype=dtype), "weights": draw.tensor(*of_y, dtype=dtype)} for _ in range(n))
 
 
 def joined(case: Case, rank: int, name: str = "x") -> Tensor:
@@ -28,6 +34,11 @@ def wrong_from(right: dict[str, Any], part: str, wrong: Any) -> dict[str, Any]:
     return right | dict.fromkeys(names[names.index(part):], ANYTHING) | {part: wrong}
 
 
+def divided_by_n(case: Case, rank: int, right: Tensor) -> Tensor:
+    """A mean over ranks where a sum was wanted."""
+    return right / case.group_size(rank)
+
+
 def keep_mask(shape: Sequence[int], p: float, seed: int) -> Tensor:
     """True where a number drawn uniformly from a generator with this seed is at least p."""
     return torch.rand(tuple(shape), generator=torch.Generator().manual_seed(seed)) >= p
@@ -36,25 +47,10 @@ def keep_mask(shape: Sequence[int], p: float, seed: int) -> Tensor:
 # ── models whose weights are cut ──
 
 
-def gradients_of(module: nn.Module) -> dict[str, Tensor]:
-    """Name → gradient."""
-    return {name: p.grad for name, p in module.named_parameters()}
-
-
-def is_cut(name: str) -> bool:
-    """Whether each rank has only a piece of this parameter of a plain block or GPT."""
-    return _in_block(name) in CUT_DIMS
-
-
 def cut_by_name(case: Case, rank: int, named: dict[str, Tensor]) -> dict[str, Tensor]:
     """Of a plain block's or GPT's tensors, what this rank holds: pieces of those that cut_block cuts."""
-    return {name: own_piece(case, rank, tensor, CUT_DIMS[_in_block(name)]) if is_cut(name) else tensor
+    return {name: tensor if (dim := cut_dim(name)) is None else own_piece(case, rank, tensor, dim)
             for name, tensor in named.items()}
-
-
-def _in_block(name: str) -> str:
-    """blocks.0.up.weight → up.weight."""
-    return ".".join(name.split(".")[-2:])
 
 
 class CopyOfEachRank(nn.Module):
@@ -82,4 +78,4 @@ def own_gradients(case: Case, rank: int, model: nn.Module, layers: Iterable[str]
         setattr(model.get_submodule(parent), name, each)
     backward(model)
     return {f"{layer}.{name}": p.grad for layer, each in copies.items() for name, p in each.copies[r].named_parameters()
-            if not is_cut(f"{layer}.{name}")}
+            if cut_dim(f"{layer}.{name}") is None}

@@ -1,4 +1,4 @@
-"""Cases of models: each with 1 to 4 ranks, some in groups, every odd model at least once."""
+"""Cases of models: each with 1 to 4 ranks, some in groups, every odd model at least once; slips with their gradients."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.one_process import batch
 from grader.judging.exercise import Case, Draw
+from grader.judging.slips import times
 
 SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "frozen": "a frozen layer", "unused": "an unused layer",
@@ -35,3 +36,13 @@ def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any
                 for batches in of_ranks]
 
     return inputs
+
+
+# Where a mean over ranks is asked.
+WRONGLY_SCALED = (
+    times("sum for mean", Case.group_size,
+          "Every gradient is exactly n times too large: you summed where the step needs the mean. Divide by the number of "
+          "ranks."),
+    times("divided twice", lambda case, rank: 1 / case.group_size(rank),
+          "Every gradient is exactly n times too small: it is divided by n twice."),
+)

@@ -1,13 +1,17 @@
-"""Cases and known mistakes that the exercises of ZeRO-1 and ZeRO-2 share."""
+"""Cases, results and known mistakes that the exercises of ZeRO share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.formula_cases import single
+import torch
+from torch import Tensor
+
+from grader.exercises.shared.cases import each_rank, pieces, ranks
+from grader.exercises.shared.formula_cases import formula, single
 from grader.exercises.shared.training_cases import SEEDS, Inputs, model_cases
-from grader.judging.exercise import Case, Draw, Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
+from utils.models.layers import pieces_of
 
 
 def odd_models(draw: Draw, grading: bool, inputs: Inputs, tiny: str) -> Sequence[Case]:
@@ -29,20 +33,40 @@ def with_inputs(case: Case, **changed: Any) -> Case:
     return replace(case, inputs=tuple(inputs | changed for inputs in case.inputs))
 
 
+# ── which part of a flat row is whose ──
+
+
+def own_shard(case: Case, rank: int, row: Tensor) -> Tensor:
+    """This rank's shard of a flat row."""
+    return pieces(row, case.group_size(rank))[case.group_rank(rank)]
+
+
+def own_pieces(case: Case, rank: int, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """What lies on `rank` of each of a layer's tensors, perhaps nothing, when all are one flat row."""
+    shard = own_shard(case, rank, torch.cat([tensor.flatten() for tensor in tensors]))
+    return pieces_of(shard, [tensor.shape for tensor in tensors], first=case.group_rank(rank) * len(shard))
+
+
 # ── what a rank holds ──
 
 
-def byte_cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def bytes_exercise(held: Callable[[int], float], *slips: tuple[str, Callable[[int], float], str]) -> Exercise:
+    """Asks for the bytes on a rank, of which held(n ranks) are each parameter's. slips: (id, another `held`, hint)."""
+
+    def by(a_parameter: Callable[[int], float]) -> Callable[[dict[str, int]], float]:
+        return lambda inputs: a_parameter(inputs["n_ranks"]) * float(inputs["n_parameters"])
+
+    return Exercise(
+        title="Predict what a rank holds",
+        parameters=("n_parameters", "n_ranks"),
+        make_cases=_byte_cases,
+        oracle=each_rank(lambda case, rank: by(held)(case.inputs[rank])),
+        tolerance=1e-9,
+        points={VALUES: 2},
+        slips=tuple(formula(id, by(wrong), hint) for id, wrong, hint in slips))
+
+
+def _byte_cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """A 7.5B model, as the paper has it, and sizes that the number of ranks does not divide."""
     sizes = [(7_500_000_000, 64), (7_500_000_000, 1), (draw.integer(1, 99) * 10**6, 4), (1_000_000, draw.integer(5, 1000))]
     return [single(f"{size:,} parameters on {ranks(n)}", n_parameters=size, n_ranks=n) for size, n in sizes]
-
-
-def bytes_slip(id: str, a_parameter: Callable[[int], float], hint: str) -> Slip:
-    """a_parameter: n ranks -> how many bytes are held for each parameter by this mistake."""
-
-    def wrong(case: Case, rank: int, right: list[float]) -> float:
-        inputs = case.inputs[rank]
-        return a_parameter(inputs["n_ranks"]) * float(inputs["n_parameters"])
-
-    return Slip(id, hint, wrong)

@@ -1,8 +1,7 @@
 """How a collective is written from sends and receives, and how it can fail, for the exercises of unit 01."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -18,6 +17,7 @@ from grader.judging.demands import (
 )
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, group_ignored, unwaited, wrong_ranks
+from utils.costs.formulas import bytes_sent_per_rank
 
 # ── whole techniques ──
 
@@ -36,7 +36,7 @@ def around_a_ring(*demands: Demand, phases: int = 1, symptoms: Sequence[Symptom]
     """Of one that goes round a ring, n−1 steps a phase."""
     return from_messages(
         *demands, ring_neighbours(), shared_work(), fallbacks=fallbacks,
-        symptoms=(_one_step_too_many(phases), _ring_is_open(), everyone_waits(), *symptoms))
+        symptoms=(_one_step_too_many(phases), _RING_IS_OPEN, EVERYONE_WAITS, *symptoms))
 
 
 # ── questions ──
@@ -51,6 +51,11 @@ def sends_to_root(look: Look) -> list[bool]:
     """For each message inside a group, whether it goes to the root."""
     inside = [c for c in look.evidence.trace.of(op="send") if {c.rank, c.peer} <= set(look.working)]
     return [is_root(look, c.peer) for c in inside]
+
+
+def formula_bytes(op: str) -> Callable[[Look, int], float]:
+    """What each rank sends by the formula of a collective, such as "all_to_all", of its x."""
+    return lambda look, rank: bytes_sent_per_rank(op, tensor_bytes(look, rank), look.case.group_size(rank))
 
 
 def in_other_order(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -71,10 +76,9 @@ def tree_rounds(look: Look, rank: int) -> int:
     return math.ceil(math.log2(look.case.group_size(rank)))
 
 
-def tree_bytes() -> Demand:
-    """x itself travels, once a message."""
-    return bytes_sent(lambda look, r: tree_rounds(look, r) * tensor_bytes(look, r), "at most ⌈log2 n⌉·M bytes a rank",
-                      "More bytes travel than one x a message: send x itself and nothing else.")
+TREE_BYTES = bytes_sent(
+    lambda look, r: tree_rounds(look, r) * tensor_bytes(look, r), "at most ⌈log2 n⌉·M bytes a rank",
+    "More bytes travel than one x a message: send x itself and nothing else.")
 
 
 # ── symptoms ──
@@ -87,19 +91,24 @@ def message_to_itself(hint: str) -> Symptom:
                    lambda look: look.case.groups is None and any(text in look.evidence.error for text in said))
 
 
-def not_sent_to_all() -> Symptom:
-    """Ranks that wait for the root for ever."""
-    return deadlocked("receive without send",
-                      "Some ranks wait for a message that nobody sends them: the root must send to every other rank "
-                      "of the group, however many there are.", id="not sent to all")
+NOT_SENT_TO_ALL = deadlocked(
+    "receive without send", "Some ranks wait for a message that nobody sends them: the root must send to every other rank "
+    "of the group, however many there are.", id="not sent to all")
 
+EVERYONE_WAITS = Symptom(
+    "everyone waits", "All ranks make the same blocking call first and wait for each other in a circle: start the send with "
+    "isend, receive, and only then wait for the send.",
+    lambda look: look.evidence.ending == DEADLOCKED and look.evidence.error_kind in ("cycle of receives", "cycle of sends"))
 
-def everyone_waits() -> Symptom:
-    """All ranks wait in the same kind of call, in a circle."""
-    return Symptom("everyone waits", "All ranks make the same blocking call first and wait for each other in a "
-                                     "circle: start the send with isend, receive, and only then wait for the send.",
-                   lambda look: look.evidence.ending == DEADLOCKED
-                   and look.evidence.error_kind in ("cycle of receives", "cycle of sends"))
+_RING_IS_OPEN = Symptom(
+    "open ring", "The ring is not closed: after the last rank comes rank 0, so the next is (r + 1) % n and the one before "
+    "(r − 1) % n.", lambda look: look.case.groups is None and "there is no rank" in look.evidence.error)
+
+# Where the root is right.
+RESULT_EVERYWHERE = Symptom(
+    "result not only on root", "The root's result is right, but the other ranks return something too: they return None, "
+    "since only the root has the result.",
+    wrong_ranks(lambda look, r, found, expected: expected is None and isinstance(found, torch.Tensor)))
 
 
 def _one_step_too_many(phases: int) -> Symptom:
@@ -116,21 +125,3 @@ def _one_step_too_many(phases: int) -> Symptom:
 
     return Symptom("one step too many", "The ring takes n−1 steps to go round, not n: after them everything has "
                                         "arrived, and a rank on its own has no step to make.", matches)
-
-
-def _ring_is_open() -> Symptom:
-    """A peer beyond the last rank, or before the first."""
-    return Symptom("open ring", "The ring is not closed: after the last rank comes rank 0, so the next is (r + 1) % "
-                                "n and the one before (r − 1) % n.",
-                   lambda look: look.case.groups is None and "there is no rank" in look.evidence.error)
-
-
-def result_everywhere() -> Symptom:
-    """The root is right and the others returned something where None is asked."""
-
-    def something_for_none(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        return expected is None and isinstance(found, torch.Tensor)
-
-    return Symptom("result not only on root",
-                   "The root's result is right, but the other ranks return something too: they return None, since "
-                   "only the root has the result.", wrong_ranks(something_for_none))

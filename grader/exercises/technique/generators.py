@@ -1,78 +1,84 @@
 """What the exercises that make schedules share: how a schedule is read, and hints on its first fault."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.schedules import Rows, as_rows, fault_of, peaks, summary
+from grader.exercises.technique.schedules import fault_of, peaks, read_schedule, summary
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Case, Look, Symptom
 from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY
-from utils.schedules.schedule import Fault, Shape
-
-WHOLE_TIMES = {"F": 1.0, "B": 2.0}
+from utils.schedules.schedule import SPLIT, WHOLE, Fault, Schedule, Shape
 
 NO_MESSAGE = only_calls(id="communicates", hint="A schedule is data: no message is needed to make one.")
+WHOLE_TIMES = {"F": 1.0, "B": 2.0}
+OWN_FAULTS = {
+    NO_SUCH_MICRO: "There is a step of a micro-batch that does not exist: they go from 0 to n_micro − 1, in every "
+                   "phase.",
+    NOT_THIS_RANKS: "A step has a stage that is another rank's: rank r has stage r, and with several chunks every "
+                    "n_ranks-th one after it.",
+    REPEATED: "A step comes twice on one rank.",
+    MISSING: "Steps are missing: every micro-batch goes forward and backward once on every stage. Count what each phase "
+             "does; together they make n_micro forwards and n_micro backwards.",
+    TOO_EARLY: "A backward comes before its own forward on the same rank.",
+}
 
 
-def plain_shape(case: Case) -> Shape:
-    """One stage a rank, backward in one piece."""
+def rows_of(look: Look) -> Schedule:
+    """The schedule that was returned.  Raises: TypeError, ValueError if it is none."""
+    if look.evidence.ending != RETURNED:
+        raise ValueError(look.evidence.ending)
+    return read_schedule(look.outputs[0])
+
+
+@dataclass(frozen=True)
+class Generator:
+    """Looks at the schedules that one exercise asks for. shape(case): theirs; times: how long a step of each kind takes."""
+
+    shape: Callable[[Case], Shape]
+    times: dict[str, float]
+
+    def reading(self, case: Case, found: Any) -> dict[str, Any]:
+        """What counts of a schedule."""
+        return summary(found, self.shape(case), self.times)
+
+    def fault_in(self, look: Look) -> Fault | None:
+        """Of the schedule that was returned.  Raises: ValueError if it has not one row a rank."""
+        rows = rows_of(look)
+        if len(rows) != self.shape(look.case).n_ranks:
+            raise ValueError(f"{len(rows)} rows")
+        return fault_of(rows, self.shape(look.case))
+
+    def can_run(self, look: Look) -> bool:
+        return self.fault_in(look) is None
+
+    def surplus(self, look: Look) -> list[int]:
+        """How many more each rank has in flight than it should.  Raises: ValueError if the schedule cannot run."""
+        if not self.can_run(look):
+            raise ValueError("it cannot run")
+        wanted = look.right[0]["in flight at most"]
+        return [count - right for count, right in zip(peaks(rows_of(look)), wanted, strict=True)]
+
+    def fault_seen(self, id: str, hint: str, why: str, kinds: str = WHOLE + SPLIT) -> Symptom:
+        """The schedule has this fault, at a step of one of these kinds."""
+
+        def matches(look: Look) -> bool:
+            fault = self.fault_in(look)
+            return fault is not None and fault.why == why and fault.step.kind in kinds
+
+        return Symptom(id, hint, matches)
+
+    def own_fault_symptoms(self) -> tuple[Symptom, ...]:
+        """A list that is not one over ranks, and the faults that a rank's own list may have."""
+        return (Symptom("not a row a rank", "Return a list with one list of steps for each rank, rank 0's first.",
+                        lambda look: len(rows_of(look)) != self.shape(look.case).n_ranks),
+                *(self.fault_seen(why, hint, why) for why, hint in OWN_FAULTS.items()))
+
+
+def _one_stage_a_rank(case: Case) -> Shape:
     inputs = case.inputs[0]
     return Shape(inputs["n_stages"], inputs["n_stages"], inputs["n_micro"])
 
 
-def plain_reading(case: Case, found: Any) -> dict[str, Any]:
-    """What counts of a schedule of that shape."""
-    return summary(found, plain_shape(case), WHOLE_TIMES)
-
-
-def rows_of(look: Look) -> Rows:
-    """The schedule that was returned.  Raises: TypeError, ValueError if it is none."""
-    if look.evidence.ending != RETURNED:
-        raise ValueError(look.evidence.ending)
-    return as_rows(look.outputs[0])
-
-
-def fault_seen(id: str, hint: str, test: Callable[[Fault], bool], shape: Callable[[Case], Shape]) -> Symptom:
-    """The returned schedule has a fault for which test(fault) holds."""
-
-    def matches(look: Look) -> bool:
-        rows = rows_of(look)
-        fault = fault_of(rows, shape(look.case)) if len(rows) == shape(look.case).n_ranks else None
-        return fault is not None and test(fault)
-
-    return Symptom(id, hint, matches)
-
-
-def own_fault_symptoms(shape: Callable[[Case], Shape]) -> tuple[Symptom, ...]:
-    """A list that is not one over ranks, and the faults that a rank's own list may have."""
-    hints = {
-        NO_SUCH_MICRO: "There is a step of a micro-batch that does not exist: they go from 0 to n_micro − 1, in every "
-                       "phase.",
-        NOT_THIS_RANKS: "A step has a stage that is another rank's: rank r has stage r, and with several chunks every "
-                        "n_ranks-th one after it.",
-        REPEATED: "A step comes twice on one rank.",
-        MISSING: "Steps are missing: every micro-batch goes forward and backward once on every stage. Count what each phase "
-                 "does; together they make n_micro forwards and n_micro backwards.",
-        TOO_EARLY: "A backward comes before its own forward on the same rank.",
-    }
-    return (Symptom("not a row a rank", "Return a list with one list of steps for each rank, rank 0's first.",
-                    lambda look: len(rows_of(look)) != shape(look.case).n_ranks),
-            *(fault_seen(why, hint, lambda fault, why=why: fault.why == why, shape) for why, hint in hints.items()))
-
-
-def can_run(shape: Callable[[Case], Shape]) -> Callable[[Look], bool]:
-    """A schedule came that has no fault."""
-
-    def matches(look: Look) -> bool:
-        rows = rows_of(look)
-        return len(rows) == shape(look.case).n_ranks and fault_of(rows, shape(look.case)) is None
-
-    return matches
-
-
-def peaks_differ(sign: int, shape: Callable[[Case], Shape]) -> Callable[[Look], bool]:
-    """More (+1) or less (−1) in flight than should be, on some rank, in a schedule that can run."""
-    return lambda look: can_run(shape)(look) and any(
-        (count - right) * sign > 0
-        for count, right in zip(peaks(rows_of(look)), look.right[0]["in flight at most"], strict=True))
+PLAIN = Generator(_one_stage_a_rank, WHOLE_TIMES)

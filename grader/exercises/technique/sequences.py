@@ -1,21 +1,30 @@
-"""Demands and places of mistakes that the exercises about pieces of a sequence share."""
+"""Demands and symptoms that the exercises about pieces of a sequence share."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from typing import Any
 
 from grader.calling.rings import REFUSED
-from grader.calling.sequences import KEPT, NUMBERS
-from grader.exercises.technique.sharding import first_wrong
+from grader.calling.sequences import BACKWARD, FORWARD, KEPT, NUMBERS
+from grader.exercises.technique.splitting import calls_in
 from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
-from utils.trace.trace import Call
 
-# ── where a result is wrong ──
+# ── symptoms ──
+
+KEEP_IN_CTX = ("The ranks of other groups are touched: pass group=group to every call, and keep it in ctx for the backward "
+               "pass.")
 
 
-def first_wrong_is(parts: Sequence[str], *names: str) -> Callable[[Look], bool]:
-    """The first part of a result, a dictionary, that is wrong on any rank is one of these."""
-    return lambda look: first_wrong(look, parts) in names
+def function_symptoms(returned: str, ignored: str = KEEP_IN_CTX) -> tuple[Symptom, ...]:
+    """Of an autograd function that communicates. returned: what backward has to return; ignored: what to say of groups."""
+    return group_ignored(ignored), unwaited(), too_few_gradients(returned)
+
+
+def too_few_gradients(returned: str) -> Symptom:
+    return raised("number of gradients", f"backward returns one value for each argument of forward after ctx: {returned}.",
+                  "too few gradients")
 
 
 def not_refused(hint: str) -> Symptom:
@@ -31,21 +40,16 @@ def to_be_refused(look: Look) -> bool:
 # ── calls ──
 
 
-def calls_within(look: Look, rank: int, *phases: str) -> list[Call]:
-    """The calls that one rank made in the named spans."""
-    spans = [s for s in look.evidence.trace.spans if s.rank == rank and s.name in phases]
-    return [c for c in look.evidence.trace.of(rank) if any(s.start_s <= c.start_s <= s.end_s for s in spans)]
-
-
-def only_within(phases: tuple[str, ...], *allowed: str, id: str, hint: str) -> Demand:
-    """Gate: in the named spans no collective other than `allowed`."""
+def no_all_reduce_left(hint: str) -> Demand:
+    """Gate: in forward and backward all-gathers and reduce-scatters are the only collectives."""
+    allowed = ("all_gather", "reduce_scatter")
 
     def judge(look: Look) -> tuple[bool, str]:
-        used = sorted({f"{c.op} in {phase}" for rank in look.working for phase in phases
-                       for c in calls_within(look, rank, phase) if c.op not in allowed})
+        used = sorted({f"{c.op} in {phase}" for rank in look.working for phase in (FORWARD, BACKWARD)
+                       for c in calls_in(look, rank, phase) if c.op not in allowed})
         return not used, ", ".join(used)
 
-    return Demand(id, f"only {' and '.join(allowed)} in {' and '.join(phases)}", hint, judge, gate=True)
+    return Demand("all-reduce left", f"only {' and '.join(allowed)} in {FORWARD} and {BACKWARD}", hint, judge, gate=True)
 
 
 def whole_bytes(look: Look, rank: int) -> int:
@@ -67,31 +71,36 @@ def facts(look: Look, rank: int, name: str, fact: str) -> list[Any]:
     return [s.facts[fact] for s in look.evidence.trace.spans if s.rank == rank and s.name == name]
 
 
-def kept_at_most(limit: Callable[[Look, int], float], label: str, hint: str, id: str = "whole kept") -> Demand:
-    """Between forward and backward each rank of several holds at most limit(look, rank) bytes beyond inputs and result."""
+def marked_at_most(limit: Callable[[Look, int], float], name: str, fact: str, exceeded: str) -> Callable[[Look], tuple]:
+    """A demand's judge: no rank's marks called `name` say more than limit(look, rank).
+
+    exceeded: what to say else, of {rank}, the {amount} that is marked, and what is {allowed}.
+    """
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
-            if look.case.group_size(rank) > 1:
-                allowed = limit(look, rank)
-                for kept in facts(look, rank, KEPT, "bytes"):
-                    if kept > allowed:
-                        return False, f"rank {rank} kept {kept:,} B, allowed {allowed:,.0f} B"
+            allowed = limit(look, rank)
+            for amount in facts(look, rank, name, fact):
+                if amount > allowed:
+                    return False, exceeded.format(rank=rank, amount=amount, allowed=allowed)
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return judge
+
+
+def kept_at_most(limit: Callable[[Look, int], float], label: str, hint: str) -> Demand:
+    """Between forward and backward each rank of several holds at most limit(look, rank) bytes beyond inputs and result."""
+
+    def limit_of_several(look: Look, rank: int) -> float:
+        return limit(look, rank) if look.case.group_size(rank) > 1 else math.inf  # alone, a rank's piece is the whole
+
+    return Demand("whole kept", label, hint, marked_at_most(
+        limit_of_several, KEPT, "bytes", "rank {rank} kept {amount:,} B, allowed {allowed:,.0f} B"))
 
 
 def numbers_at_most(limit: Callable[[Look, int], int]) -> Demand:
     """Each rank's parameters have at most limit(look, rank) numbers."""
-
-    def judge(look: Look) -> tuple[bool, str]:
-        for rank in look.working:
-            for count in facts(look, rank, NUMBERS, "count"):
-                if count > limit(look, rank):
-                    return False, f"rank {rank} holds {count:,} numbers, its share is {limit(look, rank):,}"
-        return True, ""
-
     return Demand("weights not cut", "each rank holds its shard of qkv, out, up and down",
                   "The result is right, but ranks hold weights that they do not use: keep what cut_block gives only.",
-                  judge)
+                  marked_at_most(limit, NUMBERS, "count",
+                                 "rank {rank} holds {amount:,} numbers, its share is {allowed:,}"))

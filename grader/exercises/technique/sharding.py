@@ -1,28 +1,28 @@
-"""What the demands of several exercises about sharded parameters look at, and how such a result first differs."""
+"""How exercises about shards use collectives, what their demands look at, and how such a result first differs."""
 
 from collections.abc import Callable, Iterable
 
 from grader.calling.sharding import HELD
 from grader.judging.compare import same
-from grader.judging.exercise import Demand, Look
-from utils.trace.trace import Call, Span
+from grader.judging.demands import results_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, unwaited
+from utils.costs.formulas import bytes_sent_per_rank
+from utils.trace.trace import Span
+
+_TO_EVERY_CALL = "The ranks of other groups are touched: pass group=group to every call."
 
 
-def calls_of(look: Look, rank: int, op: str) -> list[Call]:
-    """One rank's calls of `op`, in order."""
-    return sorted(look.evidence.trace.of(rank, op), key=lambda call: call.number)
+def by_collectives(*demands: Demand, group_hint: str = _TO_EVERY_CALL, symptoms: tuple[Symptom, ...] = (),
+                   fallbacks: tuple[Symptom, ...] = ()) -> Technique:
+    """With the group's collectives, all of them waited for. group_hint: for whoever calls them on another group."""
+    return Technique((*demands, results_waited()), (group_ignored(group_hint), unwaited(), *symptoms), fallbacks)
 
 
 def spans_of(look: Look, rank: int, name: str) -> list[Span]:
     """One rank's spans and marks whose names begin with `name`, in order."""
     spans = [span for span in look.evidence.trace.spans if span.rank == rank and span.name.startswith(name)]
     return sorted(spans, key=lambda span: span.start_s)
-
-
-def held(look: Look, rank: int, name: str, phase: str, fact: str = "bytes") -> list[int]:
-    """What one rank's marks called `name` say of one phase."""
-    return [s.facts[fact] for s in look.evidence.trace.spans
-            if s.rank == rank and s.name == name and s.facts.get("phase", phase) == phase]
 
 
 def first_wrong(look: Look, parts: Iterable[str]) -> str:
@@ -37,13 +37,20 @@ def first_wrong_is(*parts: str) -> Callable[[Look], bool]:
     return lambda look: first_wrong(look, look.right[look.working[0]]) in parts
 
 
+def gathers_and_reductions(look: Look, rank: int, whole: float, gathers: int = 1, reductions: int = 1) -> float:
+    """Bytes that a rank sends in so many all-gathers and reduce-scatters of a row of `whole` bytes."""
+    times = {"all_gather": gathers, "reduce_scatter": reductions}
+    return sum(count * bytes_sent_per_rank(op, whole, look.case.group_size(rank)) for op, count in times.items())
+
+
 def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], float], label: str, hint: str) -> Demand:
     """Each rank's marks called HELD say in these phases at most allowed(look, rank) bytes."""
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
+            limit, marks = allowed(look, rank), spans_of(look, rank, HELD)
             for phase in phases:
-                most, limit = max(held(look, rank, HELD, phase), default=0), allowed(look, rank)
+                most = max((held.facts["bytes"] for held in marks if held.facts["phase"] == phase), default=0)
                 if most > limit:
                     return False, f"rank {rank}, {phase}: held {most:,} B, allowed {limit:,.0f} B"
         return True, ""

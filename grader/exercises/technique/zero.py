@@ -7,9 +7,9 @@ import torch
 from grader.calling.training import STANDING, make_optimizer
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_of, reduced
+from grader.exercises.technique.sharding import spans_of
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import every_rank
 
 STATE_SLACK_BYTES = 64  # a step count a tensor, and such
 CHECK_BYTES = 64  # a tensor: a wrapper may ask whether all ranks start equal (utils.costs.replicas)
@@ -84,10 +84,10 @@ def never_all_gradients() -> Demand:
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
             sizes = sorted(g.nbytes for g in reduced(look.case, rank).values())
-            marks = [s.facts["bytes"] for s in look.evidence.trace.spans if s.rank == rank and s.name == STANDING]
+            most = max((standing.facts["bytes"] for standing in spans_of(look, rank, STANDING)), default=0)
             allowed = sum(sizes[-2:])
-            if marks and max(marks) > allowed:
-                return False, f"rank {rank} held {max(marks):,} B of {sum(sizes):,} B at once, allowed {allowed:,} B"
+            if most > allowed:
+                return False, f"rank {rank} held {most:,} B of {sum(sizes):,} B at once, allowed {allowed:,} B"
         return True, ""
 
     return Demand("full gradients", "never more than the two largest gradients at once",
@@ -130,9 +130,3 @@ def drifted(id: str, hint: str, parameters: Callable[[dict], dict]) -> Symptom:
         return not all(same(held[rank], held[look.case.members(rank)[0]]) for rank in held)
 
     return Symptom(id, hint, matches)
-
-
-def whole_bytes(hint: str) -> Symptom:
-    """Rounded to a whole number."""
-    return Symptom("whole bytes", hint, every_rank(
-        lambda look, rank, output, right: isinstance(output, int) and output == int(right)))

@@ -1,21 +1,20 @@
 """The mean over all ranks' numbers, where some ranks have none: fix a version that crashes on one rank."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
 
-from grader.exercises.shared.cases import each_rank, group_case
+from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    lengths = [(4,), (2, 5), (3, 1, 4), (3, 2, 1, 0), (0, 4, 0, 2), *([(5, 0, 1, 2, 3), (0, 1)] if grading else [])]
-    cases = [_case(draw, shares) for shares in lengths]
-    return [*cases, group_case(lambda n: [{"numbers": draw.tensor(size + 1).tolist()} for size in range(n)])]
+    def of_lengths(lengths: Iterable[int]) -> list[dict]:
+        return [{"numbers": draw.tensor(length).tolist()} for length in lengths]
 
-
-def _case(draw: Draw, lengths: tuple[int, ...]) -> Case:
-    name = f"{', '.join(map(str, lengths))} numbers on {len(lengths)} rank{'s' * (len(lengths) > 1)}"
-    return Case(name, tuple({"numbers": draw.tensor(length).tolist()} for length in lengths))
+    wanted = [(4,), (2, 5), (3, 1, 4), (3, 2, 1, 0), (0, 4, 0, 2), *([(5, 0, 1, 2, 3), (0, 1)] if grading else [])]
+    cases = [Case(f"{', '.join(map(str, lengths))} numbers on {ranks(len(lengths))}", tuple(of_lengths(lengths)))
+             for lengths in wanted]
+    return [*cases, group_case(lambda n: of_lengths(range(1, n + 1)))]
 
 
 def _mean(numbers: list[float]) -> float:

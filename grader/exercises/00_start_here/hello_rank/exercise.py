@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from grader.exercises.shared.start_inputs import sweep
+from grader.exercises.shared.cases import sweep
 from grader.judging.exercise import VALUES, Exercise, Slip
 
 

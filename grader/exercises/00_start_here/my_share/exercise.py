@@ -1,9 +1,7 @@
 """My share of a list: which part of the data is this rank's."""
 
 from grader.exercises.shared import cuts
-from grader.exercises.shared.cases import each_rank, group_case
-from grader.exercises.shared.cuts import cut_by, cut_for_the_world
-from grader.exercises.shared.start_inputs import sweep
+from grader.exercises.shared.cases import counted, each_rank, group_case, sweep
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
 
@@ -13,7 +11,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
 
     cases = sweep(grading, lambda n: of_length(n * draw.integer(1, 3) + n // 2, n), groups=False)
     few = draw.integer(1, 3)
-    cases.append(Case(f"4 ranks, {few} item{'s' * (few > 1)}", tuple(of_length(few, 4))))
+    cases.append(Case(f"4 ranks, {counted(few, 'item')}", tuple(of_length(few, 4))))
     cases.append(Case("4 ranks, 11 items", tuple(of_length(11, 4))))
     return [*cases, group_case(lambda n: of_length(2 * n + 1, n))]
 
@@ -26,27 +24,27 @@ EXERCISE = Exercise(
     title="My share of a list",
     parameters=("items", "group"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: cuts.balanced(case.inputs[r]["items"], case.group_rank(r), len(case.members(r)))),
+    oracle=each_rank(lambda case, r: cuts.balanced(case.inputs[r]["items"], case.group_rank(r), case.group_size(r))),
     points={VALUES: 2},
     slips=(
-        cut_by("everything", "items", cuts.everything,
-               "Every rank keeps the whole list: cut out the part that belongs to this rank."),
-        cut_by("remainder dropped", "items", cuts.rounded_down,
-               "len(items) // n drops what does not divide: the last items belong to nobody."),
-        cut_by("rest to the last", "items", cuts.rest_to_the_last,
-               "The last rank takes all that is left over, up to n−1 items more than the others, who will wait for it. Give "
-               "one extra item to each of the first ranks."),
-        cut_by("rounded up", "items", cuts.rounded_up,
-               "Rounding the share up fills the first ranks and starves the last: 11 items over 5 ranks become 3, 3, 3, 2, "
-               "0. Sizes may differ by one at most."),
-        cut_by("dealt like cards", "items", cuts.dealt,
-               "The sizes are right, but the items are dealt out like cards (every n-th one): a share is one contiguous "
-               "piece."),
-        cut_by("extras elsewhere", "items", _rounded_on_both_ends,
-               "Contiguous and balanced, but the extra items are not with the first ranks. A share starts where those of "
-               "all ranks before it end, extras included."),
-        cut_for_the_world("ignores the group", "items",
-                          "Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
-                          "dist.get_world_size(group). In the group (1, 3, 4), rank 4 of the world is rank 2 of 3."),
+        cuts.cut_by("everything", "items", cuts.everything,
+                    "Every rank keeps the whole list: cut out the part that belongs to this rank."),
+        cuts.cut_by("remainder dropped", "items", cuts.rounded_down,
+                    "len(items) // n drops what does not divide: the last items belong to nobody."),
+        cuts.cut_by("rest to the last", "items", cuts.rest_to_the_last,
+                    "The last rank takes all that is left over, up to n−1 items more than the others, who will wait for "
+                    "it. Give one extra item to each of the first ranks."),
+        cuts.cut_by("rounded up", "items", cuts.rounded_up,
+                    "Rounding the share up fills the first ranks and starves the last: 11 items over 5 ranks become 3, 3, "
+                    "3, 2, 0. Sizes may differ by one at most."),
+        cuts.cut_by("dealt like cards", "items", cuts.dealt,
+                    "The sizes are right, but the items are dealt out like cards (every n-th one): a share is one "
+                    "contiguous piece."),
+        cuts.cut_by("extras elsewhere", "items", _rounded_on_both_ends,
+                    "Contiguous and balanced, but the extra items are not with the first ranks. A share starts where those"
+                    " of all ranks before it end, extras included."),
+        cuts.cut_for_the_world("ignores the group", "items",
+                               "Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
+                               "dist.get_world_size(group). In the group (1, 3, 4), rank 4 of the world is rank 2 of 3."),
     ),
 )

@@ -1,7 +1,6 @@
 """Everyone passes a tensor to the next rank: fix a version in which everyone receives first."""
 
-from grader.exercises.shared.cases import each_rank, xs_of
-from grader.exercises.shared.start_inputs import sweep
+from grader.exercises.shared.cases import each_rank, sweep, xs_of
 from grader.judging.exercise import Case, Draw, Exercise
 from grader.judging.slips import of_another, unchanged
 

@@ -1,12 +1,9 @@
 """How a rank calls speak_in_order."""
 
-from collections.abc import Callable
-from typing import Any
-
 from utils.trace.spans import mark
 
 
-def call(fn: Callable, inputs: dict[str, Any], group) -> Any:
+def call(fn, inputs: dict, group):
     """fn(say, text, group): say(text) prints and leaves a mark in the trace."""
 
     def say(text):

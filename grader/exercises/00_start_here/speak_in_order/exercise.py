@@ -1,6 +1,6 @@
 """Speak in rank order: a token goes from rank to rank."""
 
-from grader.exercises.shared.start_inputs import sweep
+from grader.exercises.shared.cases import sweep
 from grader.judging.exercise import Exercise
 
 EXERCISE = Exercise(

@@ -4,21 +4,17 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-from grader.exercises.technique.who_knew import knows_s
-from grader.judging.demands import only_calls, results_waited, sends_waited
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.judging.demands import only_point_to_point, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised
 from utils.trace.calls import POINT_TO_POINT
-from utils.trace.trace import Span
-
-
-def _words(look: Look, rank: int) -> list[Span]:
-    return [span for span in look.evidence.trace.spans if span.rank == rank and span.name == "say"]
+from utils.trace.trace import Call, Trace
 
 
 def _speaks_s(look: Look, rank: int) -> float:
     """When `rank` spoke; never, if it did not."""
-    return min((word.start_s for word in _words(look, rank)), default=math.inf)
+    return min((span.start_s for span in spans_called(look, rank, "say")), default=math.inf)
 
 
 def _in_line(look: Look) -> list[tuple[int, int]]:
@@ -26,12 +22,10 @@ def _in_line(look: Look) -> list[tuple[int, int]]:
     return sorted({pair for rank in look.working for pair in pairwise(look.case.members(rank))})
 
 
-def _said_once(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        said, text = [word.facts["text"] for word in _words(look, rank)], look.case.inputs[rank]["text"]
-        if said != [text]:
-            return False, f"rank {rank} said {', then '.join(map(repr, said)) or 'nothing'}, expected {text!r} once"
-    return True, ""
+def _not_said_once(look: Look, rank: int) -> str:
+    said, text = [span.facts["text"] for span in spans_called(look, rank, "say")], look.case.inputs[rank]["text"]
+    what_it_said = ", then ".join(map(repr, said)) or "nothing"
+    return "" if said == [text] else f"rank {rank} said {what_it_said}, expected {text!r} once"
 
 
 def _waits(look: Look) -> tuple[bool, str]:
@@ -45,14 +39,14 @@ def _waits(look: Look) -> tuple[bool, str]:
 def _speaks_first(look: Look) -> tuple[bool, str]:
     for rank, following in _in_line(look):
         passed_s = [call.start_s for call in look.evidence.trace.of(rank, "send") if call.peer == following]
-        if _words(look, rank) and min(passed_s, default=math.inf) < _speaks_s(look, rank):
+        if min(passed_s, default=math.inf) < _speaks_s(look, rank) < math.inf:
             return False, f"rank {rank} sent to rank {following} before it spoke"
     return True, ""
 
 
 def _in_order(look: Look) -> tuple[bool, str]:
     for rank, following in _in_line(look):
-        if knows_s(look.evidence.trace, rank, _speaks_s(look, rank))[following] > _speaks_s(look, following):
+        if _knows_s(look.evidence.trace, rank, _speaks_s(look, rank))[following] > _speaks_s(look, following):
             return False, f"when rank {following} spoke, it could not know whether rank {rank} had"
     return True, ""
 
@@ -71,10 +65,37 @@ def _passed_on(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+# ── which rank could know what, and when: followed through messages, so that luck with clocks does not count ──
+
+
+def _knows_s(trace: Trace, teller: int, from_s: float) -> list[float]:
+    """From when each rank can know, through chains of calls, what `teller` knew at `from_s` (infinite: it cannot)."""
+    world = range(trace.world_size)
+    known_s = [from_s if rank == teller else math.inf for rank in world]
+    met = [pair for a in world for b in world if a != b for pair in _met(trace, a, b)]
+    for _ in world:
+        for ours, theirs in met:
+            if ours.start_s >= known_s[ours.rank] and theirs.end_s is not None:
+                known_s[theirs.rank] = min(known_s[theirs.rank], theirs.end_s)
+    return known_s
+
+
+def _met(trace: Trace, a: int, b: int) -> list[tuple[Call, Call]]:
+    """Calls through which rank b hears from rank a: sends with their receives, collectives with each other."""
+    sent, received = [c for c in trace.of(a, "send") if c.peer == b], [c for c in trace.of(b, "recv") if c.peer == a]
+    pairs = list(zip(sent, received, strict=False))
+    collectives = [c for c in trace.calls if c.op not in POINT_TO_POINT]
+    for group in {c.group for c in collectives}:
+        ours, theirs = ([c for c in collectives if c.rank == rank and c.group == group] for rank in (a, b))
+        pairs += zip(ours, theirs, strict=False)
+    return pairs
+
+
 TECHNIQUE = Technique(
     demands=(
         Demand("not said once", "each rank says its text once",
-               "Call say(text) exactly once on each rank, with the text as it came.", _said_once, gate=True),
+               "Call say(text) exactly once on each rank, with the text as it came.",
+               on_each_rank(_not_said_once), gate=True),
         Demand("does not wait", "waits for its turn",
                "A rank speaks before anything told it to: if the order was right, it was luck. Every rank but the "
                "first receives the token before it speaks.", _waits, gate=True),
@@ -84,9 +105,9 @@ TECHNIQUE = Technique(
         Demand("order by luck", "speaks after the rank before",
                "A rank may speak before the one in front of it has: the token must come from the rank directly before.",
                _in_order, gate=True),
-        replace(only_calls(*sorted(POINT_TO_POINT, reverse=True), id="not a token", hint=(
+        replace(only_point_to_point(), id="not a token", gate=False, hint=(
             "A collective stops every rank each time it is called. Pass a token instead: use only dist.send and "
-            "dist.recv.")), gate=False),
+            "dist.recv.")),
         Demand("group ignored", "talks within its group", "Your messages go round the whole world: ask "
                "dist.get_rank(group) and dist.get_world_size(group), and address peers with group_dst= and group_src=.",
                _within_group, gate=True),

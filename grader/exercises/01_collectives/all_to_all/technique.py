@@ -2,45 +2,38 @@
 
 import torch
 
-from grader.exercises.technique.collectives import (
-    everyone_waits,
-    from_messages,
-    in_other_order,
-    message_to_itself,
-    wrong_rows,
-)
-from grader.judging.demands import bytes_sent, shared_work, tensor_bytes
+from grader.exercises.technique import collectives
+from grader.judging.demands import bytes_sent, shared_work
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
-from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _only_own_row_is_wrong(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
-    return look.case.group_size(rank) > 1 and wrong_rows(found, expected) == [look.case.group_rank(rank)]
+    return look.case.group_size(rank) > 1 and collectives.wrong_rows(found, expected) == [look.case.group_rank(rank)]
 
 
 def _only_neighbours_right(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
     n, r = look.case.group_size(rank), look.case.group_rank(rank)
-    right = set(range(n)) - set(wrong_rows(found, expected))
+    right = set(range(n)) - set(collectives.wrong_rows(found, expected))
     return n > 2 and right <= {r, (r - 1) % n, (r + 1) % n} and len(right) > 1
 
 
-TECHNIQUE = from_messages(
-    bytes_sent(lambda look, r: bytes_sent_per_rank("all_to_all", tensor_bytes(look, r), look.case.group_size(r)),
-               "at most (n−1)/n·M bytes",
+TECHNIQUE = collectives.from_messages(
+    bytes_sent(collectives.formula_bytes("all_to_all"), "at most (n−1)/n·M bytes",
                "The rows are right, but more travelled than needed: rank s needs only row s of your x_NC, C elements.",
                id="more than the rows"),
     shared_work(),
     symptoms=(
-        message_to_itself("A rank sends to itself, and such a message never arrives: copy row r of x_NC into row r of "
-                          "the result without any message."),
-        everyone_waits(),
+        collectives.message_to_itself(
+            "A rank sends to itself, and such a message never arrives: copy row r of x_NC into row r of the result without "
+            "any message."),
+        collectives.EVERYONE_WAITS,
     ),
     fallbacks=(
         Symptom("own row missing", "The rows from other ranks are right, the own one is not: nobody sends it, so copy "
                                    "row r of x_NC into row r of the result.", wrong_ranks(_only_own_row_is_wrong)),
         Symptom("order of arrival", "All rows are there, but in the order of arrival: what rank s sent belongs in row s "
-                                    "of the result.", wrong_ranks(in_other_order)),
+                                    "of the result.", wrong_ranks(collectives.in_other_order)),
         Symptom("neighbours only", "Only rows from neighbours are right: every rank sends to every other rank, also "
                                    "where there are more than two.", wrong_ranks(_only_neighbours_right)),
     ),

@@ -1,7 +1,7 @@
 """Broadcast, the naive way: the root sends x to each other rank, (n−1)·M bytes from one place."""
 
 from grader.exercises.shared.cases import each_rank, rooted_cases
-from grader.exercises.shared.collectives import own_x_returned, root_is_zero, root_x
+from grader.exercises.shared.collectives import OWN_X_RETURNED, root_is_zero, root_x
 from grader.judging.exercise import Exercise
 
 EXERCISE = Exercise(
@@ -10,5 +10,5 @@ EXERCISE = Exercise(
     make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,)),
     oracle=each_rank(root_x),
     points={"values": 1, "technique": 1},
-    slips=(root_is_zero(), own_x_returned()),
+    slips=(root_is_zero(), OWN_X_RETURNED),
 )

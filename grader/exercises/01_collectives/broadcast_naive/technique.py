@@ -1,6 +1,6 @@
 """How broadcast_naive must be done, and how it can fail."""
 
-from grader.exercises.technique.collectives import from_messages, is_root, message_to_itself, not_sent_to_all
+from grader.exercises.technique.collectives import NOT_SENT_TO_ALL, from_messages, is_root, message_to_itself
 from grader.judging.demands import bytes_sent, tensor_bytes
 
 TECHNIQUE = from_messages(
@@ -11,6 +11,6 @@ TECHNIQUE = from_messages(
     symptoms=(
         message_to_itself("The root sends to itself, and such a message never arrives: leave the root out of the "
                           "loop; it has x already."),
-        not_sent_to_all(),
+        NOT_SENT_TO_ALL,
     ),
 )

@@ -3,13 +3,13 @@
 import torch
 
 from grader.exercises.shared.cases import each_rank, rooted_cases
-from grader.exercises.shared.collectives import own_x_returned, root_is_zero, root_x
+from grader.exercises.shared.collectives import OWN_X_RETURNED, root_is_zero, root_x
 from grader.judging.exercise import Case, Exercise, Slip
 
 
 def _rounded_down(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tensor:
     """After ⌊log2 n⌋ rounds, a power of two of ranks have x, counted from the root."""
-    inputs, n = case.inputs[rank], len(case.members(rank))
+    inputs, n = case.inputs[rank], case.group_size(rank)
     reached = 2 ** (n.bit_length() - 1)
     return right[rank] if (case.group_rank(rank) - inputs["root"]) % n < reached else inputs["x"]
 
@@ -23,6 +23,6 @@ EXERCISE = Exercise(
         root_is_zero(),
         Slip("a round is missing", "Some ranks never got x: the tree needs log2 n rounds, rounded up (3 ranks need 2, 5 "
                                    "ranks need 3).", _rounded_down),
-        own_x_returned(),
+        OWN_X_RETURNED,
     ),
 )

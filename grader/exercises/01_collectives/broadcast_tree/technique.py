@@ -1,7 +1,7 @@
 """How broadcast_tree must be done, and how it can fail."""
 
 from grader.evidence.evidence import DEADLOCKED, RAISED
-from grader.exercises.technique.collectives import from_messages, message_to_itself, sends_to_root, tree_bytes, tree_rounds
+from grader.exercises.technique.collectives import TREE_BYTES, from_messages, message_to_itself, sends_to_root, tree_rounds
 from grader.judging.demands import messages_at_most, rounds_at_most
 from grader.judging.exercise import Look, Symptom
 
@@ -21,7 +21,7 @@ TECHNIQUE = from_messages(
     rounds_at_most(tree_rounds, "done in ⌈log2 n⌉ rounds",
                    "Every rank has x, but it took too many rounds: in each round everyone who has x must send it on, "
                    "so that the number of ranks that have it doubles (1, 2, 4, …)."),
-    tree_bytes(),
+    TREE_BYTES,
     symptoms=(
         message_to_itself(f"A rank sends to itself: {_PARTNER}"),
         Symptom("past the last rank", f"A message went to the root, which has x already: {_PARTNER}", _root_is_sent_to),

@@ -1,15 +1,13 @@
 """α and β from measured all-reduce times, by least squares."""
 
-from collections.abc import Sequence
-
-import torch
+from statistics import linear_regression
 
 from grader.exercises.shared.formula_cases import formula, pair, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import ring_time_s
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     rounds = [(4, 0.0), (2, 0.0), (4, 0.3), (8, 0.3)]
     if grading:
         rounds += [(3, 0.2), (16, 0.4)]
@@ -22,13 +20,7 @@ def _measured(draw: Draw, n: int, noise: float) -> Case:
     sizes = [2**power for power in range(12, 25, 2)]
     off_s = noise * 2 * (n - 1) * alpha_s
     times = [ring_time_s("all_reduce", size, n, alpha_s, beta) + off_s * draw.numbers.uniform(-1, 1) for size in sizes]
-    name = f"{n} ranks, {'exact' if not noise else 'noisy'} times"
-    return single(name, sizes_bytes=sizes, times_s=times, n_ranks=n)
-
-
-def _columns(i: dict) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sizes and times."""
-    return torch.tensor(i["sizes_bytes"], dtype=torch.float64), torch.tensor(i["times_s"], dtype=torch.float64)
+    return single(f"{n} ranks, {'noisy' if noise else 'exact'} times", sizes_bytes=sizes, times_s=times, n_ranks=n)
 
 
 def _of_line(i: dict, slope: float, intercept: float) -> tuple[float, float]:
@@ -39,16 +31,12 @@ def _of_line(i: dict, slope: float, intercept: float) -> tuple[float, float]:
 
 def _right(i: dict) -> tuple[float, float]:
     """Of the least-squares line."""
-    sizes, times = _columns(i)
-    centred = sizes - sizes.mean()
-    slope = float((centred * times).sum() / (centred**2).sum())
-    return _of_line(i, slope, float(times.mean()) - slope * float(sizes.mean()))
+    return _of_line(i, *linear_regression(i["sizes_bytes"], i["times_s"]))
 
 
 def _through_origin(i: dict) -> tuple[float, float]:
     """Of the least-squares line without an intercept."""
-    sizes, times = _columns(i)
-    return _of_line(i, float((sizes * times).sum() / (sizes**2).sum()), 0.0)
+    return _of_line(i, *linear_regression(i["sizes_bytes"], i["times_s"], proportional=True))
 
 
 def _through_ends(i: dict) -> tuple[float, float]:

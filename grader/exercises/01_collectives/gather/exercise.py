@@ -3,7 +3,7 @@
 import torch
 
 from grader.exercises.shared.cases import each_rank, rooted_cases, xs_of
-from grader.exercises.shared.collectives import on_root, result_at_zero
+from grader.exercises.shared.collectives import RESULT_AT_ZERO, on_root
 from grader.judging.exercise import Case, Exercise, Slip
 
 
@@ -25,7 +25,7 @@ EXERCISE = Exercise(
     oracle=each_rank(_collected),
     points={"values": 1, "technique": 1},
     slips=(
-        result_at_zero(),
+        RESULT_AT_ZERO,
         Slip("summed", "The root returns the sum of the rows: that is a reduce. A gather keeps every row, (N, C).",
              on_root(lambda case, r, rows_NC: rows_NC.sum(0))),
         Slip("one buffer", "All rows are equal: they share one receive buffer, which holds the last arrival. Receive "

@@ -1,42 +1,30 @@
 """How gather must be done, and how it can fail."""
 
-import torch
-
-from grader.exercises.technique.collectives import (
-    from_messages,
-    in_other_order,
-    is_root,
-    message_to_itself,
-    result_everywhere,
-    wrong_rows,
-)
+from grader.exercises.technique import collectives
 from grader.judging.demands import bytes_sent, tensor_bytes
-from grader.judging.exercise import Look, Symptom
+from grader.judging.exercise import Symptom
 from grader.judging.symptoms import deadlocked, wrong_ranks
 
-
-def _only_own_row_is_wrong(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
-    return wrong_rows(found, expected) == [look.case.inputs[rank]["root"]]
-
-
-TECHNIQUE = from_messages(
-    bytes_sent(lambda look, r: 0 if is_root(look, r) else tensor_bytes(look, r),
+TECHNIQUE = collectives.from_messages(
+    bytes_sent(lambda look, r: 0 if collectives.is_root(look, r) else tensor_bytes(look, r),
                "each rank sends its row to the root, the root sends nothing",
                "The root has all rows, but more than that travelled: each other rank sends its own C elements once, "
                "and the root sends nothing.", id="more than the rows"),
     symptoms=(
-        message_to_itself("The root sends to itself, and such a message never arrives: it copies its own row into the "
-                          "result without any message."),
+        collectives.message_to_itself(
+            "The root sends to itself, and such a message never arrives: it copies its own row into the result without any "
+            "message."),
         deadlocked("send without receive", "Some ranks send a row that the root never receives: it must receive from "
                                            "every other rank of the group, however many there are.",
                    id="not received from all"),
     ),
     fallbacks=(
-        result_everywhere(),
+        collectives.RESULT_EVERYWHERE,
         Symptom("root's row missing", "The other ranks' rows are right, the root's own is not: nobody sends it, so the "
-                                      "root copies its x_C into row root itself.", wrong_ranks(_only_own_row_is_wrong)),
+                                      "root copies its x_C into row root itself.",
+                wrong_ranks(lambda look, r, *pair: collectives.wrong_rows(*pair) == [look.case.inputs[r]["root"]])),
         Symptom("rows out of order", "All rows are there, but not in the order of the ranks: row i comes from rank i, "
                                      "whoever is the root and in whatever order the rows arrive.",
-                wrong_ranks(in_other_order)),
+                wrong_ranks(collectives.in_other_order)),
     ),
 )

@@ -1,6 +1,6 @@
 """Ranks in a grid: a group for each row and each column, an all-reduce in both."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
@@ -8,7 +8,7 @@ from grader.exercises.shared.cases import each_rank, total, xs_of
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     grids = [(1, 1), (1, 3), (2, 2), (2, 3), (3, 2)]
     if grading:
         grids += [(4, 1), (2, 4)]

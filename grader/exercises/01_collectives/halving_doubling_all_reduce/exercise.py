@@ -1,21 +1,19 @@
 """Challenge: all-reduce by recursive halving and doubling; as few bytes as a ring in 2·log2 n messages."""
 
-from collections.abc import Sequence
-
 import torch
 
-from grader.exercises.shared.cases import big_case, each_rank, elements, ranks, same_shape, subgroup_case, total, xs_of
-from grader.exercises.shared.collectives import mean_for_sum
+from grader.exercises.shared.cases import big_case, counted, each_rank, ranks, same_shape, subgroup_case, total, xs_of
+from grader.exercises.shared.collectives import MEAN_FOR_SUM
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from grader.judging.slips import unchanged
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     """Numbers of ranks that are powers of two, lengths that they divide."""
     sizes = [(1, 3), (2, draw.integer(1, 4)), (4, draw.integer(1, 4)), (8, draw.integer(1, 3))]
     if grading:
         sizes += [(4, 1), (8, 5)]
-    cases = [same_shape(f"{ranks(n)}, {elements(n * k)}", draw, n, (n * k,)) for n, k in sizes]
+    cases = [same_shape(f"{ranks(n)}, {counted(n * k, 'element')}", draw, n, (n * k,)) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: (2 * n,), ((0, 2, 5, 7), (1, 3, 4, 6))))
     return [*cases, big_case("4 ranks, 512 KiB", draw, 4, (1 << 17,))]
 
@@ -38,7 +36,7 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, r: total(xs_of(case, r))),
     optional=True,
     slips=(
-        mean_for_sum(),
+        MEAN_FOR_SUM,
         unchanged("Each rank still holds its own x: nothing that was received was added."),
         Slip("a piece returned", "Ranks return their own finished piece only: the doubling half, which brings the pieces "
                                  "together, is missing.",

@@ -4,27 +4,19 @@ import math
 
 import torch
 
-from grader.exercises.technique.collectives import (
-    everyone_waits,
-    from_messages,
-    in_other_order,
-    message_to_itself,
-    wrong_rows,
-)
-from grader.judging.demands import bytes_sent, messages_at_most, shared_work, tensor_bytes
+from grader.exercises.technique import collectives
+from grader.judging.demands import bytes_sent, messages_at_most, shared_work
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
-from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _one_piece_is_right(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
     n = look.case.group_size(rank)
-    return len(wrong_rows(found.view(n, -1), expected.view(n, -1))) == n - 1
+    return len(collectives.wrong_rows(found.view(n, -1), expected.view(n, -1))) == n - 1
 
 
-TECHNIQUE = from_messages(
-    bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", tensor_bytes(look, r), look.case.group_size(r)),
-               "at most 2(n−1)/n·M bytes",
+TECHNIQUE = collectives.from_messages(
+    bytes_sent(collectives.formula_bytes("all_reduce"), "at most 2(n−1)/n·M bytes",
                "The sum is right, but whole tensors travel: in each step of the first half a rank sends only the half "
                "that its partner will keep, and goes on with the other one.", id="whole tensors"),
     messages_at_most(lambda look, r: 2 * int(math.log2(look.case.group_size(r))), "at most 2·log2 n messages",
@@ -32,14 +24,15 @@ TECHNIQUE = from_messages(
                      "n/4, …, 1 away, halving what you send, then back the same way (a ring takes 2(n−1) messages)."),
     shared_work(),
     symptoms=(
-        everyone_waits(),
-        message_to_itself("A rank sends to itself: the partner at distance d is r ^ d, and d is never 0."),
+        collectives.EVERYONE_WAITS,
+        collectives.message_to_itself("A rank sends to itself: the partner at distance d is r ^ d, and d is never 0."),
     ),
     fallbacks=(
         Symptom("no doubling", "One piece of each rank holds the sum, the rest does not: the halving leaves rank r one "
                                "piece of M/n elements; now double back, exchanging finished pieces.",
                 wrong_ranks(_one_piece_is_right)),
         Symptom("pieces out of place", "All sums are there, but not in their places: keep which half went away in each "
-                                       "step, and receive into that place on the way back.", wrong_ranks(in_other_order)),
+                                       "step, and receive into that place on the way back.",
+                wrong_ranks(collectives.in_other_order)),
     ),
 )

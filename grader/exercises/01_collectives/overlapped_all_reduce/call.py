@@ -1,12 +1,9 @@
 """How a rank calls overlapped_all_reduce."""
 
-from collections.abc import Callable
-from typing import Any
-
 from utils.trace.spans import span
 
 
-def call(fn: Callable, inputs: dict[str, Any], group) -> Any:
+def call(fn, inputs: dict, group):
     """fn(x, compute, group): compute() is work that does not need the communicated tensor."""
 
     def compute():

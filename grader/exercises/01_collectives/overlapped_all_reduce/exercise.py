@@ -1,18 +1,16 @@
 """An asynchronous all-reduce with work done between its start and its wait."""
 
-from collections.abc import Sequence
-
-from grader.exercises.shared.cases import each_rank, elements, ranks, same_shape, subgroup_case, total, xs_of
+from grader.exercises.shared.cases import counted, each_rank, ranks, same_shape, subgroup_case, total, xs_of
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS = 20_000  # some milliseconds of compute()
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     sizes = [(1, 3), (2, 2), (3, draw.integer(1, 4)), (4, 1 << 15)]
     if grading:
         sizes.append((5, 2))
-    cases = [same_shape(f"{ranks(n)}, {elements(k)}", draw, n, (k,)) for n, k in sizes]
+    cases = [same_shape(f"{ranks(n)}, {counted(k, 'element')}", draw, n, (k,)) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: (2,)))
     return [Case(case.name, tuple({**inputs, "y": draw.tensor(3), "steps": STEPS} for inputs in case.inputs), case.groups)
             for case in cases]

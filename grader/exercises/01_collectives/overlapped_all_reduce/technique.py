@@ -2,44 +2,36 @@
 
 from collections.abc import Callable
 
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.demands import only_calls, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Technique
 from grader.judging.symptoms import group_ignored, unwaited
 from utils.trace.trace import Call, Span
 
 
-def _computes(look: Look, rank: int) -> list[Span]:
-    return [span for span in look.evidence.trace.spans if span.rank == rank and span.name == "compute"]
-
-
 def _each(test: Callable[[Call, Span], bool], message: str) -> Callable[[Look], tuple[bool, str]]:
     """A demand's judge: test(all_reduce call, compute span) on every rank that takes part."""
 
-    def judge(look: Look) -> tuple[bool, str]:
-        for rank in look.working:
-            calls, spans = look.evidence.trace.of(rank, "all_reduce"), _computes(look, rank)
-            if not calls or not spans:
-                return False, f"rank {rank} never called {'compute' if calls else 'all_reduce'}"
-            if not test(calls[0], spans[0]):
-                return False, f"rank {rank} {message}"
-        return True, ""
+    def fault(look: Look, rank: int) -> str:
+        calls, spans = look.evidence.trace.of(rank, "all_reduce"), spans_called(look, rank, "compute")
+        if not calls or not spans:
+            return f"rank {rank} never called {'compute' if calls else 'all_reduce'}"
+        return "" if test(calls[0], spans[0]) else f"rank {rank} {message}"
 
-    return judge
+    return on_each_rank(fault)
 
 
-def _once(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        count = len(_computes(look, rank))
-        if count != 1:
-            return False, f"rank {rank} called compute {count} times"
-    return True, ""
+def _not_once(look: Look, rank: int) -> str:
+    count = len(spans_called(look, rank, "compute"))
+    return "" if count == 1 else f"rank {rank} called compute {count} times"
 
 
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", hint="One dist.all_reduce is all the communication that this exercise needs."),
         Demand("compute once", "compute() is called once",
-               "The results are right, but compute() ran more than once: keep what the one call returns.", _once),
+               "The results are right, but compute() ran more than once: keep what the one call returns.",
+               on_each_rank(_not_once)),
         Demand("blocking call", "the all-reduce is asynchronous",
                "The all-reduce blocks, so nothing overlaps: with async_op=True it returns a work object at once.",
                _each(lambda call, span: call.is_async, "called a blocking all_reduce")),

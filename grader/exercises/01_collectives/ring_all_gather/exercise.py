@@ -4,8 +4,7 @@ import torch
 
 from grader.exercises.shared.cases import each_rank, one_tensor_cases, xs_of
 from grader.exercises.shared.collectives import neighbour_x
-from grader.judging.exercise import Exercise, Slip
-from grader.judging.slips import Wrong
+from grader.judging.exercise import Exercise, Slip, Wrong
 
 
 def _others_are(shift: int) -> Wrong:

@@ -1,23 +1,21 @@
 """Ring all-reduce: reduce-scatter, then all-gather; 2(n−1)·⌈M/n⌉ elements a rank, of any number M."""
 
-from collections.abc import Sequence
-
 import torch
 
-from grader.exercises.shared.cases import each_rank, elements, one_tensor_cases, ranks, same_shape, total, xs_of
-from grader.exercises.shared.collectives import mean_for_sum
+from grader.exercises.shared.cases import counted, each_rank, one_tensor_cases, ranks, same_shape, total, xs_of
+from grader.exercises.shared.collectives import MEAN_FOR_SUM
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from grader.judging.slips import unchanged
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     """Even lengths, then some that n does not divide, one of them shorter than n."""
     uneven = [(2, 5), (3, 7), (4, 3)]
     longer = 4 * draw.integer(1, 5) + draw.integer(1, 3)
     if grading:
         uneven += [(4, longer), (5, 1)]
     return [*one_tensor_cases(draw, grading, lambda n, k: (n * k,)),
-            *(same_shape(f"{ranks(n)}, {elements(m)} in all", draw, n, (m,)) for n, m in uneven)]
+            *(same_shape(f"{ranks(n)}, {counted(m, 'element')} in all", draw, n, (m,)) for n, m in uneven)]
 
 
 def _own_tail(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tensor:
@@ -32,7 +30,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: total(xs_of(case, r))),
     slips=(
-        mean_for_sum(),
+        MEAN_FOR_SUM,
         Slip("tail left out", "Where n does not divide the length, the last elements are not summed: round the chunk "
                               "size up and pad x with zeros.", _own_tail),
         unchanged("Each rank still holds its own input: nothing that was received was added."),

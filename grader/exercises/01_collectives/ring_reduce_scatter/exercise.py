@@ -3,7 +3,7 @@
 import torch
 
 from grader.exercises.shared.cases import each_rank, one_tensor_cases, total, xs_of
-from grader.exercises.shared.collectives import mean_for_sum, neighbour_x
+from grader.exercises.shared.collectives import MEAN_FOR_SUM, neighbour_x
 from grader.judging.exercise import Case, Exercise, Slip
 from grader.judging.slips import of_another
 
@@ -19,7 +19,7 @@ EXERCISE = Exercise(
     make_cases=lambda draw, grading: one_tensor_cases(draw, grading, lambda n, k: (n, k)),
     oracle=each_rank(lambda case, r: total(xs_of(case, r))[case.group_rank(r)]),
     slips=(
-        mean_for_sum(),
+        MEAN_FOR_SUM,
         Slip("whole sum returned", "Ranks returned all n rows: reduce-scatter leaves each rank only its own row, C "
                                    "elements.", lambda case, r, right: total(xs_of(case, r))),
         Slip("own row", "Ranks returned row r of their own x_NC, to which nothing was ever added: sending chunk r−s in "

@@ -1,28 +1,27 @@
 """The α–β cost of ring collectives."""
 
 import math
-from collections.abc import Sequence
 
 from grader.exercises.shared.cases import ranks
 from grader.exercises.shared.formula_cases import formula, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import ring_time_s
 
-NAMES = ("op", "total_bytes", "n_ranks", "alpha_s", "beta_s_per_byte")
 MIB, GIB = 2.0**20, 2.0**30
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     wanted = [("all_reduce", 16 * MIB, 4), ("reduce_scatter", 16 * MIB, 4), ("all_gather", 4 * MIB, 3),
               ("all_reduce", 4096.0, 2), ("all_reduce", GIB, 64), ("all_gather", MIB, 1)]
     if grading:
         wanted += [(op, draw.integer(1, 1000) * MIB, draw.integer(2, 100)) for op in ("all_reduce", "reduce_scatter")]
-    return [_case(op, size, n, draw.integer(5, 50) * 1e-6, draw.integer(2, 40) * 1e-11) for op, size, n in wanted]
+    return [single(f"{op}, {_format_bytes(size)}, {ranks(n)}", op=op, total_bytes=size, n_ranks=n,
+                   alpha_s=draw.integer(5, 50) * 1e-6, beta_s_per_byte=draw.integer(2, 40) * 1e-11)
+            for op, size, n in wanted]
 
 
-def _case(op: str, size: float, n: int, alpha_s: float, beta: float) -> Case:
-    name = f"{op}, {f'{size / 1024:g} KiB' if size < MIB else f'{size / MIB:g} MiB'}, {ranks(n)}"
-    return single(name, **dict(zip(NAMES, (op, size, n, alpha_s, beta), strict=True)))
+def _format_bytes(size: float) -> str:
+    return f"{size / 1024:g} KiB" if size < MIB else f"{size / MIB:g} MiB"
 
 
 def _right(i: dict, **changed) -> float:
@@ -32,8 +31,7 @@ def _right(i: dict, **changed) -> float:
 
 def _n_steps(i: dict) -> float:
     """One rank more, and as many bytes a step."""
-    n = i["n_ranks"]
-    return _right(i, n_ranks=n + 1, total_bytes=i["total_bytes"] / n * (n + 1))
+    return _right(i, n_ranks=i["n_ranks"] + 1, total_bytes=i["total_bytes"] / i["n_ranks"] * (i["n_ranks"] + 1))
 
 
 def _latencies(i: dict, count: int) -> float:
@@ -47,7 +45,7 @@ def _phases(i: dict) -> int:
 
 EXERCISE = Exercise(
     title="Predict the time of a ring collective",
-    parameters=NAMES,
+    parameters=("op", "total_bytes", "n_ranks", "alpha_s", "beta_s_per_byte"),
     make_cases=_cases,
     oracle=lambda case: [_right(case.inputs[0])],
     points={"values": 2},

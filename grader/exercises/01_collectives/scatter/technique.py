@@ -1,6 +1,6 @@
 """How scatter must be done, and how it can fail."""
 
-from grader.exercises.technique.collectives import from_messages, is_root, message_to_itself, not_sent_to_all, sends_to_root
+from grader.exercises.technique.collectives import NOT_SENT_TO_ALL, from_messages, is_root, message_to_itself, sends_to_root
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, tensor_bytes
 from grader.judging.exercise import Look, Symptom
@@ -24,7 +24,7 @@ TECHNIQUE = from_messages(
     symptoms=(
         message_to_itself("The root sends to itself, and such a message never arrives: it takes its own row from x_NC "
                           "without any message."),
-        not_sent_to_all(),
+        NOT_SENT_TO_ALL,
         Symptom("gather instead", "The rows travel to the root: that is a gather. In a scatter the root sends and the "
                                   "others receive.", _root_only_receives),
     ),

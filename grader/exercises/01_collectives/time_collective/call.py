@@ -1,12 +1,9 @@
 """How a rank calls time_collective."""
 
-from collections.abc import Callable
-from typing import Any
-
 from utils.trace.spans import mark
 
 
-def call(fn: Callable, inputs: dict[str, Any], group) -> Any:
+def call(fn, inputs: dict, group):
     """fn(run_once, repeats, clock, group): only run_once moves this clock, and most of all its first call."""
     now_s, calls = 0.0, 0
 

@@ -1,15 +1,16 @@
 """Time a collective as benchmarks do: warm up, start together, many calls, the slowest rank counts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import mean
 
 from grader.exercises.shared.cases import TWO_GROUPS, each_rank, ranks
 from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.slips import unchanged
 
 FIRST_S = 64.0  # by the clock of the case: the first call is far slower than the others
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     sizes = [(1, 4), (2, draw.integer(2, 9)), (3, draw.integer(2, 9)), (4, 8)]
     of_five = draw.integer(2, 9)
     if grading:
@@ -38,9 +39,8 @@ EXERCISE = Exercise(
     slips=(
         Slip("total, not per call", "This is the time of all repeats together: divide by repeats.",
              lambda case, r, right: right[r] * case.inputs[r]["repeats"]),
-        Slip("own time", "Each rank returns its own time: a collective is done when the slowest rank is done, so take the "
-                         "maximum over the ranks (all_reduce with dist.ReduceOp.MAX).",
-             lambda case, r, right: case.inputs[r]["later_s"]),
+        unchanged("Each rank returns its own time: a collective is done when the slowest rank is done, so take the maximum "
+                  "over the ranks (all_reduce with dist.ReduceOp.MAX).", "own time", "later_s"),
         _over_ranks("mean over ranks", mean, "This is the mean over the ranks: a collective is done when the slowest rank "
                                              "is done, so take the maximum."),
         _over_ranks("sum over ranks", sum, "The times of the ranks were added up (SUM is all_reduce's default): they run "

@@ -1,8 +1,6 @@
 """How a rank calls DataParallel."""
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
 
 import torch.distributed as dist
 
@@ -11,7 +9,7 @@ from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
 
 
-def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+def call(fn, inputs: dict, group) -> dict:
     """fn(module), or fn(module, group) for a part of the world, wraps; some steps of `micro` backward passes each →
     what it began with, the first step's gradients, the parameters at the end."""
     module = build(inputs["model"], inputs["seed"])

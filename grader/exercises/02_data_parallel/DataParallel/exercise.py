@@ -1,12 +1,10 @@
 """DataParallel: wraps any module; broadcast at the start, gradients averaged while the backward pass goes on."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_group
-from grader.exercises.shared.gradient_slips import divided_twice, sum_for_mean
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
-from grader.exercises.shared.training_cases import SEEDS, model_cases, with_batches
+from grader.exercises.shared.training_cases import SEEDS, WRONGLY_SCALED, model_cases, with_batches
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
@@ -16,7 +14,7 @@ from .technique import STEPS
 MICRO, LR = 2, 0.05
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
         micro = 1 if n == 2 else MICRO
         make = with_batches(draw, lambda n: 2, STEPS * micro, micro=micro, optimizer="SGD" if n % 2 else "AdamW", lr=LR)
@@ -26,9 +24,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    """Losses are each rank's own."""
     trained = train(case, rank)
-    return {"start": dict(model_of(case, rank).state_dict()), **{k: trained[k] for k in ("gradients", "parameters")}}
+    return {"start": dict(model_of(case, rank).state_dict()), "gradients": trained["gradients"],
+            "parameters": trained["parameters"]}
 
 
 def _in_part(part: str, slip: Slip, **after: Any) -> Slip:
@@ -49,7 +47,6 @@ EXERCISE = Exercise(
         _in_part("start", keeps("buffers forgotten", "The ranks begin with the same parameters and different buffers: "
                                                      "broadcast module.buffers() too.", buffers),
                  gradients=ANYTHING, parameters=ANYTHING),
-        _in_part("gradients", sum_for_mean(), parameters=ANYTHING),
-        _in_part("gradients", divided_twice(), parameters=ANYTHING),
+        *(_in_part("gradients", slip, parameters=ANYTHING) for slip in WRONGLY_SCALED),
     ),
 )

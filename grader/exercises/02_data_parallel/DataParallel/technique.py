@@ -1,15 +1,9 @@
 """How DataParallel must be done, and how it can fail."""
 
 from grader.evidence.evidence import RETURNED
+from grader.exercises.technique import training
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import first_wrong
-from grader.exercises.technique.training import (
-    A_LOSS_BYTES,
-    gradient_bytes_once,
-    instead,
-    model_bytes,
-    overlapped,
-    own_dtypes,
-)
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
@@ -19,16 +13,16 @@ STEPS = 3
 
 
 def _broadcast_bytes(look: Look, rank: int) -> float:
-    return bytes_sent_per_rank("broadcast", model_bytes(look, rank) + A_LOSS_BYTES, look.case.group_size(rank))
+    state_bytes = training.model_bytes(look, rank) + training.A_LOSS_BYTES
+    return bytes_sent_per_rank("broadcast", state_bytes, look.case.group_size(rank))
 
 
-def _quiet(look: Look) -> tuple[bool, str]:
+def _not_quiet(look: Look, rank: int) -> str:
     """No all-reduce while gradients accumulate."""
-    for rank in look.working:
-        for span in (s for s in look.evidence.trace.spans if s.rank == rank and s.name == "accumulation"):
-            if any(span.start_s <= call.start_s <= span.end_s for call in look.evidence.trace.of(rank)):
-                return False, f"rank {rank} communicated inside no_sync()"
-    return True, ""
+    for span in spans_called(look, rank, "accumulation"):
+        if any(span.start_s <= call.start_s <= span.end_s for call in look.evidence.trace.of(rank)):
+            return f"rank {rank} communicated inside no_sync()"
+    return ""
 
 
 def _begins_to_differ(id: str, part: str, hint: str) -> Symptom:
@@ -37,14 +31,15 @@ def _begins_to_differ(id: str, part: str, hint: str) -> Symptom:
         look, ("start", "gradients", "parameters")) == part)
 
 
-ONCE = gradient_bytes_once(STEPS, _broadcast_bytes)
+ONCE = training.gradient_bytes_once(STEPS, _broadcast_bytes)
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", "broadcast", hint="dist.broadcast and dist.all_reduce are all that this exercise needs."),
-        *overlapped(),
+        *training.OVERLAPPED,
         Demand("communicates in no_sync", "nothing is sent inside no_sync()",
-               "Gradients that only accumulate are reduced already: inside no_sync() the hooks must do nothing.", _quiet),
-        own_dtypes(),
+               "Gradients that only accumulate are reduced already: inside no_sync() the hooks must do nothing.",
+               on_each_rank(_not_quiet)),
+        training.OWN_DTYPES,
         ONCE,
         results_waited(),
     ),
@@ -52,14 +47,13 @@ TECHNIQUE = Technique(
         group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to "
                       "broadcast."),
         unwaited(),
-        instead(ONCE),
+        training.instead(ONCE),
         raised("argument: 'group'", "DataParallel(module) without a group must work: group=None means the world.",
                "group demanded"),
         raised("no_sync", "no_sync() is missing, or not a context manager (contextlib.contextmanager makes one).",
                "no no_sync"),
         raised("NoneType", "A parameter that took no part has p.grad None: leave it out, on all ranks.", "no gradient"),
-        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
-               "frozen hooked"),
+        training.FROZEN_HOOKED,
     ),
     fallbacks=(
         _begins_to_differ("start not shared", "start", "The ranks begin with different parameters or buffers: broadcast "

@@ -3,19 +3,18 @@
 import torch
 from torch import Tensor
 
-from grader.exercises.technique.training import dtypes_of, gradient_bytes_once, own_dtypes
+from grader.exercises.technique.rank_by_rank import on_each_rank
+from grader.exercises.technique.training import OWN_DTYPES, dtypes_of, gradient_bytes_once
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 
 
-def _few_calls(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        count, allowed = len(look.evidence.trace.of(rank, "all_reduce")), dtypes_of(look, rank)
-        if look.case.group_size(rank) > 1 and count > allowed:
-            return False, f"rank {rank} called all_reduce {count} times, allowed {allowed}"
-    return True, ""
+def _many_calls(look: Look, rank: int) -> str:
+    count, allowed = len(look.evidence.trace.of(rank, "all_reduce")), len(dtypes_of(look, rank))
+    too_many = look.case.group_size(rank) > 1 and count > allowed
+    return f"rank {rank} called all_reduce {count} times, allowed {allowed}" if too_many else ""
 
 
 def _numbers(gradients: dict[str, Tensor | None]) -> Tensor:
@@ -26,11 +25,11 @@ def _numbers(gradients: dict[str, Tensor | None]) -> Tensor:
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
-        own_dtypes(),
+        OWN_DTYPES,
         gradient_bytes_once(),
         Demand("a call each", "one all-reduce for each dtype",
                "The mean is right, but every parameter costs a call of its own, and each call its latency α: copy all "
-               "gradients of one dtype into one flat tensor, all-reduce that, copy back.", _few_calls),
+               "gradients of one dtype into one flat tensor, all-reduce that, copy back.", on_each_rank(_many_calls)),
         results_waited(),
     ),
     symptoms=(

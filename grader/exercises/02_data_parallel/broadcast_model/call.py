@@ -1,14 +1,11 @@
 """How a rank calls broadcast_model."""
 
-from collections.abc import Callable
-from typing import Any
-
 from grader.calling.training import REPLACED
 from grader.calling.zoo import build
 from utils.trace.spans import mark
 
 
-def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+def call(fn, inputs: dict, group) -> dict:
     """fn(model, group) → the model's state afterwards; leaves a mark for a parameter that is no longer the same object."""
     model = build(inputs["model"], inputs["seed"])
     before = dict(model.named_parameters(remove_duplicate=False))

@@ -1,6 +1,6 @@
 """Broadcast a model: every rank starts from the first one's parameters and buffers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from torch import nn
 
@@ -13,7 +13,7 @@ from grader.judging.exercise import Case, Draw, Exercise, Slip
 MODELS = ("mlp", "buffered", "tied", "frozen", "gpt", "mixed")
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     """Each rank draws its own numbers."""
     return model_cases(draw, grading, MODELS, lambda model, n, seed: [
         {"model": model, "seed": seed if r == 0 else draw.integer(0, SEEDS)} for r in range(n)])

@@ -1,13 +1,10 @@
 """How a rank calls data_parallel_step."""
 
-from collections.abc import Callable
-from typing import Any
-
 from grader.calling.training import make_optimizer, parameters
 from grader.calling.zoo import build, loss_rows
 
 
-def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+def call(fn, inputs: dict, group) -> dict:
     """fn(model, loss_fn, x, y, batch_size, optimizer, group) a few times → losses, and the parameters at the end."""
     model = build(inputs["model"], inputs["seed"])
     optimizer = make_optimizer(inputs, model.parameters())

@@ -7,7 +7,7 @@ from grader.calling.training import make_optimizer, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import batch, train
-from grader.exercises.shared.training_cases import model_cases
+from grader.exercises.shared.training_cases import SEEDS, model_cases
 from grader.exercises.technique.models import given_model
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -19,7 +19,7 @@ _DRIFT = ("Each rank trains on its own rows alone, and the models drift apart: a
           "optimizer.step().")
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     """Batches that do not divide, the last case's smaller than the number of ranks; SGD and AdamW in turn."""
 
     def inputs(model: str, n: int, seed: int, rows: int | None = None) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                  "xs": [x.tensor_split(n)[r] for x, _ in pairs], "ys": [y.tensor_split(n)[r] for _, y in pairs]}
                 for r in range(n)]
 
-    few = Case("4 ranks, 2 rows", tuple(inputs("mlp", 4, draw.integer(0, 1 << 30), rows=2)))
+    few = Case("4 ranks, 2 rows", tuple(inputs("mlp", 4, draw.integer(0, SEEDS), rows=2)))
     return [*model_cases(draw, grading, ("mlp", "tied", "unused", "frozen", "gpt"), inputs), few]
 
 

@@ -1,14 +1,11 @@
 """How a rank calls reduce_when_ready."""
 
-from collections.abc import Callable
-from typing import Any
-
 from grader.calling.training import gradients
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
 
 
-def call(fn: Callable, inputs: dict[str, Any], group) -> list[dict[str, Any]]:
+def call(fn, inputs: dict, group) -> list[dict]:
     """finish = fn(model, group), then some times backward and finish() → the gradients each time."""
     model = build(inputs["model"], inputs["seed"])
     finish, of_steps = fn(model, group), []

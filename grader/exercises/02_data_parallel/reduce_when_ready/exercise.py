@@ -1,18 +1,16 @@
 """Reduce when ready: a hook on every parameter starts its all-reduce while the backward pass goes on."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_group
-from grader.exercises.shared.gradient_slips import divided_twice, sum_for_mean
 from grader.exercises.shared.one_process import TOLERANCE, mean_gradients, own_gradients
-from grader.exercises.shared.training_cases import model_cases, with_batches
+from grader.exercises.shared.training_cases import WRONGLY_SCALED, model_cases, with_batches
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 from .technique import STEPS
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     return model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "gpt"), with_batches(draw, lambda n: 2, STEPS))
 
 
@@ -35,8 +33,7 @@ EXERCISE = Exercise(
     trains=True,
     tolerance=TOLERANCE,
     slips=(
-        sum_for_mean(),
-        divided_twice(),
+        *WRONGLY_SCALED,
         Slip("own gradients", "Each rank still has the gradients of its own rows: nothing was reduced. A hook must be "
                               "registered on each parameter with requires_grad.", _own),
     ),

@@ -1,6 +1,6 @@
 """How reduce_when_ready must be done, and how it can fail."""
 
-from grader.exercises.technique.training import gradient_bytes_once, instead, overlapped
+from grader.exercises.technique.training import FROZEN_HOOKED, OVERLAPPED, gradient_bytes_once, instead
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
@@ -11,7 +11,7 @@ ONCE = gradient_bytes_once(STEPS)
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
-        *overlapped(),
+        *OVERLAPPED,
         ONCE,
         results_waited(),
     ),
@@ -20,8 +20,7 @@ TECHNIQUE = Technique(
                       "size."),
         unwaited(),
         instead(ONCE),
-        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
-               "frozen hooked"),
+        FROZEN_HOOKED,
         raised("NoneType", "A hook that runs before the gradient is stored finds p.grad None (or the last one): "
                            "register_post_accumulate_grad_hook runs after.", "too early a hook"),
     ),

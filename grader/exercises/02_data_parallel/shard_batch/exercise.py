@@ -1,12 +1,9 @@
 """Shard the batch: this rank's rows of it, one piece, sizes that differ by one at most."""
 
-from collections.abc import Sequence
-
 from torch import Tensor
 
 from grader.exercises.shared import cuts
-from grader.exercises.shared.cases import TWO_GROUPS, each_rank, ranks
-from grader.exercises.shared.cuts import cut_by, cut_for_the_world
+from grader.exercises.shared.cases import TWO_GROUPS, counted, each_rank, ranks
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
 
@@ -14,14 +11,14 @@ def _columns(x_BD: Tensor, r: int, n: int) -> Tensor:
     return x_BD.tensor_split(n, dim=1)[r]
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     sizes = [(1, 3), (2, 2 * draw.integer(1, 3)), (3, 3 * draw.integer(2, 4) + 1), (4, 4 * draw.integer(1, 3) + 3), (4, 2)]
     if grading:
         sizes += [(5, 5 * draw.integer(1, 2) + 4), (3, 1)]
     cases = []
     for n, rows in sizes:
         x_BD = draw.tensor(rows, 2)
-        cases.append(Case(f"{rows} row{'s' * (rows > 1)} on {ranks(n)}", ({"x_BD": x_BD},) * n))
+        cases.append(Case(f"{counted(rows, 'row')} on {ranks(n)}", ({"x_BD": x_BD},) * n))
     x_BD = draw.tensor(7, 2)
     return [*cases, Case("7 rows in groups (1,3,4) and (0,2)", ({"x_BD": x_BD},) * 5, TWO_GROUPS)]
 
@@ -36,25 +33,27 @@ EXERCISE = Exercise(
     title="Shard the batch",
     parameters=("x_BD", "group"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: cuts.balanced(case.inputs[r]["x_BD"], case.group_rank(r), len(case.members(r)))),
+    oracle=each_rank(lambda case, r: cuts.balanced(case.inputs[r]["x_BD"], case.group_rank(r), case.group_size(r))),
     points={VALUES: 2},
     slips=(
-        cut_by("everything", "x_BD", cuts.everything,
-               "Every rank keeps the whole batch, so all do the same work: keep this rank's rows."),
-        cut_by("rows dropped", "x_BD", cuts.rounded_down,
-               "B // n drops the rows that do not divide: nobody trains on them. Give one row more to each of the first "
-               "B mod n ranks."),
-        cut_by("rest to the last", "x_BD", cuts.rest_to_the_last,
-               "The last rank takes all rows that are left over; the others would wait for it. Give one row more to each "
-               "of the first B mod n ranks."),
-        cut_by("rounded up", "x_BD", cuts.rounded_up,
-               "torch.chunk rounds the size up: 7 rows on 4 ranks become 2, 2, 2, 1, but 2 rows on 4 ranks two chunks "
-               "only. Sizes may differ by one, and there must be n parts (tensor_split makes them).", _chunks_enough),
-        cut_by("dealt like cards", "x_BD", cuts.dealt,
-               "The sizes are right, but the rows are dealt out like cards (every n-th one): a shard is one piece."),
-        cut_by("columns", "x_BD", _columns,
-               "The batch is cut along D, its columns: data parallelism cuts along B, the rows."),
-        cut_for_the_world("group ignored", "x_BD", "Right for the whole world, wrong in a group: ask dist.get_rank(group) "
-                                                   "and dist.get_world_size(group)."),
+        cuts.cut_by("everything", "x_BD", cuts.everything,
+                    "Every rank keeps the whole batch, so all do the same work: keep this rank's rows."),
+        cuts.cut_by("rows dropped", "x_BD", cuts.rounded_down,
+                    "B // n drops the rows that do not divide: nobody trains on them. Give one row more to each of the "
+                    "first B mod n ranks."),
+        cuts.cut_by("rest to the last", "x_BD", cuts.rest_to_the_last,
+                    "The last rank takes all rows that are left over; the others would wait for it. Give one row more to "
+                    "each of the first B mod n ranks."),
+        cuts.cut_by("rounded up", "x_BD", cuts.rounded_up,
+                    "torch.chunk rounds the size up: 7 rows on 4 ranks become 2, 2, 2, 1, but 2 rows on 4 ranks two "
+                    "chunks only. Sizes may differ by one, and there must be n parts (tensor_split makes them).",
+                    _chunks_enough),
+        cuts.cut_by("dealt like cards", "x_BD", cuts.dealt,
+                    "The sizes are right, but the rows are dealt out like cards (every n-th one): a shard is one piece."),
+        cuts.cut_by("columns", "x_BD", _columns,
+                    "The batch is cut along D, its columns: data parallelism cuts along B, the rows."),
+        cuts.cut_for_the_world("group ignored", "x_BD",
+                               "Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
+                               "dist.get_world_size(group)."),
     ),
 )

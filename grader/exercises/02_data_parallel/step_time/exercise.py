@@ -1,15 +1,13 @@
 """The time of a step: compute that shrinks with the ranks, and an all-reduce that does not, hidden or not."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from operator import add
 from typing import Any
 
-from grader.exercises.shared.cases import each_rank, ranks
+from grader.exercises.shared.cases import ranks
+from grader.exercises.shared.formula_cases import single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.costs.formulas import ring_time_s
-
-
-def _one_after_the_other(compute_s: float, reduce_s: float) -> float:
-    return compute_s + reduce_s
 
 
 def _overlapped(compute_s: float, reduce_s: float, backward: float = 2 / 3) -> float:
@@ -29,14 +27,14 @@ def _compute_s(inputs: dict[str, Any]) -> float:
 
 
 def _seconds(inputs: dict[str, Any]) -> float:
-    return (_overlapped if inputs["overlapped"] else _one_after_the_other)(_compute_s(inputs), _all_reduce_s(inputs))
+    return (_overlapped if inputs["overlapped"] else add)(_compute_s(inputs), _all_reduce_s(inputs))
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    return [Case(f"{ranks(n)}, {'overlapped' if overlapped else 'one after the other'}", ({
-        "compute_s": draw.integer(1, 9) * 1.0, "gradient_bytes": draw.integer(1, 9) * 1e9, "n_ranks": n,
-        "alpha_s": 1e-5, "beta_s_per_byte": draw.integer(1, 4) * 1e-10, "overlapped": overlapped},))
-        for n in (1, 2, 4, 64, 1024) for overlapped in (False, True)]
+def _cases(draw: Draw, grading: bool) -> list[Case]:
+    return [single(f"{ranks(n)}, {'overlapped' if overlapped else 'one after the other'}",
+                   compute_s=draw.integer(1, 9) * 1.0, gradient_bytes=draw.integer(1, 9) * 1e9, n_ranks=n,
+                   alpha_s=1e-5, beta_s_per_byte=draw.integer(1, 4) * 1e-10, overlapped=overlapped)
+            for n in (1, 2, 4, 64, 1024) for overlapped in (False, True)]
 
 
 def _in_sequence(id: str, hint: str, wrong: Callable[[dict[str, Any]], float]) -> Slip:
@@ -54,7 +52,7 @@ EXERCISE = Exercise(
     title="Predict the time of a step",
     parameters=("compute_s", "gradient_bytes", "n_ranks", "alpha_s", "beta_s_per_byte", "overlapped"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: _seconds(case.inputs[r])),
+    oracle=lambda case: [_seconds(case.inputs[0])],
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(
@@ -68,7 +66,7 @@ EXERCISE = Exercise(
         _in_sequence("always overlapped", "Without overlap the all-reduce comes after the compute: their sum.",
                      lambda inputs: _overlapped(_compute_s(inputs), _all_reduce_s(inputs))),
         _in_overlap("not overlapped", "With overlap the all-reduce runs beside the backward pass: the longer of the two "
-                                      "counts, not their sum.", _one_after_the_other),
+                                      "counts, not their sum.", add),
         _in_overlap("hidden by the forward", "Gradients exist only once the backward pass has begun, so the forward third "
                                              "hides nothing.", max),
         _in_overlap("hidden for free", "What is longer than the backward pass cannot hide behind it: max(backward, "

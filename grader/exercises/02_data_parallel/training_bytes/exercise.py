@@ -1,8 +1,6 @@
 """The 16 bytes a parameter: what training holds, item by item."""
 
-from collections.abc import Sequence
-
-from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.formula_cases import formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 from .technique import ITEMS
@@ -14,10 +12,10 @@ def _bytes(n_parameters: int, mixed_precision: bool) -> dict[str, int]:
     return {name: size * n_parameters for name, size in zip(ITEMS, BYTES[mixed_precision], strict=True)}
 
 
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+def _cases(draw: Draw, grading: bool) -> list[Case]:
     sizes = [1, 7_500_000_000, draw.integer(10, 10**6)]
-    return [Case(f"{size:,} parameters, {'mixed precision' if mixed else 'float32'}",
-                 ({"n_parameters": size, "mixed_precision": mixed},)) for size in sizes for mixed in (False, True)]
+    return [single(f"{size:,} parameters, {'mixed precision' if mixed else 'float32'}", n_parameters=size,
+                   mixed_precision=mixed) for size in sizes for mixed in (False, True)]
 
 
 def _mistaken(id: str, hint: str, sizes: dict[str, int]) -> Slip:
@@ -33,13 +31,13 @@ EXERCISE = Exercise(
     title="The 16 bytes of a parameter",
     parameters=("n_parameters", "mixed_precision"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: _bytes(**case.inputs[r])),
+    oracle=lambda case: [_bytes(**case.inputs[0])],
     points={VALUES: 2},
     slips=(
-        Slip("one parameter's", "These are the bytes of one parameter: multiply by their number.",
-             lambda case, r, right: _bytes(1, case.inputs[r]["mixed_precision"])),
-        Slip("precision ignored", "The two precisions are the other way round, or one is ignored.",
-             lambda case, r, right: _bytes(case.inputs[r]["n_parameters"], not case.inputs[r]["mixed_precision"])),
+        formula("one parameter's", lambda inputs: _bytes(1, inputs["mixed_precision"]),
+                "These are the bytes of one parameter: multiply by their number."),
+        formula("precision ignored", lambda inputs: _bytes(inputs["n_parameters"], not inputs["mixed_precision"]),
+                "The two precisions are the other way round, or one is ignored."),
         _mistaken("master copy forgotten", "Mixed precision keeps a float32 copy of the parameters for the optimizer: 4 "
                                            "bytes.", {"master parameters": 0}),
         _mistaken("master copy in float32", "In float32 the parameters are their own master copy: 0 bytes more.",

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import StepLR
 
-from grader.calling.training import OPTIMIZERS, held, parameters
+from grader.calling.training import OPTIMIZERS, Held, parameters
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
@@ -22,7 +22,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         return fn(param_groups(model, inputs), OPTIMIZERS[inputs["optimizer"]], group, lr=inputs["lr"], **inputs["options"])
 
     optimizer, loss = _train(model, make, inputs)
-    return held({"parameters": parameters(model), "loss": loss}, model, optimizer)
+    return Held({"parameters": parameters(model), "loss": loss}, model, optimizer)
 
 
 def param_groups(model: nn.Module, inputs: dict[str, Any]) -> list:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from grader.calling.training import OPTIMIZERS, parameters
+from grader.calling.training import make_optimizer, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE, model_of
@@ -19,6 +19,8 @@ STEPS, LR = 4, 0.05
 HALF = STEPS // 2  # from here on another optimizer, with the first one's state
 RATES = (1.0, 1.0, 0.5, 0.25)  # of LR, step by step, see call.py
 NEVER, UNTIL_LOADED = (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 0.5, 0.5)  # when a scheduler was heard
+STATE_LOST = ("After load_state_dict() the training begins as if there had been no step before: the state is the wrapped "
+              "optimizer's, so save and load that one.")
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -34,7 +36,7 @@ def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequen
     inputs, model = case.inputs[rank], model_of(case, rank)
     for step in range(STEPS):
         if step in begins:
-            optimizer = OPTIMIZERS[inputs["optimizer"]](param_groups(model, inputs), lr=inputs["lr"], **inputs["options"])
+            optimizer = make_optimizer(inputs, param_groups(model, inputs))
             first_rates = [group["lr"] for group in optimizer.param_groups]
         for group, lr in zip(optimizer.param_groups, first_rates, strict=True):
             group["lr"] = lr * rates[step]
@@ -51,19 +53,9 @@ def _trained(case: Case, rank: int, *how: Sequence[float]) -> dict[str, Any]:
     return _train(case, rank, *how) | {"loss": ANYTHING}
 
 
-def _summed(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """SGD steps n times as far."""
-    return _trained(with_inputs(case, lr=LR * case.group_size(rank)), rank)
-
-
-def _state_lost(rates: Sequence[float]) -> Slip:
-    return Slip("state lost", "After load_state_dict() the training begins as if there had been no step before: the state "
-                              "is the wrapped optimizer's, so save and load that one.",
-                lambda case, r, right: _trained(case, r, rates, (0, HALF)))
-
-
-def _rate_not_heard(rates: Sequence[float]) -> Slip:
-    return Slip("rate not heard", RATE_NOT_HEARD, lambda case, r, right: _trained(case, r, rates))
+def _other_way(id: str, hint: str, *how: Sequence[float]) -> Slip:
+    """rates and begins as _train takes them."""
+    return Slip(id, hint, lambda case, r, right: _trained(case, r, *how))
 
 
 EXERCISE = Exercise(
@@ -75,12 +67,13 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(
-        Slip("sum for mean", "The owner steps with the sum of the gradients: divide by the number of ranks.", _summed,
+        Slip("sum for mean", "The owner steps with the sum of the gradients: divide by the number of ranks.",
+             lambda case, r, right: _trained(with_inputs(case, lr=LR * case.group_size(r)), r),  # a step n times as long
              shows=lambda case: all(inputs["optimizer"] == "SGD" for inputs in case.inputs)),  # AdamW hardly feels a scale
         Slip("groups ignored", "Parameter groups have options of their own (here a learning rate): keep the groups, each "
                                "with this rank's part of its parameters.",
              lambda case, r, right: _trained(with_inputs(case, two_groups=False), r)),
-        *map(_state_lost, (RATES, NEVER, UNTIL_LOADED)),
-        *map(_rate_not_heard, (NEVER, UNTIL_LOADED)),
+        *(_other_way("state lost", STATE_LOST, rates, (0, HALF)) for rates in (RATES, NEVER, UNTIL_LOADED)),
+        *(_other_way("rate not heard", RATE_NOT_HEARD, rates) for rates in (NEVER, UNTIL_LOADED)),
     ),
 )

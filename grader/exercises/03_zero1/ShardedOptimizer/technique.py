@@ -1,13 +1,12 @@
 """How ShardedOptimizer must work, and how it can fail."""
 
-from collections.abc import Callable
-
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.judging.demands import bytes_sent, only_calls, results_waited
-from grader.judging.exercise import Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.exercises.technique.sharding import by_collectives
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Look, Symptom
+from grader.judging.symptoms import raised
 from utils.costs.formulas import bytes_sent_per_rank
 
 from .call import LEFT
@@ -30,17 +29,13 @@ def _sent(look: Look, rank: int) -> float:
     return steps * averaged + zero.check_bytes(look, rank, times=2)
 
 
-def _without(*ops: str) -> Callable[[Look], bool]:
-    """Of these operations there is none in any step, where there are several ranks."""
-
-    def matches(look: Look) -> bool:
-        steps = [s for s in look.evidence.trace.spans if s.name == "step"]
-        calls = [c for c in look.evidence.trace.calls if c.op in ops and any(
-            s.rank == c.rank and s.start_s <= c.start_s <= s.end_s for s in steps)]
-        several = any(look.case.group_size(rank) > 1 for rank in look.working)
-        return look.evidence.ending == RETURNED and several and not calls
-
-    return matches
+def _never_reduced(look: Look) -> bool:
+    """Nothing is reduced in any step, where there are several ranks."""
+    steps = [s for s in look.evidence.trace.spans if s.name == "step"]
+    calls = [c for c in look.evidence.trace.calls if c.op in ("reduce", "reduce_scatter", "all_reduce") and any(
+        s.rank == c.rank and s.start_s <= c.start_s <= s.end_s for s in steps)]
+    several = any(look.case.group_size(rank) > 1 for rank in look.working)
+    return look.evidence.ending == RETURNED and several and not calls
 
 
 def _closure_ignored(look: Look) -> bool:
@@ -50,22 +45,18 @@ def _closure_ignored(look: Look) -> bool:
     return any(result["loss"] is None for _, result, _ in look.pairs())
 
 
-TECHNIQUE = Technique(
-    demands=(
-        zero.something_sharded(),
-        only_calls("reduce", "broadcast", "reduce_scatter", "all_gather", hint=(
-            "Reduce each gradient to its owner and broadcast its parameters from there (or reduce-scatter and all-gather): "
-            "an all-reduce brings every rank gradients that it does not use.")),
-        zero.state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance "
-                                            "the tensors by size, those of all groups together."),
-        bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
-                   "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "
-                   "parallelism sends."),
-        results_waited(),
-    ),
+TECHNIQUE = by_collectives(
+    zero.something_sharded(),
+    only_calls("reduce", "broadcast", "reduce_scatter", "all_gather", hint=(
+        "Reduce each gradient to its owner and broadcast its parameters from there (or reduce-scatter and all-gather): "
+        "an all-reduce brings every rank gradients that it does not use.")),
+    zero.state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance "
+                                        "the tensors by size, those of all groups together."),
+    bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
+               "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "
+               "parallelism sends."),
+    group_hint="The ranks of other groups are touched: pass group=group to every call, and group_dst or group_src.",
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_dst or group_src."),
-        unwaited(),
         raised("is not an Optimizer", "A scheduler takes nothing but an Optimizer: write class ShardedOptimizer("
                "torch.optim.Optimizer), as the skeleton has it.", "not an optimizer"),
         zero.raised_any("super forgotten", "Optimizer's own constructor makes self.param_groups, with the options in each: "
@@ -76,7 +67,7 @@ TECHNIQUE = Technique(
                 _closure_ignored),
         raised("NoneType", "A parameter that took no part has grad None: leave it out, on all ranks.", "no gradient"),
         Symptom("gradients not reduced", "Each owner steps with its own gradient: bring it the sum over all ranks first.",
-                _without("reduce", "reduce_scatter", "all_reduce")),
+                _never_reduced),
         zero.drifted("parameters not sent", "The ranks' parameters differ: each owner updated its tensors, and the others "
                                             "never heard of it. After the step, broadcast every parameter from its owner.",
                      lambda result: result["parameters"]),

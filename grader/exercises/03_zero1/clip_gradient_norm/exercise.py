@@ -17,7 +17,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                 for _ in range(n)]
 
     def of(numbers: Sequence[Sequence[float]], max_norm: float, dtype: torch.dtype) -> tuple[dict[str, Any], ...]:
-        return tuple({"gradient_C": torch.tensor(one, dtype=dtype), "max_norm": max_norm} for one in numbers)
+        return tuple({"gradient_C": torch.tensor(of_rank, dtype=dtype), "max_norm": max_norm} for of_rank in numbers)
 
     cases = [Case(f"{ranks(n)}, at most {max_norm:g}", tuple(inputs(n, max_norm)))
              for n, max_norm in ((1, 1.0), (2, 0.5), (3, 1000.0), (4, 1.0), (4, 1000.0), *[(5, 2.0)] * grading)]
@@ -38,20 +38,11 @@ def _whole_norm(case: Case, rank: int) -> float:
     return math.sqrt(sum(norm**2 for norm in _norms(case, rank)))
 
 
-def _own_norm(case: Case, rank: int) -> float:
-    return _norms(case, rank)[case.group_rank(rank)]
-
-
-def _clipped(case: Case, rank: int, norm: float) -> dict[str, Any]:
-    """By a norm of which it is not asked whether it is right."""
+def _clipped(case: Case, rank: int, norm: float, largest: float = 1.0) -> dict[str, Any]:
+    """By a norm of which it is not asked whether it is right, and a factor that is at most `largest`."""
     inputs = case.inputs[rank]
-    return {"norm": norm, "gradient": inputs["gradient_C"] * (min(1.0, inputs["max_norm"] / norm) if norm else 1.0)}
-
-
-def _stretched(case: Case, rank: int) -> dict[str, Any]:
-    """To max_norm, also where it is shorter."""
-    norm, inputs = _whole_norm(case, rank), case.inputs[rank]
-    return {"norm": norm, "gradient": inputs["gradient_C"] * (inputs["max_norm"] / norm if norm else 1.0)}
+    factor = min(largest, inputs["max_norm"] / norm) if norm else 1.0
+    return {"norm": norm, "gradient": inputs["gradient_C"] * factor}
 
 
 EXERCISE = Exercise(
@@ -64,13 +55,13 @@ EXERCISE = Exercise(
     slips=(
         Slip("own norm", "Each rank clips by the norm of its own shard, so the shards shrink by different factors and "
                          "the gradient changes its direction: sum the squares over ranks first.",
-             lambda case, r, right: _clipped(case, r, _own_norm(case, r))),
+             lambda case, r, right: _clipped(case, r, _norms(case, r)[case.group_rank(r)])),
         Slip("norms added", "Norms do not add up, their squares do: sum the squares over ranks, then take the root.",
              lambda case, r, right: _clipped(case, r, sum(_norms(case, r)))),
         Slip("root forgotten", "That is the square of the norm: take the root of the sum.",
              lambda case, r, right: _clipped(case, r, _whole_norm(case, r) ** 2)),
         Slip("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
-                              "1.", lambda case, r, right: _stretched(case, r)),
+                              "1.", lambda case, r, right: _clipped(case, r, _whole_norm(case, r), math.inf)),
         Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",
              lambda case, r, right: right[r] | {"gradient": case.inputs[r]["gradient_C"]}),
         Slip("norm after clipping", "The gradients are right; returned is to be the norm before clipping, a float.",

@@ -3,10 +3,11 @@
 import torch
 
 from grader.evidence.evidence import RAISED
+from grader.exercises.technique.sharding import by_collectives
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, only_calls, results_waited
-from grader.judging.exercise import Look, Symptom, Technique
-from grader.judging.symptoms import every_rank, group_ignored, unwaited, wrong_ranks
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Look, Symptom
+from grader.judging.symptoms import every_rank, wrong_ranks
 
 
 def _by_zero(look: Look) -> bool:
@@ -21,16 +22,12 @@ def _in_16_bits(look: Look) -> bool:
         lambda look, r, found, right: not same(found, right))(look)
 
 
-TECHNIQUE = Technique(
-    demands=(
-        only_calls("all_reduce", hint="One all-reduce of one number is all the communication that this exercise needs."),
-        bytes_sent(lambda look, r: 2 * 8 * look.case.group_size(r), "one number",
-                   "Right, but more than one number travels: square and sum first, then all-reduce the sum."),
-        results_waited(),
-    ),
+TECHNIQUE = by_collectives(
+    only_calls("all_reduce", hint="One all-reduce of one number is all the communication that this exercise needs."),
+    bytes_sent(lambda look, r: 2 * 8 * look.case.group_size(r), "one number",
+               "Right, but more than one number travels: square and sum first, then all-reduce the sum."),
+    group_hint="The norm counts ranks that are not in the group: pass group=group.",
     symptoms=(
-        group_ignored("The norm counts ranks that are not in the group: pass group=group."),
-        unwaited(),
         Symptom("not a number", "Where all gradients are zero the factor is 0/0: then leave them alone.", _by_zero),
         Symptom("16 bits", "In 16 bits a square overflows (300² is infinite in float16) or loses its digits: turn the "
                            "gradient, or its norm, into float32 before you square and sum.", _in_16_bits),

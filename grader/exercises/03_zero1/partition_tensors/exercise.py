@@ -23,17 +23,9 @@ def _dealt(sizes: Sequence[int], n_ranks: int, order: Sequence[int]) -> list[int
     return owners
 
 
-def _largest_first(sizes: Sequence[int]) -> list[int]:
-    """Of equally large tensors the first comes first."""
-    return sorted(range(len(sizes)), key=lambda index: -sizes[index])
-
-
-def _smallest_first(sizes: Sequence[int]) -> list[int]:
-    return sorted(range(len(sizes)), key=lambda index: sizes[index])
-
-
 def _owners(sizes: Sequence[int], n_ranks: int) -> list[int]:
-    return _dealt(sizes, n_ranks, _largest_first(sizes))
+    """The largest first; of equally large tensors the first comes first."""
+    return _dealt(sizes, n_ranks, sorted(range(len(sizes)), key=lambda index: -sizes[index]))
 
 
 def _by(id: str, rule: Callable[[list[int], int], list[int]], hint: str) -> Slip:
@@ -54,7 +46,8 @@ EXERCISE = Exercise(
             "Each rank gets as many tensors as the others, not as many numbers: a large one weighs more."),
         _by("given order", lambda sizes, n_ranks: _dealt(sizes, n_ranks, range(len(sizes))),
             "Right but for the order: a large tensor that comes last finds all ranks full. Begin with the largest."),
-        _by("smallest first", lambda sizes, n_ranks: _dealt(sizes, n_ranks, _smallest_first(sizes)),
+        _by("smallest first",
+            lambda sizes, n_ranks: _dealt(sizes, n_ranks, sorted(range(len(sizes)), key=lambda index: sizes[index])),
             "The smallest come first: begin with the largest, so that small ones fill the gaps."),
         Slip("last of equals", "Of ranks that hold equally much the lowest gets the next one; all ranks must agree.",
              lambda case, r, right: [case.inputs[r]["n_ranks"] - 1 - owner for owner in right[r]]),

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.exercises.shared import cuts
 from grader.exercises.shared.cases import each_rank, pieces
-from grader.exercises.shared.formula_cases import single
+from grader.exercises.shared.formula_cases import formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
@@ -22,35 +23,24 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return cases
 
 
-def _each(cut: Callable[[Tensor, dict[str, Any]], Tensor]) -> Callable[[Case, int], dict[str, Tensor]]:
-    """What cut(all saved shards of a tensor together, inputs) makes of each tensor of the state."""
-
-    def loaded(case: Case, rank: int) -> dict[str, Tensor]:
-        inputs = case.inputs[rank]
-        return {name: cut(torch.cat([shards[name] for shards in inputs["saved"]]), inputs) for name in inputs["saved"][0]}
-
-    return loaded
-
-
-def _wrong(id: str, cut: Callable[[Tensor, dict[str, Any]], Tensor], hint: str) -> Slip:
-    return Slip(id, hint, lambda case, r, right: _each(cut)(case, r))
-
-
 def _shard(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
     return pieces(padded[:inputs["n_elements"]], inputs["n_ranks"])[inputs["rank"]]
 
 
-def _short_shard(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
-    """Without the zeros that fill it up."""
-    length = -(-inputs["n_elements"] // inputs["n_ranks"])
-    return padded[:inputs["n_elements"]][inputs["rank"] * length:(inputs["rank"] + 1) * length]
+def _loaded(inputs: dict[str, Any], cut: Callable[[Tensor, dict[str, Any]], Tensor] = _shard) -> dict[str, Tensor]:
+    """What cut(all saved shards of a tensor together, inputs) makes of each tensor of the state."""
+    return {name: cut(torch.cat([shards[name] for shards in inputs["saved"]]), inputs) for name in inputs["saved"][0]}
+
+
+def _wrong(id: str, cut: Callable[[Tensor, dict[str, Any]], Tensor], hint: str) -> Slip:
+    return formula(id, lambda inputs: _loaded(inputs, cut), hint)
 
 
 EXERCISE = Exercise(
     title="Load a sharded checkpoint on another number of ranks",
     parameters=("saved", "n_elements", "n_ranks", "rank"),
     make_cases=_cases,
-    oracle=each_rank(_each(_shard)),
+    oracle=each_rank(lambda case, r: _loaded(case.inputs[r])),
     points={VALUES: 2},
     optional=True,
     slips=(
@@ -59,7 +49,9 @@ EXERCISE = Exercise(
         Slip("old shard", "Returned is the shard that the same rank saved: the number of ranks has changed.",
              lambda case, r, right: case.inputs[r]["saved"][case.inputs[r]["rank"]],
              shows=lambda case: case.inputs[0]["rank"] < len(case.inputs[0]["saved"])),
-        _wrong("not padded", _short_shard, "The last shards must be as long as the others, filled up with zeros."),
+        _wrong("not padded",
+               lambda padded, inputs: cuts.rounded_up(padded[:inputs["n_elements"]], inputs["rank"], inputs["n_ranks"]),
+               "The last shards must be as long as the others, filled up with zeros."),
         _wrong("everything", lambda padded, inputs: padded[:inputs["n_elements"]],
                "Returned is all of it: cut out this rank's shard."),
     ),

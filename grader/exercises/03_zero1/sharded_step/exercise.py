@@ -1,6 +1,6 @@
 """ZeRO-1's step: reduce-scatter the gradients, update the own shard, all-gather the parameters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from grader.calling.training import make_optimizer
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.zero_cases import with_inputs
+from grader.exercises.shared.split_inputs import numbers
+from grader.exercises.shared.zero_cases import own_shard, with_inputs
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
@@ -18,15 +19,14 @@ STEPS, LR = 3, 0.05
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, length: int, optimizer: str) -> list[dict[str, Any]]:
-        flat = draw.tensor(n * length, dtype=torch.float64) / 25
+        flat = numbers(draw, n * length, divisor=25)
         return [{"flat": flat, "optimizer": optimizer, "lr": LR,
-                 "gradients": [draw.tensor(n * length, dtype=torch.float64) / 25 for _ in range(STEPS)]} for _ in range(n)]
+                 "gradients": [numbers(draw, n * length, divisor=25) for _ in range(STEPS)]} for _ in range(n)]
 
-    sizes = [(1, 4), (2, draw.integer(2, 5)), (3, draw.integer(2, 4)), (4, draw.integer(1, 4))]
-    if grading:
-        sizes.append((5, 2))
+    sizes = [(1, 4, "AdamW"), (2, draw.integer(2, 5), "AdamW"), (3, draw.integer(2, 4), "SGD"),
+             (4, draw.integer(1, 4), "AdamW"), *([(5, 2, "SGD")] if grading else [])]
     cases = [Case(f"{ranks(n)}, {length} each, {optimizer}", tuple(inputs(n, length, optimizer)))
-             for (n, length), optimizer in zip(sizes, ("AdamW", "AdamW", "SGD", "AdamW", "SGD"), strict=False)]
+             for n, length, optimizer in sizes]
     cases.append(Case("4 ranks, 3 numbers and a zero, AdamW", tuple(map(_padded, inputs(4, 1, "AdamW")))))
     return [*cases, group_case(lambda n: inputs(n, 2, "AdamW"), "AdamW")]
 
@@ -49,29 +49,14 @@ def _train(case: Case, rank: int) -> Tensor:
     return flat.detach()
 
 
-def _part(flat: Tensor, case: Case, rank: int) -> Tensor:
-    return flat.chunk(case.group_size(rank))[case.group_rank(rank)].clone()
-
-
 def _result(case: Case, rank: int) -> dict[str, Tensor]:
     flat = _train(case, rank)
-    return {"flat": flat, "shard": _part(flat, case, rank)}
+    return {"flat": flat, "shard": own_shard(case, rank, flat)}
 
 
-def _shard(flat: Tensor, case: Case, rank: int) -> dict[str, Any]:
-    """Its part of `flat` for a shard; whatever was gathered then."""
-    return {"flat": ANYTHING, "shard": _part(flat, case, rank)}
-
-
-def _summed(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """SGD steps n times as far."""
-    further = with_inputs(case, lr=LR * case.group_size(rank))
-    return _shard(_train(further, rank), case, rank)
-
-
-def _alone(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """As if the others' gradients were this rank's."""
-    return _shard(_train(with_inputs(case, gradients=case.inputs[rank]["gradients"]), rank), case, rank)
+def _updated(id: str, hint: str, flat: Callable[[Case, int], Tensor], **shows: Callable[[Case], bool]) -> Slip:
+    """The shard is this rank's part of flat(case, rank); whatever was gathered then."""
+    return Slip(id, hint, lambda case, r, right: {"flat": ANYTHING, "shard": own_shard(case, r, flat(case, r))}, **shows)
 
 
 EXERCISE = Exercise(
@@ -82,11 +67,13 @@ EXERCISE = Exercise(
     trains=True,
     tolerance=TOLERANCE,
     slips=(
-        Slip("sum for mean", "The shard was updated with the sum of the gradients: divide by the number of ranks.",
-             _summed, shows=lambda case: case.inputs[0]["optimizer"] == "SGD"),  # AdamW hardly feels a gradient's scale
-        Slip("own gradient", "Each rank updated its shard with its own gradient: the shard's gradient is the mean over "
-                             "ranks, which the reduce-scatter brings.", _alone),
-        Slip("not updated", "The shard is what it was: put the reduced gradient into shard_C.grad and call "
-                            "optimizer.step().", lambda case, r, right: _shard(case.inputs[r]["flat"], case, r)),
+        _updated("sum for mean", "The shard was updated with the sum of the gradients: divide by the number of ranks.",
+                 lambda case, r: _train(with_inputs(case, lr=LR * case.group_size(r)), r),  # a step n times as long
+                 shows=lambda case: case.inputs[0]["optimizer"] == "SGD"),  # AdamW hardly feels a gradient's scale
+        _updated("own gradient", "Each rank updated its shard with its own gradient: the shard's gradient is the mean over "
+                                 "ranks, which the reduce-scatter brings.",
+                 lambda case, r: _train(with_inputs(case, gradients=case.inputs[r]["gradients"]), r)),
+        _updated("not updated", "The shard is what it was: put the reduced gradient into shard_C.grad and call "
+                                "optimizer.step().", lambda case, r: case.inputs[r]["flat"]),
     ),
 )

@@ -1,32 +1,27 @@
 """How sharded_step must be done, and how it can fail."""
 
+from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
 from grader.exercises.technique.zero import other_type
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, only_calls, results_waited
-from grader.judging.exercise import Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Look, Symptom
+from grader.judging.symptoms import raised, wrong_ranks
 
 
 def _bytes(look: Look, rank: int) -> float:
-    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
-    a_step = sum(bytes_sent_per_rank(op, inputs["flat"].nbytes, n) for op in ("reduce_scatter", "all_gather"))
-    return len(inputs["gradients"]) * a_step
+    inputs = look.case.inputs[rank]
+    return len(inputs["gradients"]) * gathers_and_reductions(look, rank, inputs["flat"].nbytes)
 
 
-TECHNIQUE = Technique(
-    demands=(
-        only_calls("reduce_scatter", "all_gather", hint=(
-            "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce "
-            "brings each rank gradients that it does not need.")),
-        bytes_sent(_bytes, "2(n−1)/n of the parameters' bytes a step",
-                   "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
-                   "data parallelism's all-reduce, and enough."),
-        results_waited(),
-    ),
+TECHNIQUE = by_collectives(
+    only_calls("reduce_scatter", "all_gather", hint=(
+        "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce "
+        "brings each rank gradients that it does not need.")),
+    bytes_sent(_bytes, "2(n−1)/n of the parameters' bytes a step",
+               "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
+               "data parallelism's all-reduce, and enough."),
+    group_hint="The ranks of other groups are touched: pass group=group to both calls.",
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to both calls."),
-        unwaited(),
         raised("NoneType", "shard_C.grad is None until you give it a tensor (torch.empty_like(shard_C)); and the output "
                            "comes before the input: dist.reduce_scatter_single(output, input, group=group).", "no output"),
         other_type(),

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch.optim.lr_scheduler import StepLR
 
-from grader.calling.training import OPTIMIZERS, held, parameters, watch_gradients
+from grader.calling.training import OPTIMIZERS, Held, parameters, watch_gradients
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
 
@@ -23,4 +23,4 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
             trainer.step()
             trainer.zero_grad()
             scheduler.step()
-    return held(parameters(model), model, trainer)
+    return Held(parameters(model), model, trainer)

@@ -2,20 +2,18 @@
 
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.judging.demands import bytes_sent, only_calls, results_waited
-from grader.judging.exercise import Look, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Look
+from grader.judging.symptoms import raised
 
 STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with momentum
 
 
 def _sent(look: Look, rank: int) -> float:
-    inputs, n, total = look.case.inputs[rank], look.case.group_size(rank), zero.padded_bytes(look, rank)
-    passes = len(inputs["xs"])
-    reduced = passes * bytes_sent_per_rank("reduce_scatter", total, n)
-    gathered = passes // inputs["micro"] * bytes_sent_per_rank("all_gather", total, n)
-    return reduced + gathered + zero.check_bytes(look, rank)
+    total, passes = zero.padded_bytes(look, rank), len(look.case.inputs[rank]["xs"])
+    steps = passes // look.case.inputs[rank]["micro"]
+    return gathers_and_reductions(look, rank, total, gathers=steps, reductions=passes) + zero.check_bytes(look, rank)
 
 
 def _share(look: Look, rank: int) -> float:
@@ -25,22 +23,17 @@ def _share(look: Look, rank: int) -> float:
                for g in reduced(look.case, rank).values())
 
 
-TECHNIQUE = Technique(
-    demands=(
-        zero.something_sharded(),
-        only_calls("reduce_scatter", "all_gather", "broadcast", hint=(
-            "Reduce-scatter each gradient: an all-reduce brings every rank the whole of it, of which it uses one piece. The "
-            "second half of the traffic is the all-gather of the updated parameters.")),
-        zero.never_all_gradients(),
-        zero.state_divided(_share, "The result is right, but ranks hold optimizer state for more than their shards: give "
-                                   "the optimizer one piece of each parameter."),
-        bytes_sent(_sent, "k reduce-scatters and one all-gather of Ψ a step",
-                   "Right, but more was sent: parameters are gathered once a step, gradients reduced once a backward pass."),
-        results_waited(),
-    ),
+TECHNIQUE = by_collectives(
+    zero.something_sharded(),
+    only_calls("reduce_scatter", "all_gather", "broadcast", hint=(
+        "Reduce-scatter each gradient: an all-reduce brings every rank the whole of it, of which it uses one piece. The "
+        "second half of the traffic is the all-gather of the updated parameters.")),
+    zero.never_all_gradients(),
+    zero.state_divided(_share, "The result is right, but ranks hold optimizer state for more than their shards: give "
+                               "the optimizer one piece of each parameter."),
+    bytes_sent(_sent, "k reduce-scatters and one all-gather of Ψ a step",
+               "Right, but more was sent: parameters are gathered once a step, gradients reduced once a backward pass."),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call."),
-        unwaited(),
         raised("attribute 'optimizer'", "A scheduler needs the optimizer that steps on the shards: keep it as "
                                         "self.optimizer.", "no optimizer"),
         zero.drifted("ranks drift apart", "The ranks' models differ from one another: every rank must gather all shards, in "

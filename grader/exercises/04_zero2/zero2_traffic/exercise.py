@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.exercises.shared.formula_cases import single
+from grader.exercises.shared.formula_cases import formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
@@ -13,21 +13,20 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
             for n, micro in ((1, 1), (4, 1), (4, draw.integer(4, 7)), (64, 8))]
 
 
-def _sent(case: Case, rank: int, passes: Callable[[int], float]) -> float:
+def _sent(inputs: dict[str, int], passes: Callable[[int], float] = lambda k: k + 1) -> float:
     """In passes(k) rings over as many 16-bit numbers as there are parameters."""
-    inputs = case.inputs[rank]
     return passes(inputs["n_micro"]) * (inputs["n_ranks"] - 1) / inputs["n_ranks"] * 2 * inputs["n_parameters"]
 
 
 def _passes(id: str, passes: Callable[[int], float], hint: str) -> Slip:
-    return Slip(id, hint, lambda case, r, right: _sent(case, r, passes))
+    return formula(id, lambda inputs: _sent(inputs, passes), hint)
 
 
 EXERCISE = Exercise(
     title="What accumulation costs",
     parameters=("n_parameters", "n_ranks", "n_micro"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: _sent(case, r, lambda k: k + 1)),
+    oracle=each_rank(lambda case, r: _sent(case.inputs[r])),
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(
@@ -39,7 +38,7 @@ EXERCISE = Exercise(
         _passes("float32", lambda k: 2 * (k + 1), "In mixed precision gradients and parameters travel with 2 bytes each, "
                 "not 4."),
         _passes("numbers", lambda k: (k + 1) / 2, "So many numbers are sent; wanted are bytes, and each number has 2."),
-        Slip("own share sent", "A rank does not send itself its own share: (n−1)/n.",
-             lambda case, r, right: (case.inputs[r]["n_micro"] + 1) * 2.0 * case.inputs[r]["n_parameters"]),
+        formula("own share sent", lambda inputs: (inputs["n_micro"] + 1) * 2.0 * inputs["n_parameters"],
+                "A rank does not send itself its own share: (n−1)/n."),
     ),
 )

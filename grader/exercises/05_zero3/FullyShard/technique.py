@@ -2,15 +2,13 @@
 
 import math
 
-from torch import nn
-
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, OWNED, dtype_of
-from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH, build
-from grader.exercises.technique.sharding import first_wrong_is, held, held_at_most, spans_of
+from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH
+from grader.exercises.technique.models import given_model
+from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions, held_at_most, spans_of
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
 
 ROWS = 2  # of each rank's batch
 LAYER_BYTES = 8 * DEEP_WIDTH * (DEEP_WIDTH + 1)
@@ -18,36 +16,31 @@ ACTIVATION_BYTES = 8 * ROWS * DEEP_WIDTH * 4 * DEEP_LAYERS  # twice what a layer
 WHOLE_LAYERS = {FORWARD: 3, BACKWARD: 5}  # this one, the next one; on the way back their gradients too
 
 
-def _model(look: Look, rank: int) -> nn.Module:
-    return build(look.case.inputs[rank]["model"], look.case.inputs[rank]["seed"])
-
-
 def _whole_bytes(look: Look, rank: int, computing: bool = False) -> float:
     """All parameters, padded; in the compute dtype or in their own."""
     dtype = dtype_of(look.case.inputs[rank]["compute_dtype"]) if computing else None
     n = look.case.group_size(rank)
-    return sum((p.numel() + n) * (dtype or p.dtype).itemsize for p in _model(look, rank).parameters())
+    return sum((p.numel() + n) * (dtype or p.dtype).itemsize for p in given_model(look.case, rank).parameters())
 
 
 def _sent(look: Look, rank: int) -> float:
     """The start, both looks at the whole parameters, and each pass's gathers and reductions."""
     n, inputs = look.case.group_size(rank), look.case.inputs[rank]
     own, computing = _whole_bytes(look, rank), _whole_bytes(look, rank, computing=True)
-    buffers = sum(b.nbytes for b in _model(look, rank).buffers())
-    gathers = 1 + inputs["wrapping"]["reshard_after_forward"]
-    passes = len(inputs["xs"]) * (gathers * bytes_sent_per_rank("all_gather", computing, n)
-                                  + bytes_sent_per_rank("reduce_scatter", computing, n))
+    buffers = sum(b.nbytes for b in given_model(look.case, rank).buffers())
+    a_pass = gathers_and_reductions(look, rank, computing, gathers=1 + inputs["wrapping"]["reshard_after_forward"])
     start = math.ceil(math.log2(n)) * (own + buffers)  # what the root of a tree sends
-    return start + 2 * bytes_sent_per_rank("all_gather", own, n) + passes
+    looks = gathers_and_reductions(look, rank, own, gathers=2, reductions=0)
+    return start + looks + len(inputs["xs"]) * a_pass
 
 
 def _divided(look: Look) -> tuple[bool, str]:
     for rank in look.working:
-        parameters = list(_model(look, rank).parameters())
+        parameters = list(given_model(look.case, rank).parameters())
         share = sum(p.numel() for p in parameters) // look.case.group_size(rank) + len(parameters)
-        for count in held(look, rank, OWNED, "", "count"):
-            if count > share:
-                return False, f"rank {rank} holds {count:,} numbers, its share is {share:,}"
+        for owned in spans_of(look, rank, OWNED):
+            if owned.facts["count"] > share:
+                return False, f"rank {rank} holds {owned.facts['count']:,} numbers, its share is {share:,}"
     return True, ""
 
 

@@ -13,10 +13,10 @@ from utils.trace.spans import mark, span
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """Two rounds of start_gather, gather, gradients, reduce, finish on one layer → what its parameters are in each state."""
-    originals = [one + 0 for one in inputs["parameters"]]  # new tensors, so that they are counted from now on
-    rounds = [[None if one is None else one + 0 for one in each] for each in inputs["gradients"]]
+    originals = [p + 0 for p in inputs["parameters"]]  # new tensors, so that they are counted from now on
+    rounds = [[None if g is None else g + 0 for g in gradients] for gradients in inputs["gradients"]]
     start = held_bytes()
-    parameters = [nn.Parameter(one.clone()) for one in originals]
+    parameters = [nn.Parameter(p.clone()) for p in originals]
     layer = cls(parameters, group, dtype_of(inputs["compute_dtype"]))
     mark(HELD, phase="at rest", bytes=held_bytes() - start)
     states: dict[str, Any] = {"pieces": _pieces(p.data.clone() for p in parameters)}
@@ -28,7 +28,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         layer.gather()
         if number == 0:
             states["whole"] = [p.data.clone() for p in parameters]
-            start += sum(one.nbytes for one in states["whole"])
+            start += sum(p.nbytes for p in states["whole"])
         states[f"gradients while whole, round {number}"] = [p.grad for p in parameters]
         for p, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from grader.calling.sharding import ROUNDS, dtype_of
-from grader.exercises.shared.cases import each_rank, group_case, pieces, ranks
+from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
+from grader.exercises.shared.split_inputs import numbers
+from grader.exercises.shared.zero_cases import own_pieces
 from grader.judging.exercise import Case, Draw, Exercise, Slip
-from utils.models.layers import pieces_of
 
 Pieces = list[Tensor | None]
 
@@ -18,12 +19,9 @@ Pieces = list[Tensor | None]
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, shapes: Sequence[tuple[int, ...]], dtype: str | None) -> list[dict[str, Any]]:
         """The second parameter gets no gradient in the first round, the third one in neither."""
-        def numbers(shape: tuple[int, ...]) -> Tensor:
-            return draw.tensor(*shape, dtype=torch.float64) / 50
-
-        parameters = [numbers(shape) for shape in shapes]
+        parameters = [numbers(draw, *shape) for shape in shapes]
         return [{"parameters": parameters, "compute_dtype": dtype, "gradients": [
-            [numbers(shape) if k == 0 or (k == 1 and number) else None for k, shape in enumerate(shapes)]
+            [numbers(draw, *shape) if k == 0 or (k == 1 and number) else None for k, shape in enumerate(shapes)]
             for number in range(ROUNDS)]} for _ in range(n)]
 
     small = ((3, 3), (3,), (2,))
@@ -38,12 +36,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 def _pieces(case: Case, rank: int, values: Sequence[Tensor | None]) -> Pieces:
     """The part of each parameter's value that lies on `rank`; None where there is none, or no value."""
     parameters = case.inputs[rank]["parameters"]
-    row = torch.cat([(torch.zeros_like(p) if value is None else value).flatten()
-                     for p, value in zip(parameters, values, strict=True)])
-    shard = pieces(row, case.group_size(rank))[case.group_rank(rank)]
-    own = pieces_of(shard, [p.shape for p in parameters], first=case.group_rank(rank) * len(shard))
-    return [None if value is None or not piece.numel() else piece.clone()
-            for piece, value in zip(own, values, strict=True)]
+    filled = [torch.zeros_like(p) if value is None else value for p, value in zip(parameters, values, strict=True)]
+    return [None if value is None or not piece.numel() else piece
+            for piece, value in zip(own_pieces(case, rank, filled), values, strict=True)]
 
 
 def _gradients(case: Case, rank: int, numbers: Iterable[int]) -> Pieces:
@@ -60,7 +55,7 @@ def _gradients(case: Case, rank: int, numbers: Iterable[int]) -> Pieces:
 
 def _states(case: Case, rank: int) -> dict[str, Any]:
     inputs = case.inputs[rank]
-    whole = [one.to(dtype_of(inputs["compute_dtype"] or "float64")) for one in inputs["parameters"]]
+    whole = [p.to(dtype_of(inputs["compute_dtype"] or "float64")) for p in inputs["parameters"]]
     states: dict[str, Any] = {"pieces": _pieces(case, rank, inputs["parameters"]), "whole": whole}
     for number in range(ROUNDS):
         states[f"gradients while whole, round {number}"] = [None] * len(whole)

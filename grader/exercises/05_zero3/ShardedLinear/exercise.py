@@ -8,14 +8,18 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE
+from grader.exercises.shared.split_inputs import numbers
+from grader.exercises.shared.zero_cases import own_shard
 from grader.judging.exercise import Case, Draw, Exercise, Slip
+
+ROWS = 2  # of each rank's batch
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, dim: int, layers: int, rows: int = 2) -> list[dict[str, Any]]:
-        shards = [pieces(draw.tensor(dim * dim, dtype=torch.float64) / 50, n) for _ in range(layers)]
-        return [{"x": draw.tensor(rows, dim, dtype=torch.float64) / 50, "shards": [row[r].clone() for row in shards],
-                 "n_out": dim, "weights": draw.tensor(rows, dim, dtype=torch.float64) / 50} for r in range(n)]
+    def inputs(n: int, dim: int, layers: int) -> list[dict[str, Any]]:
+        shards = [pieces(numbers(draw, dim * dim), n) for _ in range(layers)]
+        return [{"x": numbers(draw, ROWS, dim), "shards": [of_layer[r].clone() for of_layer in shards],
+                 "n_out": dim, "weights": numbers(draw, ROWS, dim)} for r in range(n)]
 
     sizes = [(1, 3, 2), (2, draw.integer(1, 3) * 2 + 1, 2), (3, 4, 2), (4, 16, 6), *([(5, 3, 2)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {layers} layers {dim}×{dim}", tuple(inputs(n, dim, layers))) for n, dim, layers in sizes]
@@ -34,8 +38,8 @@ def _passes(case: Case, rank: int) -> tuple[Tensor, Tensor, list[Tensor]]:
     return y.detach(), x.grad, [weight.grad.flatten() for weight in weights]
 
 
-def _own_pieces(case: Case, rank: int, gradients: Sequence[Tensor]) -> list[Tensor]:
-    return [pieces(gradient, case.group_size(rank))[case.group_rank(rank)].clone() for gradient in gradients]
+def _own_shards(case: Case, rank: int, gradients: Sequence[Tensor]) -> list[Tensor]:
+    return [own_shard(case, rank, gradient) for gradient in gradients]
 
 
 def _plain(case: Case, rank: int) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def _plain(case: Case, rank: int) -> dict[str, Any]:
     y, dx, _ = _passes(case, rank)
     of_members = [_passes(case, member)[2] for member in case.members(rank)]
     means = [sum(of_layer) / case.group_size(rank) for of_layer in zip(*of_members, strict=True)]
-    return {"y": y, "dx": dx, "dshards": _own_pieces(case, rank, means)}
+    return {"y": y, "dx": dx, "dshards": _own_shards(case, rank, means)}
 
 
 EXERCISE = Exercise(
@@ -57,8 +61,8 @@ EXERCISE = Exercise(
     slips=(
         Slip("sum for mean", "The shards' gradients are n times too large: each rank has the gradient of its own rows' "
                              "loss, and the step needs the mean. Divide by the number of ranks.",
-             lambda case, r, right: right[r] | {"dshards": [one * case.group_size(r) for one in right[r]["dshards"]]}),
+             lambda case, r, right: right[r] | {"dshards": [shard * case.group_size(r) for shard in right[r]["dshards"]]}),
         Slip("own gradient", "Each shard's gradient is that of this rank's rows alone: reduce-scatter it.",
-             lambda case, r, right: right[r] | {"dshards": _own_pieces(case, r, _passes(case, r)[2])}),
+             lambda case, r, right: right[r] | {"dshards": _own_shards(case, r, _passes(case, r)[2])}),
     ),
 )

@@ -1,11 +1,10 @@
 """How ShardedLinear must be done, and how it can fail."""
 
 from grader.calling.sharding import FORWARD
-from grader.exercises.technique.sharding import calls_of, first_wrong_is, held_at_most
-from grader.judging.demands import bytes_sent, only_calls, results_waited
-from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.exercises.technique.sharding import by_collectives, first_wrong_is, gathers_and_reductions, held_at_most
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import raised
 
 SIZES = ("The sizes do not fit: cut the gathered row at n_out·I numbers before viewing it as (n_out, I), and pad the "
          "gradient before the reduce-scatter.")
@@ -14,11 +13,6 @@ SIZES = ("The sizes do not fit: cut the gathered row at n_out·I numbers before 
 def _whole_bytes(look: Look, rank: int) -> int:
     """All layers' weights, padded."""
     return sum(shard.nbytes for shard in look.case.inputs[rank]["shards"]) * look.case.group_size(rank)
-
-
-def _sent(look: Look, rank: int) -> float:
-    n, total = look.case.group_size(rank), _whole_bytes(look, rank)
-    return 2 * bytes_sent_per_rank("all_gather", total, n) + bytes_sent_per_rank("reduce_scatter", total, n)
 
 
 def _kept_at_most(look: Look, rank: int) -> int:
@@ -30,29 +24,25 @@ def _kept_at_most(look: Look, rank: int) -> int:
 
 def _gathers_twice(look: Look) -> tuple[bool, str]:
     for rank in look.working:
-        gathers, wanted = len(calls_of(look, rank, "all_gather")), 2 * len(look.case.inputs[rank]["shards"])
+        gathers, wanted = len(look.evidence.trace.of(rank, "all_gather")), 2 * len(look.case.inputs[rank]["shards"])
         if look.case.group_size(rank) > 1 and gathers < wanted:
             return False, f"rank {rank} gathered {gathers} times, wanted {wanted}"
     return True, ""
 
 
-TECHNIQUE = Technique(
-    demands=(
-        only_calls("all_gather", "reduce_scatter", hint=(
-            "All-gather the weight, reduce-scatter its gradient: those two are all the communication.")),
-        held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight stands between forward and backward",
-                     "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
-                     "(saved in ctx): save x and the shard only, and gather the weight again."),
-        Demand("gathered once", "one all-gather in forward, one in backward",
-               "The weight is gathered once only, so somebody keeps it: free it after the forward pass and gather it again "
-               "in backward.", _gathers_twice),
-        bytes_sent(_sent, "3(n−1)/n of the weights' bytes",
-                   "Right, but more was sent than two all-gathers and one reduce-scatter of each weight."),
-        results_waited(),
-    ),
+TECHNIQUE = by_collectives(
+    only_calls("all_gather", "reduce_scatter", hint=(
+        "All-gather the weight, reduce-scatter its gradient: those two are all the communication.")),
+    held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight stands between forward and backward",
+                 "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
+                 "(saved in ctx): save x and the shard only, and gather the weight again."),
+    Demand("gathered once", "one all-gather in forward, one in backward",
+           "The weight is gathered once only, so somebody keeps it: free it after the forward pass and gather it again "
+           "in backward.", _gathers_twice),
+    bytes_sent(lambda look, r: gathers_and_reductions(look, r, _whole_bytes(look, r), gathers=2),
+               "3(n−1)/n of the weights' bytes",
+               "Right, but more was sent than two all-gathers and one reduce-scatter of each weight."),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call."),
-        unwaited(),
         raised("shape", SIZES, "padding"),
         raised("size", SIZES, "padding"),
         raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dshard, None, "

@@ -8,5 +8,5 @@ from torch import nn
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """fn(parameters, group) → the shard, and how many bytes it keeps alive."""
-    shard_C = fn([nn.Parameter(one.clone()) for one in inputs["parameters"]], group)
+    shard_C = fn([nn.Parameter(numbers.clone()) for numbers in inputs["parameters"]], group)
     return {"shard": shard_C, "bytes kept alive": shard_C.untyped_storage().nbytes()}

@@ -16,7 +16,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
     seen: list[weakref.ref] = []
 
     def compute(number: int, flat_P: Tensor, x_BD: Tensor) -> Tensor:
-        mark(KEPT, layer=number, count=sum(one() is not None for one in seen))
+        mark(KEPT, layer=number, count=sum(row() is not None for row in seen))
         seen.append(weakref.ref(flat_P.untyped_storage()))
         with span(f"compute {number}"):
             dim = x_BD.shape[1]

@@ -7,6 +7,7 @@ import torch
 
 from grader.exercises.shared.cases import each_rank, group_case, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE
+from grader.exercises.shared.split_inputs import numbers
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 LEFT_OUT = ("The last layers are never computed: when nothing is left to be gathered, what was gathered must still be "
@@ -15,9 +16,9 @@ LEFT_OUT = ("The last layers are never computed: when nothing is left to be gath
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, layers: int, depth: int) -> list[dict[str, Any]]:
-        shards = [pieces(draw.tensor(9, dtype=torch.float64) / 50, n) for _ in range(layers)]
-        return [{"x": draw.tensor(2, 3, dtype=torch.float64) / 50, "shards": [of_rank[r].clone() for of_rank in shards],
-                 "depth": depth} for r in range(n)]
+        shards = [pieces(numbers(draw, 9), n) for _ in range(layers)]
+        return [{"x": numbers(draw, 2, 3), "shards": [of_layer[r].clone() for of_layer in shards], "depth": depth}
+                for r in range(n)]
 
     sizes = [(1, 2, 1), (2, 5, 1), (3, 4, 2), (4, 6, 1), (4, 5, 0), (2, 2, 9), *([(5, 6, 3)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {layers} layers, {depth} ahead", tuple(inputs(n, layers, depth)))
@@ -40,8 +41,8 @@ def _output(case: Case, rank: int, layers: Iterable[int]) -> torch.Tensor:
 
 def _without_those_ahead(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tensor:
     """It ends where nothing is left to be started."""
-    ahead = min(case.inputs[rank]["depth"], len(_layers(case, rank)))
-    return _output(case, rank, _layers(case, rank)[:len(_layers(case, rank)) - ahead])
+    layers = _layers(case, rank)
+    return _output(case, rank, layers[:max(0, len(layers) - case.inputs[rank]["depth"])])
 
 
 EXERCISE = Exercise(

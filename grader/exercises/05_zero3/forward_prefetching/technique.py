@@ -3,24 +3,23 @@
 from collections.abc import Iterator
 
 from grader.calling.sharding import KEPT
-from grader.exercises.technique.sharding import calls_of, spans_of
-from grader.judging.demands import bytes_sent, only_calls, results_waited
-from grader.judging.exercise import Demand, Look, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, spans_of
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Demand, Look
+from grader.judging.symptoms import raised
 from utils.trace.trace import Call, Span
 
 
 def _sent(look: Look, rank: int) -> float:
-    n = look.case.group_size(rank)
-    return bytes_sent_per_rank("all_gather", n * sum(s.nbytes for s in look.case.inputs[rank]["shards"]), n)
+    whole = look.case.group_size(rank) * sum(shard.nbytes for shard in look.case.inputs[rank]["shards"])
+    return gathers_and_reductions(look, rank, whole, reductions=0)
 
 
 def _each_compute(look: Look) -> Iterator[tuple[int, int, Span, list[Call], int]]:
     """(rank, layer, its span, the rank's all-gathers, depth) of every layer in groups of more than one rank."""
     for rank in look.working:
         if look.case.group_size(rank) > 1:
-            gathers, depth = calls_of(look, rank, "all_gather"), look.case.inputs[rank]["depth"]
+            gathers, depth = look.evidence.trace.of(rank, "all_gather"), look.case.inputs[rank]["depth"]
             for number, computing in enumerate(spans_of(look, rank, "compute ")):
                 yield rank, number, computing, gathers, depth
 
@@ -60,27 +59,20 @@ def _freed(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
-TECHNIQUE = Technique(
-    demands=(
-        only_calls("all_gather", hint="All-gather is all the communication that this exercise needs."),
-        Demand("not prefetched", "when layer i computes, layers up to i + depth are on their way",
-               "Nothing is gathered while a layer computes: start the all-gathers of the next `depth` layers "
-               "(async_op=True) before you compute this one.", _begun_before),
-        Demand("too far ahead", "never more than `depth` layers ahead",
-               "More layers are gathered ahead than allowed: memory would hold them all. Start layer i + depth when layer i "
-               "is about to compute, not earlier.", _not_too_far),
-        Demand("waited too early", "a layer is waited for only when its turn comes",
-               "The next layer's all-gather blocks, or is waited for, before this layer computes: so nothing overlaps. Keep "
-               "the Work and wait for it when its layer's turn comes.", _waited_late),
-        Demand("never freed", "earlier layers are freed",
-               "The layers that were used already still stand: let go of each flat row after its layer (del it, or pop it "
-               "from the list or dictionary).", _freed),
-        bytes_sent(_sent, "(n−1)/n of the layers' bytes", "Right, but layers are gathered more than once."),
-        results_waited(),
-    ),
-    symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call."),
-        unwaited(),
-        raised("out of range", "`depth` may reach beyond the last layer: start only what exists.", "beyond the end"),
-    ),
+TECHNIQUE = by_collectives(
+    only_calls("all_gather", hint="All-gather is all the communication that this exercise needs."),
+    Demand("not prefetched", "when layer i computes, layers up to i + depth are on their way",
+           "Nothing is gathered while a layer computes: start the all-gathers of the next `depth` layers "
+           "(async_op=True) before you compute this one.", _begun_before),
+    Demand("too far ahead", "never more than `depth` layers ahead",
+           "More layers are gathered ahead than allowed: memory would hold them all. Start layer i + depth when layer i "
+           "is about to compute, not earlier.", _not_too_far),
+    Demand("waited too early", "a layer is waited for only when its turn comes",
+           "The next layer's all-gather blocks, or is waited for, before this layer computes: so nothing overlaps. Keep "
+           "the Work and wait for it when its layer's turn comes.", _waited_late),
+    Demand("never freed", "earlier layers are freed",
+           "The layers that were used already still stand: let go of each flat row after its layer (del it, or pop it "
+           "from the list or dictionary).", _freed),
+    bytes_sent(_sent, "(n−1)/n of the layers' bytes", "Right, but layers are gathered more than once."),
+    symptoms=(raised("out of range", "`depth` may reach beyond the last layer: start only what exists.", "beyond the end"),),
 )

@@ -4,26 +4,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, ranks
+from grader.exercises.shared.formula_cases import formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [(7_500_000_000, 64, 1), (1_000_000, 6, draw.integer(2, 8)), (draw.integer(1, 99) * 10**6, 1, 2)]
-    return [Case(f"{size:,} parameters, {ranks(n)}, {k} micro-batch{'es' * (k > 1)}, {'freed' if again else 'kept'}", ({
-        "n_parameters": size, "n_ranks": n, "n_micro": k, "reshard_after_forward": again},))
-        for size, n, k in sizes for again in (True, False)]
+    return [single(f"{size:,} parameters, {ranks(n)}, {k} micro-batch{'es' * (k > 1)}, {'freed' if again else 'kept'}",
+                   n_parameters=size, n_ranks=n, n_micro=k, reshard_after_forward=again)
+            for size, n, k in sizes for again in (True, False)]
 
 
-def _passes(k: int, again: bool) -> int:
-    """Of k micro-batches, in which layers are gathered again in backward or not."""
-    return k * (2 + again)
-
-
-def _sent(inputs: dict[str, Any], passes: Callable[[int, bool], int] = _passes,
+def _sent(inputs: dict[str, Any], passes: Callable[[int, bool], int] = lambda k, again: k * (2 + again),
           share: Callable[[int], float] = lambda n: (n - 1) / n) -> float:
-    """passes: how often all parameters travel; share: which part of them a rank of n sends each time."""
+    """passes: (k micro-batches, whether layers are gathered again in backward) -> how often all parameters travel.
+
+    share: which part of them a rank of n sends each time.
+    """
     times = passes(inputs["n_micro"], inputs["reshard_after_forward"])
     return times * share(inputs["n_ranks"]) * 2.0 * inputs["n_parameters"]
+
+
+def _passes(id: str, passes: Callable[[int, bool], int], hint: str) -> Slip:
+    return formula(id, lambda inputs: _sent(inputs, passes), hint)
 
 
 EXERCISE = Exercise(
@@ -38,18 +41,16 @@ EXERCISE = Exercise(
                                            "the reduce-scatter.",
              lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * (3 + again)),
              shows=lambda case: case.inputs[0]["reshard_after_forward"]),
-        Slip("backward for free", "What was freed after forward must be gathered again in backward.",
-             lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * 2)),
-        Slip("kept for nothing", "Layers that are kept after forward need no second all-gather.",
-             lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * 3)),
-        Slip("once a step", "Nothing whole is kept from one micro-batch to the next, and no gradient: every micro-batch "
-                            "gathers and reduces anew.",
-             lambda case, r, right: _sent(case.inputs[r], lambda k, again: 2 + again)),
-        Slip("reduced once", "A whole gradient has no place to wait for the last micro-batch: each one is reduced.",
-             lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * (1 + again) + 1)),
-        Slip("float32", "In mixed precision parameters and gradients travel with 2 bytes a number.",
-             lambda case, r, right: right[r] * 2),
-        Slip("own share sent", "A rank does not send its own shard to itself: (n−1)/n of it.",
-             lambda case, r, right: _sent(case.inputs[r], share=lambda n: 1.0)),
+        _passes("backward for free", lambda k, again: k * 2,
+                "What was freed after forward must be gathered again in backward."),
+        _passes("kept for nothing", lambda k, again: k * 3, "Layers that are kept after forward need no second all-gather."),
+        _passes("once a step", lambda k, again: 2 + again, "Nothing whole is kept from one micro-batch to the next, and no "
+                "gradient: every micro-batch gathers and reduces anew."),
+        _passes("reduced once", lambda k, again: k * (1 + again) + 1, "A whole gradient has no place to wait for the last "
+                "micro-batch: each one is reduced."),
+        _passes("float32", lambda k, again: 2 * k * (2 + again), "In mixed precision parameters and gradients travel with 2 "
+                "bytes a number."),
+        formula("own share sent", lambda inputs: _sent(inputs, share=lambda n: 1.0),
+                "A rank does not send its own shard to itself: (n−1)/n of it."),
     ),
 )

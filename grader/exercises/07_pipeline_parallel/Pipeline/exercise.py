@@ -1,25 +1,59 @@
 """One executor for all schedules: any valid one, run with real tensors, in its own order and memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared import right_orders
+from grader.exercises.shared.cases import each_rank, group_case
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.technique.schedules import fault_of
-from grader.judging.exercise import TECHNIQUE, VALUES, Case, Exercise, Slip
+from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise, Slip
+from utils.schedules.schedule import Schedule, parse_schedule, shape_of
 
 from .call import squared_error
-from .cases import make_cases
-from .technique import refusal, rows_in, shape_in
+from .technique import refusal, schedule_in, shape_in
 
 Counts = Callable[[int, int, int], bool]
+ROWS, DIM = 2, 3
 
 
-def _stages(case: Case, rank: int) -> list[list[Tensor]]:
-    return [[tensor.clone().requires_grad_() for tensor in both] for both in case.inputs[rank]["weights"]]
+def _inputs(draw: Draw, schedule: Schedule, steps: int = 2, dtype=torch.float64) -> list[dict]:
+    shape = shape_of(schedule)
+
+    def number(*size: int) -> torch.Tensor:
+        return (draw.tensor(*size, dtype=torch.float64) / 50).to(dtype)
+
+    weights = [[number(DIM, DIM), number(DIM)] for _ in range(shape.n_stages)]
+    xs = [[torch.cat([number(ROWS, DIM), torch.full((ROWS, 1), float(micro), dtype=dtype)], 1)
+           for micro in range(shape.n_micro)] for _ in range(steps)]
+    ys = [[number(ROWS, DIM) for _ in range(shape.n_micro)] for _ in range(steps)]
+    return [{"schedule": schedule, "shape": shape, "weights": weights, "xs": xs, "ys": ys} for _ in range(shape.n_ranks)]
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    turned = parse_schedule("F0 F1 F2 B2 B0 B1", "F0 F1 F2 B0 B2 B1")  # messages wanted in another order than they are sent
+    schedules = {
+        "1 rank, 2 stages": right_orders.interleaved(1, 2, 3),
+        "GPipe on 3": right_orders.gpipe(3, 4),
+        "1F1B on 4": right_orders.one_f_one_b(4, 6),
+        "1F1B turned round on 2": turned,
+        "interleaved on 2": right_orders.interleaved(2, 2, 4),
+        "zero bubble on 3": right_orders.zero_bubble(3, 5),
+    }
+    if grading:
+        schedules["1 rank"] = right_orders.one_f_one_b(1, 3)
+        schedules["1F1B on 5"] = right_orders.one_f_one_b(5, 7)
+    cases = [Case(name, tuple(_inputs(draw, schedule))) for name, schedule in schedules.items()]
+    cases.append(Case("float32, 1F1B on 2", tuple(_inputs(draw, right_orders.one_f_one_b(2, 5), dtype=torch.float32))))
+    cases.append(group_case(lambda n: _inputs(draw, right_orders.one_f_one_b(n, 4), steps=1), "1F1B"))
+    bad = parse_schedule("F0 B0 F1 B1", "F0 F1 B0 B1")
+    return [*cases, Case("a schedule that cannot run", tuple(_inputs(draw, bad, steps=1)))]
+
+
+# ── one process with all stages ──
 
 
 def _loss(stages: list[list[Tensor]], x: Tensor, y: Tensor) -> Tensor:
@@ -47,7 +81,7 @@ def _gradients(case: Case, rank: int, counts: Counts = lambda stage, step, micro
     """Of the stages of this rank: those of each step's mean loss, added over the micro-batches that count."""
     inputs, added = case.inputs[rank], {}
     for stage in _own_stages(case, rank):
-        stages = _stages(case, rank)
+        stages = [[tensor.clone().requires_grad_() for tensor in both] for both in inputs["weights"]]
         for step, (xs, ys) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True)):
             for micro, (x, y) in enumerate(zip(xs, ys, strict=True)):
                 if counts(stage, step, micro):
@@ -58,8 +92,7 @@ def _gradients(case: Case, rank: int, counts: Counts = lambda stage, step, micro
 
 
 def _expected(case: Case, rank: int) -> dict[str, Any]:
-    """By one process with all stages."""
-    fault = fault_of(rows_in(case, rank), shape_in(case, rank))
+    fault = fault_of(schedule_in(case, rank), shape_in(case, rank))
     if fault:
         return refusal(fault)
     return {"losses": _losses(case, rank), "gradients": _gradients(case, rank)}
@@ -68,23 +101,10 @@ def _expected(case: Case, rank: int) -> dict[str, Any]:
 # ── slips ──
 
 
-def _runs(case: Case) -> bool:
-    return fault_of(rows_in(case, 0), shape_in(case, 0)) is None
-
-
-def _split(case: Case) -> bool:
-    return "W" in shape_in(case, 0).kinds
-
-
-def _wrong(id: str, hint: str, part: str, wrong: Callable[[Case, int, Any], Any],
-           shows: Callable[[Case], bool] = lambda case: True) -> Slip:
-    """One part of the result is wrong(case, rank, the right one)."""
+def _wrong(id: str, hint: str, part: str, wrong: Callable[[Case, int, Any], Any]) -> Slip:
+    """One part of the result, where the schedule can run, is wrong(case, rank, the right one)."""
     return Slip(id, hint, lambda case, rank, right: right[rank] | {part: wrong(case, rank, right[rank][part])},
-                lambda case: _runs(case) and shows(case))
-
-
-def _n_micro(case: Case, rank: int) -> int:
-    return shape_in(case, rank).n_micro
+                lambda case: fault_of(schedule_in(case), shape_in(case)) is None)
 
 
 def _times(gradients: dict[str, Tensor], factor: int) -> dict[str, Tensor]:
@@ -93,7 +113,7 @@ def _times(gradients: dict[str, Tensor], factor: int) -> dict[str, Tensor]:
 
 def _of_last_micro_batch(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, Tensor]:
     """The one that goes backward last on each stage."""
-    row, last_step = rows_in(case, rank)[case.group_rank(rank)], len(case.inputs[rank]["xs"]) - 1
+    row, last_step = schedule_in(case, rank)[case.group_rank(rank)], len(case.inputs[rank]["xs"]) - 1
     last = {stage: micro for kind, micro, stage in row if kind in "BW"}
     return _gradients(case, rank, lambda stage, step, micro: (step, micro) == (last_step, last[stage]))
 
@@ -106,23 +126,23 @@ def _of_last_step(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, 
 EXERCISE = Exercise(
     title="One executor for all schedules",
     parameters=("stages", "schedule", "shape", "loss_fn", "like", "group"),
-    make_cases=make_cases,
+    make_cases=_cases,
     oracle=each_rank(_expected),
     tolerance=TOLERANCE,
     points={VALUES: 4, TECHNIQUE: 4},
     slips=(
         _wrong("losses divided", "The losses that come back are divided by n_micro: divide what backward starts from, and "
                                  "return each micro-batch's own loss.", "losses",
-               lambda case, rank, right: [[loss / _n_micro(case, rank) for loss in losses] for losses in right]),
+               lambda case, rank, right: [[loss / shape_in(case, rank).n_micro for loss in losses] for losses in right]),
         _wrong("sum for mean", "Gradients are n_micro times too large: they are to be those of the losses' mean, so each "
                                "micro-batch's loss counts 1/n_micro.", "gradients",
-               lambda case, rank, right: _times(right, _n_micro(case, rank))),
+               lambda case, rank, right: _times(right, shape_in(case, rank).n_micro)),
         _wrong("last micro-batch only", "Gradients are those of the last micro-batch alone: they add up over micro-batches.",
                "gradients", _of_last_micro_batch),
         _wrong("last step only", "Gradients of earlier calls of step() are gone: they add to .grad.", "gradients",
                _of_last_step),
         _wrong("weights doubled", "With the backward in two pieces the weights' gradients are twice too large: I computes "
                                   "them already (a whole backward), and W once more.", "gradients",
-               lambda case, rank, right: _times(right, 2), shows=_split),
+               lambda case, rank, right: _times(right, 2 if "W" in shape_in(case).kinds else 1)),
     ),
 )

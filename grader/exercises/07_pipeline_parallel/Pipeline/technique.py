@@ -2,22 +2,22 @@
 
 from typing import Any
 
-from grader.calling.schedules_run import ALIVE, DONE
+from grader.calling.schedules_run import ALIVE, DONE, as_schedule
 from grader.evidence.evidence import DEADLOCKED, RETURNED
-from grader.exercises.technique.schedules import Rows, as_rows, fault_of, peaks
+from grader.exercises.technique.schedules import fault_of, peaks
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
-from utils.schedules.schedule import Fault, Shape, Step
+from utils.schedules.schedule import Fault, Schedule, Shape, Step
 
 
-def shape_in(case: Case, rank: int) -> Shape:
+def shape_in(case: Case, rank: int = 0) -> Shape:
     return Shape(*case.inputs[rank]["shape"])
 
 
-def rows_in(case: Case, rank: int) -> Rows:
-    return as_rows(case.inputs[rank]["schedule"])
+def schedule_in(case: Case, rank: int = 0) -> Schedule:
+    return as_schedule(case.inputs[rank]["schedule"])
 
 
 def refusal(fault: Fault) -> dict[str, str]:
@@ -25,18 +25,18 @@ def refusal(fault: Fault) -> dict[str, str]:
 
 
 def _reading(case: Case, found: Any) -> Any:
-    fault = fault_of(rows_in(case, 0), shape_in(case, 0))
+    fault = fault_of(schedule_in(case), shape_in(case))
     named = "ValueError" in found and fault is not None and str(fault.step) in found["ValueError"]
     return refusal(fault) if named else found
 
 
-def _runs(look: Look) -> bool:
-    """The case's schedule can run."""
-    return all("losses" in look.right[rank] for rank in look.working)
+def _refused(look: Look) -> bool:
+    """The case's schedule cannot run."""
+    return "ValueError" in look.right[look.working[0]]
 
 
 def _own_row(look: Look, rank: int) -> list[Step]:
-    return rows_in(look.case, rank)[look.case.group_rank(rank)]
+    return schedule_in(look.case, rank)[look.case.group_rank(rank)]
 
 
 def _done(look: Look, rank: int) -> list[Step]:
@@ -53,7 +53,7 @@ def _seen(steps: list[Step]) -> list[Step]:
 
 
 def _in_order(look: Look) -> tuple[bool, str]:
-    for rank in look.working if _runs(look) else ():
+    for rank in () if _refused(look) else look.working:
         wanted = _seen(_own_row(look, rank) * len(look.case.inputs[rank]["xs"]))
         done = _seen(_done(look, rank))
         for number, (a, b) in enumerate(zip(done, wanted, strict=False)):
@@ -65,8 +65,8 @@ def _in_order(look: Look) -> tuple[bool, str]:
 
 
 def _let_go(look: Look) -> tuple[bool, str]:
-    for rank in look.working if _runs(look) else ():
-        allowed = peaks(rows_in(look.case, rank))[look.case.group_rank(rank)]
+    for rank in () if _refused(look) else look.working:
+        allowed = peaks(schedule_in(look.case, rank))[look.case.group_rank(rank)]
         most = max((s.facts["count"] for s in look.evidence.trace.spans if s.rank == rank and s.name == ALIVE), default=0)
         if most > allowed:
             return False, f"rank {rank} kept {most} micro-batches' activations, the schedule has {allowed} in flight"
@@ -76,7 +76,7 @@ def _let_go(look: Look) -> tuple[bool, str]:
 def _sent(look: Look, rank: int) -> float:
     """A message for each step whose result another rank needs."""
     inputs, shape = look.case.inputs[rank], shape_in(look.case, rank)
-    if not _runs(look) or shape.n_ranks == 1:
+    if _refused(look) or shape.n_ranks == 1:
         return 0.0
     forward = sum(step.kind == "F" and step.stage < shape.n_stages - 1 for step in _own_row(look, rank))
     backward = sum(step.kind in "BI" and step.stage > 0 for step in _own_row(look, rank))
@@ -112,7 +112,7 @@ TECHNIQUE = Technique(
         group_ignored(),
         Symptom("runs what cannot run", "A schedule that cannot run is to be refused: __init__ raises "
                                         "ValueError(str(fault)) with validate_schedule's fault.",
-                lambda look: not _runs(look)),
+                _refused),
         forgotten_send(),
         raised("itself", "Two stages of one rank: hand the tensor over within the rank, no message.", "message to itself"),
         deadlocked("", "Ranks wait for each other. Sends must not block (isend, and wait for them later), a receive should "

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from grader.exercises.technique.schedules import needs
+from grader.exercises.technique.schedules import NEEDS, needs
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.schedule import Step
 
@@ -27,44 +27,14 @@ def _way(id: str, hint: str, way: Way) -> Slip:
     return Slip(id, hint, lambda case, rank, right: _all(case, way))
 
 
-def _reversed(step: Step, n_stages: int) -> list[Step]:
-    """As if the stages were numbered from the other end."""
-    def turned(one: Step) -> Step:
-        return one._replace(stage=n_stages - 1 - one.stage)
-
-    return [turned(need) for need in needs(turned(step), n_stages)]
-
-
-def _without_own(step: Step, n_stages: int) -> list[Step]:
-    return [need for need in needs(step, n_stages) if step.kind == "F" or need.kind != "F"]
+def _kinds(id: str, hint: str, **of_kinds: list[tuple[str, int]]) -> Slip:
+    """Some kinds need something else: (kind, how many stages further on)."""
+    return _way(id, hint, lambda step, n_stages: needs(step, n_stages, NEEDS | of_kinds))
 
 
 def _without_ends(step: Step, n_stages: int) -> list[Step]:
     """As in the middle of a pipeline that goes on at both ends."""
     return [need._replace(stage=need.stage - 1) for need in needs(step._replace(stage=step.stage + 1), n_stages + 2)]
-
-
-def _weights_first(step: Step, n_stages: int) -> list[Step]:
-    weights = Step("W", step.micro, step.stage)
-    if step == weights:
-        return [Step("F", step.micro, step.stage)]
-    return needs(step, n_stages) + ([weights] if step.kind == "I" else [])
-
-
-def _weights_as_backward(step: Step, n_stages: int) -> list[Step]:
-    if step.kind != "W":
-        return needs(step, n_stages)
-    return [need._replace(kind=need.kind.replace("B", "W")) for need in needs(step._replace(kind="B"), n_stages)]
-
-
-def _waits_for_weights(step: Step, n_stages: int) -> list[Step]:
-    direct = needs(step, n_stages)
-    return direct + [need._replace(kind="W") for need in direct if step.kind == need.kind == "I"]
-
-
-def _whole(step: Step, n_stages: int) -> list[Step]:
-    """I waits for a B."""
-    return [need._replace(kind="B") if step.kind == need.kind == "I" else need for need in needs(step, n_stages)]
 
 
 def _in_turn(step: Step, n_stages: int) -> list[Step]:
@@ -84,20 +54,22 @@ EXERCISE = Exercise(
     oracle=lambda case: [_all(case)],
     points={VALUES: 2},
     slips=(
-        _way("stages reversed", "Activations come from the stage before (stage − 1), gradients from the stage after "
-                                "(stage + 1): you have it the other way round.", _reversed),
-        _way("own forward forgotten", "A backward also needs the activations that its own forward left on this stage.",
-             _without_own),
+        _kinds("stages reversed", "Activations come from the stage before (stage − 1), gradients from the stage after "
+                                  "(stage + 1): you have it the other way round.",
+               F=[("F", +1)], B=[("F", 0), ("B", -1)], I=[("F", 0), ("I", -1)]),
+        _kinds("own forward forgotten", "A backward also needs the activations that its own forward left on this stage.",
+               B=[("B", +1)], I=[("I", +1)]),
         _way("ends of the pipeline", "The first stage's forward waits for no stage, nor does the last stage's backward: "
                                      "there is no stage −1 and no stage n_stages.", _without_ends),
-        _way("weights first", "W comes after I: the gradient of the input is found first, and the weights' gradients use "
-                              "what it found on its way.", _weights_first),
-        _way("weights wait for weights", "The weights' gradients need nothing from another stage: W waits for the I of "
-                                         "its own stage only.", _weights_as_backward),
-        _way("waits for the weights", "I needs the gradient from the stage after, which that stage's I gives. It need "
-                                      "not wait for its W: that is what the split is for.", _waits_for_weights),
-        _way("kinds mixed", "A schedule has B, or I and W. In one with I the gradient comes from the I of the stage "
-                            "after.", _whole),
+        _kinds("weights first", "W comes after I: the gradient of the input is found first, and the weights' gradients use "
+                                "what it found on its way.", I=[("F", 0), ("I", +1), ("W", 0)], W=[("F", 0)]),
+        _kinds("weights wait for weights", "The weights' gradients need nothing from another stage: W waits for the I of "
+                                           "its own stage only.", W=[("F", 0), ("W", +1)]),
+        _kinds("waits for the weights", "I needs the gradient from the stage after, which that stage's I gives. It need "
+                                        "not wait for its W: that is what the split is for.",
+               I=[("F", 0), ("I", +1), ("W", +1)]),
+        _kinds("kinds mixed", "A schedule has B, or I and W. In one with I the gradient comes from the I of the stage "
+                              "after.", I=[("F", 0), ("B", +1)]),
         _way("one after another", "Micro-batches do not need each other. In which order a rank takes them, the schedule "
                                   "says.", _in_turn),
         _way("needs of needs", "Only direct needs: what those need in turn is their own affair.", _indirect),

@@ -1,7 +1,7 @@
 """Half a backward, and the other half: the gradient of the input at once, those of the weights later."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -76,10 +76,14 @@ def _added(some: Gradients, more: Gradients) -> Gradients:
     return {name: None if gradient is None else gradient + more[name] for name, gradient in some.items()}
 
 
+def _sums(of_micro_batches: Iterable[Gradients]) -> list[Gradients]:
+    """What is in .grad after each of them."""
+    return list(itertools.accumulate(of_micro_batches, _added))
+
+
 def _expected(case: Case) -> list[dict[str, Any]]:
     every = [_backward(case, micro) for micro in range(len(case.inputs[0]["xs"]))]
-    return [{"dx": [dx for dx, _ in every], "early": [],
-             "gradients": list(itertools.accumulate((gradients for _, gradients in every), _added))}]
+    return [{"dx": [dx for dx, _ in every], "early": [], "gradients": _sums(gradients for _, gradients in every)}]
 
 
 # ── slips ──
@@ -104,7 +108,7 @@ EXERCISE = Exercise(
         _of_weights("paths counted twice", "Gradients are too large in all layers but the last: with all z asked at once "
                                            "each gradient also flows on into the layers below, where it is counted a second "
                                            "time. Ask layer by layer.",
-                    lambda case, right: list(itertools.accumulate(_of_each_call(case, chained=True), _added))),
+                    lambda case, right: _sums(_of_each_call(case, chained=True))),
         _of_weights("not added", "weights() must add to .grad: what earlier micro-batches left is gone.",
                     lambda case, right: _of_each_call(case)),
         _of_weights("doubled", "The weights' gradients are twice too large.",

@@ -1,5 +1,6 @@
 """How input_then_weights must be done, and how it can fail."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from grader.calling.schedules_run import CHAINED, DONE
@@ -9,17 +10,20 @@ from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, raised, wrong_ranks
 
 
-def _marks(look: Look) -> list[dict[str, Any]]:
-    return [s.facts for s in sorted(look.evidence.trace.spans, key=lambda s: s.start_s) if s.name == DONE]
+def _marks(look: Look) -> Iterator[tuple[dict[str, Any], bool]]:
+    """What the layers told, in order, and whether it was within a call of input_then_weights."""
+    inside = False
+    for span in sorted(look.evidence.trace.spans, key=lambda span: span.start_s):
+        if span.name == DONE:
+            if span.facts["kind"] in ("begin", "later"):
+                inside = span.facts["kind"] == "begin"
+            yield span.facts, inside
 
 
 def _not_early(look: Look) -> tuple[bool, str]:
     """No weight's gradient is computed before input_then_weights has returned."""
-    inside = False
-    for facts in _marks(look):
-        if facts["kind"] in ("begin", "later"):
-            inside = facts["kind"] == "begin"
-        elif inside and facts["kind"] == "W":
+    for facts, inside in _marks(look):
+        if inside and facts["kind"] == "W":
             return False, f"layer {facts['micro']}'s weights: computed before weights() was called"
     return True, ""
 
@@ -27,10 +31,8 @@ def _not_early(look: Look) -> tuple[bool, str]:
 def _input_at_once(look: Look) -> tuple[bool, str]:
     """The input's gradient, and so every layer's, is there when it returns, and no layer's is computed again."""
     passed: set[int] = set()
-    inside = False
-    for facts in _marks(look):
-        if facts["kind"] in ("begin", "later"):
-            inside = facts["kind"] == "begin"
+    for facts, inside in _marks(look):
+        if facts["kind"] == "begin":
             passed.clear()
         elif facts["kind"] == CHAINED:
             if not inside:

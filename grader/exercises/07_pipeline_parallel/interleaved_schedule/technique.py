@@ -1,18 +1,8 @@
 """How interleaved_schedule is read, when it refuses, and what its first fault says."""
 
-from collections.abc import Callable
 from typing import Any
 
-from grader.exercises.technique.generators import (
-    NO_MESSAGE,
-    WHOLE_TIMES,
-    can_run,
-    fault_seen,
-    own_fault_symptoms,
-    peaks_differ,
-    rows_of,
-)
-from grader.exercises.technique.schedules import summary
+from grader.exercises.technique.generators import NO_MESSAGE, WHOLE_TIMES, Generator, rows_of
 from grader.judging.exercise import Case, Look, Symptom, Technique
 from utils.schedules.faults import STUCK
 from utils.schedules.schedule import Shape
@@ -26,27 +16,30 @@ def _shape(case: Case) -> Shape:
     return Shape(inputs["n_ranks"], inputs["n_ranks"] * inputs["n_chunks"], inputs["n_micro"])
 
 
-def refusal(case: Case) -> dict[str, str]:
+INTERLEAVED = Generator(_shape, WHOLE_TIMES)
+
+
+def _refusal(case: Case) -> dict[str, str]:
     return {"ValueError": f"names {case.inputs[0]['n_micro']} and {case.inputs[0]['n_ranks']}"}
 
 
 def reading(case: Case, found: Any) -> Any:
     if isinstance(found, dict):
         both = (str(case.inputs[0][name]) in found["ValueError"] for name in ("n_micro", "n_ranks"))
-        return refusal(case) if all(both) else found
-    return summary(found, _shape(case), WHOLE_TIMES)
+        return _refusal(case) if all(both) else found
+    return INTERLEAVED.reading(case, found)
 
 
-def _made(test: Callable[[Look], bool]) -> Callable[[Look], bool]:
+def _made(look: Look) -> bool:
     """In a case that has a schedule."""
-    return lambda look: "ranks" in look.right[0] and test(look)
+    return "ranks" in look.right[0]
 
 
 def _whole_chunks(look: Look) -> bool:
     """All micro-batches go through a rank's first chunk before its second begins, though there are more than ranks."""
     inputs = look.case.inputs[0]
     forwards = [step.stage for step in rows_of(look)[0] if step.kind == "F"]
-    return (inputs["n_micro"] > inputs["n_ranks"] and inputs["n_chunks"] > 1 and forwards == sorted(forwards)
+    return (_made(look) and inputs["n_micro"] > inputs["n_ranks"] and inputs["n_chunks"] > 1 and forwards == sorted(forwards)
             and len(set(forwards)) > 1)
 
 
@@ -60,15 +53,15 @@ TECHNIQUE = Technique(
                 lambda look: isinstance(look.outputs[0], dict)),
     ),
     fallbacks=(
-        Symptom("chunk by chunk", CHUNK_BY_CHUNK, _made(_whole_chunks)),
-        *own_fault_symptoms(_shape),
-        fault_seen("deadlock", "The schedule cannot run. Of the warm-up: 2·(n_ranks − 1 − r) + (n_chunks − 1)·n_ranks "
-                               "forwards on rank r, then a forward and a backward in turn.",
-                   lambda fault: fault.why == STUCK, _shape),
+        Symptom("chunk by chunk", CHUNK_BY_CHUNK, _whole_chunks),
+        *INTERLEAVED.own_fault_symptoms(),
+        INTERLEAVED.fault_seen("deadlock", "The schedule cannot run. Of the warm-up: 2·(n_ranks − 1 − r) + "
+                                           "(n_chunks − 1)·n_ranks forwards on rank r, then a forward and a backward in "
+                                           "turn.", STUCK),
         Symptom("warm-up too long", "It can run, but more is in flight than need be: the warm-up is 2·(n_ranks − 1 − r) + "
-                                    "(n_chunks − 1)·n_ranks forwards.", _made(peaks_differ(+1, _shape))),
+                                    "(n_chunks − 1)·n_ranks forwards.", lambda look: max(INTERLEAVED.surplus(look)) > 0),
         Symptom("waits", "It can run, but takes longer than it must: the warm-up is 2·(n_ranks − 1 − r) + (n_chunks − 1)·"
                          "n_ranks forwards, and twice the distance is needed since two steps fit where one did.",
-                _made(can_run(_shape))),
+                lambda look: _made(look) and INTERLEAVED.can_run(look)),
     ),
 )

@@ -1,14 +1,6 @@
 """How one_f_one_b_schedule is read, and what its first fault says."""
 
-from grader.exercises.technique.generators import (
-    NO_MESSAGE,
-    fault_seen,
-    own_fault_symptoms,
-    peaks_differ,
-    plain_reading,
-    plain_shape,
-    rows_of,
-)
+from grader.exercises.technique.generators import NO_MESSAGE, PLAIN, rows_of
 from grader.judging.exercise import Look, Symptom, Technique
 from utils.schedules.faults import STUCK
 
@@ -20,20 +12,20 @@ def _newest_first(look: Look) -> bool:
 
 
 TECHNIQUE = Technique(
-    reading=plain_reading,
+    reading=PLAIN.reading,
     demands=(NO_MESSAGE,),
     fallbacks=(
-        *own_fault_symptoms(plain_shape),
+        *PLAIN.own_fault_symptoms(),
         Symptom("newest first", "Micro-batches should go backward in the order in which they went forward, the oldest "
                                 "first, on every rank.", _newest_first),
-        fault_seen("deadlock", "The schedule cannot run: a rank waits for a gradient that a later rank cannot give before "
-                               "it gets a further forward. Every rank goes forward and backward in turn after its warm-up.",
-                   lambda fault: fault.why == STUCK, plain_shape),
+        PLAIN.fault_seen("deadlock", "The schedule cannot run: a rank waits for a gradient that a later rank cannot give "
+                                     "before it gets a further forward. Every rank goes forward and backward in turn after "
+                                     "its warm-up.", STUCK),
         Symptom("too many in flight", "It can run, but a rank has more in flight than n_stages − r: its warm-up is too "
-                                      "long. In the steady phase a forward comes first, which is one "
-                                      "more.", peaks_differ(+1, plain_shape)),
+                                      "long. In the steady phase a forward comes first, which is one more.",
+                lambda look: max(PLAIN.surplus(look)) > 0),
         Symptom("warm-up too short", "It can run, but ranks wait: the warm-up is too short. While the first gradient is on "
                                      "its way to rank r, n_stages − 1 − r forwards fit before the steady phase.",
-                peaks_differ(-1, plain_shape)),
+                lambda look: min(PLAIN.surplus(look)) < 0),
     ),
 )

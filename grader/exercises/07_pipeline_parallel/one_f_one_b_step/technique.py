@@ -1,9 +1,6 @@
 """How one_f_one_b_step must be done, and how it can fail."""
 
-from grader.exercises.technique.pipeline_messages import STEP_FALLBACKS, message_symptoms
-from grader.exercises.technique.pipeline_passes import in_flight_at_most, only_neighbours, order, outputs_sent
-from grader.judging.demands import results_waited, sends_waited
-from grader.judging.exercise import Technique
+from grader.exercises.technique.pipelines import in_flight_at_most, order, step_technique
 
 
 def wanted_order(p: int, r: int, m: int) -> str:
@@ -12,23 +9,15 @@ def wanted_order(p: int, r: int, m: int) -> str:
     return "F" * warm_up + "FB" * (m - warm_up) + "B" * warm_up
 
 
-TECHNIQUE = Technique(
-    demands=(
-        only_neighbours(),
+TECHNIQUE = step_technique(
+    passes=(
         in_flight_at_most(lambda p, r, m: min(p - r, m), "at most p − r micro-batches in flight on stage r",
                           "The gradients are right, but activations pile up: a stage starts a new micro-batch only when "
                           "it has done a backward pass for one, and backward frees that one's (no retain_graph)."),
         order(wanted_order, "another order", "warm-up of p − 1 − r, then forward and backward in turn",
               "The gradients are right, but the passes come in another order than 1F1B's: min(p − 1 − r, n_micro) forward "
               "passes first, then one forward and one backward in turn, then the backward passes that are left."),
-        outputs_sent("each output forward once, each gradient back once",
-                     "Right, but more is sent than needed: outputs to the next stage, gradients of inputs to the one "
-                     "before.",
-                     back=True),
-        results_waited(),
-        sends_waited(),
     ),
-    symptoms=message_symptoms("A stage sends an output to the next one, which at that moment sends a gradient back: each "
-                              "waits for the other to receive. Use isend, and wait for the Works later."),
-    fallbacks=STEP_FALLBACKS,
+    crossing="A stage sends an output to the next one, which at that moment sends a gradient back: each waits for the other "
+             "to receive. Use isend, and wait for the Works later.",
 )

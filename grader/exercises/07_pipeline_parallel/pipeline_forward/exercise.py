@@ -3,27 +3,19 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.pipeline_inputs import pipeline_cases
-from grader.exercises.shared.pipeline_steps import output_of, stages_of
-from grader.judging.exercise import Case, Draw, Exercise, Slip
-
-
-def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    sizes = [(1, 3, 2, "float64"), (2, 3, 3, "float64"), (3, 4, 1, "float32"), (4, 5, 2, "bfloat16"), (4, 1, 3, "float64")]
-    many = draw.integer(5, 7)  # drawn in any case: what follows is drawn from the same numbers
-    if grading:
-        sizes += [(5, 3, 2, "float64"), (2, many, 1, "float64")]
-    return pipeline_cases(draw, sizes, drop=("y",))
+from grader.exercises.shared.pipelines import pipeline_cases, stages_of
+from grader.judging.exercise import Case, Exercise, Slip
 
 
 def _own_output(case: Case, rank: int) -> Tensor:
     """What comes out of this rank's stage, of the whole batch."""
     with torch.no_grad():
-        return output_of(stages_of(case, rank)[:case.group_rank(rank) + 1], case.inputs[case.members(rank)[0]]["x"])
+        stages = nn.Sequential(*stages_of(case, rank)[:case.group_rank(rank) + 1])
+        return stages(case.inputs[case.members(rank)[0]]["x"])
 
 
 def _whole_output(case: Case, rank: int) -> Tensor | None:
@@ -40,7 +32,9 @@ def _of_last(id: str, hint: str, pick: Callable[[Sequence[Tensor]], Tensor]) -> 
 EXERCISE = Exercise(
     title="Micro-batches forward",
     parameters=("stage", "x_BD", "n_micro", "like_MD", "group"),
-    make_cases=_cases,
+    make_cases=pipeline_cases(
+        [(1, 3, 2, "float64"), (2, 3, 3, "float64"), (3, 4, 1, "float32"), (4, 5, 2, "bfloat16"), (4, 1, 3, "float64")],
+        for_grading=lambda many: [(5, 3, 2, "float64"), (2, many, 1, "float64")], without="y"),
     oracle=each_rank(_whole_output),
     tolerance=TOLERANCE,
     slips=(

@@ -1,6 +1,6 @@
 """How pipeline_forward must be done, and how it can fail."""
 
-from grader.exercises.technique.pipeline_passes import only_neighbours, outputs_sent, passes
+from grader.exercises.technique.pipelines import only_neighbours, outputs_sent, passes
 from grader.judging.demands import results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited

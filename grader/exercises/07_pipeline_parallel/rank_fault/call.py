@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from grader.calling.schedules_run import plain
 from utils.schedules.schedule import Shape, Step
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """fn(steps, rank, shape) for each named list of steps → its fault or None."""
-    return {name: plain(fn([Step(*step) for step in steps], inputs["rank"], Shape(*inputs["shape"])))
+    return {name: fn([Step(*step) for step in steps], inputs["rank"], Shape(*inputs["shape"]))
             for name, steps in inputs["lists"].items()}

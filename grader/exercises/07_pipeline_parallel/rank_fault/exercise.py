@@ -3,16 +3,62 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from grader.exercises.shared import right_orders
 from grader.exercises.technique.schedules import needs, rank_faults, sentences
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import VALUES, Case, Exercise, Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY, UNKNOWN_KIND
 from utils.schedules.schedule import Fault, Shape, Step
 
-from .cases import make_cases
-
 Steps = Sequence[Step]
 Search = Callable[[Steps, int, Shape], Fault | None]
+
+
+def _case(draw: Draw, rank: int, shape: Shape, right: list[Step]) -> Case:
+    """The right list, and one list for each way to spoil it."""
+    last, some = shape.kinds[-1], draw.integer(0, len(right) - 1)
+    first = right[0]
+    other = first._replace(stage=(rank + 1) % shape.n_ranks if shape.n_ranks > 1 else shape.n_stages)
+    backward = next(i for i, step in enumerate(right) if step.kind == last)
+    early = [*right]
+    forward = right.index(right[backward]._replace(kind="F"))
+    early[forward], early[backward] = early[backward], early[forward]
+    lists = {
+        "in order": right,
+        "nothing at all": [],
+        "one left out": right[:some] + right[some + 1:],
+        "the last left out": right[:-1],
+        "one twice": right[:some + 1] + right[some:],
+        "the last again": right + right[-1:],
+        "unknown kind": [*right, Step("X", 0, rank)],
+        "kind of another schedule": [*right, Step("B" if shape.kinds == "FIW" else "W", 0, rank)],
+        "a micro-batch too many": [*right, Step("F", shape.n_micro, rank)],
+        "a negative micro-batch": [Step(last, -1, rank), *right],
+        "the stage of another": [*right[:some], other, *right[some:]],
+        "a stage too many": [*right, Step("F", 0, rank + shape.n_stages)],
+        "backward first": early,
+        "one twice, one missing": right[:1] + right[:-1],
+        "too early, and one missing": early[:-1],
+        "twice, and impossible later": [*right[:1], *right, Step("F", shape.n_micro + 1, rank)],
+    }
+    if shape.kinds == "FIW":
+        swapped = {"F": "F", "I": "W", "W": "I"}
+        lists["weights before input"] = [step._replace(kind=swapped[step.kind]) for step in right]
+    if shape.n_stages > shape.n_ranks:
+        lists["chunks in the wrong order"] = sorted(right, key=lambda step: (step.kind != "F", -step.stage))
+    return Case(f"rank {rank} of {shape.n_ranks}, {shape.n_stages} stages, {shape.n_micro} micro-batches",
+                ({"lists": lists, "rank": rank, "shape": shape},))
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    m = draw.integer(3, 5)
+    cases = [_case(draw, 0, Shape(3, 3, m), right_orders.one_f_one_b(3, m)[0]),
+             _case(draw, 3, Shape(4, 4, m), right_orders.gpipe(4, m)[3]),
+             _case(draw, 1, Shape(2, 4, 4), right_orders.interleaved(2, 2, 4)[1]),
+             _case(draw, 1, Shape(3, 3, m, "FIW"), right_orders.zero_bubble(3, m)[1])]
+    if grading:
+        cases.append(_case(draw, 0, Shape(1, 1, 2), right_orders.gpipe(1, 2)[0]))
+    return cases
 
 
 def _first(steps: Steps, rank: int, shape: Shape) -> Fault | None:
@@ -20,9 +66,8 @@ def _first(steps: Steps, rank: int, shape: Shape) -> Fault | None:
 
 
 def _of_each_list(case: Case, search: Search) -> dict[str, Any]:
-    rank, shape = case.inputs[0]["rank"], Shape(*case.inputs[0]["shape"])
-    return sentences({name: search([Step(*step) for step in steps], rank, shape)
-                      for name, steps in case.inputs[0]["lists"].items()})
+    lists, rank, shape = case.inputs[0].values()
+    return sentences({name: search(steps, rank, shape) for name, steps in lists.items()})
 
 
 def _found_by(id: str, hint: str, search: Search) -> Slip:
@@ -66,7 +111,7 @@ def _one_pass(steps: Steps, rank: int, shape: Shape) -> Fault | None:
 EXERCISE = Exercise(
     title="The first fault of one rank",
     parameters=("steps", "rank", "shape"),
-    make_cases=make_cases,
+    make_cases=_cases,
     oracle=lambda case: [_of_each_list(case, _first)],
     points={VALUES: 2},
     slips=(

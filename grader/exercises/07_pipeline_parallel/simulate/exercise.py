@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared import right_orders
-from grader.exercises.technique.schedules import IN_FLIGHT, Rows, as_rows, makespan_of, peaks, timetable
+from grader.exercises.technique.schedules import IN_FLIGHT, needs, peaks
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.schedule import Step, Times, parse_schedule
@@ -27,41 +27,64 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     if grading:
         schedules["1F1B of 8"] = (right_orders.one_f_one_b(8, 11), uneven, 0.3)
         schedules["by hand"] = (parse_schedule("F0 F1 F2 B2 B1 B0", "F0 F1 F2 B2 B0 B1"), uneven, hop)
-    return [Case(name, ({"schedule": [[tuple(step) for step in row] for row in rows], "durations": durations,
-                         "hop_time": hop},)) for name, (rows, durations, hop) in schedules.items()]
+    return [Case(name, ({"schedule": schedule, "durations": durations, "hop_time": hop},))
+            for name, (schedule, durations, hop) in schedules.items()]
 
 
-def _rows(case: Case) -> Rows:
-    return as_rows(case.inputs[0]["schedule"])
+# ── one process plays them ──
 
 
-def _from_another_rank(case: Case) -> Callable[[Step, Step], float]:
-    hop, n_ranks = case.inputs[0]["hop_time"], len(case.inputs[0]["schedule"])
-    return lambda need, step: hop if need.stage % n_ranks != step.stage % n_ranks else 0.0
+def _other_rank(need: Step, step: Step, n_ranks: int) -> bool:
+    return need.stage % n_ranks != step.stage % n_ranks
 
 
-def _times(case: Case, hop: Callable[[Step, Step], float] | None = None, **ways: Any) -> Times:
-    return timetable(_rows(case), case.inputs[0]["durations"], hop or _from_another_rank(case), **ways)
+def _as_early_as_possible(free: list[float], rank: int, arrivals: list[float]) -> float:
+    return max([free[rank], *arrivals])
+
+
+def _times(case: Case, travels: Callable[[Step, Step, int], bool] = _other_rank,
+           start: Callable[[list[float], int, list[float]], float] = _as_early_as_possible,
+           held: Callable[[Step, int, int], bool] = lambda step, n_ranks, n_stages: False) -> Times:
+    """When each step starts and ends.
+
+    travels(need, step, n_ranks): whether a hop lies between two steps. start(free, rank, arrivals): when a step of `rank`
+    starts, if each rank is free at free[rank]. held(step, n_ranks, n_stages): whether its rank waits for a hop afterwards.
+    """
+    schedule, durations, hop = case.inputs[0].values()
+    n_ranks, n_stages = len(schedule), 1 + max(step.stage for row in schedule for step in row)
+    waiting, free, times = [list(steps) for steps in schedule], [0.0] * n_ranks, {}
+    while any(waiting):
+        for rank, steps in enumerate(waiting):
+            while steps and all(need in times for need in needs(steps[0], n_stages)):
+                step = steps.pop(0)
+                arrivals = [times[need][1] + (hop if travels(need, step, n_ranks) else 0.0)
+                            for need in needs(step, n_stages)]
+                begin = start(free, rank, arrivals)
+                end = begin + durations[step.kind]
+                times[step] = begin, end
+                free[rank] = end + (hop if held(step, n_ranks, n_stages) else 0.0)
+    return times
 
 
 def _busy(case: Case) -> float:
-    return sum(case.inputs[0]["durations"][step.kind] for row in _rows(case) for step in row)
+    return sum(case.inputs[0]["durations"][step.kind] for row in case.inputs[0]["schedule"] for step in row)
 
 
 def _simulated(case: Case) -> dict[str, Any]:
-    times = _times(case)
-    makespan = makespan_of(times)
-    return {"times": _plain(times), "makespan": makespan, "bubble rate": 1 - _busy(case) / (len(_rows(case)) * makespan),
-            "peaks": peaks(_rows(case))}
+    times, schedule = _times(case), case.inputs[0]["schedule"]
+    makespan = max(end for _, end in times.values())
+    return {"times": _plain(times), "makespan": makespan, "bubble rate": 1 - _busy(case) / (len(schedule) * makespan),
+            "peaks": peaks(schedule)}
 
 
 def _plain(times: Times) -> dict[tuple, tuple[float, float]]:
     return {tuple(step): both for step, both in times.items()}
 
 
-def _timed(id: str, hint: str, times: Callable[[Case], Times]) -> Slip:
-    """Another timetable; whatever else is then computed from it is left open."""
-    return Slip(id, hint, lambda case, rank, right: dict.fromkeys(right[rank], ANYTHING) | {"times": _plain(times(case))})
+def _timed(id: str, hint: str, **ways: Callable) -> Slip:
+    """The timetable made in other ways, see _times; whatever else is then computed from it is left open."""
+    return Slip(id, hint, lambda case, rank, right: dict.fromkeys(right[rank], ANYTHING) | {
+        "times": _plain(_times(case, **ways))})
 
 
 def _number(id: str, hint: str, name: str, wrong: Callable[[Case, dict[str, Any]], Any]) -> Slip:
@@ -69,19 +92,14 @@ def _number(id: str, hint: str, name: str, wrong: Callable[[Case, dict[str, Any]
     return Slip(id, hint, lambda case, rank, right: right[rank] | {name: wrong(case, right[rank])})
 
 
-def _sender_busy(case: Case) -> Times:
-    rows, hop = _rows(case), case.inputs[0]["hop_time"]
-    n_stages = 1 + max(step.stage for row in rows for step in row)
-
-    def held(step: Step) -> float:
-        receiver = step.stage + (1 if step.kind == "F" else -1)
-        return hop if len(rows) > 1 and step.kind != "W" and 0 <= receiver < n_stages else 0.0
-
-    return _times(case, held=held)
+def _peaks(id: str, hint: str, **changes: int) -> Slip:
+    """With other changes of what is in flight."""
+    return _number(id, hint, "peaks", lambda case, right: peaks(case.inputs[0]["schedule"], IN_FLIGHT | changes))
 
 
-def _between_stages(need: Step, step: Step, hop: float) -> float:
-    return hop if need.stage != step.stage else 0.0
+def _sends(step: Step, n_ranks: int, n_stages: int) -> bool:
+    receiver = step.stage + (1 if step.kind == "F" else -1)
+    return n_ranks > 1 and step.kind != "W" and 0 <= receiver < n_stages
 
 
 EXERCISE = Exercise(
@@ -93,26 +111,22 @@ EXERCISE = Exercise(
     points={VALUES: 4},
     slips=(
         _timed("hops forgotten", "The timetable is right for a hop of 0: what comes from another rank arrives hop_time "
-                                 "after it was done.", lambda case: _times(case, lambda need, step: 0.0)),
+                                 "after it was done.", travels=lambda need, step, n_ranks: False),
         _timed("hops keep the sender busy", "A message travels while its sender goes on: the hop delays the step that "
-                                            "needs it, not the rank that sent it.", _sender_busy),
+                                            "needs it, not the rank that sent it.", held=_sends),
         _timed("hops within a rank", "Between two steps of one rank nothing travels, even where their stages differ: no "
-                                     "hop there.",
-               lambda case: _times(case, lambda need, step: _between_stages(need, step, case.inputs[0]["hop_time"]))),
+                                     "hop there.", travels=lambda need, step, n_ranks: need.stage != step.stage),
         _timed("several at once", "A rank does one step at a time: a step starts no earlier than the one before it in the "
-                                  "rank's list ends.",
-               lambda case: _times(case, start=lambda free, rank, arrivals: max([0.0, *arrivals]))),
+                                  "rank's list ends.", start=lambda free, rank, arrivals: max([0.0, *arrivals])),
         _timed("everybody waits", "A step waits for its own rank and for what it needs, not for all other ranks.",
-               lambda case: _times(case, start=lambda free, rank, arrivals: max([*free, *arrivals]))),
+               start=lambda free, rank, arrivals: max([*free, *arrivals])),
         _number("relative to ideal", "Your bubble rate is idle over busy time. Here it is the idle part of all time: "
                                      "1 − busy / (n_ranks · makespan).", "bubble rate",
                 lambda case, right: right["bubble rate"] / (1 - right["bubble rate"])),
         _number("time of one rank", "Busy time is summed over all ranks: so divide by n_ranks · makespan.", "bubble rate",
                 lambda case, right: 1 - _busy(case) / right["makespan"]),
-        _number("gone at I", "In flight until W, not I: the weights' gradients need the activations too.", "peaks",
-                lambda case, right: peaks(_rows(case), IN_FLIGHT | {"I": -1, "W": 0})),
-        _number("all forwards counted", "A backward takes its micro-batch out of flight: the peak is the most at one time, "
-                                        "not the number of forwards.", "peaks",
-                lambda case, right: peaks(_rows(case), IN_FLIGHT | {"B": 0, "W": 0})),
+        _peaks("gone at I", "In flight until W, not I: the weights' gradients need the activations too.", I=-1, W=0),
+        _peaks("all forwards counted", "A backward takes its micro-batch out of flight: the peak is the most at one time, "
+                                       "not the number of forwards.", B=0, W=0),
     ),
 )

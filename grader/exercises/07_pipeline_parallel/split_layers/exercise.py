@@ -1,9 +1,10 @@
 """Which layers lie on which stage: in one piece each, sizes that differ by one at most, the larger ones first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.cuts import Cut, balanced, dealt, rest_to_the_last, rounded_down, rounded_up
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
@@ -18,36 +19,22 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _expected(case: Case, rank: int) -> dict[str, Any]:
     n_layers, n_stages = case.inputs[rank].values()
-    if n_stages > n_layers:
-        return {"ValueError names": [n_layers, n_stages]}
-    each, more = divmod(n_layers, n_stages)
-    return {"parts": _pieces([each + (stage < more) for stage in range(n_stages)])}
+    return {"ValueError names": [n_layers, n_stages]} if n_stages > n_layers else _parts(case, rank, balanced)
 
 
-def _pieces(sizes: Sequence[int]) -> list[list[int]]:
-    """Layers dealt out in order, sizes[s] of them to stage s."""
-    return [list(range(sum(sizes[:s]), sum(sizes[:s + 1]))) for s in range(len(sizes))]
+def _parts(case: Case, rank: int, cut: Cut) -> dict[str, Any]:
+    n_layers, n_stages = case.inputs[rank].values()
+    return {"parts": [list(cut(range(n_layers), stage, n_stages)) for stage in range(n_stages)]}
 
 
-def _cut(id: str, hint: str, cut: Callable[[int, int], list[list[int]]]) -> Slip:
+def _cut(id: str, hint: str, cut: Cut) -> Slip:
     """The parts of another cut, of layers that are enough."""
-    return Slip(id, hint, lambda case, rank, right: {"parts": cut(*case.inputs[rank].values())},
-                shows=lambda case: "parts" in _expected(case, 0))
+    return Slip(id, hint, lambda case, rank, right: _parts(case, rank, cut) if "parts" in right[rank] else right[rank])
 
 
-def _later_larger(n_layers: int, n_stages: int) -> list[list[int]]:
-    each, more = divmod(n_layers, n_stages)
-    return _pieces([each + (stage >= n_stages - more) for stage in range(n_stages)])
-
-
-def _rest_last(n_layers: int, n_stages: int) -> list[list[int]]:
-    each, more = divmod(n_layers, n_stages)
-    return _pieces([each] * (n_stages - 1) + [each + more])
-
-
-def _rounded_up(n_layers: int, n_stages: int) -> list[list[int]]:
-    each = -(-n_layers // n_stages)
-    return [list(range(n_layers))[s * each:(s + 1) * each] for s in range(n_stages)]
+def _later_larger(layers: Sequence[int], stage: int, n_stages: int) -> list[int]:
+    """As if counted from the other end."""
+    return list(balanced(layers[::-1], n_stages - 1 - stage, n_stages))[::-1]
 
 
 EXERCISE = Exercise(
@@ -58,14 +45,14 @@ EXERCISE = Exercise(
     points={VALUES: 2},
     slips=(
         _cut("tail lost", "The last layers are on no stage: when the stages do not divide the layers, some get one more.",
-             lambda n, p: _pieces([n // p] * p)),
+             rounded_down),
         _cut("dealt like cards", "Layers are dealt out like cards. A stage's layers lie next to each other, or each "
-                                 "would need a message.", lambda n, p: [list(range(s, n, p)) for s in range(p)]),
+                                 "would need a message.", dealt),
         _cut("later stages larger", "The sizes are right, but the larger stages come last: here they come first.",
              _later_larger),
         _cut("rest on the last stage", "The last stage takes all that is left over, and every other one waits for it: "
-                                       "give one layer more to each of the first stages.", _rest_last),
+                                       "give one layer more to each of the first stages.", rest_to_the_last),
         _cut("rounded up", "Rounding the size up leaves too little for the last stages: sizes may differ by one at most.",
-             _rounded_up),
+             rounded_up),
     ),
 )

@@ -1,6 +1,6 @@
 """A linear layer cut by columns on a piece of the sequence: gathered for the product, kept as the piece only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.sequence_inputs import joined, own_piece, wrong_from
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece
+from grader.exercises.shared.split_inputs import first_wrong_slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -21,9 +22,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [(1, 3, 2, 5, 4), (2, draw.integer(2, 5), 3, 7, 2), (3, 2, 2, 24, 3), (4, 8, 2, 24, 5)]
     sizes += [(5, 3, 2, 7, 2), (2, 9, 1, 3, 5)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {b}×{i} → {o}", inputs(n, s, b, i, o)) for n, s, b, i, o in sizes]
-    cases.append(Case("2 ranks, float32", inputs(2, 3, 2, 5, 3, torch.float32)))
-    cases.append(group_case(lambda n: inputs(n, 3, 2, 5, 2), "pieces of 3 positions"))
-    return cases
+    return [*cases, Case("2 ranks, float32", inputs(2, 3, 2, 5, 3, torch.float32)),
+            group_case(lambda n: inputs(n, 3, 2, 5, 2), "pieces of 3 positions")]
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
@@ -35,15 +35,6 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
     losses = [(y * dy).sum() for y, dy in zip(ys, case.peers_inputs(rank, "weights"), strict=True)]
     torch.stack(losses).sum().backward()
     return {"y": ys[r].detach(), "dx": own_piece(case, rank, x.grad), "dweight": weights[r].grad, "dbias": biases[r].grad}
-
-
-def _slip(id: str, part: str, wrong: Callable[[Case, int, Tensor], Tensor], hint: str) -> Slip:
-    """One part of the result is wrong(case, rank, the right one)."""
-    return Slip(id, hint, lambda case, r, right: wrong_from(right[r], part, wrong(case, r, right[r][part])))
-
-
-def _own_dx(case: Case, rank: int, _: Tensor) -> Tensor:
-    return own_piece(case, rank, case.inputs[rank]["weights"] @ case.inputs[rank]["weight"])
 
 
 def _own_dw(case: Case, rank: int, _: Tensor) -> Tensor:
@@ -59,16 +50,18 @@ EXERCISE = Exercise(
     tolerance=1e-6,
     points={"values": 3, "technique": 3},
     slips=(
-        _slip("bias forgotten", "y", lambda case, r, y: y - case.inputs[r]["bias"], "The bias is missing: y = x Wᵀ + b."),
-        _slip("bias on every rank", "y", lambda case, r, y: y + (case.group_size(r) - 1) * case.inputs[r]["bias"],
-              "The bias is in y n times: each rank has its own columns here, and adds its own bias once."),
-        _slip("gradient not summed", "dx", _own_dx,
-              "dx comes from this rank's columns alone: all ranks' columns have used x, so reduce-scatter dy W."),
-        _slip("mean for sum", "dx", lambda case, r, dx: dx / case.group_size(r),
-              "dx is n times too small: the columns' gradients are summed."),
-        _slip("dW of the piece", "dweight", _own_dw,
-              "dW comes from this rank's positions alone: its columns have met the whole sequence, so gather x again."),
-        _slip("dW divided", "dweight", lambda case, r, dw: dw / case.group_size(r),
-              "dW is n times too small: this rank's columns are its own, and nobody shares their gradient."),
+        first_wrong_slip("bias forgotten", "The bias is missing: y = x Wᵀ + b.", "y",
+                         lambda case, r, y: y - case.inputs[r]["bias"]),
+        first_wrong_slip("bias on every rank", "The bias is in y n times: each rank has its own columns here, and adds its "
+                         "own bias once.", "y", lambda case, r, y: y + (case.group_size(r) - 1) * case.inputs[r]["bias"]),
+        first_wrong_slip("gradient not summed", "dx comes from this rank's columns alone: all ranks' columns have used x, "
+                         "so reduce-scatter dy W.", "dx",
+                         lambda case, r, dx: own_piece(case, r, case.inputs[r]["weights"] @ case.inputs[r]["weight"])),
+        first_wrong_slip("mean for sum", "dx is n times too small: the columns' gradients are summed.", "dx",
+                         divided_by_n),
+        first_wrong_slip("dW of the piece", "dW comes from this rank's positions alone: its columns have met the whole "
+                         "sequence, so gather x again.", "dweight", _own_dw),
+        first_wrong_slip("dW divided", "dW is n times too small: this rank's columns are its own, and nobody shares their "
+                         "gradient.", "dweight", divided_by_n),
     ),
 )

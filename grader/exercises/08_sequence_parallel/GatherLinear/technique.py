@@ -1,23 +1,16 @@
 """How GatherLinear must be done, and how it can fail."""
 
 from grader.calling.sequences import BACKWARD, FORWARD
-from grader.exercises.technique.sequences import (
-    calls_within,
-    first_wrong_is,
-    gathers_and_reductions,
-    kept_at_most,
-    whole_bytes,
-)
+from grader.exercises.technique.sequences import function_symptoms, gathers_and_reductions, kept_at_most, whole_bytes
+from grader.exercises.technique.sharding import first_wrong_is
+from grader.exercises.technique.splitting import calls_in
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
-
-PARTS = ("y", "dx", "dweight", "dbias")
 
 
 def _gathers_in_backward(look: Look) -> tuple[bool, str]:
     for rank in look.working:
-        gathers = [[c for c in calls_within(look, rank, phase) if c.op == "all_gather"] for phase in (FORWARD, BACKWARD)]
+        gathers = [[c for c in calls_in(look, rank, phase) if c.op == "all_gather"] for phase in (FORWARD, BACKWARD)]
         if look.case.group_size(rank) > 1 and not all(gathers):
             return False, f"rank {rank} gathered {len(gathers[0])} times in forward, {len(gathers[1])} in backward"
     return True, ""
@@ -38,20 +31,14 @@ TECHNIQUE = Technique(
                                             "its gradient."),
         results_waited(),
     ),
-    symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call, and keep it in ctx for the "
-                      "backward pass."),
-        unwaited(),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dweight, "
-                                      "dbias and None.", "too few gradients"),
-    ),
+    symptoms=function_symptoms("dx, dweight, dbias and None"),
     fallbacks=(
         Symptom("wrong y", "y is wrong: y = x Wᵀ + b with x the whole sequence, as in F.linear.",
-                first_wrong_is(PARTS, "y")),
+                first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: this rank's piece of the sum over ranks of dy W.",
-                first_wrong_is(PARTS, "dx")),
+                first_wrong_is("dx")),
         Symptom("wrong dW", "y and dx are right, dW is not: dyᵀ x with sequence and batch as one dim.",
-                first_wrong_is(PARTS, "dweight")),
-        Symptom("wrong db", "Only db is wrong: dy summed over sequence and batch.", first_wrong_is(PARTS, "dbias")),
+                first_wrong_is("dweight")),
+        Symptom("wrong db", "Only db is wrong: dy summed over sequence and batch.", first_wrong_is("dbias")),
     ),
 )

@@ -1,40 +1,30 @@
 """Gather along the sequence in forward, reduce-scatter in backward: how a piece of the sequence becomes the whole."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
 
-from grader.exercises.shared.cases import each_rank, group_case, ranks, total
-from grader.exercises.shared.sequence_inputs import joined, own_piece, wrong_from
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.exercises.shared.cases import each_rank, group_case, ranks, total, xs_of
+from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece, x_and_weights
+from grader.exercises.shared.split_inputs import first_wrong_slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """x (s, B, D), a piece of the sequence; weights (n·s, B, D)."""
     def inputs(n: int, s: int, b: int, d: int, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Any], ...]:
-        return tuple({"x": draw.tensor(s, b, d, dtype=dtype), "weights": draw.tensor(n * s, b, d, dtype=dtype)}
-                     for _ in range(n))
+        return x_and_weights(draw, n, (s, b, d), (n * s, b, d), dtype)
 
     sizes = [(1, 3, 2, 5), (2, draw.integer(1, 5), 3, 2), (3, 2, 1, 5), (4, 3, draw.integer(1, 4), 3)]
     sizes += [(5, 1, 2, 3), (2, 5, 1, 1)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {b}×{d}", inputs(n, s, b, d)) for n, s, b, d in sizes]
-    cases.append(Case("2 ranks, bfloat16", inputs(2, 3, 2, 5, torch.bfloat16)))
-    cases.append(group_case(lambda n: inputs(n, 3, 2, 2), "pieces of 3 positions"))
-    return cases
+    return [*cases, Case("2 ranks, bfloat16", inputs(2, 3, 2, 5, torch.bfloat16)),
+            group_case(lambda n: inputs(n, 3, 2, 2), "pieces of 3 positions")]
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     return {"y": joined(case, rank), "dx": own_piece(case, rank, total(case.peers_inputs(rank, "weights")))}
-
-
-def _reversed(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return wrong_from(right[rank], "y", torch.cat(case.peers_inputs(rank, "x")[::-1]))
-
-
-def _along(dim: int, case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return wrong_from(right[rank], "y", torch.cat(case.peers_inputs(rank, "x"), dim))
 
 
 EXERCISE = Exercise(
@@ -44,13 +34,14 @@ EXERCISE = Exercise(
     oracle=each_rank(_right),
     tolerance=1e-9,
     slips=(
-        Slip("pieces reversed", "The pieces are in reverse order: rank r's positions come r-th.", _reversed),
-        *(Slip("gathered along the batch", "The pieces were joined along another dim: the sequence is dim 0.",
-               partial(_along, dim)) for dim in (1, 2)),
-        Slip("gradient not summed", "dx is the gradient of this rank's own use of x. But every rank has used your piece: "
-                                    "the conjugate of an all-gather sums over ranks, and each keeps its piece.",
-             lambda case, r, right: right[r] | {"dx": own_piece(case, r, case.inputs[r]["weights"])}),
-        Slip("mean for sum", "dx is n times too small: the ranks' gradients of one loss are summed, not averaged.",
-             lambda case, r, right: right[r] | {"dx": right[r]["dx"] / case.group_size(r)}),
+        first_wrong_slip("pieces reversed", "The pieces are in reverse order: rank r's positions come r-th.", "y",
+                         lambda case, r, y: torch.cat(xs_of(case, r)[::-1])),
+        *(first_wrong_slip("gathered along the batch", "The pieces were joined along another dim: the sequence is dim 0.",
+                           "y", lambda case, r, y, dim=dim: torch.cat(xs_of(case, r), dim)) for dim in (1, 2)),
+        first_wrong_slip("gradient not summed", "dx is the gradient of this rank's own use of x. But every rank has used "
+                         "your piece: the conjugate of an all-gather sums over ranks, and each keeps its piece.", "dx",
+                         lambda case, r, dx: own_piece(case, r, case.inputs[r]["weights"])),
+        first_wrong_slip("mean for sum", "dx is n times too small: the ranks' gradients of one loss are summed, not "
+                         "averaged.", "dx", divided_by_n),
     ),
 )

@@ -1,11 +1,9 @@
 """How GatherSequence must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import first_wrong_is, gathers_and_reductions, whole_bytes
+from grader.exercises.technique.sequences import function_symptoms, gathers_and_reductions, whole_bytes
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
-
-PARTS = ("y", "dx")
 
 TECHNIQUE = Technique(
     demands=(
@@ -17,17 +15,11 @@ TECHNIQUE = Technique(
                    "Right, but more was sent than one all-gather of x and one reduce-scatter of its gradient."),
         results_waited(),
     ),
-    symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call, and keep it in ctx for the "
-                      "backward pass."),
-        unwaited(),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx and None.",
-               "too few gradients"),
-    ),
+    symptoms=function_symptoms("dx and None"),
     fallbacks=(
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, one piece of the sequence.",
-                first_wrong_is(PARTS, "dx")),
+                first_wrong_is("dx")),
         Symptom("wrong result", "y is not the whole sequence (n·s, B, D), the ranks' pieces in order.",
-                first_wrong_is(PARTS, "y")),
+                first_wrong_is("y")),
     ),
 )

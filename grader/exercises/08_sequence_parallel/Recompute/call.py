@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.calling.rings import RUN, layer
+from grader.calling.rings import RUN, layer, trained
 from grader.calling.sequences import KEPT
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark
@@ -15,9 +15,7 @@ from utils.trace.spans import mark
 def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
     """A chain of layers, y = function.apply(run, y, up, down), and its gradients; marks each run, and what then stands."""
     torch.manual_seed(inputs["seed"])
-    x_BD = inputs["x"].clone().requires_grad_(inputs["x_trained"])
-    weights = [(pair["up"].clone().requires_grad_(), pair["down"].clone().requires_grad_(inputs["down_trained"]))
-               for pair in inputs["layers"]]
+    x_BD, weights = trained(inputs)
     y_BD, start = x_BD, held_bytes()
     for number, (up_DF, down_FD) in enumerate(weights):
         y_BD = function.apply(_marked(number, up_DF, down_FD, inputs["p"]), y_BD, up_DF, down_FD)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.calling.rings import layer
+from grader.calling.rings import layer, trained
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.sequence_inputs import wrong_from
@@ -49,19 +49,18 @@ def _seeded(case: Case) -> Iterator[None]:
 
 def _forward(case: Case) -> tuple[list[Tensor], list[list[Tensor]]]:
     """x and each layer's output; each layer's weights."""
-    inputs = case.inputs[0]
-    outputs, weights = [inputs["x"].clone().requires_grad_(inputs["x_trained"])], []
-    for pair in inputs["layers"]:
-        weights.append([pair["up"].clone().requires_grad_(), pair["down"].clone().requires_grad_(inputs["down_trained"])])
-        outputs.append(layer(outputs[-1], *weights[-1], inputs["p"]))
+    x, weights = trained(case.inputs[0])
+    outputs = [x]
+    for pair in weights:
+        outputs.append(layer(outputs[-1], *pair, case.inputs[0]["p"]))
     return outputs, weights
 
 
 def _gradients(loss: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
     """Of those that are trained; None of the others."""
-    trained = [tensor for tensor in tensors if tensor.requires_grad]
-    of_trained = iter(torch.autograd.grad(loss, trained, retain_graph=True) if trained else ())
-    return [next(of_trained) if tensor.requires_grad else None for tensor in tensors]
+    wanted = [tensor for tensor in tensors if tensor.requires_grad]
+    gradients = iter(torch.autograd.grad(loss, wanted, retain_graph=True) if wanted else ())
+    return [next(gradients) if tensor.requires_grad else None for tensor in tensors]
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
@@ -95,12 +94,14 @@ def _rewound(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
         return wrong_from(right[rank], "y", y) | {"random after forward": torch.rand(3)}
 
 
+def _each(gradients: Gradients, change: Callable[[Tensor], Tensor | None]) -> Gradients:
+    return [[None if gradient is None else change(gradient) for gradient in pair] for pair in gradients]
+
+
 def _parameters(id: str, hint: str, wrong: Callable[[Tensor], Tensor | None]) -> Slip:
     """Each parameter's gradient is wrong(the right one)."""
-    def changed(gradients: Gradients) -> Gradients:
-        return [[None if gradient is None else wrong(gradient) for gradient in pair] for pair in gradients]
-
-    return Slip(id, hint, lambda case, rank, right: right[rank] | {"dparameters": changed(right[rank]["dparameters"])})
+    return Slip(id, hint, lambda case, rank, right: right[rank] | {
+        "dparameters": _each(right[rank]["dparameters"], wrong)})
 
 
 def _lost(gradient: Tensor) -> None:
@@ -112,8 +113,8 @@ def _input_lost(of_input: Callable[[Tensor], Tensor | None]) -> Callable[[Case, 
 
     def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
         dx, (*others, last) = right[rank]["dx"], right[rank]["dparameters"]
-        zeros = [[None if gradient is None else torch.zeros_like(gradient) for gradient in pair] for pair in others]
-        return right[rank] | {"dx": None if dx is None else of_input(dx), "dparameters": [*zeros, last]}
+        return right[rank] | {"dx": None if dx is None else of_input(dx),
+                              "dparameters": [*_each(others, torch.zeros_like), last]}
 
     return wrong
 

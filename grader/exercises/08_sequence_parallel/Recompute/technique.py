@@ -4,24 +4,17 @@ import torch
 
 from grader.calling.rings import RUN
 from grader.calling.sequences import KEPT
-from grader.exercises.technique.sequences import facts, first_wrong_is
+from grader.exercises.technique.sequences import facts, marked_at_most, too_few_gradients
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import raised
 
-PARTS = ("y", "dx", "dparameters", "random after forward", "random after backward")
 
-
-def _kept(look: Look) -> tuple[bool, str]:
+def _kept(look: Look, rank: int) -> int:
     """After the forward pass: a layer's output, and a random state for each."""
-    state = torch.get_rng_state().nbytes
-    for rank in look.working:
-        inputs = look.case.inputs[rank]
-        allowed = len(inputs["layers"]) * (3 * inputs["x"].nbytes + 2 * state)
-        kept = max(facts(look, rank, KEPT, "bytes"), default=0)
-        if kept > allowed:
-            return False, f"{kept:,} B stand after the forward pass, allowed {allowed:,} B"
-    return True, ""
+    inputs, state = look.case.inputs[rank], torch.get_rng_state().nbytes
+    return len(inputs["layers"]) * (3 * inputs["x"].nbytes + 2 * state)
 
 
 def _ran_twice(look: Look) -> tuple[bool, str]:
@@ -30,16 +23,13 @@ def _ran_twice(look: Look) -> tuple[bool, str]:
     return set(runs) == {2}, f"run was called {max(runs)} times for one layer, wanted 2"
 
 
-def _other_dropout(look: Look) -> bool:
-    return look.case.inputs[0]["p"] > 0 and first_wrong_is(PARTS, "dx", "dparameters")(look)
-
-
 TECHNIQUE = Technique(
     demands=(
         only_calls(id="communicates", hint="Recomputing is a rank's own work: no message is needed."),
         Demand("inside kept", "between forward and backward only the input stands",
                "The gradients are right, but what the layer computed inside stands from forward to backward: the forward "
-               "pass must record no graph, and save nothing but x, the parameters and the random state.", _kept),
+               "pass must record no graph, and save nothing but x, the parameters and the random state.",
+               marked_at_most(_kept, KEPT, "bytes", "{amount:,} B stand after the forward pass, allowed {allowed:,} B")),
         Demand("run calls", "run is called twice: once each way",
                "Right, but run must be called once in forward and once in backward: each call costs a forward pass.",
                _ran_twice),
@@ -47,17 +37,17 @@ TECHNIQUE = Technique(
     symptoms=(
         raised("does not require grad", "Inside backward autograd records nothing, so the second run made no graph: run it "
                "under torch.enable_grad(), on an x that requires a gradient.", "second run without graph"),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: None for run, "
-               "then dx, then one for each parameter.", "too few gradients"),
+        too_few_gradients("None for run, then dx, then one for each parameter"),
     ),
     fallbacks=(
         Symptom("random state moved by backward", "The gradients are right, but backward leaves another random state behind "
                 "than it found: the next step draws other numbers than it would without recomputation. Put it back, or work "
-                "inside torch.random.fork_rng().", first_wrong_is(PARTS, "random after backward")),
+                "inside torch.random.fork_rng().", first_wrong_is("random after backward")),
         Symptom("other dropout", "The gradients are wrong where there is dropout: the second run drew another mask than the "
-                "first. Save the random state before the first run, and set it before the second.", _other_dropout),
-        Symptom("wrong output", "y is wrong: forward returns run(x).", first_wrong_is(PARTS, "y")),
+                "first. Save the random state before the first run, and set it before the second.",
+                lambda look: look.case.inputs[0]["p"] > 0 and first_wrong_is("dx", "dparameters")(look)),
+        Symptom("wrong output", "y is wrong: forward returns run(x).", first_wrong_is("y")),
         Symptom("wrong gradients", "y is right, the gradients are not: those of run(x), started from dy, with respect to x "
-                "and to each parameter.", first_wrong_is(PARTS, "dx", "dparameters")),
+                "and to each parameter.", first_wrong_is("dx", "dparameters")),
     ),
 )

@@ -7,10 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.calling.sequences import leaf
 from grader.exercises.shared.cases import each_rank, group_case
 from grader.exercises.shared.long_attention import TOLERANCE, another_o, inputs_of, named, sizes_fit, whole_attention
 from grader.exercises.shared.sequence_inputs import wrong_from
+from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Exercise, Slip
+from utils.models.attention import cut_zigzag, join_zigzag
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -21,7 +24,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return [*cases, group_case(lambda n: inputs_of(draw, n, 2, 4, 3)), Case("an odd number of rows", odd)]
 
 
-# ── what a rank sees of whom, right and wrong: (n, rank, step, rows) -> whose keys, whose values, the mask ──
+# ── what a rank sees of whom, right and wrong: (n, rank, source, rows) -> whose keys, whose values, the mask ──
+# source: of whom a rank should have the keys and values; each step another one's, its own first.
 
 Sees = Callable[[int, int, int, int], tuple[int, int, Tensor]]
 
@@ -39,37 +43,17 @@ def _all_keys(rows: int) -> Tensor:
     return torch.ones(rows, rows, dtype=torch.bool)
 
 
-def _right(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]:
-    source = (r - step) % n
+def _right(n: int, r: int, source: int, rows: int) -> tuple[int, int, Tensor]:
     return source, source, _seen_keys(n, r, source, rows)
 
 
-def _own_part(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]:
-    return r, r, _seen_keys(n, r, r, rows) & (step == 0)
-
-
-def _local(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]:
-    source = (r - step) % n
-    return source, source, _all_keys(rows).tril()
-
-
-def _all(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]:
-    source = (r - step) % n
-    return source, source, _all_keys(rows)
-
-
-def _in_one_piece(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]:
-    source = (r - step) % n
+def _in_one_piece(n: int, r: int, source: int, rows: int) -> tuple[int, int, Tensor]:
     return source, source, _all_keys(rows).tril() if source == r else _all_keys(rows) & (source < r)
 
 
-def _other_way(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]:
-    return (r + step) % n, (r + step) % n, _seen_keys(n, r, (r - step) % n, rows)
-
-
-def _own_values(n: int, r: int, step: int, rows: int) -> tuple[int, int, Tensor]:
-    source = (r - step) % n
-    return source, r, _seen_keys(n, r, source, rows)
+def _other_way(n: int, r: int, source: int, rows: int) -> tuple[int, int, Tensor]:
+    as_far_behind = (2 * r - source) % n
+    return as_far_behind, as_far_behind, _seen_keys(n, r, source, rows)
 
 
 def _pass_by(sees: Sees, case: Case, rank: int, own: dict[str, Tensor] | None = None) -> Tensor:
@@ -77,17 +61,17 @@ def _pass_by(sees: Sees, case: Case, rank: int, own: dict[str, Tensor] | None = 
     n, r, own = case.group_size(rank), case.group_rank(rank), own or case.inputs[rank]
     ks, vs = ([own[name] if member == rank else case.inputs[member][name] for member in case.members(rank)]
               for name in "kv")
-    steps = [sees(n, r, step, own["q"].shape[2]) for step in range(n)]
+    steps = [sees(n, r, (r - step) % n, own["q"].shape[2]) for step in range(n)]
     scores = torch.cat([(own["q"] @ ks[key].mT * own["q"].shape[-1] ** -0.5).masked_fill(~mask, float("-inf"))
                         for key, _, mask in steps], -1)
     return torch.softmax(scores, -1) @ torch.cat([vs[value] for _, value, _ in steps], 2)
 
 
-def _own_queries(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+def _own_queries(case: Case, rank: int, dk: Tensor) -> Tensor:
     """dk and dv are what this rank's own queries alone contribute."""
-    own = {name: case.inputs[rank][name].clone().requires_grad_() for name in "qkv"}
+    own = {name: leaf(case.inputs[rank][name]) for name in "qkv"}
     (_pass_by(_right, case, rank, own) * case.inputs[rank]["weights"]).sum().backward()
-    return wrong_from(right[rank], "dk", own["k"].grad)
+    return own["k"].grad
 
 
 def _neighbours_gradients(shift: int, case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
@@ -104,27 +88,31 @@ EXERCISE = Exercise(
     title="Ring attention, with the same work for all",
     parameters=("q_BHSK", "k_BHSK", "v_BHSK", "group"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, rank: whole_attention(case, rank, "zigzag")),
+    oracle=each_rank(lambda case, rank: whole_attention(case, rank, cut_zigzag, join_zigzag)),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     optional=True,
     slips=(
         _sees("own part only", "Each rank attends to its own keys and nothing else: K and V of the others must come by, "
-                               "and be merged.", _own_part),
+                               "and be merged.",
+              lambda n, r, source, rows: (r, r, _seen_keys(n, r, r, rows) & (source == r))),
         _sees("mask by local index", "The causal mask compares positions inside the shards, but chunks of other ranks lie "
                                      "elsewhere in the sequence: compare global positions. The mask is triangular for a "
-                                     "rank's own keys only.", _local),
-        _sees("no mask", "Every query sees all keys, later ones too.", _all),
+                                     "rank's own keys only.",
+              lambda n, r, source, rows: (source, source, _all_keys(rows).tril())),
+        _sees("no mask", "Every query sees all keys, later ones too.",
+              lambda n, r, source, rows: (source, source, _all_keys(rows))),
         _sees("shards in one piece", "You treat rank r's shard as one piece of the sequence. It is two chunks, r and "
                                      "2n−1−r: the second one lies after the chunks of later ranks too.", _in_one_piece),
         _sees("wrong way round", "The blocks are taken for another rank's: what goes to the next rank comes from the one "
                                  "before, so after `step` steps rank r has the keys of rank (r − step) mod n.", _other_way),
         _sees("values not sent", "The keys travel, the values do not: each output mixes this rank's own V with the "
-                                 "others' weights.", _own_values),
+                                 "others' weights.",
+              lambda n, r, source, rows: (source, r, _seen_keys(n, r, source, rows))),
         *(Slip("gradients left on the way", "dK and dV are right, but on the wrong rank: they travel with their K and V "
                                             "and need one more hop, n in all, to be home.",
                partial(_neighbours_gradients, shift), sizes_fit) for shift in (1, -1)),
-        Slip("own queries only", "dK and dV hold only what this rank's own queries contribute: the queries of all other "
-                                 "ranks must add theirs while the gradients go round.", _own_queries, sizes_fit),
+        first_wrong_slip("own queries only", "dK and dV hold only what this rank's own queries contribute: the queries of "
+                         "all other ranks must add theirs while the gradients go round.", "dk", _own_queries, sizes_fit),
     ),
 )

@@ -1,8 +1,9 @@
 """How RingAttention must be done, and how it can fail."""
 
-from grader.calling.rings import FLOPS, PARTS, RESULTS
+from grader.calling.rings import FLOPS, RESULTS
 from grader.calling.sequences import KEPT
-from grader.exercises.technique.sequences import facts, first_wrong_is, not_refused
+from grader.exercises.technique.sequences import marked_at_most, not_refused
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
@@ -17,23 +18,14 @@ def _sent(look: Look, rank: int) -> float:
     return 2.0 * k_bytes * (3 * n - 2) if n > 1 else 0.0
 
 
-def _work(look: Look) -> tuple[bool, str]:
+def _work(look: Look, rank: int) -> float:
     """Two of four blocks of each other rank's, all four of one's own."""
-    for rank in look.working:
-        batch, heads, rows, size = look.case.inputs[rank]["q"].shape
-        allowed = FLOPS_A_PAIR * batch * heads * size * (rows / 2) ** 2 * (2 * look.case.group_size(rank) + 2) * SLACK
-        done = sum(facts(look, rank, FLOPS, "count"))
-        if done > allowed:
-            return False, f"rank {rank} did {done:,} FLOPs, allowed {allowed:,.0f}"
-    return True, ""
+    batch, heads, rows, size = look.case.inputs[rank]["q"].shape
+    return FLOPS_A_PAIR * batch * heads * size * (rows / 2) ** 2 * (2 * look.case.group_size(rank) + 2) * SLACK
 
 
-def _kept(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        allowed, kept = RESULTS * look.case.inputs[rank]["q"].nbytes + 1000, sum(facts(look, rank, KEPT, "bytes"))
-        if kept > allowed:
-            return False, f"rank {rank} held {kept:,} B more after the forward pass, allowed {allowed:,} B"
-    return True, ""
+def _kept(look: Look, rank: int) -> int:
+    return RESULTS * look.case.inputs[rank]["q"].nbytes + 1000
 
 
 TECHNIQUE = Technique(
@@ -43,10 +35,13 @@ TECHNIQUE = Technique(
             "whole sequence.")),
         Demand("hidden blocks computed", "no work on chunks that no query may see",
                "Right, but a rank multiplies chunks that the causal mask then hides. From an earlier rank only its first "
-               "half is seen, by all rows; from a later rank all is seen, by the second half of the rows.", _work),
+               "half is seen, by all rows; from a later rank all is seen, by the second half of the rows.",
+               marked_at_most(_work, FLOPS, "count", "rank {rank} did {amount:,} FLOPs, allowed {allowed:,.0f}")),
         Demand("others' keys kept", "q, k, v, o and lse stand between forward and backward",
                "Right, but other ranks' keys and values, or the probabilities, stand from forward to backward: save only "
-               "your own q, k, v, o and lse, and let K and V go round again.", _kept),
+               "your own q, k, v, o and lse, and let K and V go round again.",
+               marked_at_most(_kept, KEPT, "bytes",
+                              "rank {rank} held {amount:,} B more after the forward pass, allowed {allowed:,} B")),
         ring_neighbours(),
         bytes_sent(_sent, "K and V 2(n−1) times, their gradients n times",
                    "Right, but more was sent than K and V n − 1 times each way, and dK and dV n times."),
@@ -62,12 +57,12 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         Symptom("wrong output", "o is wrong: start from zeros and lse = −inf, and merge in, for each step, the rows and "
-                                "keys that see each other.", first_wrong_is(PARTS, "o")),
+                                "keys that see each other.", first_wrong_is("o")),
         Symptom("wrong dq", "o is right, dq is not: sum attend_backward's dq over all steps, with the merged o and lse.",
-                first_wrong_is(PARTS, "dq")),
+                first_wrong_is("dq")),
         Symptom("wrong dk", "o and dq are right, dk is not: add each step's dk to the part of the travelling gradient that "
-                            "belongs to the keys used.", first_wrong_is(PARTS, "dk")),
-        Symptom("wrong dv", "o, dq and dk are right, dv is not.", first_wrong_is(PARTS, "dv")),
+                            "belongs to the keys used.", first_wrong_is("dk")),
+        Symptom("wrong dv", "o, dq and dk are right, dv is not.", first_wrong_is("dv")),
         not_refused("Chunks r and 2n−1−r are as long as each other, so the rows of a rank must be even: raise a ValueError "
                     "that says how many there are, before anything is sent."),
     ),

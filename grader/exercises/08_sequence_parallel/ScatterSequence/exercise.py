@@ -1,31 +1,31 @@
 """Reduce-scatter along the sequence in forward, all-gather in backward: partial sums become a piece of the sum."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total, xs_of
-from grader.exercises.shared.sequence_inputs import joined, own_piece, wrong_from
-from grader.judging.exercise import Case, Draw, Exercise, Slip
-from grader.judging.slips import Wrong
+from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece, x_and_weights
+from grader.exercises.shared.split_inputs import first_wrong_slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """x (S, B, D), one addend on each rank; weights (S/n, B, D)."""
     def inputs(n: int, s: int, b: int, d: int, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Any], ...]:
-        return tuple({"x": draw.tensor(s, b, d, dtype=dtype), "weights": draw.tensor(s // n, b, d, dtype=dtype)}
-                     for _ in range(n))
+        return x_and_weights(draw, n, (s, b, d), (s // n, b, d), dtype)
 
     sizes = [(1, 3, 2, 5), (2, 2 * draw.integer(1, 5), 3, 2), (3, 6, 1, 5), (4, 12, draw.integer(1, 4), 3)]
     sizes += [(5, 5, 2, 3), (2, 10, 1, 1), (4, 9, 4, 2)] if grading else []
     cases = [Case(f"{ranks(n)}, {s} positions, {b}×{d}", inputs(n, s, b, d)) for n, s, b, d in sizes]
-    cases.append(Case("2 ranks, float32", inputs(2, 6, 2, 5, torch.float32)))
-    cases.append(Case("2 ranks, 7 positions: refused", inputs(2, 7, 2, 2)))
-    cases.append(Case("4 ranks, 3 positions: refused", inputs(4, 3, 4, 1)))
-    cases.append(group_case(lambda n: inputs(n, 6, 2, 2), "6 positions"))
-    return cases
+    return [*cases,
+            Case("2 ranks, float32", inputs(2, 6, 2, 5, torch.float32)),
+            Case("2 ranks, 7 positions: refused", inputs(2, 7, 2, 2)),
+            Case("4 ranks, 3 positions: refused", inputs(4, 3, 4, 1)),
+            group_case(lambda n: inputs(n, 6, 2, 2), "6 positions")]
 
 
 def _fits(case: Case) -> bool:
@@ -39,11 +39,15 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
     return {"y": own_piece(case, rank, total(xs_of(case, rank))), "dx": joined(case, rank, "weights")}
 
 
-def _slip(id: str, hint: str, wrong: Wrong) -> Slip:
-    return Slip(id, hint, wrong, shows=_fits)
+_slip = partial(first_wrong_slip, shows=_fits)  # what is to be refused has no parts
 
 
-def _own_rows(case: Case, rank: int) -> Tensor:
+def _reversed(case: Case, rank: int, _: Tensor) -> Tensor:
+    """The piece that belongs to the rank as far from the group's end as this one is from its beginning."""
+    return total(xs_of(case, rank)).chunk(case.group_size(rank))[-1 - case.group_rank(rank)]
+
+
+def _own_rows(case: Case, rank: int, _: Tensor) -> Tensor:
     """The gradient of this rank's piece of the result, and zeros for all others."""
     zeros = [torch.zeros_like(dy) for dy in case.peers_inputs(rank, "weights")]
     zeros[case.group_rank(rank)] = case.inputs[rank]["weights"]
@@ -58,16 +62,14 @@ EXERCISE = Exercise(
     tolerance=1e-9,
     slips=(
         _slip("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks in "
-                                 "reverse.",
-              lambda case, r, right: wrong_from(right[r], "y", right[case.members(r)[-1 - case.group_rank(r)]]["y"])),
+                                 "reverse.", "y", _reversed),
         _slip("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be added.",
-              lambda case, r, right: wrong_from(right[r], "y", own_piece(case, r, case.inputs[r]["x"]))),
-        _slip("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.",
-              lambda case, r, right: wrong_from(right[r], "y", right[r]["y"] / case.group_size(r))),
+              "y", lambda case, r, y: own_piece(case, r, case.inputs[r]["x"])),
+        _slip("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.", "y",
+              divided_by_n),
         _slip("gradient not gathered", "dx has this rank's rows only. But each rank's x went into all positions of the "
-                                       "result: the conjugate of a reduce-scatter is an all-gather.",
-              lambda case, r, right: right[r] | {"dx": _own_rows(case, r)}),
-        _slip("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, undivided.",
-              lambda case, r, right: right[r] | {"dx": right[r]["dx"] / case.group_size(r)}),
+                                       "result: the conjugate of a reduce-scatter is an all-gather.", "dx", _own_rows),
+        _slip("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, undivided.", "dx",
+              divided_by_n),
     ),
 )

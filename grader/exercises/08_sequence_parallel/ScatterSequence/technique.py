@@ -1,11 +1,9 @@
 """How ScatterSequence must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import first_wrong_is, gathers_and_reductions, not_refused
+from grader.exercises.technique.sequences import function_symptoms, gathers_and_reductions, not_refused
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
-
-PARTS = ("y", "dx")
 
 TECHNIQUE = Technique(
     demands=(
@@ -18,17 +16,13 @@ TECHNIQUE = Technique(
         results_waited(),
     ),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call, and keep it in ctx for the "
-                      "backward pass."),
-        unwaited(),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx and None.",
-               "too few gradients"),
+        *function_symptoms("dx and None"),
         not_refused("A sequence that the ranks do not divide must raise a ValueError that names both sizes, before any "
                     "call."),
     ),
     fallbacks=(
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, the whole sequence.",
-                first_wrong_is(PARTS, "dx")),
-        Symptom("wrong result", "y is not piece r, (S/n, B, D), of the sum over ranks.", first_wrong_is(PARTS, "y")),
+                first_wrong_is("dx")),
+        Symptom("wrong result", "y is not piece r, (S/n, B, D), of the sum over ranks.", first_wrong_is("y")),
     ),
 )

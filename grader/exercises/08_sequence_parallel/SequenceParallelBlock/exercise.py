@@ -7,20 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.sequences import make_block
+from grader.calling.sequences import gradients_by_name, make_block
 from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.sequence_inputs import (
-    cut_by_name,
-    gradients_of,
-    joined,
-    keep_mask,
-    own_gradients,
-    own_piece,
-    wrong_from,
-)
+from grader.exercises.shared.sequence_inputs import cut_by_name, joined, keep_mask, own_gradients, own_piece
+from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise, Slip
-from grader.judging.slips import Wrong
+from grader.judging.exercise import Case, Draw, Exercise
 
 NORMS = ("attention_norm.weight", "attention_norm.bias", "mlp_norm.weight", "mlp_norm.bias")
 BIASES = ("out.bias", "down.bias")
@@ -38,10 +30,10 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes += [(5, 1, 2, 10, 5), (2, 4, 1, 20, 4)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {heads} heads", inputs(n, s, b, dim, heads))
              for n, s, b, dim, heads in sizes]
-    cases.append(Case("2 ranks, dropout, float32", inputs(2, 3, 2, 12, 4, 0.25, dtype="float32")))
-    cases.append(Case("2 ranks, 3 heads: refused", inputs(2, 2, 1, 6, 3)))
-    cases.append(group_case(lambda n: inputs(n, 2, 1, 12, 6), "pieces of 2 positions, 6 heads"))
-    return cases
+    return [*cases,
+            Case("2 ranks, dropout, float32", inputs(2, 3, 2, 12, 4, 0.25, dtype="float32")),
+            Case("2 ranks, 3 heads: refused", inputs(2, 2, 1, 6, 3)),
+            group_case(lambda n: inputs(n, 2, 1, 12, 6), "pieces of 2 positions, 6 heads")]
 
 
 def _fits(case: Case) -> bool:
@@ -78,31 +70,30 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
     block = make_block(case.inputs[rank])
     y, dx = _run(case, rank, block)
     return {"y": own_piece(case, rank, y), "dx": own_piece(case, rank, dx),
-            "gradients": cut_by_name(case, rank, gradients_of(block))}
+            "gradients": cut_by_name(case, rank, gradients_by_name(block))}
 
 
 # ── slips ──
 
 
-def _slip(id: str, hint: str, wrong: Wrong) -> Slip:
-    return Slip(id, hint, wrong, shows=_fits)
+_slip = partial(first_wrong_slip, shows=_fits)  # what is to be refused has no parts
 
 
-def _biases_times(factor: Callable[[int], float]) -> Wrong:
+def _biases_times(factor: Callable[[int], float]) -> Callable[[Case, int, Tensor], Tensor]:
     """The biases of out and down are added factor(n) times."""
 
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    def wrong(case: Case, rank: int, y: Tensor) -> Tensor:
         block = make_block(case.inputs[rank])
         for bias in (block.out.bias, block.down.bias):
             bias.data *= factor(case.group_size(rank))
-        return wrong_from(right[rank], "y", own_piece(case, rank, _run(case, rank, block)[0]))
+        return own_piece(case, rank, _run(case, rank, block)[0])
 
     return wrong
 
 
-def _same_masks(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    y, _ = _run(case, rank, make_block(case.inputs[rank]), mask_of=lambda r: 0)
-    return wrong_from(right[rank], "y", own_piece(case, rank, y))
+def _same_masks(case: Case, rank: int, y: Tensor) -> Tensor:
+    same_y, _ = _run(case, rank, make_block(case.inputs[rank]), mask_of=lambda r: 0)
+    return own_piece(case, rank, same_y)
 
 
 def _own(case: Case, rank: int) -> dict[str, Tensor]:
@@ -111,22 +102,14 @@ def _own(case: Case, rank: int) -> dict[str, Tensor]:
     return own_gradients(case, rank, block, ("attention_norm", "mlp_norm", "out", "down"), partial(_run, case, rank))
 
 
-def _with_gradients(right: dict[str, Any], gradients: dict[str, Any]) -> dict[str, Any]:
-    return right | {"gradients": right["gradients"] | gradients}
+def _norms_averaged(case: Case, rank: int, gradients: dict[str, Any]) -> dict[str, Any]:
+    means = {name: gradients[name] / case.group_size(rank) for name in NORMS}
+    return gradients | means | dict.fromkeys(BIASES, ANYTHING)
 
 
-def _norms_not_reduced(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return _with_gradients(right[rank], _own(case, rank) | dict.fromkeys(BIASES, ANYTHING))
-
-
-def _norms_averaged(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    means = {name: right[rank]["gradients"][name] / case.group_size(rank) for name in NORMS}
-    return _with_gradients(right[rank], means | dict.fromkeys(BIASES, ANYTHING))
-
-
-def _biases_left_out(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+def _biases_left_out(case: Case, rank: int, gradients: dict[str, Any]) -> dict[str, Any]:
     own = _own(case, rank)
-    return _with_gradients(right[rank], {name: own[name] for name in BIASES})
+    return gradients | {name: own[name] for name in BIASES}
 
 
 EXERCISE = Exercise(
@@ -138,17 +121,18 @@ EXERCISE = Exercise(
     points={"values": 4, "technique": 4},
     slips=(
         _slip("bias on every rank", "The biases of out and down are in y n times: each rank added them before the "
-                                    "reduce-scatter. Add them afterwards, once.", _biases_times(lambda n: n)),
-        _slip("bias forgotten", "The biases of out and down are missing: add them after the reduce-scatter.",
+                                    "reduce-scatter. Add them afterwards, once.", "y", _biases_times(lambda n: n)),
+        _slip("bias forgotten", "The biases of out and down are missing: add them after the reduce-scatter.", "y",
               _biases_times(lambda n: 0)),
         _slip("same masks", "All ranks draw the same dropout masks: their heads and positions differ, and so must their "
-                            "masks. Use local_dropout.", _same_masks),
+                            "masks. Use local_dropout.", "y", _same_masks),
         _slip("norms not reduced", "y and dx are right; the LayerNorms' gradients are those of this rank's positions "
                                    "only. All ranks have used these weights: sum over ranks in reduce_gradients().",
-              _norms_not_reduced),
+              "gradients", lambda case, r, gradients: gradients | _own(case, r) | dict.fromkeys(BIASES, ANYTHING)),
         _slip("norms averaged", "The LayerNorms' gradients are n times too small: all ranks compute parts of one loss, so "
-                                "they are summed.", _norms_averaged),
+                                "they are summed.", "gradients", _norms_averaged),
         _slip("biases left out", "The biases of out and down are whole on every rank and were used on its positions only, "
-                                 "as the LayerNorms' were: reduce their gradients too.", _biases_left_out),
+                                 "as the LayerNorms' were: reduce their gradients too.", "gradients",
+              _biases_left_out),
     ),
 )

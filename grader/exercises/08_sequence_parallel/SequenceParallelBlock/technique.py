@@ -1,21 +1,19 @@
 """How SequenceParallelBlock must be done, and how it can fail."""
 
-from grader.calling.sequences import BACKWARD, FORWARD
 from grader.exercises.technique.sequences import (
-    first_wrong_is,
     gathers_and_reductions,
     kept_at_most,
+    no_all_reduce_left,
     not_refused,
     numbers_at_most,
-    only_within,
     whole_bytes,
 )
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 
-PARTS = ("y", "dx", "gradients")
 GATHERS, REDUCTIONS = 6, 4  # forward: 2 and 2; backward: 2 and 2, and each gathered input once more
 
 
@@ -41,13 +39,13 @@ def _share(look: Look, rank: int) -> int:
 
 TECHNIQUE = Technique(
     demands=(
-        only_within((FORWARD, BACKWARD), "all_gather", "reduce_scatter", id="all-reduce left", hint=(
+        no_all_reduce_left(
             "In forward and backward only all-gathers and reduce-scatters are left: where a pair of tensor-parallel layers "
-            "ended in an all-reduce, each rank now takes its piece of the sum by a reduce-scatter.")),
+            "ended in an all-reduce, each rank now takes its piece of the sum by a reduce-scatter."),
         numbers_at_most(_share),
         kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number",
                      "The result is right, but more is kept for backward than pieces: qkv's and up's inputs through "
-                     "GatherLinear, which saves the piece; out's and down's results through ScatterSequence.", "whole kept"),
+                     "GatherLinear, which saves the piece; out's and down's results through ScatterSequence."),
         bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce",
                    "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers "
                    "again."),
@@ -63,14 +61,14 @@ TECHNIQUE = Technique(
         Symptom("wrong y", "y is not the plain block's, cut along the sequence. In order: norm, GatherLinear with qkv, "
                            "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "
                            "half alike.",
-                lambda look: look.case.inputs[0]["seed"] is None and first_wrong_is(PARTS, "y")(look)),
+                lambda look: look.case.inputs[0]["seed"] is None and first_wrong_is("y")(look)),
         Symptom("wrong dx", "y is right, dx is not: some function's backward is not its conjugate.",
-                first_wrong_is(PARTS, "dx")),
+                first_wrong_is("dx")),
         Symptom("wrong dropout", "Without dropout all is right: with a seed the three are local_dropout with 3·seed, "
                                  "3·seed + 1 and 3·seed + 2, of the attention weights, then of what out and down give.",
-                first_wrong_is(PARTS, "y")),
+                first_wrong_is("y")),
         Symptom("wrong gradients", "y and dx are right, gradients of parameters are not: each rank has those of its cut of "
                                    "qkv, out, up and down, and the sum over ranks of all others.",
-                first_wrong_is(PARTS, "gradients")),
+                first_wrong_is("gradients")),
     ),
 )

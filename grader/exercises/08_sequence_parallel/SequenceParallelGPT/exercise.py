@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.sequences import make_gpt
+from grader.calling.sequences import gradients_by_name, make_gpt
 from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.sequence_inputs import cut_by_name, gradients_of, own_gradients, own_piece
+from grader.exercises.shared.sequence_inputs import cut_by_name, own_gradients, own_piece
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise, Slip
-from grader.judging.slips import Wrong
+from grader.judging.exercise import Case, Draw, Exercise, Slip, Wrong
 from utils.models.tiny import next_byte_loss
 
 STEPS, LR = 2, 0.1
@@ -30,9 +29,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, {s} positions, {layers} layer{'s' * (layers > 1)}", inputs(n, s, b, dim, layers, heads))
              for n, s, b, dim, layers, heads in sizes]
     of_group = {n: inputs(n, 6, 1, 12, 1, 6) for n in (2, 3)}
-    cases.append(Case("2 ranks, 5 positions: refused", inputs(2, 5, 1, 4, 1, 2)))
-    cases.append(group_case(lambda n: of_group[n], "6 positions"))
-    return cases
+    return [*cases, Case("2 ranks, 5 positions: refused", inputs(2, 5, 1, 4, 1, 2)),
+            group_case(lambda n: of_group[n], "6 positions")]
 
 
 def _fits(case: Case) -> bool:
@@ -59,7 +57,7 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
     for step in range(STEPS):
         optimizer.zero_grad()
         losses.append(_pass(case, rank, model, step))
-        first = first or {name: gradient.clone() for name, gradient in gradients_of(model).items()}
+        first = first or gradients_by_name(model)
         optimizer.step()
     return {"losses": losses, "gradients": cut_by_name(case, rank, first),
             "parameters": cut_by_name(case, rank, {name: p.detach() for name, p in model.named_parameters()})}
@@ -68,16 +66,11 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 # ── slips, seen in the first step ──
 
 
-def _slip(id: str, hint: str, wrong: Wrong) -> Slip:
-    return Slip(id, hint, wrong, shows=_fits)
+_slip = partial(Slip, shows=_fits)  # what is to be refused shows none
 
 
 def _first_loss(loss: Tensor) -> dict[str, Any]:
     return {"losses": [loss, *[ANYTHING] * (STEPS - 1)], "gradients": ANYTHING, "parameters": ANYTHING}
-
-
-def _whole_loss(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return _first_loss(sum(right[member]["losses"][0] for member in case.members(rank)))
 
 
 def _positions_from_0(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
@@ -117,7 +110,7 @@ EXERCISE = Exercise(
     slips=(
         _slip("whole loss", "Every rank returns the loss of all positions: it has the logits of its own only, and its "
                             "loss is their sum over the number of all positions. The ranks' parts add up to the mean.",
-              _whole_loss),
+              lambda case, rank, right: _first_loss(sum(right[member]["losses"][0] for member in case.members(rank)))),
         _slip("mean of the piece", "Each rank's loss is the mean over its own positions, n times too large: divide the "
                                    "sum by the number of all positions, so that the ranks' parts add up to the mean.",
               lambda case, rank, right: _first_loss(right[rank]["losses"][0] * case.group_size(rank))),

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from grader.calling.sequences import BACKWARD, FORWARD
 from grader.exercises.technique.sequences import (
     gathers_and_reductions,
+    no_all_reduce_left,
     not_refused,
     numbers_at_most,
-    only_within,
     to_be_refused,
 )
 from grader.judging.compare import same
@@ -15,7 +14,7 @@ from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
-from utils.models.shards import CUT_DIMS
+from utils.models.shards import cut_dim
 from utils.models.tiny import VOCABULARY
 
 GATHERS, REDUCTIONS = 6, 4  # of each block, forward and backward together
@@ -45,7 +44,7 @@ def _share(look: Look, rank: int) -> int:
 def _whole_ones(look: Look, rank: int, found: Any, expected: Any) -> bool:
     """The cut weights' gradients are right; wrong ones are among those that every rank has whole."""
     wrong = [name for name, gradient in expected["gradients"].items() if not same(found["gradients"][name], gradient)]
-    return bool(wrong) and not any(".".join(name.split(".")[-2:]) in CUT_DIMS for name in wrong)
+    return bool(wrong) and not any(cut_dim(name) is not None for name in wrong)
 
 
 def _first_losses_right(look: Look) -> bool:
@@ -55,9 +54,9 @@ def _first_losses_right(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
-        only_within((FORWARD, BACKWARD), "all_gather", "reduce_scatter", id="all-reduce left", hint=(
+        no_all_reduce_left(
             "In forward and backward only the blocks' all-gathers and reduce-scatters are left: no logits and no losses are "
-            "gathered, and gradients are reduced in reduce_gradients().")),
+            "gathered, and gradients are reduced in reduce_gradients()."),
         numbers_at_most(_share),
         bytes_sent(_sent, "10(n−1)/n of x's bytes a layer, and one all-reduce of what is whole",
                    "Right, but more was sent: embedding, norm and head work on this rank's positions alone."),

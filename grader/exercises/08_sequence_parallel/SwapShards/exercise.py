@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, xs_of
-from grader.exercises.shared.sequence_inputs import wrong_from
+from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
@@ -55,18 +55,14 @@ def _received(case: Case, rank: int, name: str = "x") -> list[Tensor]:
 
 def _output(id: str, hint: str, wrong: Callable[[Case, int, int, int], Tensor]) -> Slip:
     """y is wrong(case, rank, cut, join)."""
-    return Slip(id, hint, lambda case, rank, right: wrong_from(right[rank], "y", wrong(case, rank, *_dims(case, rank))))
+    return first_wrong_slip(id, hint, "y", lambda case, rank, y: wrong(case, rank, *_dims(case, rank)))
 
 
 def _gradient(id: str, hint: str, wrong: Callable[[Case, int, int, int], Tensor],
               shows: Callable[[Case], bool] = lambda case: True) -> Slip:
     """dx is wrong(case, rank, cut, join), in the shape of x."""
-    return Slip(id, hint, lambda case, rank, right: right[rank] | {
-        "dx": wrong(case, rank, *_dims(case, rank)).reshape(right[rank]["dx"].shape)}, shows)
-
-
-def _interleaved(case: Case, rank: int, cut: int, join: int) -> Tensor:
-    return torch.stack(_received(case, rank), join + 1).flatten(join, join + 1)
+    return first_wrong_slip(
+        id, hint, "dx", lambda case, rank, dx: wrong(case, rank, *_dims(case, rank)).reshape(dx.shape), shows)
 
 
 def _every_nth(case: Case, rank: int, cut: int, join: int) -> Tensor:
@@ -94,7 +90,8 @@ EXERCISE = Exercise(
         _output("joined along cut", "The pieces are joined along `cut`, where they came from: join them along `join`.",
                 lambda case, r, cut, join: torch.cat(_received(case, r), cut)),
         _output("interleaved", "The pieces are interleaved along `join`: rank 0's positions come first, then rank 1's. A "
-                               "view or reshape of the received row mixes them.", _interleaved),
+                               "view or reshape of the received row mixes them.",
+                lambda case, r, cut, join: torch.stack(_received(case, r), join + 1).flatten(join, join + 1)),
         _output("every nth", "Rank r took every n-th slice along `cut`: it should get the r-th of n equal pieces.",
                 _every_nth),
         _gradient("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was "

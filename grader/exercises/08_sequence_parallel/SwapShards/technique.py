@@ -1,16 +1,11 @@
 """How SwapShards must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import first_wrong_is
+from grader.exercises.technique.sequences import function_symptoms
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.symptoms import raised
 from utils.costs.formulas import bytes_sent_per_rank
-
-PARTS = ("y", "dx")
-
-
-def _sent(look: Look, rank: int) -> float:
-    return 2 * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank), look.case.group_size(rank))
 
 
 def _both_ways(look: Look) -> tuple[bool, str]:
@@ -30,19 +25,17 @@ TECHNIQUE = Technique(
                                       "holds the whole tensor."),
         Demand("not one swap each way", "one all-to-all forward, one backward", "The result is right, but each way takes "
                "one all-to-all.", _both_ways),
-        bytes_sent(_sent, "(n−1)/n of x each way", "Right, but more was sent than (n−1)/n of x each way."),
+        bytes_sent(lambda look, rank: 2 * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank),
+                                                              look.case.group_size(rank)),
+                   "(n−1)/n of x each way", "Right, but more was sent than (n−1)/n of x each way."),
         results_waited(),
     ),
-    symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group, and ask dist.get_world_size(group)."),
-        unwaited(),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, None, None, "
-               "None.", "too few gradients"),
-    ),
+    symptoms=function_symptoms("dx, None, None, None", ignored=(
+        "The ranks of other groups are touched: pass group=group, and ask dist.get_world_size(group).")),
     fallbacks=(
         Symptom("wrong output", "y is wrong: from rank s comes the piece number r of its x, and the n pieces are joined "
-                                "along `join` in the order of ranks.", first_wrong_is(PARTS, "y")),
-        Symptom("wrong dx", "y is right, dx is not: swap dy with cut and join exchanged.", first_wrong_is(PARTS, "dx")),
+                                "along `join` in the order of ranks.", first_wrong_is("y")),
+        Symptom("wrong dx", "y is right, dx is not: swap dy with cut and join exchanged.", first_wrong_is("dx")),
         raised("size", _SIZE, "pieces do not fit"),
         raised("split", _SIZE, "pieces do not split"),
     ),

@@ -33,10 +33,6 @@ def _times(id: str, parts: Iterable[str], factor: float, hint: str) -> Slip:
     return Slip(id, hint, lambda case, rank, right: right[rank] | {part: right[rank][part] * factor for part in parts})
 
 
-def _one_head(case: Case, rank: int, right: list[dict[str, float]]) -> dict[str, float]:
-    return right[rank] | {part: right[rank][part] / case.inputs[rank]["a"] for part in OF_EACH_HEAD}
-
-
 EXERCISE = Exercise(
     title="What a block keeps, part by part",
     parameters=("s", "b", "h", "a"),
@@ -59,6 +55,8 @@ EXERCISE = Exercise(
         _times("one of three", ("attention.scores",), 1 / 3,
                "The gradient of q·kᵀ needs q and k, that of weights·v needs v: all three are kept, 2sbh each."),
         _times("norms forgotten", ("attention_norm", "mlp_norm"), 0, "A LayerNorm keeps its input for its backward pass."),
-        Slip("one head", "Each of the a heads has scores of its own: s² numbers for each head and sequence.", _one_head),
+        Slip("one head", "Each of the a heads has scores of its own: s² numbers for each head and sequence.",
+             lambda case, rank, right: right[rank] | {
+                 part: right[rank][part] / case.inputs[rank]["a"] for part in OF_EACH_HEAD}),
     ),
 )

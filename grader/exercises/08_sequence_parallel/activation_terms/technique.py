@@ -1,21 +1,14 @@
 """How activation_terms must be done, and how it can fail."""
 
-from typing import Any
-
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.exercise import Symptom, Technique
 from grader.judging.symptoms import every_rank
-
-
-def _has_all_parts(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    return isinstance(found, dict) and found.keys() == expected.keys()
-
 
 TECHNIQUE = Technique(
     demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
     fallbacks=(
         Symptom("another part", "Look at the part that is shown first: which tensors does its backward pass need that no "
                                 "part before it keeps, of how many numbers, in how many bytes each?",
-                every_rank(_has_all_parts)),
+                every_rank(lambda look, rank, found, expected: isinstance(found, dict) and found.keys() == expected.keys())),
     ),
 )

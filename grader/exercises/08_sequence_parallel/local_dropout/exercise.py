@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.sequence_inputs import keep_mask, wrong_from
+from grader.exercises.shared.sequence_inputs import keep_mask
+from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
@@ -20,9 +21,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [(1, 3, 2, 7, 0.5), (2, draw.integer(2, 5), 3, 8, 0.25), (4, 5, 2, 9, 0.1), (2, 3, 2, 5, 0.0)]
     sizes += [(5, 2, 3, 8, 0.75), (3, 7, 2, 5, 0.5)] if grading else []
     cases = [Case(f"{ranks(n)}, {s}×{b}×{d}, p = {p}", inputs(n, s, b, d, p)) for n, s, b, d, p in sizes]
-    cases.append(Case("2 ranks, bfloat16, p = 0.25", inputs(2, 4, 2, 8, 0.25, torch.bfloat16)))
-    cases.append(group_case(lambda n: inputs(n, 3, 2, 8, 0.5), "3×2×8, p = 0.5"))
-    return cases
+    return [*cases, Case("2 ranks, bfloat16, p = 0.25", inputs(2, 4, 2, 8, 0.25, torch.bfloat16)),
+            group_case(lambda n: inputs(n, 3, 2, 8, 0.5), "3×2×8, p = 0.5")]
 
 
 def _mask(case: Case, rank: int, seed: int | None = None) -> Tensor:
@@ -50,22 +50,22 @@ def _by_1_minus_p(p: float) -> float:
 def _seeded(id: str, hint: str, seed: Callable[[int, Case, int], int]) -> Slip:
     """The generator's seed is seed(the given one, case, rank)."""
 
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    def wrong(case: Case, rank: int, y: Tensor) -> Tensor:
         inputs = case.inputs[rank]
         mask = _mask(case, rank, seed(inputs["seed"], case, rank))
-        return wrong_from(right[rank], "y", inputs["x"] * mask * _by_1_minus_p(inputs["p"]))
+        return inputs["x"] * mask * _by_1_minus_p(inputs["p"])
 
-    return Slip(id, hint, wrong)
+    return first_wrong_slip(id, hint, "y", wrong)
 
 
 def _scaled(id: str, hint: str, scale: Callable[[float], float], exchanged: bool = False) -> Slip:
     """What is kept is multiplied by scale(p); exchanged: what is to be dropped is kept."""
 
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    def wrong(case: Case, rank: int, y: Tensor) -> Tensor:
         inputs, mask = case.inputs[rank], _mask(case, rank)
-        return wrong_from(right[rank], "y", inputs["x"] * (~mask if exchanged else mask) * scale(inputs["p"]))
+        return inputs["x"] * (~mask if exchanged else mask) * scale(inputs["p"])
 
-    return Slip(id, hint, wrong)
+    return first_wrong_slip(id, hint, "y", wrong)
 
 
 EXERCISE = Exercise(

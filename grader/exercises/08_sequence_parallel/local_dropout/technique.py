@@ -1,21 +1,15 @@
 """How local_dropout must be done, and how it can fail."""
 
 from grader.calling.sequences import RANDOM_CHANGED
-from grader.exercises.technique.sequences import first_wrong_is
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.compare import same
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-
-PARTS = ("y", "again", "dx")
 
 
 def _random_state_kept(look: Look) -> tuple[bool, str]:
     changed = [s.rank for s in look.evidence.trace.spans if s.name == RANDOM_CHANGED]
     return not changed, f"rank {changed[0]}'s random state was changed" if changed else ""
-
-
-def _again_differs(look: Look) -> bool:
-    return any(isinstance(found, dict) and not same(found["again"], found["y"]) for _, found, _ in look.pairs())
 
 
 TECHNIQUE = Technique(
@@ -28,12 +22,13 @@ TECHNIQUE = Technique(
     symptoms=(
         Symptom("mask redrawn", "Called twice with the same seed it gives two masks: a forward pass that is computed again, "
                                 "as in recomputation, would not be the same one. Draw from a new generator with the seed.",
-                _again_differs),
+                lambda look: any(isinstance(result, dict) and not same(result["again"], result["y"])
+                                 for _, result, _ in look.pairs())),
     ),
     fallbacks=(
         Symptom("no gradient", "The gradient of x is wrong or missing: multiply x by the mask, do not write into x.data.",
-                first_wrong_is(PARTS, "dx")),
+                first_wrong_is("dx")),
         Symptom("wrong result", "y is not x where torch.rand(x.shape, generator=…) ≥ p, divided by 1 − p, and 0 elsewhere.",
-                first_wrong_is(PARTS, "y")),
+                first_wrong_is("y")),
     ),
 )

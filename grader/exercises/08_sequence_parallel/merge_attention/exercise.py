@@ -9,7 +9,7 @@ from torch import Tensor
 
 from grader.calling.rings import LEAST
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.sequence_inputs import wrong_from
+from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.models.attention import attend
 
@@ -61,22 +61,14 @@ def _tells(case: Case) -> bool:
 def _merged(id: str, hint: str, merge: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Slip:
     """o of the parts, one after another, is merge(o1, lse1, o2, lse2), with each lse (…, 1); lse is right on the way."""
 
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    def wrong(case: Case, rank: int, _: Tensor) -> Tensor:
         inputs = case.inputs[rank]
         (o, lse), *others = [attend(inputs["q"], k, v) for k, v in zip(inputs["ks"], inputs["vs"], strict=True)]
         for o2, lse2 in others:
             o, lse = merge(o, lse[..., None], o2, lse2[..., None]), torch.logaddexp(lse, lse2)
-        return wrong_from(right[rank], "o", o)
+        return o
 
-    return Slip(id, hint, wrong, shows=_tells)
-
-
-def _average(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
-    return (o1 + o2) / 2
-
-
-def _by_lse(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
-    return (o1 * lse1 + o2 * lse2) / (lse1 + lse2)
+    return first_wrong_slip(id, hint, "o", wrong, shows=_tells)
 
 
 def _swapped(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
@@ -99,9 +91,9 @@ EXERCISE = Exercise(
     optional=True,
     slips=(
         _merged("plain average", "Both parts count the same: weigh each output by its share of the sum of exponentials, "
-                                 "exp(lse_i − lse).", _average),
+                                 "exp(lse_i − lse).", lambda o1, lse1, o2, lse2: (o1 + o2) / 2),
         _merged("weighed by logarithms", "The parts are weighed by lse, a logarithm: a part's share is exp(lse_i − lse).",
-                _by_lse),
+                lambda o1, lse1, o2, lse2: (o1 * lse1 + o2 * lse2) / (lse1 + lse2)),
         _merged("weights swapped", "Each output is weighed with the other one's share.", _swapped),
         _merged("not divided", "The outputs are scaled by exp(lse_i − maximum), but their sum is not divided by the sum of "
                                "those: the weights must add up to 1.", _not_divided),

@@ -2,25 +2,19 @@
 
 from typing import Any
 
-from grader.exercises.technique.sequences import first_wrong_is
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, raised
 
 
-def _not_finite(look: Look, rank: int, found: Any, expected: Any) -> bool:
+@every_rank
+def _has_nan(look: Look, rank: int, found: Any, expected: Any) -> bool:
     return bool(not found["o"].isfinite().all() or found["lse"].isnan().any() or (found["lse"] == float("inf")).any())
-
-
-_has_nan = every_rank(_not_finite)
 
 
 def _unseen_keys(look: Look) -> bool:
     return any(not seen.any(-1).all() for seen in look.case.inputs[0]["seen"])
-
-
-def _lse_after_one_merge(look: Look) -> bool:
-    return len(look.case.inputs[0]["ks"]) == 2 and first_wrong_is(("o", "lse"), "lse")(look)
 
 
 TECHNIQUE = Technique(
@@ -36,6 +30,7 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         Symptom("wrong lse", "o is right, lse is not, and the next merge needs it: lse = log(exp(lse1) + exp(lse2)), "
-                             "computed safely.", _lse_after_one_merge),
+                             "computed safely.",
+                lambda look: len(look.case.inputs[0]["ks"]) == 2 and first_wrong_is("lse")(look)),
     ),
 )

@@ -20,10 +20,6 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return [*cases, group_case(lambda n: inputs_of(draw, n, 6, 3, 3)), Case("3 heads on 2 ranks", too_few)]
 
 
-def _not_causal(case: Case, rank: int) -> Tensor:
-    return whole_attention(case, rank, "plain", causal=False)["o"]
-
-
 def _own_part(case: Case, rank: int) -> Tensor:
     return F.scaled_dot_product_attention(*(case.inputs[rank][name] for name in "qkv"), is_causal=True)
 
@@ -38,11 +34,12 @@ EXERCISE = Exercise(
     title="Whole sequence, own heads, and back",
     parameters=("q_BHSK", "k_BHSK", "v_BHSK", "group"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, rank: whole_attention(case, rank, "plain")),
+    oracle=each_rank(whole_attention),
     tolerance=TOLERANCE,
     optional=True,
     slips=(
-        another_o("no mask", "Every query sees all keys, later ones too: is_causal=True.", _not_causal),
+        another_o("no mask", "Every query sees all keys, later ones too: is_causal=True.",
+                  lambda case, rank: whole_attention(case, rank, causal=False)["o"]),
         another_o("own part only", "Each rank attends to its own part of the sequence only: swap q, k and v first, so that "
                                    "it has the whole sequence of some heads.", _own_part),
         another_o("not swapped back", "o is the whole sequence of this rank's heads: swap it back to this rank's part of "

@@ -2,16 +2,10 @@
 
 from typing import Any
 
-from grader.calling.rings import PARTS
-from grader.exercises.technique.sequences import first_wrong_is, not_refused
+from grader.exercises.technique.sequences import not_refused
+from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.compare import same
-from grader.judging.demands import (
-    bytes_sent,
-    not_far_more_bytes,
-    only_calls,
-    results_waited,
-    tensor_bytes,
-)
+from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
@@ -46,9 +40,9 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("heads mixed", "The heads come back in another order than they went.", wrong_ranks(_heads_mixed)),
         Symptom("wrong output", "o is wrong: cut heads, join the sequence; causal attention; cut the sequence, join heads.",
-                first_wrong_is(PARTS, "o")),
+                first_wrong_is("o")),
         Symptom("gradients stay", "o is right, the gradients are not: they must travel back through the same swaps. Use an "
-                                  "autograd function for each, such as SwapShards.", first_wrong_is(PARTS, *PARTS[1:])),
+                                  "autograd function for each, such as SwapShards.", first_wrong_is("dq", "dk", "dv")),
         not_refused("The ranks must divide the heads: raise a ValueError that names both numbers, before anything is sent."),
     ),
 )

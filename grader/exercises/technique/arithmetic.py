@@ -1,0 +1,17 @@
+"""How exercises are done that only compute numbers: without a message."""
+
+from grader.judging.demands import only_calls
+from grader.judging.exercise import Symptom, Technique
+from grader.judging.symptoms import every_rank
+
+
+def arithmetic(*symptoms: Symptom, fallbacks: tuple[Symptom, ...] = ()) -> Technique:
+    """Of a formula: no rank needs another one."""
+    demand = only_calls(id="communicates", hint="This is arithmetic: no message is needed.")
+    return Technique((demand,), symptoms, fallbacks)
+
+
+def whole_bytes(hint: str) -> Symptom:
+    """Rounded to a whole number."""
+    return Symptom("whole bytes", hint, every_rank(
+        lambda look, rank, output, right: isinstance(output, int) and output == int(right)))

@@ -1,0 +1,210 @@
+"""Mutants made by rules from every reference: which of them do the public checks let pass? (`make mutants`)
+
+A site is one place in a reference where one rule applies. A mutant that nothing can tell from the reference is noted, with
+its reason, in EQUIVALENT of tests/mutants/<unit>/<exercise>.py.
+"""
+
+import argparse
+import ast
+import importlib
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+
+from grader.checks import verdict_on
+from grader.exercises import EXERCISES, UNITS, order_of
+from tests.mutants import reference_cell, with_source
+from tests.warm_ranks import WarmPlace
+from utils.ranks.place import Place
+
+SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "%", ast.Mod: "//",
+           ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+           ast.And: "or", ast.Or: "and"}
+HARMLESS_CALLS = ("clone", "detach", "contiguous", "wait", "float", "double")  # x.clone() → x
+OF_THE_GROUP = ("get_rank", "get_world_size")
+TWINS = {"sum": "mean", "mean": "sum", "zeros_like": "empty_like", "group_src": "src", "group_dst": "dst",
+         "isend": "send", "irecv": "recv", "floor": "ceil", "ceil": "floor", "min": "max", "max": "min"}
+
+
+@dataclass(frozen=True)
+class Site:
+    """One change of a reference: the text from start to end becomes `new`."""
+
+    rule: str
+    start: int
+    end: int
+    new: str
+    line: str  # on which it stands
+
+    def name(self, source: str) -> str:
+        """The same after changes elsewhere in the reference."""
+        return f"{self.line.strip()} | {source[self.start:self.end]} → {self.new or 'nothing'}"
+
+
+def sites(source: str) -> list[Site]:
+    """Every place where a rule applies, in the order of the source; docstrings and annotations are left alone."""
+    lines = source.splitlines(keepends=True)
+    begins = [0]
+    for line in lines:
+        begins.append(begins[-1] + len(line))
+
+    def offset(line: int, column: int) -> int:
+        return begins[line - 1] + len(lines[line - 1].encode()[:column].decode())
+
+    made = []
+    for node in _walk(ast.parse(source)):
+        for rule, part, new in _rules(node, source):
+            start, end = offset(part.lineno, part.col_offset), offset(part.end_lineno, part.end_col_offset)
+            made.append(Site(rule, start, end, new, lines[part.lineno - 1]))
+    made.sort(key=lambda site: (site.start, site.end, site.rule))
+    return list({(site.start, site.end, site.new): site for site in made}.values())
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "bases"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not _is_text(child):
+                yield from _walk(child)
+
+
+def _is_text(node: ast.AST) -> bool:
+    """A docstring, or the words of an error."""
+    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_docstring or isinstance(node, (ast.Raise, ast.JoinedStr))
+
+
+def _rules(node: ast.AST, source: str) -> Iterator[tuple[str, ast.AST, str]]:
+    """(rule, the node that is replaced, its new text)"""
+
+    def text(part: ast.AST) -> str:
+        return ast.get_source_segment(source, part) or ""
+
+    if isinstance(node, ast.BinOp) and type(node.op) in SWAPPED:
+        yield "operator", node, f"{text(node.left)} {SWAPPED[type(node.op)]} {text(node.right)}"
+        if isinstance(node.op, (ast.Div, ast.Mod)):
+            yield "operand dropped", node, text(node.left)
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPPED:
+        yield "operator", node, f"{text(node.left)} {SWAPPED[type(node.ops[0])]} {text(node.comparators[0])}"
+    elif isinstance(node, ast.BoolOp):
+        yield "operator", node, f" {SWAPPED[type(node.op)]} ".join(map(text, node.values))
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+        yield "sign dropped", node, text(node.operand)
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        yield "one more", node, str(node.value + 1)
+        yield "one less", node, str(node.value - 1) if node.value else "(-1)"
+    elif isinstance(node, ast.Constant) and type(node.value) is bool:
+        yield "opposite", node, str(not node.value)
+    elif isinstance(node, ast.Attribute) and node.attr in TWINS:
+        yield "twin", node, f"{text(node.value)}.{TWINS[node.attr]}"
+    elif isinstance(node, ast.keyword) and node.arg in TWINS:
+        yield "twin", node, f"{TWINS[node.arg]}={text(node.value)}"
+    elif isinstance(node, (ast.Expr, ast.AugAssign, ast.Delete)):
+        yield "statement dropped", node, "pass"
+    elif isinstance(node, ast.If):
+        yield "condition turned", node.test, f"not ({text(node.test)})"
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Name):
+        yield "index shifted", node.slice, f"{text(node.slice)} - 1"
+    if isinstance(node, ast.Call):
+        yield from _rules_of_calls(node, text)
+
+
+def _rules_of_calls(node: ast.Call, text: Callable[[ast.AST], str]) -> Iterator[tuple[str, ast.AST, str]]:
+    def call(arguments: list[ast.AST]) -> str:
+        return f"{text(node.func)}({', '.join(map(text, arguments))})"
+
+    arguments = [*node.args, *node.keywords]
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if isinstance(node.func, ast.Attribute) and called in HARMLESS_CALLS and not arguments:
+        yield f"{called} dropped", node, text(node.func.value)
+    if called in OF_THE_GROUP and node.args:
+        yield "whole world", node, f"{text(node.func)}()"
+    if called == "range" and len(node.args) == 1:
+        yield "one round less", node, f"range({text(node.args[0])} - 1)"
+    for keyword in node.keywords:
+        if keyword.arg in ("group", "async_op", "dtype", "op", "dim"):
+            yield f"{keyword.arg} dropped", node, call([part for part in arguments if part is not keyword])
+    if len(node.args) == 2 and not any(isinstance(part, ast.Starred) for part in node.args):
+        yield "arguments swapped", node, call([node.args[1], node.args[0], *node.keywords])
+
+
+def mutants(unit: str, exercise: str) -> list[tuple[str, str]]:
+    """(name, source of the exercise's cell) of every machine-made mutant; those that do not compile are no mutants."""
+    source = reference_cell(unit, exercise)
+    made = {}
+    for site in sites(source):
+        changed = source[:site.start] + site.new + source[site.end:]
+        try:
+            compile(changed, exercise, "exec")
+        except SyntaxError:
+            continue
+        if changed not in made.values():
+            made.setdefault(site.name(source), changed)
+    return list(made.items())
+
+
+def equivalent(unit: str, exercise: str) -> dict[str, str]:
+    """name -> why nothing can tell it from the reference"""
+    return getattr(importlib.import_module(f"tests.mutants.{unit}.{exercise}"), "EQUIVALENT", {})
+
+
+def sample(unit: str, exercise: str, of: int) -> list[tuple[str, str]]:
+    """About one mutant in `of`, always the same ones."""
+    return [(name, source) for name, source in mutants(unit, exercise)
+            if zlib.crc32(f"{exercise}: {name}".encode()) % of == 0 and name not in equivalent(unit, exercise)]
+
+
+def survives(unit: str, exercise: str, source: str, place: Callable[[], Place]) -> bool:
+    """Whether it earns everything in the public checks."""
+    try:
+        fn = with_source(unit, exercise, source)
+    except Exception:  # a cell that fails when it is run has no function to check
+        return False
+    return verdict_on(EXERCISES[exercise], fn, place=place).passed
+
+
+# ── the command ──
+
+
+@cache
+def _pool() -> list:
+    return []
+
+
+def _tried(unit: str, exercise: str, name: str, source: str) -> tuple[str, str, bool]:
+    return exercise, name, survives(unit, exercise, source, partial(WarmPlace, _pool()))
+
+
+def main() -> None:
+    """Print every survivor that is not noted, and counts per exercise; the exit code says whether there are any."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("chosen", nargs="*", help="units or exercises (all of them if none is named)")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--one-in", type=int, default=1, help="only about one mutant in so many")
+    options = parser.parse_args()
+    chosen = [(unit, exercise) for unit in UNITS for exercise in order_of(unit)
+              if not options.chosen or {unit, exercise} & set(options.chosen)]
+    counts: dict[str, Counter] = {exercise: Counter(equivalent=len(equivalent(unit, exercise))) for unit, exercise in chosen}
+    with ProcessPoolExecutor(options.workers) as workers:
+        waiting = [workers.submit(_tried, unit, exercise, *mutant) for unit, exercise in chosen
+                   for mutant in sample(unit, exercise, options.one_in)]
+        for done in waiting:
+            exercise, name, survived = done.result()
+            counts[exercise].update(made=1, survived=survived)
+            if survived:
+                print(f"SURVIVED {exercise}: {name}", flush=True)
+    for exercise, count in counts.items():
+        print(f"{exercise:34} made {count['made']:4}, survived {count['survived']:3}, noted {count['equivalent']:3}")
+    total = sum(count["survived"] for count in counts.values())
+    print(f"{sum(count['made'] for count in counts.values())} mutants, {total} survived")
+    sys.exit(total > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Mutants made by rules: a fixed sample is rejected, and what is noted as equivalent is a mutant that is made."""
+
+from functools import partial
+
+import pytest
+
+from grader.exercises import UNITS, order_of
+from tests.machine_mutants import equivalent, mutants, sample, sites, survives
+from tests.warm_ranks import WarmPlace
+from utils.ranks.place import Place
+
+ONE_IN = 24
+PAIRS = [(unit, exercise) for unit in UNITS for exercise in order_of(unit)]
+
+
+@pytest.fixture(scope="module")
+def warm():
+    pool = []
+    yield partial(WarmPlace, pool)
+    Place().end(pool, finished=False)
+
+
+@pytest.mark.parametrize("unit, exercise, name, source", [
+    pytest.param(unit, exercise, name, source, id=f"{exercise}: {name}")
+    for unit, exercise in PAIRS for name, source in sample(unit, exercise, ONE_IN)])
+def test_the_sample_is_rejected(unit, exercise, name, source, warm):
+    assert not survives(unit, exercise, source, warm)
+
+
+@pytest.mark.parametrize("unit, exercise", PAIRS)
+def test_what_is_noted_is_made(unit, exercise):
+    noted = equivalent(unit, exercise)
+    assert noted.keys() <= {name for name, _ in mutants(unit, exercise)}
+    assert all(reason.endswith(".") for reason in noted.values())
+
+
+def test_rules_find_their_places():
+    source = "def f(x, n, group):\n    work = dist.isend(x.clone(), group=group)\n    work.wait()\n    return x[n - 1] / n\n"
+    changes = {source[site.start:site.end]: site.new for site in sites(source)}
+    assert changes["x.clone()"] == "x" and changes["work.wait()"] == "work" and changes["n - 1"] == "n + 1"
+    rules = {site.rule for site in sites(source)}
+    assert rules >= {"group dropped", "statement dropped", "operand dropped", "twin", "one less"}

@@ -1,0 +1,29 @@
+"""The colours of all figures: told apart by colour-blind eyes, and which text reads on them."""
+
+from matplotlib.colors import to_rgb
+
+# Okabe and Ito's palette.
+ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+BLUE, VERMILLION, PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
+GREY, PALE, INK, FAINT = "#999999", "#E4E4E4", "#222222", "#777777"
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
+MARKERS = "os^Dv<>p"
+
+# One colour a rank, light enough for black text; the first eight are told apart by colour-blind eyes.
+RANK_COLOURS = ("#7FC4EE", "#F2BB4A", "#5CC4A4", "#DFA3C4", "#F0E442", "#E88D5A", "#A9B8E8", "#949494")
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever reads better on `colour`."""
+    red, green, blue = to_rgb(colour)
+    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+
+
+def series_look(number: int) -> dict[str, str]:
+    """Marker and colour of a plot's series, counted from 0."""
+    return {"marker": MARKERS[number % len(MARKERS)], "color": CYCLE[number % len(CYCLE)]}
+
+
+def rank_colour(rank: int) -> str:
+    """The colour of what came from `rank`."""
+    return RANK_COLOURS[rank % len(RANK_COLOURS)]
