@@ -1,7 +1,7 @@
 """All exercises, by id, in the order of the course. Each has a folder, <unit>/<exercise>; the unit names their ORDER.
 
-exercise: contract, cases, oracle, slips. technique: how it must be done, and how it can fail. call: how a rank calls the
-function, where that is unusual. A student's copy has data in place of the first, see stored.
+exercise: contract, cases, oracle, slips. technique: how it must be done, and how it can fail; without one it is arithmetic.
+call: how a rank calls the function, where that is unusual. A student's copy has data in place of the first, see stored.
 shared/ holds what cases and oracles, technique/ what the technique of several exercises have in common.
 """
 
@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from grader.exercises import stored
-from grader.judging.exercise import Exercise, Technique
+from grader.exercises.technique.arithmetic import arithmetic
+from grader.judging.exercise import Exercise
 
 HERE = Path(__file__).resolve().parent
 UNITS = tuple(sorted(folder.parent.name for folder in HERE.glob("[0-9]*/__init__.py")))
@@ -24,8 +25,10 @@ def order_of(unit: str) -> tuple[str, ...]:
 def load(unit: str, name: str) -> Exercise:
     """One exercise: what its folder says, and what follows from where it stands."""
     folder, package = HERE / unit / name, f"{__name__}.{unit}.{name}"
-    has_technique = (folder / "technique.py").exists()
-    technique = importlib.import_module(f"{package}.technique").TECHNIQUE if has_technique else Technique()
+    if (folder / "technique.py").exists():
+        technique = importlib.import_module(f"{package}.technique").TECHNIQUE
+    else:
+        technique = arithmetic()
     if (folder / "exercise.py").exists():
         exercise = importlib.import_module(f"{package}.exercise").EXERCISE
     else:

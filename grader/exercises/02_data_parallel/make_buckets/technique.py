@@ -1,7 +1,7 @@
 """How make_buckets must be done, and how it can fail."""
 
-from grader.judging.demands import only_calls
-from grader.judging.exercise import Look, Symptom, Technique
+from grader.exercises.technique.arithmetic import arithmetic
+from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
 
 
@@ -10,11 +10,8 @@ def _overfull(look: Look, rank: int, found: list[list[int]], right: list[list[in
     return any(len(bucket) > 1 and sum(sizes_bytes[index] for index in bucket) > bucket_bytes for bucket in found)
 
 
-TECHNIQUE = Technique(
-    demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
-    symptoms=(
-        raised("index out of range", "It stops where there are no parameters: the answer is then no bucket.", "none"),
-    ),
+TECHNIQUE = arithmetic(
+    raised("index out of range", "It stops where there are no parameters: the answer is then no bucket.", "none"),
     fallbacks=(
         Symptom("overfull", "A bucket is closed only after it is too full: look before you put the next one in. Only a "
                             "parameter that is larger than a bucket by itself may exceed it.", wrong_ranks(_overfull)),

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from grader.exercises.technique.arithmetic import arithmetic
 from grader.judging.compare import same
-from grader.judging.demands import only_calls
-from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.exercise import Look, Symptom
 
 
 def _only_makespan(look: Look) -> bool:
@@ -23,8 +23,7 @@ def _starts(early: bool) -> Callable[[Look], bool]:
     return matches
 
 
-TECHNIQUE = Technique(
-    demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
+TECHNIQUE = arithmetic(
     fallbacks=(
         Symptom("one peak for all", "peaks is a list, one number for each rank.",
                 lambda look: len(look.outputs[0]["peaks"]) != len(look.case.inputs[0]["schedule"])),

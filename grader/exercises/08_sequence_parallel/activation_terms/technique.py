@@ -1,11 +1,10 @@
 """How activation_terms must be done, and how it can fail."""
 
-from grader.judging.demands import only_calls
-from grader.judging.exercise import Symptom, Technique
+from grader.exercises.technique.arithmetic import arithmetic
+from grader.judging.exercise import Symptom
 from grader.judging.symptoms import every_rank
 
-TECHNIQUE = Technique(
-    demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),),
+TECHNIQUE = arithmetic(
     fallbacks=(
         Symptom("another part", "Look at the part that is shown first: which tensors does its backward pass need that no "
                                 "part before it keeps, of how many numbers, in how many bytes each?",

@@ -1,6 +1,0 @@
-"""How activation_bytes must be done, and how it can fail."""
-
-from grader.judging.demands import only_calls
-from grader.judging.exercise import Technique
-
-TECHNIQUE = Technique(demands=(only_calls(id="communicates", hint="This is arithmetic: no message is needed."),))
