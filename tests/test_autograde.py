@@ -5,7 +5,6 @@ import copy
 import nbformat.v4
 import pytest
 
-from grader.course.mark import Marks
 from grader.exercises import EXERCISES
 from tests.course import Course, check_cell, solution_cell, verdict_text
 from tests.submissions import SAMPLES, UNIT, Sample, hand_in
@@ -198,7 +197,3 @@ def test_validate_lists_the_failed_checks(course, tmp_path):
     log = course.nbgrader("validate", str(path))
     assert "VALIDATION FAILED ON 2 CELL(S)" in log.upper() and "check.ring_all_reduce" in log
     assert "check.broadcast_naive" not in log
-
-
-def test_marks_without_a_verdict_are_zero():
-    assert Marks(seed=1).points("ring_all_reduce") == 0.0

@@ -27,7 +27,7 @@ def marked(source: str):
     if source:
         solution_cell(notebook, NAME).source = dedent(source)
     marks = mark_notebook(notebook)
-    return marks.points(NAME), str(marks.verdicts[NAME]), notebook, marks.remarks
+    return marks.verdicts[NAME].points, str(marks.verdicts[NAME]), notebook, marks.remarks
 
 
 TALKS_THROUGH_SOCKETS = """

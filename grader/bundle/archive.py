@@ -52,23 +52,20 @@ def write(archive: Path) -> None:
 
 def students_environment(environment: str) -> str:
     """environment.yml with the sections of its pip list that the course itself needs."""
-    kept, lines = True, []
-    for line in environment.splitlines(keepends=True):
-        if re.match(r" {6}# ", line):
-            kept = line.strip() in PIP_SECTIONS
-        lines += [line] * kept
-    return "".join(lines)
+    sections = re.split(r"^(?= {6}# )", environment, flags=re.M)
+    kept = [section for section in sections[1:] if section.splitlines()[0].strip() in PIP_SECTIONS]
+    return "".join([sections[0], *kept])
 
 
 def students_makefile(makefile: str) -> str:
     """The Makefile's paragraphs without other targets, and without the variables that only those use."""
-    kept = [part for part in makefile.split("\n\n") if set(_matches(r"^([a-z-]+):(?!=)", part)) <= set(TARGETS)]
+    kept = [part for part in makefile.split("\n\n") if set(re.findall(r"^([a-z-]+):(?!=)", part, re.M)) <= set(TARGETS)]
     text = "\n\n".join(part for part in kept if _is_used(part, kept))
     return re.sub(r"^\.PHONY: help .*$", f".PHONY: {' '.join(TARGETS)}", text, flags=re.M)
 
 
 def _is_used(paragraph: str, paragraphs: Iterable[str]) -> bool:
-    variables = _matches(r"^([A-Z_]+) *[:?]?=", paragraph)
+    variables = re.findall(r"^([A-Z_]+) *[:?]?=", paragraph, re.M)
     return not variables or any(f"$({name})" in part for name in variables for part in paragraphs)
 
 
@@ -118,10 +115,6 @@ def case_data() -> dict[str, bytes]:
 
 def _text(path: str | Path) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
-
-
-def _matches(pattern: str, text: str) -> list[str]:
-    return re.findall(pattern, text, re.M)
 
 
 def main() -> None:

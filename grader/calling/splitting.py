@@ -1,4 +1,4 @@
-"""Inside a rank: what the exercises about split layers share: whole layers to split, refusals, one pass each way, marks."""
+"""Inside a rank: what exercises about split layers share: what is to be split, refusals, one pass each way, marks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.watching_inputs import INPUT_CHANGED
+from grader.calling import watching_inputs
+from utils.models.tiny import TinyGPT, same_start
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
@@ -14,35 +15,23 @@ FORWARD, BACKWARD = "forward", "backward"
 OWN_NUMBERS, HELD, KEPT_ALIVE = "own numbers", "bytes held", "bytes kept alive"
 MASK = "mask drawn"
 REFUSED = "ValueError that names"
-
-
-class WithGradient(torch.autograd.Function):
-    """Stands behind a function under test: hands it this very tensor as the gradient of its output."""
-
-    @staticmethod
-    def forward(ctx, y: Tensor, dy: Tensor) -> Tensor:
-        ctx.dy = dy
-        return y.new_zeros(())
-
-    @staticmethod
-    def backward(ctx, _: Tensor) -> tuple[Tensor, None]:
-        return ctx.dy, None
+BLOCK_WEIGHT = 15.0  # in the blocks of a GPT, times the usual standard deviation of 0.02
 
 
 def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
     """y = function.apply(x, group), then back with the gradient dy; marks whether x or dy was changed on the way."""
-    x, dy = (_laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy"))
-    before = x.clone(), dy.clone()
-    leaf = x.requires_grad_()
-    with span(FORWARD):
-        y = function.apply(leaf, group)
-    y_before_backward = y.detach().clone()
-    with span(BACKWARD):
-        WithGradient.apply(y, dy).backward()
-    for name, now, was in zip(("x", "dy"), (leaf.detach(), dy), before, strict=True):
-        if not torch.equal(now, was):
-            mark(INPUT_CHANGED, parameter=name)
-    return {"y": y_before_backward, "dx": leaf.grad}
+
+    def both_ways(x: Tensor, dy: Tensor, group) -> dict[str, Any]:
+        x.requires_grad_()
+        with span(FORWARD):
+            y = function.apply(x, group)
+        y_before_backward = y.detach().clone()
+        with span(BACKWARD):
+            y.backward(dy)  # hands over this very tensor, no copy: whether it is changed on the way shows
+        return {"y": y_before_backward, "dx": x.grad}
+
+    laid_out = {name: _laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy")}
+    return watching_inputs.call(both_ways, laid_out, group)
 
 
 def _laid_out(tensor: Tensor, transposed: bool) -> Tensor:
@@ -71,23 +60,41 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any]) -> d
     with span(FORWARD):
         y = layer(x)
     y_before_backward = y.detach().clone()
-    if y.shape != inputs["dy"].shape:
-        return {"y": y_before_backward, "dx": None, "gradients": {}}
+    if y.shape == inputs["dy"].shape:
+        with span(BACKWARD):
+            y.backward(inputs["dy"].clone())
+    gradients = {name: p.grad for name, p in layer.named_parameters() if p.grad is not None}
+    return {"y": y_before_backward, "dx": x.grad, "gradients": gradients}
+
+
+def forward_and_back(forward: Callable[[], Tensor], weights: Tensor) -> Tensor:
+    """y = forward(), and back with the gradient of Σ weights·y."""
+    with span(FORWARD):
+        y = forward()
     with span(BACKWARD):
-        WithGradient.apply(y, inputs["dy"].clone()).backward()
-    return {"y": y_before_backward, "dx": x.grad, "gradients": {
-        name: p.grad for name, p in layer.named_parameters() if p.grad is not None}}
+        (y * weights).sum().backward()
+    return y
 
 
 def linear_of(whole: dict[str, Tensor | None]) -> nn.Linear:
     """A whole nn.Linear with copies of these numbers: "weight" (O, I), "bias" (O,) or None."""
-    weight, bias = whole["weight"], whole["bias"]
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=weight.dtype)
-    with torch.no_grad():
-        linear.weight.copy_(weight)
-        if bias is not None:
-            linear.bias.copy_(bias)
+    n_out, n_in = whole["weight"].shape
+    linear = nn.Linear(n_in, n_out, bias=whole["bias"] is not None, dtype=whole["weight"].dtype)
+    linear.load_state_dict({name: tensor for name, tensor in whole.items() if tensor is not None})
     return linear
+
+
+def make_gpt(inputs: dict[str, Any]) -> TinyGPT:
+    """The case's model; its blocks weigh more than at a usual start, no bias is 0 and no scale 1: whatever is lost shows."""
+    model = same_start(TinyGPT, inputs["seed"], **inputs["model"]).to(getattr(torch, inputs["dtype"]))
+    generator = torch.Generator().manual_seed(inputs["seed"])
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.dim() == 1:
+                p += 0.1 * torch.randn(p.shape, generator=generator).to(p.dtype)
+            elif name.startswith("blocks."):
+                p *= BLOCK_WEIGHT
+    return model
 
 
 def built(make: Callable[[], Any], sizes: list[int] | None) -> Any:

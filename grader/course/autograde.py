@@ -31,22 +31,17 @@ class MarkExercises(NbGraderPreprocessor):
     unsafe = Bool(False, help="Run submissions without a sandbox: their code can then do whatever you can.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources):
-        facts = resources["nbgrader"]
-        marked, record = self._mark(facts)
-        course = CourseDirectory(parent=self)
-        folder = Path(course.format_path(course.autograded_directory, facts["student"], facts["assignment"]))
-        (folder / f"{facts['notebook']}.marks.json").write_text(json.dumps(record, indent=1))
-        resources["record"] = record
-        return nbformat.reads(marked, as_version=4), resources
-
-    def _mark(self, facts) -> tuple[str, dict[str, Any]]:
-        course, name = CourseDirectory(parent=self), f"{facts['notebook']}.ipynb"
-        submitted = Path(course.format_path(course.submitted_directory, facts["student"], facts["assignment"])) / name
-        released = Path(course.format_path(course.release_directory, ".", facts["assignment"])) / name
+        course, facts = CourseDirectory(parent=self), resources["nbgrader"]
+        student, unit, name = facts["student"], facts["assignment"], facts["notebook"]
+        submitted = Path(course.format_path(course.submitted_directory, student, unit), f"{name}.ipynb")
+        released = Path(course.format_path(course.release_directory, ".", unit), f"{name}.ipynb")
         marked, record = mark_submission(submitted.read_bytes(), released.read_bytes(), unsafe=self.unsafe)
         for remark in (*record["remarks"], *(alarm["text"] for alarm in record["alarms"])):
-            self.log.warning("%s: %s", facts["student"], remark)
-        return marked.decode(), record
+            self.log.warning("%s: %s", student, remark)
+        record_file = Path(course.format_path(course.autograded_directory, student, unit), f"{name}.marks.json")
+        record_file.write_text(json.dumps(record, indent=1))
+        resources["record"] = record
+        return nbformat.reads(marked.decode(), as_version=4), resources
 
 
 class SaveMarks(SaveAutoGrades):

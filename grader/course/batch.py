@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import itertools
 import sys
 import time
 from collections.abc import Iterator
@@ -36,183 +37,181 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass
-class Unit:
-    """What is to be done for one unit."""
+class Job:
+    """One submission that is to be marked, or whose result waits for the gradebook since marking was interrupted."""
 
-    name: str
+    submission: Submission
     released: bytes
     journal: Journal
-    todo: list[Submission] = field(default_factory=list)
-    ready: list[tuple[Submission, Result]] = field(default_factory=list)
-    unchanged: list[Submission] = field(default_factory=list)
+    result: Result | None = None
+
+
+@dataclass
+class Work:
+    """What is to be done, what is done already, and what cannot be done."""
+
+    jobs: list[Job] = field(default_factory=list)
+    unchanged: int = 0
     problems: list[str] = field(default_factory=list)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0: all is marked. 1: something could not be. 2: refused. 130: interrupted."""
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as locks:
         try:
-            course = Course(arguments.db)
-            units = [_plan(course, name, arguments, stack) for name in _names(course, arguments)]
-            return _grade(course, units, arguments)
+            course, work = Course(arguments.db), Work()
+            released = course.units("release_directory")
+            handed_in = [unit for unit in released if course.folders("submitted_directory", unit=unit)]
+            units = [arguments.unit] if arguments.unit else handed_in
+            if not units:
+                raise _nothing(course, "anything", "<unit>")
+            for unit in units:
+                _plan(work, course, unit, arguments, locks)
+            seconds = _grade(work, course, arguments)
         except REFUSALS as error:
             print(f"Nothing more was marked: {error}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
             print("\nInterrupted. What was marked is kept; the same command goes on from here.", file=sys.stderr)
             return 130
+        return _conclude(work, units, seconds)
 
 
-def _names(course: Course, arguments: argparse.Namespace) -> list[str]:
-    names = [arguments.unit] if arguments.unit else course.units()
-    if not names:
-        raise CourseError(f"nobody has handed in anything: submissions belong at "
-                          f"{course.folder('submitted_directory', '<student>', '<unit>')}/<unit>.ipynb")
-    return names
+def _nothing(course: Course, what: str, unit: str) -> CourseError:
+    place = course.folder("submitted_directory", "<student>", unit)
+    return CourseError(f"nobody has handed in {what}: submissions belong at {place}/{unit}.ipynb")
 
 
-def _plan(course: Course, name: str, arguments: argparse.Namespace, stack: contextlib.ExitStack) -> Unit:
-    """What is marked already, what waits for the gradebook, what is to be marked."""
-    unit = Unit(name, course.released(name), Journal(course.root / "marking" / name))
-    stack.enter_context(unit.journal.alone())
-    if register(course, name):
-        print(f"The gradebook did not know {name}: entered.")
-    submissions, unit.problems = course.submissions(name, arguments.student)
-    known, code = scores(course, name), cluster.code_digest()
+def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, locks: contextlib.ExitStack) -> None:
+    """Add what is to be done for one unit."""
+    released = course.released(unit)
+    journal = Journal(course.root / "marking" / unit)
+    locks.enter_context(journal.alone())
+    if register(course, unit):
+        print(f"The gradebook did not know {unit}: entered.")
+    submissions, problems = course.submissions(unit, arguments.student)
+    if not submissions and not problems:
+        raise _nothing(course, unit, unit)
+    work.problems += problems
+    known, code = scores(course, unit), cluster.code_digest()
     for submission in submissions:
-        digest = digest_of(submission.path.read_bytes(), unit.released)
-        result = unit.journal.pending(submission.student, digest, code)
-        kept = unit.journal.is_kept(submission.student, digest, course.db_url) and submission.student in known
-        if kept and not arguments.regrade:
-            unit.unchanged.append(submission)
-        elif result is not None:
-            unit.ready.append((submission, result))
+        student, digest = submission.student, digest_of(submission.path.read_bytes(), released)
+        if student in known and journal.is_kept(student, digest, course.db_url) and not arguments.regrade:
+            work.unchanged += 1
         else:
-            unit.todo.append(submission)
-    if not submissions and not unit.problems:
-        raise CourseError(f"nobody has handed in {name}: submissions belong at "
-                          f"{course.folder('submitted_directory', '<student>', name)}/{name}.ipynb")
-    return unit
+            work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code)))
 
 
-def _grade(course: Course, units: list[Unit], arguments: argparse.Namespace) -> int:
+def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
+    """Mark and keep what there is; the seconds it took."""
     began = time.monotonic()
-    if any(unit.todo for unit in units) and not (arguments.unsafe or arguments.scheduler):
+    ready = [job for job in work.jobs if job.result is not None]
+    todo = [job for job in work.jobs if job.result is None]
+    if todo and not (arguments.unsafe or arguments.scheduler):
         sandbox.require()
     if arguments.unsafe:
         print("Without a sandbox: the code of the submissions can do whatever you can.", file=sys.stderr)
-    fresh = [(unit, submission, result) for unit in units for submission, result in unit.ready]
-    if not arguments.regrade:
-        for unit, submission, result in fresh:
-            keep(course, submission, result, unit.journal)
-    for unit, submission, result in _mark(units, arguments):
-        fresh.append((unit, submission, result))
+    for job in itertools.chain(ready, _mark(todo, work.problems, arguments)):
         if not arguments.regrade:
-            keep(course, submission, result, unit.journal)
-    if arguments.regrade and fresh:
-        _keep_changes(course, fresh, arguments.yes)
-    return _conclude(units, fresh, time.monotonic() - began)
+            keep(course, job.submission, job.result, job.journal)
+    if arguments.regrade:
+        _keep_changes(course, [job for job in work.jobs if job.result is not None], arguments.yes)
+    return time.monotonic() - began
 
 
-def _mark(units: list[Unit], arguments: argparse.Namespace) -> Iterator[tuple[Unit, Submission, Result]]:
-    """Results as they come, each in the journal and with its line; what cannot be marked goes into its unit's problems."""
-    jobs = [(unit, submission) for unit in units for submission in unit.todo]
+def _mark(jobs: list[Job], problems: list[str], arguments: argparse.Namespace) -> Iterator[Job]:
+    """Jobs as their results come, each in the journal and with its line; what cannot be marked is added to the problems."""
     if not jobs:
         return
-    code, peak_bytes, lines = cluster.code_digest(), 0, _Lines(len(jobs))
+    peak_bytes, began = 0, time.monotonic()
+    bar = tqdm(total=len(jobs), disable=None, smoothing=0.1,
+               bar_format="marking {n_fmt}/{total_fmt} |{bar}| {elapsed} gone, about {remaining} to go")
     workers = min(arguments.workers or cluster.default_workers(), len(jobs))
-    with cluster.connect(arguments.scheduler, workers) as client, lines:
-        for done in cluster.mark_all(client, map(_task, jobs), arguments.unsafe):
-            unit, submission, digest = done.name
-            if done.record is None:
-                unit.problems.append(f"{submission} could not be marked: {done.problem}")
-                lines.write(submission, f"not marked: {done.problem:.200}")
+    with cluster.connect(arguments.scheduler, workers) as client, bar:
+        bar.refresh()
+        for number, ((job, digest), marked) in enumerate(cluster.mark_all(client, map(_task, jobs), arguments.unsafe), 1):
+            bar.update()
+            seconds = time.monotonic() - began
+            if isinstance(marked, str):
+                problems.append(f"{job.submission} could not be marked: {marked}")
+                _say(_line(bar, number, seconds, job.submission, f"not marked: {marked:.200}"))
                 continue
-            if submission.remark:
-                done.record["remarks"].insert(0, submission.remark)
-            result = Result(submission.student, unit.name, digest, code, done.notebook.decode(), done.record)
-            unit.journal.put(result)
-            peak_bytes = max(peak_bytes, done.record["peak_bytes"])
-            lines.write(submission, _in_short(done.record))
-            yield unit, submission, result
-        lines.say(f"Peak memory: a sandbox {_gib(peak_bytes)} of the {_gib(sandbox.Limits().memory_bytes)} it may use, "
-                  f"a worker's own process {_gib(cluster.worker_peak_bytes(client))}.")
+            notebook, record = marked
+            if job.submission.remark:
+                record["remarks"].insert(0, job.submission.remark)
+            job.result = Result(job.submission.student, job.submission.unit, digest, cluster.code_digest(),
+                                notebook.decode(), record)
+            job.journal.put(job.result)
+            peak_bytes = max(peak_bytes, record["peak_bytes"])
+            _say(_line(bar, number, seconds, job.submission, _in_short(record)))
+            yield job
+        _say(f"Peak memory: a sandbox {_gib(peak_bytes)} of the {_gib(sandbox.Limits().memory_bytes)} it may use, "
+             f"a worker's own process {_gib(cluster.worker_peak_bytes(client))}.")
 
 
-def _task(job: tuple[Unit, Submission]) -> cluster.Task:
-    unit, submission = job
-    content = submission.path.read_bytes()
-    return cluster.Task((unit, submission, digest_of(content, unit.released)), content, unit.released)
+def _task(job: Job) -> tuple[tuple[Job, str], bytes, bytes]:
+    content = job.submission.path.read_bytes()
+    return (job, digest_of(content, job.released)), content, job.released
 
 
-def _keep_changes(course: Course, fresh: list[tuple[Unit, Submission, Result]], yes: bool) -> None:
+def _keep_changes(course: Course, jobs: list[Job], yes: bool) -> None:
     """Print what changes; keep it unless the person at the terminal says no."""
-    before = {name: scores(course, name) for name in {unit.name for unit, _, _ in fresh}}
-    changes = [line for unit, submission, result in sorted(fresh, key=lambda marked: str(marked[1]))
-               for line in _changes(submission, before[unit.name].get(submission.student, {}), result)]
+    if not jobs:
+        return
+    before = {unit: scores(course, unit) for unit in {job.submission.unit for job in jobs}}
+    changes = []
+    for job in sorted(jobs, key=lambda job: str(job.submission)):
+        student = job.submission.student
+        old_points = before[job.submission.unit].get(student, {})
+        for exercise, points in job.result.points.items():
+            old = old_points.get(exercise)
+            if old != points:
+                changes.append(f"  {student:<20} {exercise:<28} {'not marked' if old is None else f'{old:g}'} → {points:g}")
     print("\n".join(["What changes:", *changes] if changes else ["No mark changes."]))
     if changes and not yes and sys.stdin.isatty() and input("Keep these marks? [y/N] ").strip().lower() not in ("y", "yes"):
-        for unit, submission, _ in fresh:
-            unit.journal.drop(submission.student)
+        for job in jobs:
+            job.journal.drop(job.submission.student)
         print("Nothing was kept: the gradebook is as before.")
         return
-    for unit, submission, result in tqdm(fresh, desc="keeping", unit="submission", disable=None):
-        keep(course, submission, result, unit.journal)
+    for job in tqdm(jobs, desc="keeping", unit="submission", disable=None):
+        keep(course, job.submission, job.result, job.journal)
 
 
-def _changes(submission: Submission, before: dict[str, float], result: Result) -> Iterator[str]:
-    for exercise, points in result.points.items():
-        old = before.get(exercise)
-        if old != points:
-            yield f"  {submission.student:<20} {exercise:<28} {'not marked' if old is None else f'{old:g}'} → {points:g}"
-
-
-def _conclude(units: list[Unit], fresh: list[tuple[Unit, Submission, Result]], seconds: float) -> int:
-    problems = [problem for unit in units for problem in unit.problems]
-    unchanged = sum(len(unit.unchanged) for unit in units)
-    print(f"{len(fresh)} marked in {_duration(seconds)}"
-          + f", {unchanged} unchanged since they were marked" * bool(unchanged)
-          + f", {len(problems)} could not be marked" * bool(problems) + ".")
-    for problem in problems:
+def _conclude(work: Work, units: list[str], seconds: float) -> int:
+    parts = [f"{sum(job.result is not None for job in work.jobs)} marked in {_duration(seconds)}"]
+    if work.unchanged:
+        parts.append(f"{work.unchanged} unchanged since they were marked")
+    if work.problems:
+        parts.append(f"{len(work.problems)} could not be marked")
+    print(", ".join(parts) + ".")
+    for problem in work.problems:
         print(f"  {problem}")
-    print("To see how it went: " + ", ".join(f"python -m grader report {unit.name}" for unit in units))
-    return 1 if problems else 0
+    print("To see how it went: " + ", ".join(f"python -m grader report {unit}" for unit in units))
+    return 1 if work.problems else 0
 
 
-class _Lines:
-    """A line for each submission as it is done, above a progress bar (in a file: with what the bar would say)."""
+def _line(bar: tqdm, number: int, seconds: float, submission: Submission, text: str) -> str:
+    """For one submission as it is done; where no bar is shown (in a file), with what it would say."""
+    left_s = seconds / number * (bar.total - number)
+    estimate = f"  (about {_duration(left_s)} to go)" if bar.disable and number < bar.total else ""
+    count = f"[{number:>{len(str(bar.total))}}/{bar.total}]"
+    return f"{count} {submission.student:<16} {submission.unit}  {text}{estimate}"
 
-    def __init__(self, total: int):
-        self._total, self._done, self._began = total, 0, time.monotonic()
-        self._bar = tqdm(total=total, disable=None, smoothing=0.1,
-                         bar_format="marking {n_fmt}/{total_fmt} |{bar}| {elapsed} gone, about {remaining} to go")
 
-    def __enter__(self) -> None:
-        self._bar.refresh()
-
-    def __exit__(self, *_) -> None:
-        self._bar.close()
-
-    def write(self, submission: Submission, text: str) -> None:
-        self._done += 1
-        self._bar.update()
-        left_s = (time.monotonic() - self._began) / self._done * (self._total - self._done)
-        estimate = f"  (about {_duration(left_s)} to go)" if self._bar.disable and self._done < self._total else ""
-        count = f"[{self._done:>{len(str(self._total))}}/{self._total}]"
-        self.say(f"{count} {submission.student:<16} {submission.unit}  {text}{estimate}")
-
-    def say(self, text: str) -> None:
-        tqdm.write(text)
-        sys.stdout.flush()
+def _say(text: str) -> None:
+    """Above the progress bar."""
+    tqdm.write(text)
+    sys.stdout.flush()
 
 
 def _in_short(record: dict) -> str:
     """"46/52 points  21 s  2 exercises not full  1 alarm"."""
     verdicts = record["exercises"].values()
-    not_full = sum(verdict["points"] < verdict["max_points"] for verdict in verdicts)
     parts = [f"{sum(v['points'] for v in verdicts):g}/{sum(v['max_points'] for v in verdicts):g} points",
              f"{record['seconds']:.0f} s"]
-    parts += [f"{not_full} exercise{'s' * (not_full != 1)} not full"] * bool(not_full)
+    not_full = sum(verdict["points"] < verdict["max_points"] for verdict in verdicts)
+    if not_full:
+        parts.append(f"{not_full} exercise{'' if not_full == 1 else 's'} not full")
     parts += [f"look: {alarm['text']:.80}" for alarm in record["alarms"][:1]]
     return "  ".join(parts)
 

@@ -2,18 +2,17 @@
 
 import contextlib
 import functools
-import hashlib
 import logging
 import os
 import resource
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 from distributed import Client, LocalCluster, as_completed
 
+from grader.course.journal import digest_of
 from grader.course.mark import mark_submission
 from grader.sandbox import bubblewrap as sandbox
 
@@ -22,28 +21,11 @@ MEMORY_A_WORKER = 4 << 30  # what a marking and its worker need at most as a rul
 PATIENCE_S = 60
 IN_FLIGHT_A_THREAD = 2  # sent ahead, so that nobody waits for the next one
 
+Marked = tuple[bytes, dict[str, Any]]  # a marked notebook and its record
+
 
 class ClusterError(RuntimeError):
     """The cluster cannot mark."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a worker gets: contents only, no folder. name: what the sender knows it by."""
-
-    name: Any
-    submitted: bytes
-    released: bytes
-
-
-@dataclass(frozen=True)
-class Done:
-    """What came back: a marked notebook and its record, or what went wrong."""
-
-    name: Any
-    notebook: bytes = b""
-    record: dict[str, Any] | None = None
-    problem: str = ""
 
 
 def default_workers() -> int:
@@ -54,13 +36,11 @@ def default_workers() -> int:
 @functools.cache
 def code_digest() -> str:
     """A short name for the course's code: marks of two versions must not be mixed."""
-    whole = hashlib.sha256()
-    for path in sorted([*ROOT.glob("utils/**/*.py"), *ROOT.glob("grader/**/*.py"), *ROOT.glob("grader/**/*.html")]):
-        whole.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
-    return whole.hexdigest()[:16]
+    paths = sorted([*ROOT.glob("utils/**/*.py"), *ROOT.glob("grader/**/*.py"), *ROOT.glob("grader/**/*.html")])
+    return digest_of(*(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() for path in paths))[:16]
 
 
-def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool) -> tuple[bytes, dict[str, Any]]:
+def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool) -> Marked:
     """The task itself: a pure function, run by a worker."""
     if code_digest() != code:
         raise ClusterError(f"the worker's course ({ROOT}) is not of the same version as the one that sends: install "
@@ -95,48 +75,35 @@ def connect(address: str, workers: int) -> Iterator[Client]:
         yield client
 
 
-def mark_all(client: Client, tasks: Iterator[Task], unsafe: bool) -> Iterator[Done]:
+def mark_all(client: Client, tasks: Iterator[tuple[Any, bytes, bytes]], unsafe: bool) -> Iterator[tuple[Any, Marked | str]]:
     """Mark everything; results as they come. A submission that cannot be marked does not hold up the others.
 
+    tasks: (what the sender knows it by, the submitted file, the released one): contents only, no folder.
+    Returns: (what the sender knows it by, the marked notebook and its record, or in words what went wrong).
     Raises: ClusterError or NoSandbox, where that would meet every other one too.
     """
     code, names = code_digest(), {}
     running = as_completed()
 
-    def send() -> bool:
-        task = next(tasks, None)
-        if task is not None:
-            future = client.submit(mark_here, task.submitted, task.released, code, unsafe, pure=False)
-            names[future.key] = task.name
+    def send() -> None:
+        while len(names) < IN_FLIGHT_A_THREAD * max(1, sum(client.nthreads().values())):
+            task = next(tasks, None)
+            if task is None:
+                return
+            name, submitted, released = task
+            future = client.submit(mark_here, submitted, released, code, unsafe, pure=False)
+            names[future.key] = name
             running.add(future)
-        return task is not None
 
-    while len(names) < IN_FLIGHT_A_THREAD * _threads(client) and send():
-        pass
+    send()
     for future in running:
-        yield _done(names.pop(future.key), future)
-        while len(names) < IN_FLIGHT_A_THREAD * _threads(client) and send():
-            pass
+        error = future.exception()
+        if isinstance(error, (ClusterError, sandbox.NoSandbox)):
+            raise error
+        yield names.pop(future.key), future.result() if error is None else f"{type(error).__name__}: {error}"
+        send()
 
 
 def worker_peak_bytes(client: Client) -> int:
     """The most memory that any worker's own process has used so far."""
-    return max(client.run(_own_peak_bytes).values(), default=0)
-
-
-def _own_peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-
-
-def _threads(client: Client) -> int:
-    return max(1, sum(client.nthreads().values()))
-
-
-def _done(name: Any, future) -> Done:
-    error = future.exception()
-    if isinstance(error, (ClusterError, sandbox.NoSandbox)):
-        raise error
-    if error is not None:
-        return Done(name, problem=f"{type(error).__name__}: {error}")
-    notebook, record = future.result()
-    return Done(name, notebook, record)
+    return max(client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10).values(), default=0)

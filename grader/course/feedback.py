@@ -4,10 +4,11 @@ import re
 from collections import Counter
 
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
-from grader.judging.verdict import CaseVerdict, Verdict, sign
+from grader.judging.verdict import Verdict, sign
 
 LINES_SHOWN = 3
 _ENDED = {RAISED: "raised an error", DEADLOCKED: "stood still in a deadlock", TIMED_OUT: "was not done in time"}
+_KIND = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b")
 _SOURCE = re.compile(r"line \d+: (.+)$", re.MULTILINE)
 _FIX = re.compile(r"Likely fix: *((?:.+\n?)+)")  # up to an empty line
 
@@ -42,15 +43,14 @@ def _where(verdict: Verdict) -> list[str]:
     ended = next((case for case in verdict.cases if case.ending != RETURNED), None)
     if ended is None:
         return []
-    sources = list(dict.fromkeys(match.strip() for match in _SOURCE.findall(ended.error)))[:LINES_SHOWN]
-    fix = _FIX.search(ended.error)
-    return [*_kind(ended), *(f"at: {source}" for source in sources),
-            *([f"Likely fix: {' '.join(fix[1].split())}"] if fix else [])]
-
-
-def _kind(case: CaseVerdict) -> list[str]:
-    kind = re.search(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b", case.error) if case.ending == RAISED else None
-    return [f"The first was {kind[1]}."] if kind else []
+    lines = []
+    if ended.ending == RAISED and (kind := _KIND.search(ended.error)):
+        lines.append(f"The first was {kind[1]}.")
+    sources = dict.fromkeys(source.strip() for source in _SOURCE.findall(ended.error))
+    lines += [f"at: {source}" for source in list(sources)[:LINES_SHOWN]]
+    if fix := _FIX.search(ended.error):
+        lines.append(f"Likely fix: {' '.join(fix[1].split())}")
+    return lines
 
 
 def _technique(verdict: Verdict) -> list[tuple[bool, str]]:
@@ -59,7 +59,8 @@ def _technique(verdict: Verdict) -> list[tuple[bool, str]]:
         return []
     demands = {demand.id: demand for case in verdict.cases for demand in case.demands}
     unmet = {demand.id for case in verdict.cases for demand in case.demands if not demand.met}
-    return [(id not in unmet, demand.label + " (required)" * demand.gate) for id, demand in demands.items()]
+    return [(id not in unmet, f"{demand.label} (required)" if demand.gate else demand.label)
+            for id, demand in demands.items()]
 
 
 def _further(verdict: Verdict) -> list[str]:

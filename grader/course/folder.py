@@ -1,9 +1,10 @@
 """The course folder as nbgrader's configuration describes it: who handed what in, what was released, which gradebook."""
 
 import fnmatch
+import glob
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,14 +42,7 @@ class Course:
         if db_url:
             self.config.CourseDirectory.db_url = db_url
         self.directory = CourseDirectory(config=self.config)
-
-    @property
-    def root(self) -> Path:
-        return Path(self.directory.root)
-
-    @property
-    def db_url(self) -> str:
-        return self.directory.db_url
+        self.root, self.db_url = Path(self.directory.root), self.directory.db_url
 
     def gradebook(self) -> Gradebook:
         """To be used in a `with`."""
@@ -58,37 +52,43 @@ class Course:
         """step: submitted_directory, autograded_directory, release_directory, …"""
         return Path(self.directory.format_path(getattr(self.directory, step), student, unit))
 
-    def units(self) -> list[str]:
-        """Released units that somebody handed in."""
-        released = {path.stem for path in self.folder("release_directory", ".", "x").parent.glob("*/*.ipynb")
-                    if path.stem == path.parent.name}
-        handed_in = {path.name for path in self.folder("submitted_directory", "x", "x").parent.parent.glob("*/*")}
-        return sorted(released & handed_in)
+    def folders(self, step: str, student: str = "\0", unit: str = "\0") -> dict[str, Path]:
+        """The existing folders of one step: by student where the unit is given, by unit where the student is."""
+        before, _, after = str(self.folder(step, student, unit)).partition("\0")
+        paths = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}", include_hidden=True)
+        return {path[len(before):len(path) - len(after)]: Path(path) for path in paths if os.path.isdir(path)}
+
+    def units(self, *steps: str) -> list[str]:
+        """Units that have a notebook in one of these steps."""
+        return sorted({unit for step in steps for unit, folder in self.folders(step, student=".").items()
+                       if (folder / f"{unit}.ipynb").is_file()})
 
     def released(self, unit: str) -> bytes:
         """The released notebook.  Raises: CourseError, naming the units that there are."""
         path = self.folder("release_directory", ".", unit) / f"{unit}.ipynb"
         if not path.exists():
-            there = sorted(folder.name for folder in path.parent.parent.glob("*") if folder.is_dir())
-            raise CourseError(f"there is no released notebook {path}; units that were released: "
-                              f"{', '.join(there) or 'none'}")
+            there = ", ".join(sorted(self.folders("release_directory", student="."))) or "none"
+            raise CourseError(f"there is no released notebook {path}; units that were released: {there}")
         return path.read_bytes()
 
-    def submissions(self, unit: str, students: Sequence[str] = ()) -> tuple[list[Submission], list[str]]:
-        """(submissions of the chosen students, all if none is named; what was found but cannot be marked)"""
-        top = self.folder("submitted_directory", "x", unit).parent.parent
-        found, odd = [], []
-        for folder in sorted(top.glob(f"*/{unit}")):
-            student = folder.parent.name
-            if students and not any(fnmatch.fnmatchcase(student, pattern) for pattern in students):
-                continue
+    def submissions(self, unit: str, patterns: Sequence[str] = ()) -> tuple[list[Submission], list[str]]:
+        """(submissions of the chosen students, what was found or looked for but cannot be marked)"""
+        handed_in = self.folders("submitted_directory", unit=unit)
+        submissions, odd = [], []
+        for student in chosen(handed_in, patterns):
             try:
-                found.append(_submission(student, unit, folder))
+                submissions.append(_submission(student, unit, handed_in[student]))
             except CourseError as error:
                 odd.append(str(error))
-        missing = [name for name in students if not any(fnmatch.fnmatchcase(one.parent.name, name)
-                                                         for one in top.glob(f"*/{unit}"))]
-        return found, odd + [f"{top / name / unit} is not there: {name} has not handed in {unit}" for name in missing]
+        missing = [pattern for pattern in patterns if not chosen(handed_in, [pattern])]
+        return submissions, odd + [f"{self.folder('submitted_directory', name, unit)} is not there: {name} has not handed "
+                                   f"in {unit}" for name in missing]
+
+
+def chosen(students: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """The students of one of these names or patterns such as "a*", in order; all of them where there is no pattern."""
+    return sorted(student for student in students if not patterns or student in patterns
+                  or any(fnmatch.fnmatchcase(student, pattern) for pattern in patterns))
 
 
 def _submission(student: str, unit: str, folder: Path) -> Submission:

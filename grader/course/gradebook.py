@@ -22,6 +22,8 @@ from grader.course.folder import Course, Submission
 from grader.course.journal import Journal, Result
 
 TIMESTAMP = "timestamp.txt"
+QUIET = logging.getLogger("nbgrader.keep")  # what nbgrader tells of each notebook would drown our lines
+QUIET.setLevel(logging.ERROR)
 
 
 def keep(course: Course, submission: Submission, result: Result, journal: Journal) -> None:
@@ -29,7 +31,7 @@ def keep(course: Course, submission: Submission, result: Result, journal: Journa
 
     The files are prepared in a folder of their own and moved to their places one by one, each complete.
     """
-    nbgrader = Autograde(coursedir=course.directory, config=course.config, log=_quiet())
+    nbgrader = Autograde(coursedir=course.directory, config=course.config, log=QUIET)
     with journal.staging() as stage:
         with _without_warnings():
             _enter(course, submission, nbgrader.create_student)
@@ -57,7 +59,7 @@ def _saved(course: Course, result: Result, steps: Sequence[type[Preprocessor]]) 
     notebook = nbformat.reads(result.notebook, as_version=4)
     for step in steps:
         if step is not MarkExercises:
-            notebook, resources = step(config=course.config, log=_quiet())(notebook, resources)
+            notebook, resources = step(config=course.config, log=QUIET)(notebook, resources)
     return nbformat.writes(notebook) + "\n"
 
 
@@ -92,7 +94,7 @@ def register(course: Course, unit: str) -> bool:
         config = copy.deepcopy(course.config)
         config.CourseDirectory.release_directory = folder
         config.CourseDirectory.assignment_id = unit
-        converter = GenerateAssignment(coursedir=CourseDirectory(config=config), config=config, log=_quiet())
+        converter = GenerateAssignment(coursedir=CourseDirectory(config=config), config=config, log=QUIET)
         converter.force = True
         with _without_warnings():
             converter.start()
@@ -106,13 +108,6 @@ def scores(course: Course, unit: str) -> dict[str, dict[str, float]]:
                                         for notebook in submission.notebooks for grade in notebook.grades
                                         if grade.auto_score is not None}
                 for submission in gradebook.assignment_submissions(unit)}
-
-
-def _quiet() -> logging.Logger:
-    """What nbgrader tells of each notebook would drown the lines about each submission."""
-    logger = logging.getLogger("nbgrader.keep")
-    logger.setLevel(logging.ERROR)
-    return logger
 
 
 def _without_warnings() -> warnings.catch_warnings:

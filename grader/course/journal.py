@@ -83,16 +83,14 @@ class Journal:
     def is_kept(self, student: str, digest: str, gradebook: str) -> bool:
         """Whether the gradebook (its URL) holds the marks of just this submission and release."""
         try:
-            return json.loads(self._kept_file(student).read_text()) == _kept(digest, gradebook)
+            kept = json.loads((self._folder / "kept" / f"{student}.json").read_text())
+            return kept == _kept(digest, gradebook)
         except (OSError, ValueError):
             return False
 
     def note_kept(self, result: Result, gradebook: str) -> None:
-        write_whole(self._kept_file(result.student), json.dumps(_kept(result.digest, gradebook)))
+        write_whole(self._folder / "kept" / f"{result.student}.json", json.dumps(_kept(result.digest, gradebook)))
         self.drop(result.student)
-
-    def _kept_file(self, student: str) -> Path:
-        return self._folder / "kept" / f"{student}.json"
 
 
 def _kept(digest: str, gradebook: str) -> dict[str, str]:

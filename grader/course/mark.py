@@ -51,9 +51,15 @@ class Marks:
     peak_bytes: int = 0
     seconds: float = 0.0
 
-    def points(self, exercise: str) -> float:
-        """Nothing that the judge did not see earns anything."""
-        return self.verdicts[exercise].points if exercise in self.verdicts else 0.0
+    def alarm(self, kind: str, exercise: str, text: str) -> None:
+        self.alarms.append(Alarm(kind, f"{exercise}: {text}", exercise))
+
+    def note(self, done: sandbox.Finished, what: str, consequence: str = "") -> None:
+        """What a sandbox used up, and why it was ended, if it was."""
+        self.peak_bytes = max(self.peak_bytes, done.peak_bytes)
+        if done.problem:
+            self.remarks.append(f"while the {what} ran: {done.problem}{consequence}")
+            self.alarms.append(Alarm(CONTAINED, f"contained while the {what} ran: {done.problem}"))
 
     def record(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -80,11 +86,17 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
     trials = {exercise.id: exercise.trials(marks.seed, grading=True) for exercise in jobs}
     evidence, problem = _run_functions(jobs, trials, functions, marks, unsafe) if jobs else ({}, "")
     for exercise in exercises:
-        marks.verdicts[exercise.id] = _verdict(exercise, trials.get(exercise.id, ()), functions, evidence, problem, marks)
-        marks.alarms += _contradictions(marks.verdicts[exercise.id])
+        verdict = _verdict(exercise, trials.get(exercise.id, ()), functions, evidence, problem, marks)
+        marks.verdicts[exercise.id] = verdict
+        contradictions = [demand.detail for case in verdict.cases for demand in case.demands
+                          if demand.id == NETWORK_DEMAND and not demand.met]
+        if contradictions:  # one alarm an exercise
+            marks.alarm(CONTRADICTED, exercise.id, f"the network contradicts the calls: {contradictions[0]}")
     for cell in notebook.cells:
-        if is_check(cell) and exercise_of(cell) in marks.verdicts:
-            show_in(cell, marks.verdicts[exercise_of(cell)])
+        verdict = marks.verdicts.get(exercise_of(cell))
+        if is_check(cell) and verdict is not None:  # in the cell what the student may see; the record has all of it
+            data = {"text/plain": feedback.as_text(verdict), "text/html": feedback.as_html(verdict)}
+            cell.outputs = [new_output("display_data", data)]
     marks.seconds = time.monotonic() - began
     return marks
 
@@ -108,23 +120,14 @@ def exercise_of(cell: NotebookNode) -> str:
     return name_of(cell).removesuffix("_check")
 
 
-def show_in(cell: NotebookNode, verdict: Verdict) -> None:
-    """The verdict as the cell's only output, as the student may see it; the record has all of it."""
-    data = {"text/plain": feedback.as_text(verdict), "text/html": feedback.as_html(verdict)}
-    cell.outputs = [new_output("display_data", data)]
-
-
 def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, unsafe: bool) -> dict[str, bytes]:
     """What the check cells handed over: <exercise>.pkl, or .txt with the reason why not."""
     parameters = {exercise.id: exercise.parameters for exercise in exercises}
     done = sandbox.run(["-m", "grader.sandbox.cells"], parcel.to_bytes({
         "notebook.json": nbformat.writes(notebook).encode(), "exercises.json": json.dumps(parameters).encode()}),
         limits=CELLS_LIMITS, unsafe=unsafe)
-    marks.peak_bytes = max(marks.peak_bytes, done.peak_bytes)
+    marks.note(done, "cells", "; the cells after it were not run")
     files = parcel.from_bytes(done.output)
-    if done.problem:
-        marks.remarks.append(f"while the cells ran: {done.problem}; the cells after it were not run")
-        marks.alarms.append(Alarm(CONTAINED, f"contained while the cells ran: {done.problem}"))
     try:
         marks.remarks += accept.remarks(files.get("remarks.json", b"[]"))
         for index, cell in enumerate(notebook.cells):
@@ -147,10 +150,7 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
                        code=[f"grader/{way}" for way in ways])
-    marks.peak_bytes = max(marks.peak_bytes, done.peak_bytes)
-    if done.problem:
-        marks.remarks.append(f"while the functions ran: {done.problem}")
-        marks.alarms.append(Alarm(CONTAINED, f"contained while the functions ran: {done.problem}"))
+    marks.note(done, "functions")
     return parcel.from_bytes(done.output), done.problem and f"{done.problem}\n{done.log[-500:]}".strip()
 
 
@@ -164,29 +164,16 @@ def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str
     try:
         evidences = accept.evidences(exercise.id, files, len(trials))
     except accept.Malformed as error:
-        marks.alarms.append(_alarm(MALFORMED, exercise.id, f"malformed evidence: {error}"))
+        marks.alarm(MALFORMED, exercise.id, f"malformed evidence: {error}")
         return Verdict.without_evidence(exercise, f"The ranks' evidence was not accepted: {error}.")
     if any(evidence.messages and not evidence.messages.complete for evidence in evidences):
-        marks.alarms.append(_alarm(OTHER, exercise.id, "the network could not be read in full, so calls were held "
-                                                       "against totals only"))
+        marks.alarm(OTHER, exercise.id, "the network could not be read in full, so calls were held against totals only")
     if not evidences:
         return Verdict.without_evidence(exercise, f"Nothing to judge: {problem or 'the ranks left nothing'}.")
     try:
         return judge(exercise, trials, evidences)
     except Exception as error:  # evidence that is well formed and yet makes no sense; nothing earned, and a reason
         where = traceback.extract_tb(error.__traceback__)[-1]
-        marks.alarms.append(_alarm(MALFORMED, exercise.id, f"evidence makes no sense: {type(error).__name__}: {error}"))
+        marks.alarm(MALFORMED, exercise.id, f"evidence makes no sense: {type(error).__name__}: {error}")
         return Verdict.without_evidence(exercise, "What the ranks left makes no sense to the judge "
                                                   f"({type(error).__name__} in {where.name}: {error}).")
-
-
-def _contradictions(verdict: Verdict) -> list[Alarm]:
-    """What the network says against the calls, once an exercise."""
-    details = [demand.detail for case in verdict.cases for demand in case.demands
-               if demand.id == NETWORK_DEMAND and not demand.met]
-    text = "the network contradicts the calls"
-    return [_alarm(CONTRADICTED, verdict.exercise, f"{text}: {details[0]}")] if details else []
-
-
-def _alarm(kind: str, exercise: str, text: str) -> Alarm:
-    return Alarm(kind, f"{exercise}: {text}", exercise)

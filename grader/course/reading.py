@@ -20,7 +20,7 @@ def read(content: bytes) -> tuple[NotebookNode, list[str]]:
     if len(content) > MAX_BYTES:
         return new_notebook(), [f"the file has {len(content) >> 20} MiB, more than the {MAX_BYTES >> 20} allowed: not read"]
     cells = _cells(_text(content, remarks), remarks)
-    notebook = new_notebook(cells=[cell for one in cells if (cell := _cell(one)) is not None])
+    notebook = new_notebook(cells=[cell for data in cells if (cell := _cell(data)) is not None])
     if len(notebook.cells) < len(cells):
         remarks.append(f"{len(cells) - len(notebook.cells)} cells of the file are not cells of a notebook: left out")
     return notebook, remarks
@@ -38,8 +38,11 @@ def _text(content: bytes, remarks: list[str]) -> str:
 def _cells(text: str, remarks: list[str]) -> list[Any]:
     """The cells as plain data, from a whole notebook of any version, or from the pieces of a broken one."""
     try:
-        return _of_version_4(json.loads(text))
-    except (ValueError, TypeError, KeyError, LookupError, AttributeError, RecursionError, MemoryError) as error:
+        data = json.loads(text)
+        if "cells" in data:
+            return list(data["cells"])
+        return json.loads(json.dumps(nbformat.convert(nbformat.from_dict(data), 4)))["cells"]  # of an earlier version
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, MemoryError) as error:
         cells = _pieces(_CONFLICT.sub("", text))
         what = str(error).splitlines()[0][:100] if str(error) else type(error).__name__
         remarks.append(f"the file is not a whole notebook ({what}): "
@@ -47,39 +50,32 @@ def _cells(text: str, remarks: list[str]) -> list[Any]:
         return cells
 
 
-def _of_version_4(data: dict) -> list[Any]:
-    """Raises: one of many errors where `data` is no notebook."""
-    if "cells" in data:
-        return list(data["cells"])
-    return json.loads(json.dumps(nbformat.convert(nbformat.from_dict(data), 4)))["cells"]
-
-
 def _pieces(text: str) -> list[Any]:
     """Every object in a broken file that looks like a cell."""
-    decoder, found, at = json.JSONDecoder(strict=False), [], 0
+    decoder, pieces, at = json.JSONDecoder(strict=False), [], 0
     while match := _CELL.search(text, at):
         try:
-            one, at = decoder.raw_decode(text, match.start())
+            piece, at = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             at = match.start() + 1
             continue
-        if isinstance(one, dict) and ("source" in one or "input" in one):
-            found.append(one)
-    return found
+        if "source" in piece or "input" in piece:  # an object: the pattern begins with a brace
+            pieces.append(piece)
+    return pieces
 
 
-def _cell(one: Any) -> NotebookNode | None:
+def _cell(data: Any) -> NotebookNode | None:
     """Only type, source, id and metadata are taken, and only as what they must be."""
-    if not isinstance(one, dict):
+    if not isinstance(data, dict):
         return None
-    source = one.get("source", one.get("input", ""))
+    source = data.get("source", data.get("input", ""))
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
     if not isinstance(source, str):
         return None
-    cell = _MAKE.get(str(one.get("cell_type")), new_raw_cell)(source.encode(errors="replace").decode())
-    if isinstance(metadata := one.get("metadata"), dict):
+    cell = _MAKE.get(str(data.get("cell_type")), new_raw_cell)(source.encode(errors="replace").decode())
+    if isinstance(metadata := data.get("metadata"), dict):
         cell.metadata = nbformat.from_dict(metadata)
-    if isinstance(name := one.get("id"), str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+    if isinstance(name := data.get("id"), str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         cell.id = name
     return cell

@@ -4,15 +4,17 @@ Until they are, its tests fail and say what is missing; CONTRIBUTING.md goes thr
 """
 
 import argparse
-import json
 import keyword
 import sys
 from pathlib import Path
 from string import Template
-from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
 ROOT = Path(__file__).resolve().parents[2]
-TEMPLATES = Path(__file__).resolve().parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
 POINTS = 4  # of an exercise whose values and technique are judged
 
 
@@ -59,7 +61,7 @@ def _require(root: Path, unit: str, name: str) -> None:
     units = sorted(folder.parent.name for folder in (root / "grader" / "exercises").glob("[0-9]*/__init__.py"))
     if unit not in units:
         raise Refused(f"there is no unit {unit!r}; expected one of {', '.join(units)}")
-    if not name.isidentifier() or keyword.iskeyword(name):
+    if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
         raise Refused(f"{name!r} cannot be a function's name; expected letters, digits and underscores")
     if list((root / "grader" / "exercises").glob(f"[0-9]*/{name}")):
         raise Refused(f"there is an exercise {name!r} already, and checks go by the name alone: choose another")
@@ -67,14 +69,14 @@ def _require(root: Path, unit: str, name: str) -> None:
 
 def _add_cells(path: Path, name: str, title: str) -> None:
     """After the last exercise's check."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    checks = [number for number, cell in enumerate(notebook["cells"]) if cell["id"].endswith("-check")]
-    at = checks[-1] + 1 if checks else len(notebook["cells"])
-    notebook["cells"][at:at] = _cells(name, title)
-    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    notebook = nbformat.read(path, as_version=4)
+    checks = [number for number, cell in enumerate(notebook.cells) if cell.id.endswith("-check")]
+    at = checks[-1] + 1 if checks else len(notebook.cells)
+    notebook.cells[at:at] = _cells(name, title)
+    nbformat.write(notebook, path)
 
 
-def _cells(name: str, title: str) -> list[dict[str, Any]]:
+def _cells(name: str, title: str) -> list[NotebookNode]:
     """Contract, skeleton with its solution, watch, check."""
     solution = {"grade": False, "grade_id": name, "locked": False, "schema_version": 3, "solution": True, "task": False}
     check = solution | {"grade": True, "grade_id": f"{name}_check", "locked": True, "points": POINTS, "solution": False}
@@ -83,15 +85,7 @@ def _cells(name: str, title: str) -> list[dict[str, Any]]:
     skeleton = (f'def {name}(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:\n    """What it returns."""\n'
                 f'    ### BEGIN SOLUTION\n    raise NotImplementedError("{name}: the reference")\n    ### END SOLUTION')
     watch = f"# Predict: what will each rank hold?\n# (to be written: run_ranks({name}, 4) on a small input, and its trace)"
-    return [{"cell_type": "markdown", "id": f"{name}-contract", "metadata": {}, "source": _lines(contract)},
-            _code(name, {"nbgrader": solution}, skeleton), _code(f"{name}-watch", {"tags": ["watch"]}, watch),
-            _code(f"{name}-check", {"nbgrader": check}, f"check.{name}({name})")]
-
-
-def _code(cell_id: str, metadata: dict[str, Any], source: str) -> dict[str, Any]:
-    return {"cell_type": "code", "execution_count": None, "id": cell_id, "metadata": metadata, "outputs": [],
-            "source": _lines(source)}
-
-
-def _lines(source: str) -> list[str]:
-    return source.splitlines(keepends=True)
+    return [new_markdown_cell(contract, id=f"{name}-contract"),
+            new_code_cell(skeleton, id=name, metadata={"nbgrader": solution}),
+            new_code_cell(watch, id=f"{name}-watch", metadata={"tags": ["watch"]}),
+            new_code_cell(f"check.{name}({name})", id=f"{name}-check", metadata={"nbgrader": check})]

@@ -2,11 +2,13 @@
 
 import ast
 import copy
+import re
 from collections import defaultdict
-from collections.abc import Iterator
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
+
+_MAGIC = re.compile(r"^([^\S\n]*)[%!].*", re.MULTILINE)
 
 
 def splice(template: NotebookNode, submitted: NotebookNode) -> tuple[NotebookNode, list[str]]:
@@ -51,16 +53,16 @@ def name_of(cell: NotebookNode) -> str:
 
 def _nbgrader(cell: NotebookNode) -> dict:
     """nbgrader's metadata; a student can have put anything there."""
-    found = cell.metadata.get("nbgrader", {})
-    return found if isinstance(found, dict) else {}
+    metadata = cell.metadata.get("nbgrader", {})
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _by_name(submitted: NotebookNode) -> dict[str, list[NotebookNode]]:
-    found: dict[str, list[NotebookNode]] = defaultdict(list)
+    by_name: dict[str, list[NotebookNode]] = defaultdict(list)
     for cell in submitted.cells:
         for name in {name_of(cell), str(cell.get("id", ""))}:
-            found[name].append(cell)
-    return found
+            by_name[name].append(cell)
+    return by_name
 
 
 def _solution(cell: NotebookNode, candidates: list[NotebookNode], all_cells: list[NotebookNode],
@@ -84,12 +86,17 @@ def _solution(cell: NotebookNode, candidates: list[NotebookNode], all_cells: lis
     return cell.source
 
 
+def parsed(source: str, magic: str = "") -> ast.Module:
+    """The tree of a cell with `magic` in place of each of its magics; an empty one where that is not Python."""
+    try:
+        return ast.parse(_MAGIC.sub(rf"\1{magic}", source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
 def _functions(source: str) -> set[str]:
     """Names that a cell defines at its top level; none if it is not Python."""
-    try:
-        tree = ast.parse("\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
+    tree = parsed(source)
     defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     assigned = {target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets
                 if isinstance(target, ast.Name)}
@@ -98,20 +105,15 @@ def _functions(source: str) -> set[str]:
 
 def _extras(template: NotebookNode, submitted: NotebookNode) -> dict[str | None, list[NotebookNode]]:
     """The student's own cells, by the name of the template's cell that they follow (None: they come first)."""
-    names = {name for cell in template.cells for name in (name_of(cell), str(cell.get("id", "")))}
-    canonical = {str(cell.get("id", "")): name_of(cell) for cell in template.cells}
-    found: dict[str | None, list[NotebookNode]] = defaultdict(list)
+    anchors = {name_of(cell): name_of(cell) for cell in template.cells}
+    anchors |= {str(cell.get("id", "")): name_of(cell) for cell in template.cells}
+    extras: dict[str | None, list[NotebookNode]] = defaultdict(list)
     anchor = None
     for cell in submitted.cells:
-        if name_of(cell) in names:
-            anchor = canonical.get(name_of(cell), name_of(cell))
-        else:
-            found[anchor] += _plain(cell)
-    return found
-
-
-def _plain(cell: NotebookNode) -> Iterator[NotebookNode]:
-    if cell.cell_type == "code":
-        yield new_code_cell(cell.source)
-    elif cell.cell_type == "markdown":
-        yield new_markdown_cell(cell.source)
+        if name_of(cell) in anchors:
+            anchor = anchors[name_of(cell)]
+        elif cell.cell_type == "code":
+            extras[anchor].append(new_code_cell(cell.source))
+        elif cell.cell_type == "markdown":
+            extras[anchor].append(new_markdown_cell(cell.source))
+    return extras

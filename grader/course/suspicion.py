@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from nbformat import NotebookNode
 
 from grader.course.alarms import UNUSUAL, Alarm
-from grader.course.splice import is_check, is_solution, name_of
+from grader.course.splice import is_check, is_solution, name_of, parsed
 
 LINES_A_CELL = 12
 KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks"}  # by the set-up cell
@@ -38,6 +38,7 @@ METHODS = ("__del__", "__eq__", "__ne__", "__reduce__", "__reduce_ex__", "__sets
 SHELL = "get_ipython()"
 HONEST_SHELL = ("magic", "run_cell_magic", "run_line_magic")  # what it is honestly asked for
 SHELLS = ("bash", "sh", "script", "perl", "ruby", "system", "sx")
+OTHER_LANGUAGES = ("%%writefile", *(f"%%{shell}" for shell in SHELLS))  # of cells that are not Python
 TAGS = ("raises-exception", "skip-execution", "watch")  # that would decide whether and how a cell runs
 PATHS = re.compile(r"/proc\b|/dev/shm\b|/course\b|gradebook\b|\bsolutions/")
 OWN = frozenset(sys.stdlib_module_names) | {
@@ -49,14 +50,15 @@ Finding = tuple[int, str]  # line, what
 def suspicions(notebook: NotebookNode) -> list[Alarm]:
     """One alarm for each thing found: the cell, what, and where. Never raises."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    looked = [(cell, *_parsed(cell.source)) for cell in cells]
+    sources = ["\n".join(cell.source.splitlines()) for cell in cells]
+    trees = [ast.Module([], []) if source.startswith(OTHER_LANGUAGES) else parsed(source, "pass") for source in sources]
     aliases = dict(KNOWN)
-    for _, _, tree in looked:
+    for tree in trees:
         aliases.update(_aliases(tree))
     alarms = []
-    for cell, magics, tree in looked:
+    for cell, source, tree in zip(cells, sources, trees, strict=True):
         first: dict[str, int] = {}
-        for line, what in sorted([*magics, *_findings(tree, aliases)]):
+        for line, what in sorted([*_magics(source), *_findings(tree, aliases)]):
             first.setdefault(what, line)
         lines = [f"has the tag {tag!r}" for tag in _tags(cell)]
         lines += [f"{what} (line {line})" for what, line in list(first.items())[:LINES_A_CELL]]
@@ -70,44 +72,30 @@ def _tags(cell: NotebookNode) -> list[str]:
     return [tag for tag in TAGS if marked and isinstance(tags, list) and tag in tags]
 
 
-def _parsed(source: str) -> tuple[list[Finding], ast.AST]:
-    """What a cell's magics do, and the tree of the rest; an empty tree where that is not Python."""
-    magics, rest = [], []
-    for number, line in enumerate(source.splitlines(), 1):
-        if line.lstrip().startswith(("%", "!")):
-            magics += [(number, what) for what in _magic(line.strip())]
-            line = re.match(r"\s*", line)[0] + "pass"
-        rest.append(line)
-    if source.startswith("%%writefile") or source.startswith(tuple(f"%%{shell}" for shell in SHELLS)):
-        return magics, ast.Module([], [])
-    if source.startswith("%%"):
-        rest[0] = ""
-    try:
-        return magics, ast.parse("\n".join(rest))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return magics, ast.Module([], [])
-
-
-def _magic(line: str) -> Iterator[str]:
-    word, _, rest = line.lstrip("%").partition(" ")
-    if line.startswith("!") or word in SHELLS:
-        yield "runs a shell command"
-    elif word == "writefile" and (file := rest.split()[-1:]) and file[0].split("/")[0].removesuffix(".py") in OWN:
-        yield f"writes a file {file[0]}"
+def _magics(source: str) -> Iterator[Finding]:
+    for number, line in enumerate(map(str.strip, source.split("\n")), 1):
+        word, _, rest = line.lstrip("%").partition(" ")
+        if line.startswith("!") or (line.startswith("%") and word in SHELLS):
+            yield number, "runs a shell command"
+        elif line.startswith("%") and word == "writefile" and rest:
+            file = rest.split()[-1]
+            if file.split("/")[0].removesuffix(".py") in OWN:
+                yield number, f"writes a file {file}"
 
 
 def _aliases(tree: ast.AST) -> dict[str, str]:
     """Imported name -> where it comes from; and names of the notebook's shell."""
-    found = {}
+    aliases = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                found[one.asname or one.name.split(".")[0]] = one.name if one.asname else one.name.split(".")[0]
+            for alias in node.names:
+                top = alias.name.split(".")[0]
+                aliases[alias.asname or top] = alias.name if alias.asname else top
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            aliases |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Assign) and _dotted(node.value, {}) == SHELL:
-            found |= {target.id: SHELL for target in node.targets if isinstance(target, ast.Name)}
-    return found
+            aliases |= {target.id: SHELL for target in node.targets if isinstance(target, ast.Name)}
+    return aliases
 
 
 def _findings(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Finding]:
@@ -117,11 +105,11 @@ def _findings(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Finding]:
 
 def _look(node: ast.AST, aliases: dict[str, str]) -> Iterator[str]:
     if isinstance(node, ast.Import):
-        for one in node.names:
-            yield from _use(one.name)
+        for alias in node.names:
+            yield from _use(alias.name)
     elif isinstance(node, ast.ImportFrom) and node.module:
-        for one in node.names:
-            yield from _use(f"{node.module}.{one.name}")
+        for alias in node.names:
+            yield from _use(f"{node.module}.{alias.name}")
     elif isinstance(node, (ast.Name, ast.Attribute)):
         yield from _named(node, aliases)
     elif isinstance(node, ast.Call):
@@ -137,7 +125,8 @@ def _look(node: ast.AST, aliases: dict[str, str]) -> Iterator[str]:
 def _named(node: ast.Name | ast.Attribute, aliases: dict[str, str]) -> Iterator[str]:
     dotted = _dotted(node, aliases)
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
-        yield from [f"assigns to {dotted}"] * bool(dotted)
+        if dotted:
+            yield f"assigns to {dotted}"
     elif isinstance(node.ctx, ast.Load):
         yield from _use(dotted)
     if isinstance(node, ast.Attribute) and node.attr in ATTRIBUTES:
@@ -162,24 +151,23 @@ def _use(dotted: str) -> Iterator[str]:
         return
     if dotted.startswith(f"{SHELL}.") and name not in HONEST_SHELL:
         yield f"uses {SHELL}.{name}"
-    elif found := next((one for one in (*MODULES, *NAMES) if f"{dotted}.".startswith(f"{one}.")), None):
-        yield f"uses {found}"
+    elif listed := next((entry for entry in (*MODULES, *NAMES) if f"{dotted}.".startswith(f"{entry}.")), None):
+        yield f"uses {listed}"
     elif STARTS.match(dotted):
         yield f"uses {dotted}"
 
 
 def _dotted(node: ast.AST, aliases: dict[str, str]) -> str:
     """"torch.distributed.send" for dist.send; "" for what is neither imported, nor a builtin type's, nor the shell's."""
-    parts = []
+    parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
+    root = ""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "get_ipython":
         root = SHELL
     elif isinstance(node, ast.Name):
         root = aliases.get(node.id, "")
         if not root and parts and isinstance(getattr(builtins, node.id, None), type):
             root = f"builtins.{node.id}"
-    else:
-        root = ""
     return ".".join([root, *reversed(parts)]) if root else ""

@@ -1,21 +1,17 @@
 """What a unit's marks say: points, commonest symptoms, times, and what needs a person's look."""
 
 import argparse
-import fnmatch
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nbgrader.coursedir import CourseDirectory
-
-from grader.course.folder import Course
+from grader.course.folder import Course, chosen
 from grader.course.splice import name_of
 from grader.report.files import write_files, write_marks
-from grader.report.folders import folders, released_notebook, units
 from grader.report.likeness import Pair, near_identical
 from grader.report.records import UNREADABLE, Submission, code_cells, one_line, read_sources, read_submission
-from grader.report.tally import Summary, summarise
+from grader.report.tally import summarise
 from grader.report.terminal import as_text, plain
 
 NARROWEST = 60
@@ -25,7 +21,7 @@ FAILED, MISUSED = 1, 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("unit", help="the unit's folder name, such as 01_collectives")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (reports/UNIT in the course folder)")
-    parser.add_argument("--student", action="append", metavar="NAME",
+    parser.add_argument("--student", action="append", default=[], metavar="NAME",
                         help="only this one, or a pattern such as 'a*'; may be repeated; writes files only with --out")
     parser.add_argument("--db", default="", metavar="URL", help="the gradebook, e.g. postgresql+psycopg://user@host/course")
 
@@ -33,33 +29,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the report and write its files; the exit code."""
     course, unit = Course(arguments.db), arguments.unit
-    if unit not in units(course.directory):
-        there_are = ", ".join(units(course.directory)) or "none; run this in the course's folder"
+    units = course.units("source_directory", "release_directory")
+    if unit not in units:
+        there_are = ", ".join(units) or "none; run this in the course's folder"
         return _complain(MISUSED, f"There is no unit {unit!r} in {course.root}. Units: {there_are}.")
-    marked = folders(course.directory, course.directory.autograded_directory, assignment_id=unit)
-    students = sorted({*marked, *folders(course.directory, course.directory.submitted_directory, assignment_id=unit)})
-    chosen = [student for student in students if any(student == pattern or fnmatch.fnmatchcase(student, pattern)
-                                                     for pattern in arguments.student or "*")]
-    if arguments.student and not chosen:
+    marked = course.folders("autograded_directory", unit=unit)
+    everyone = sorted({*marked, *course.folders("submitted_directory", unit=unit)})
+    students = chosen(everyone, arguments.student)
+    if arguments.student and not students:
         return _complain(MISUSED, f"Nobody called {' or '.join(arguments.student)} handed in {unit}.")
-    submissions = [read_submission(student, marked.get(student), unit) for student in students]
+    submissions = [read_submission(student, marked.get(student), unit) for student in everyone]
     if all(submission.not_marked for submission in submissions):
         return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
                          *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))
-    summary = summarise(unit, submissions, *alike(course.directory, unit, marked, submissions), students=chosen)
+    summary = summarise(unit, submissions, *_alike(course, unit, marked, submissions), students=students)
     print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
-    folder = arguments.out or (None if arguments.student else course.root / "reports" / unit)
-    if folder is not None:
-        _write(course, summary, folder)
+    if arguments.out or not arguments.student:
+        folder = arguments.out or course.root / "reports" / unit
+        names = write_files(summary, folder)
+        no_marks = write_marks(course, summary, folder / "marks.csv")
+        print(f"\nFiles in {folder}: {', '.join(names if no_marks else [*names, 'marks.csv'])}")
+        if no_marks:
+            print(f"No marks.csv: {no_marks}.")
     return 0
 
 
-def alike(course: CourseDirectory, unit: str, marked: Mapping[str, Path],
-          submissions: Sequence[Submission]) -> tuple[list[Pair], dict[str, str]]:
+def _alike(course: Course, unit: str, marked: Mapping[str, Path],
+           submissions: Sequence[Submission]) -> tuple[list[Pair], dict[str, str]]:
     """(near-identical pairs among all who are marked, who could not be compared and why)"""
     students = [submission.student for submission in submissions if not submission.not_marked]
     try:
-        released = {name_of(cell): cell.source for cell in code_cells(released_notebook(course, unit))}
+        notebook = course.folder("release_directory", ".", unit) / f"{unit}.ipynb"
+        released = {name_of(cell): cell.source for cell in code_cells(notebook)}
     except UNREADABLE as error:
         return [], dict.fromkeys(students, f"the released notebook cannot be read: {one_line(str(error))}")
     written, unread = {}, {}
@@ -69,14 +70,6 @@ def alike(course: CourseDirectory, unit: str, marked: Mapping[str, Path],
         except UNREADABLE as error:
             unread[student] = f"the marked notebook cannot be read: {one_line(str(error))}"
     return near_identical(written, released.values()), unread
-
-
-def _write(course: Course, summary: Summary, folder: Path) -> None:
-    names = write_files(summary, folder)
-    missing = write_marks(course, summary, folder / "marks.csv")
-    print(f"\nFiles in {folder}: {', '.join(names if missing else [*names, 'marks.csv'])}")
-    if missing:
-        print(f"No marks.csv: {missing}.")
 
 
 def _complain(code: int, *lines: str) -> int:

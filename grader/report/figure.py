@@ -23,7 +23,8 @@ def points_figure(unit: str, tallies: Sequence[Tally]) -> Picture:
     """One bar an exercise, from top to bottom; beside it the commonest way in which points were lost."""
     height_in = TOP_IN + ROW_IN * max(1, len(tallies)) + BOTTOM_IN
     labels = [_cut(t.exercise, LABELS_IN, SIZE) for t in tallies]
-    troubles = [_cut(_trouble(t), TROUBLE_IN, SMALL) for t in tallies]
+    commonest = [f"{len(t.symptoms[0].students)}× {t.symptoms[0].name}" if t.symptoms else "" for t in tallies]
+    troubles = [_cut(trouble, TROUBLE_IN, SMALL) for trouble in commonest]
     left_in = 2 * GAP_IN + max([width_in(label, SIZE) for label in labels], default=0.0)
     bars_in = WIDTH_IN - left_in - 2 * GAP_IN - max(width_in(trouble, SMALL) for trouble in [HEADING, *troubles])
     figure = new_figure(height_in)
@@ -31,25 +32,20 @@ def points_figure(unit: str, tallies: Sequence[Tally]) -> Picture:
                             (height_in - TOP_IN - BOTTOM_IN) / height_in))
     axes.set(xlim=(0, bars_in), ylim=(max(1, len(tallies)) - 0.5, -0.5))  # x in inches
     axes.axis("off")
-    for row, (one, label, trouble) in enumerate(zip(tallies, labels, troubles, strict=True)):
-        _draw_bar(axes, row, one, bars_in)
+    for row, (tally, label, trouble) in enumerate(zip(tallies, labels, troubles, strict=True)):
+        _draw_bar(axes, row, tally, bars_in)
         axes.text(-GAP_IN, row, label, ha="right", va="center", fontsize=SIZE)
         axes.text(bars_in + GAP_IN, row, trouble, ha="left", va="center", fontsize=SMALL)
     _draw_head(figure, unit, max([len(t.points) for t in tallies], default=0), left_in, bars_in)
-    return Picture(figure, in_words(unit, tallies))
-
-
-def in_words(unit: str, tallies: Sequence[Tally]) -> str:
-    """The figure for readers who do not see it."""
     parts = [f"{t.exercise}: {t.none} none, {t.part} part, {t.full} all" for t in tallies]
-    return f"Students by points in {unit}. {'; '.join(parts)}."
+    return Picture(figure, f"Students by points in {unit}. {'; '.join(parts)}.")
 
 
-def _draw_bar(axes: Axes, row: int, one: Tally, bars_in: float) -> None:
+def _draw_bar(axes: Axes, row: int, tally: Tally, bars_in: float) -> None:
     left_in = 0.0
     for name, shade in SHADES.items():
-        count = getattr(one, name)
-        long_in = bars_in * count / len(one.points)
+        count = getattr(tally, name)
+        long_in = bars_in * count / len(tally.points)
         axes.barh(row, long_in, left=left_in, height=0.72, color=shade, edgecolor="white", linewidth=0.8)
         text = first_that_fits([str(count) if count else ""], long_in - 0.06, SMALL)
         axes.text(left_in + long_in / 2, row, text, ha="center", va="center", fontsize=SMALL, color=ink_on(shade))
@@ -59,7 +55,7 @@ def _draw_bar(axes: Axes, row: int, one: Tally, bars_in: float) -> None:
 def _draw_head(figure: Figure, unit: str, n_students: int, left_in: float, bars_in: float) -> None:
     """Title, and what the colours and the right column are."""
     height_in = figure.get_figheight()
-    title = f"{unit}: points of {n_students} student{'s' * (n_students != 1)}"
+    title = f"{unit}: points of {n_students} student{'' if n_students == 1 else 's'}"
     figure.text(GAP_IN / WIDTH_IN, 1 - 0.2 / height_in, _literally(title), fontsize=10.5, fontweight="bold", va="center")
     x_in, y = left_in, 1 - 0.46 / height_in
     for name, shade in SHADES.items():
@@ -67,11 +63,6 @@ def _draw_head(figure: Figure, unit: str, n_students: int, left_in: float, bars_
         figure.text((x_in + 0.16) / WIDTH_IN, y, WORDS[name], fontsize=SMALL, va="center")
         x_in += 0.16 + width_in(WORDS[name], SMALL) + 0.25
     figure.text((left_in + bars_in + GAP_IN) / WIDTH_IN, y, HEADING, fontsize=SMALL, va="center", color=FAINT)
-
-
-def _trouble(one: Tally) -> str:
-    """"12× whole tensors"; empty where nobody lost a point."""
-    return f"{len(one.symptoms[0].students)}× {one.symptoms[0].name}" if one.symptoms else ""
 
 
 def _cut(text: str, room_in: float, size: float) -> str:

@@ -67,7 +67,8 @@ def submission_rows(summary: Summary) -> list[dict[str, Any]]:
             "peak_MiB": "" if submission.peak_bytes is None else round(submission.peak_bytes / MIB),
             "remarks": safe("; ".join(submission.remarks)),
             "alarms": safe("; ".join(alarm.text for alarm in submission.alarms)),
-            "needs_a_look": safe("; ".join(f"{look.kind}: {look.words}" for look in summary.looks_at(submission.student))),
+            "needs_a_look": safe("; ".join(f"{look.kind}: {look.words}" for look in summary.looks
+                                           if look.student == submission.student)),
         }
         for t in summary.tallies:
             outcome = submission.outcomes.get(t.exercise)

@@ -28,11 +28,10 @@ _KEPT = frozenset(keyword.kwlist) | frozenset(dir(builtins))
 
 @dataclass(frozen=True)
 class Pair:
-    """Two students whose texts are alike. share: of the shorter text's grams; shared: grams; exercises: where."""
+    """Two students whose texts are alike. share: of the shorter text's grams; exercises: where."""
 
     students: tuple[str, str]
     share: float
-    shared: int
     exercises: tuple[str, ...]
 
 
@@ -46,24 +45,24 @@ def near_identical(written: Mapping[str, Sources], released: Iterable[str]) -> l
     by_exercise = {student: {name: grams(source) - known for name, source in sources.items()}
                    for student, sources in written.items()}
     own = {student: frozenset().union(*parts.values()) for student, parts in by_exercise.items()}
-    holders = Counter(gram for found in own.values() for gram in found)
+    holders = Counter(gram for held in own.values() for gram in held)
     writers = sum(map(bool, own.values()))
     common = {gram for gram, count in holders.items() if count > max(COMMON_FROM, COMMON_SHARE * writers)}
-    rare = {student: found - common for student, found in own.items()}
-    held_by_two = {student: {gram for gram in found if holders[gram] > 1} for student, found in rare.items()}
+    rare = {student: held - common for student, held in own.items()}
+    held_by_two = {student: {gram for gram in held if holders[gram] > 1} for student, held in rare.items()}
     pairs = []
     for a, b in combinations(sorted(own), 2):
-        shared = held_by_two[a] & held_by_two[b]
+        n_shared = len(held_by_two[a] & held_by_two[b])
         shorter = min(len(rare[a]), len(rare[b]))
-        if len(shared) >= ENOUGH and len(shared) >= ALIKE * shorter:
-            exercises = tuple(name for name, found in by_exercise[a].items()
-                              if _alike(found - common, by_exercise[b].get(name, frozenset()) - common))
-            pairs.append(Pair((a, b), len(shared) / shorter, len(shared), exercises))
+        if n_shared >= ENOUGH and n_shared >= ALIKE * shorter:
+            exercises = tuple(name for name, held in by_exercise[a].items()
+                              if _alike(held - common, by_exercise[b].get(name, frozenset()) - common))
+            pairs.append(Pair((a, b), n_shared / shorter, exercises))
     return sorted(pairs, key=lambda pair: (-pair.share, pair.students))
 
 
-def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
-    return bool(one and other) and len(one & other) >= ALIKE * min(len(one), len(other))
+def _alike(a: frozenset[int], b: frozenset[int]) -> bool:
+    return bool(a and b) and len(a & b) >= ALIKE * min(len(a), len(b))
 
 
 def grams(source: str) -> frozenset[int]:

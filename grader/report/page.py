@@ -29,7 +29,7 @@ def _plain(value: Any) -> Any:
 def _facts(summary: Summary) -> str:
     facts = [f"{len(summary.submissions)} submissions, {len(summary.marked)} marked"]
     if times := summary.times():
-        facts.append(f"seconds to mark one: median {times[0]:.0f}, longest {times[1]:.0f} ({times[2]})")
+        facts.append(f"seconds to mark one: {times}")
     totals = [submission.points for submission in summary.marked]
     if totals:
         most = max(submission.max_points for submission in summary.marked)

@@ -17,7 +17,7 @@ from grader.judging.demands import NETWORK_DEMAND
 from grader.report.likeness import Sources
 
 LONGEST_TEXT, LARGEST_NUMBER = 600, 1e18
-NOT_WRITTEN, NOTHING_TO_JUDGE, NO_VERDICT = "not written yet", "nothing to judge", "no verdict"
+NOT_WRITTEN, NOTHING_TO_JUDGE = "not written yet", "nothing to judge"
 ENDINGS = {RAISED: "raised an error", DEADLOCKED: "deadlock", TIMED_OUT: "out of time"}
 OWN_CELLS = "own cells"
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -99,18 +99,12 @@ def read_record(student: str, facts: dict) -> Submission:
 def read_outcome(name: str, facts: Any) -> Outcome:
     """One verdict's record."""
     facts = facts if isinstance(facts, dict) else {}
-    points, most = (_number(facts.get(key), _total(facts.get(parts)))
-                    for key, parts in (("points", "earned"), ("max_points", "possible")))
-    symptom, lesson, seen = _why(facts)
-    unmet = [_text(d.get("detail")) for case in _dicts(facts.get("cases")) for d in _dicts(case.get("demands"))
-             if d.get("id") == NETWORK_DEMAND and not d.get("met")]
-    return Outcome(name, one_line(_text(facts.get("title"))) or name, points or 0.0, most or 0.0, symptom, lesson, seen,
-                   one_line(unmet[0]) or "no numbers recorded" if unmet else "")
-
-
-def no_verdict(exercise: str, title: str, max_points: float) -> Outcome:
-    """For a record that lacks an exercise which others have."""
-    return Outcome(exercise, title, 0.0, max_points, NO_VERDICT, "The record has no verdict on this exercise.")
+    points = _number(facts.get("points"), _total(facts.get("earned")))
+    most = _number(facts.get("max_points"), _total(facts.get("possible")))
+    contradictions = [one_line(_text(demand.get("detail"))) or "no numbers recorded"
+                      for demand, _ in _unmet_demands(facts) if demand.get("id") == NETWORK_DEMAND]
+    title = one_line(_text(facts.get("title"))) or name
+    return Outcome(name, title, points, most, *_why(facts), next(iter(contradictions), ""))
 
 
 def read_sources(notebook: Path, released: Mapping[str, str]) -> Sources:
@@ -149,19 +143,17 @@ def _why(facts: dict) -> tuple[str, str, str]:
         return NOT_WRITTEN, "The skeleton's raise NotImplementedError is still there.", ""
     if problem:
         return NOTHING_TO_JUDGE, problem.removeprefix("Nothing to judge: "), ""
-    cases, hints = _dicts(facts.get("cases")), facts.get("hints")
-    symptom, seen = _first_failure(cases)
-    first = hints[0] if isinstance(hints, list) and hints else None
-    if isinstance(first, list) and len(first) == 2:
-        shown = [words for id, words in _unmet(cases) if id == first[0]] or [seen]
-        return one_line(_text(first[0])) or symptom, one_line(_text(first[1])), shown[0]
-    if not seen:
-        return symptom, "The record gives no reason: look at the marked notebook.", ""
-    return symptom, "", seen
+    symptom, seen = _first_failure(facts)
+    match facts.get("hints"):
+        case [[id, hint], *_]:
+            shown = next((words for unmet, words in _unmet(facts) if unmet == id), seen)
+            return one_line(_text(id)) or symptom, one_line(_text(hint)), shown
+    return symptom, "" if seen else "The record gives no reason: look at the marked notebook.", seen
 
 
-def _first_failure(cases: list[dict]) -> tuple[str, str]:
+def _first_failure(facts: dict) -> tuple[str, str]:
     """(what kind of failure, what was seen) of the case that tells most: wrong numbers, an odd ending, an unmet demand."""
+    cases = _dicts(facts.get("cases"))
     for case in cases:
         problems = case.get("problems")
         if case.get("ending") == RETURNED and isinstance(problems, dict) and problems:
@@ -171,16 +163,20 @@ def _first_failure(cases: list[dict]) -> tuple[str, str]:
         if case.get("ending") not in (RETURNED, None):
             error = _text(case.get("error")).strip().split("\n")[0]
             return _ending(_text(case["ending"]), error), _in_case(error or _text(case["ending"]), case)
-    return next(_unmet(cases), ("no reason recorded", ""))
+    return next(_unmet(facts), ("no reason recorded", ""))
 
 
-def _unmet(cases: list[dict]) -> Iterator[tuple[str, str]]:
+def _unmet(facts: dict) -> Iterator[tuple[str, str]]:
     """(id, what was wanted and seen) of each demand on the technique that a case did not meet."""
-    for case in cases:
-        for demand in _dicts(case.get("demands")):
-            if not demand.get("met"):
-                words = ": ".join(filter(None, [_text(demand.get("label")), _text(demand.get("detail"))]))
-                yield one_line(_text(demand.get("id"))) or "technique", _in_case(words, case)
+    for demand, case in _unmet_demands(facts):
+        words = ": ".join(filter(None, [_text(demand.get("label")), _text(demand.get("detail"))]))
+        yield one_line(_text(demand.get("id"))) or "technique", _in_case(words, case)
+
+
+def _unmet_demands(facts: dict) -> list[tuple[dict, dict]]:
+    """(the demand, its case)"""
+    return [(demand, case) for case in _dicts(facts.get("cases")) for demand in _dicts(case.get("demands"))
+            if not demand.get("met")]
 
 
 def _ending(ending: str, error: str) -> str:

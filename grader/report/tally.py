@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from grader.course.alarms import ALARMS, CONTRADICTED, MALFORMED
 from grader.report.likeness import Pair
-from grader.report.records import Outcome, Submission, no_verdict
+from grader.report.records import Outcome, Submission
 
 ALIKE, NOT_COMPARED, NOT_MARKED = "near-identical solutions", "not compared with others", "not marked"
 KINDS = (*ALARMS, ALIKE, NOT_COMPARED, NOT_MARKED)
@@ -93,13 +93,13 @@ class Summary:
     def marked(self) -> list[Submission]:
         return [submission for submission in self.submissions if not submission.not_marked]
 
-    def times(self) -> tuple[float, float, str] | None:
-        """Seconds to mark one submission: (median, longest, whose), None where no record has them."""
+    def times(self) -> str | None:
+        """Seconds to mark one submission: "median 20, longest 95 (bo)"; None where no record has them."""
         timed = [(marked.seconds, marked.student) for marked in self.marked if marked.seconds is not None]
-        return (statistics.median(seconds for seconds, _ in timed), *max(timed)) if timed else None
-
-    def looks_at(self, student: str) -> list[Look]:
-        return [look for look in self.looks if look.student == student]
+        if not timed:
+            return None
+        longest, student = max(timed)
+        return f"median {statistics.median(seconds for seconds, _ in timed):.0f}, longest {longest:.0f} ({student})"
 
 
 def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair] = (),
@@ -107,17 +107,17 @@ def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair
     """Count. pairs: near-identical ones of the class; not_compared: student -> why; students: only these (None: all)."""
     whole = complete(submissions)
     chosen = tuple(submission for submission in whole if students is None or submission.student in students)
-    looks = [look for submission in chosen
-             for look in [*_own_looks(submission), *_likenesses(submission.student, pairs)]]
-    looks += [Look(submission.student, NOT_COMPARED, not_compared[submission.student]) for submission in chosen
-              if submission.student in not_compared]
+    looks: list[Look] = []
     by_exercise: dict[str, dict[str, Outcome]] = defaultdict(dict)
     for submission in chosen:
+        student = submission.student
+        looks += [*_own_looks(submission), *_likenesses(student, pairs)]
+        if student in not_compared:
+            looks.append(Look(student, NOT_COMPARED, not_compared[student]))
         for name, outcome in submission.outcomes.items():
-            by_exercise[name][submission.student] = outcome
-    return Summary(unit, chosen, tuple(map(tally, by_exercise.values())),
-                   tuple(sorted(looks, key=lambda look: (KINDS.index(look.kind), look.student))),
-                   len(chosen) == len(whole))
+            by_exercise[name][student] = outcome
+    looks.sort(key=lambda look: (KINDS.index(look.kind), look.student))
+    return Summary(unit, chosen, tuple(map(tally, by_exercise.values())), tuple(looks), len(chosen) == len(whole))
 
 
 def complete(submissions: Sequence[Submission]) -> list[Submission]:
@@ -127,10 +127,12 @@ def complete(submissions: Sequence[Submission]) -> list[Submission]:
         for name, outcome in submission.outcomes.items():
             if name not in known or outcome.max_points > known[name].max_points:
                 known[name] = outcome
-    filled = {name: no_verdict(name, outcome.title, outcome.max_points) for name, outcome in known.items()}
+    # A damaged verdict says nothing of the points to be had, so they come from the others.
+    blank = {name: Outcome(name, outcome.title, 0.0, outcome.max_points, "no verdict",
+                           "The record has no verdict on this exercise.") for name, outcome in known.items()}
     return [submission if submission.not_marked else replace(submission, outcomes={
-        name: _scaled(submission.outcomes[name], blank) if name in submission.outcomes else blank
-        for name, blank in filled.items()}) for submission in submissions]
+        name: replace(submission.outcomes.get(name, empty), max_points=empty.max_points)
+        for name, empty in blank.items()}) for submission in submissions]
 
 
 def tally(outcomes: Mapping[str, Outcome]) -> Tally:
@@ -144,11 +146,6 @@ def tally(outcomes: Mapping[str, Outcome]) -> Tally:
     first = next(iter(outcomes.values()))
     return Tally(first.exercise, first.title, first.max_points, tuple(o.points for o in outcomes.values()),
                  tuple(sorted(symptoms, key=lambda s: (-len(s.students), s.name))))
-
-
-def _scaled(outcome: Outcome, blank: Outcome) -> Outcome:
-    """A damaged verdict says nothing of the points to be had."""
-    return outcome if outcome.max_points == blank.max_points else replace(outcome, max_points=blank.max_points)
 
 
 def _own_looks(submission: Submission) -> list[Look]:
@@ -169,10 +166,12 @@ def _own_looks(submission: Submission) -> list[Look]:
 def _likenesses(student: str, pairs: Sequence[Pair]) -> list[Look]:
     """One line that names all whose text is like this student's."""
     own = [pair for pair in pairs if student in pair.students]
-    others = [pair.students[pair.students[0] == student] for pair in own]
-    where = f", in {_listed(own[0].exercises)}" if own and own[0].exercises else ""
+    if not own:
+        return []
+    others = [name for pair in own for name in pair.students if name != student]
+    where = f", in {_listed(own[0].exercises)}" if own[0].exercises else ""
     return [Look(student, ALIKE, f"like {_listed(others)}: {own[0].share:.0%} of what few others wrote is the same, "
-                                 f"variables' names aside{where}")] if own else []
+                                 f"variables' names aside{where}")]
 
 
 def _listed(names: Sequence[str]) -> str:

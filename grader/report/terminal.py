@@ -1,18 +1,22 @@
 """A report as text for a terminal."""
 
+import itertools
 import unicodedata
-from collections.abc import Iterator
 
-from grader.report.tally import KINDS, Summary, Symptom, Tally
+from grader.report.tally import Summary, Tally
 from utils.figures.tables import Column, Table
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SYMPTOMS_SHOWN = 2
+TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # what changes the direction of text
 
 
 def as_text(summary: Summary, width: int) -> str:
     """The whole report, lines no wider than `width`."""
-    parts = [[_headline(summary)], str(_table(summary)).split("\n"), _symptoms(summary), [_times(summary)], _looks(summary)]
+    n_all = len(summary.submissions)
+    headline = f"{summary.unit}: {n_all} submission{'' if n_all == 1 else 's'}, {len(summary.marked)} marked"
+    times = [f"Seconds to mark a submission: {summary.times()}"] if summary.times() else []
+    parts = [[headline], str(_table(summary)).split("\n"), _symptoms(summary), times, _looks(summary)]
     return "\n\n".join("\n".join(shorten(line, width) for line in lines) for lines in parts if any(lines))
 
 
@@ -37,11 +41,8 @@ def shorten(text: str, width: int) -> str:
 
 def plain(text: str) -> str:
     """Without control characters, changes of direction and half characters."""
-    return "".join("�" if unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in _TURNS else c
+    return "".join("�" if unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in TURNS else c
                    for c in text)
-
-
-_TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def columns(character: str) -> int:
@@ -49,11 +50,6 @@ def columns(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _headline(summary: Summary) -> str:
-    n_marked, n_all = len(summary.marked), len(summary.submissions)
-    return f"{summary.unit}: {n_all} submission{'s' * (n_all != 1)}, {n_marked} marked"
 
 
 def _table(summary: Summary) -> Table:
@@ -64,27 +60,16 @@ def _table(summary: Summary) -> Table:
 
 
 def _symptoms(summary: Summary) -> list[str]:
-    found = [(t, t.symptoms[:SYMPTOMS_SHOWN]) for t in summary.tallies if t.symptoms]
-    lines = [line for t, symptoms in found for line in (f"  {t.exercise}", *(f"    {_counted(s, t)}" for s in symptoms))]
+    lines = []
+    for t in summary.tallies:
+        if t.symptoms:
+            lines.append(f"  {t.exercise}")
+        lines += [f"    {len(s.students)} of {len(t.points)}: {s.words}" for s in t.symptoms[:SYMPTOMS_SHOWN]]
     return ["Commonest symptoms", *lines] if lines else []
 
 
-def _counted(symptom: Symptom, tally: Tally) -> str:
-    return f"{len(symptom.students)} of {len(tally.points)}: {symptom.words}"
-
-
-def _times(summary: Summary) -> str:
-    times = summary.times()
-    return f"Seconds to mark a submission: median {times[0]:.0f}, longest {times[1]:.0f} ({times[2]})" if times else ""
-
-
 def _looks(summary: Summary) -> list[str]:
-    return ["Needs a look" + (f" ({len(summary.looks)})" if summary.looks else ": nothing"), *_look_lines(summary)]
-
-
-def _look_lines(summary: Summary) -> Iterator[str]:
-    for kind in KINDS:
-        found = [look for look in summary.looks if look.kind == kind]
-        if found:
-            yield f"  {kind}"
-            yield from (f"    {look.student}: {look.words}" for look in found)
+    lines = ["Needs a look" + (f" ({len(summary.looks)})" if summary.looks else ": nothing")]
+    for kind, looks in itertools.groupby(summary.looks, key=lambda look: look.kind):  # they come sorted by kind
+        lines += [f"  {kind}", *(f"    {look.student}: {look.words}" for look in looks)]
+    return lines

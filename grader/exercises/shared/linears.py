@@ -7,10 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.exercises.shared.cases import group_case, ranks
-from grader.exercises.shared.split_inputs import divides, in_dtype_of, in_float64, numbers, piece, whole_linear
+from grader.exercises.shared.cases import group_case
+from grader.exercises.shared.split_inputs import divides, in_dtype_of, in_float64, numbers, whole_linear
 from grader.exercises.technique.linears import IN, OUT
 from grader.judging.exercise import Case, Draw, Slip
+from utils.models.shards import piece
 
 Parts = dict[str, Any]  # y, dx, and the gradients by name
 
@@ -19,38 +20,38 @@ def linear_cases(draw: Draw, grading: bool, dim: int) -> Sequence[Case]:
     """A whole layer on every rank, cut along `dim`; x and dy as far as the rank has them. One case that does not divide."""
 
     def inputs(n: int, rows: Sequence[int], each: int, uncut: int, bias: bool = True, dtype: str = "float64",
-               extra: int = 0, options: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+               extra: int = 0, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], ...]:
         cut = n * each + extra
         n_out, n_in = (cut, uncut) if dim == OUT else (uncut, cut)
         linear = whole_linear(draw, n_out, n_in, bias, dtype)
         x, dy = numbers(draw, *rows, n_in, dtype=dtype), numbers(draw, *rows, n_out, dtype=dtype)
-        return [{"linear": linear, "x": x if dim == OUT or extra else piece(x, -1, n, r),
-                 "dy": dy if dim == IN or extra else piece(dy, -1, n, r),
-                 "refused": [cut, n] if extra else None, "options": options or {}} for r in range(n)]
+        return tuple({"linear": linear, "x": x if dim == OUT or extra else piece(x, r, n, -1),
+                      "dy": dy if dim == IN or extra else piece(dy, r, n, -1),
+                      "refused": [cut, n] if extra else None, "options": options or {}} for r in range(n))
 
     a, b = draw.integer(2, 4), draw.integer(3, 5)
     more = {"options": {"copy": False}} if dim == OUT else {"bias": False}
-    made = [("1 rank", inputs(1, (2,), 3, 4)), (f"2 ranks, {a} each", inputs(2, (3,), a, 5)),
-            ("3 ranks, float32, no bias", inputs(3, (2,), 3, 7, False, "float32")),
-            ("4 ranks, x with 3 dims", inputs(4, (2, 3), 6, 11 + b)),  # so large that a view of the whole shows
-            ("2 ranks, bfloat16", inputs(2, (2,), 3, 5, dtype="bfloat16")),
-            (f"2 ranks, {'copy=False' if dim == OUT else 'no bias'}", inputs(2, (2,), 3, 5, **more)),
-            ("3 ranks, sizes do not divide", inputs(3, (2,), 3, 5, extra=1))]
+    cases = [Case("1 rank", inputs(1, (2,), 3, 4)), Case(f"2 ranks, {a} each", inputs(2, (3,), a, 5)),
+             Case("3 ranks, float32, no bias", inputs(3, (2,), 3, 7, False, "float32")),
+             Case("4 ranks, x with 3 dims", inputs(4, (2, 3), 6, 11 + b)),  # so large that a view of the whole shows
+             Case("2 ranks, bfloat16", inputs(2, (2,), 3, 5, dtype="bfloat16")),
+             Case(f"2 ranks, {'copy=False' if dim == OUT else 'no bias'}", inputs(2, (2,), 3, 5, **more)),
+             Case("3 ranks, sizes do not divide", inputs(3, (2,), 3, 5, extra=1))]
     if grading:
-        made.append((f"{ranks(5)}, 1 each", inputs(5, (2,), 1, 4)))
-    return [*(Case(name, tuple(of_ranks)) for name, of_ranks in made), group_case(lambda n: inputs(n, (2,), 2, 3))]
+        cases.append(Case("5 ranks, 1 each", inputs(5, (2,), 1, 4)))
+    return [*cases, group_case(lambda n: inputs(n, (2,), 2, 3))]
 
 
 def whole(case: Case, rank: int) -> dict[str, Tensor | None]:
-    """One process: x, dy, y, dx, weight and bias with their gradients, all whole, in float64."""
+    """One process: x, dy, y, dx, weight and bias with their gradients, all whole, in float64. Without a bias db is None."""
     x, dy = _whole_tensor(case, rank, "x"), _whole_tensor(case, rank, "dy")
     linear = in_float64(case.inputs[rank]["linear"])
-    leaves = [None if leaf is None else leaf.requires_grad_() for leaf in (x, linear["weight"], linear["bias"])]
-    y = F.linear(*leaves)
+    weight, has_bias = linear["weight"], linear["bias"] is not None
+    bias = linear["bias"] if has_bias else weight.new_zeros(len(weight))
+    y = F.linear(x.requires_grad_(), weight.requires_grad_(), bias.requires_grad_())
     y.backward(dy)
-    dx, dw, db = (None if leaf is None else leaf.grad for leaf in leaves)
-    return {"x": x.detach(), "dy": dy, "y": y.detach(), "dx": dx, "dW": dw, "db": db,
-            "weight": linear["weight"].detach(), "bias": None if db is None else linear["bias"].detach()}
+    return {"x": x.detach(), "dy": dy, "y": y.detach(), "dx": x.grad, "dW": weight.grad,
+            "db": bias.grad if has_bias else None, "weight": weight.detach(), "bias": bias.detach()}
 
 
 def _whole_tensor(case: Case, rank: int, name: str) -> Tensor:

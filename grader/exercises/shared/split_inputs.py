@@ -1,14 +1,15 @@
-"""Inputs of exercises about split layers: whole linear layers, the same on every rank, and pieces; what mistakes make."""
+"""Inputs of exercises about split layers: whole linear layers, the same on every rank; what mistakes make of results."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from grader.calling.splitting import REFUSED
 from grader.exercises.shared.cases import each_rank
-from grader.judging.compare import ANYTHING
+from grader.exercises.shared.sequence_inputs import wrong_from
 from grader.judging.exercise import Case, Draw, Slip
 
 
@@ -24,25 +25,14 @@ def whole_linear(draw: Draw, n_out: int, n_in: int, bias: bool = True, dtype: st
             "bias": numbers(draw, n_out, dtype=dtype, divisor=divisor) if bias else None}
 
 
-def piece(tensor: Tensor, dim: int, n: int, r: int) -> Tensor:
-    """The r-th of n equal parts of `tensor` along `dim`."""
-    return tensor.tensor_split(n, dim)[r].clone()
-
-
 def in_float64(value: Any) -> Any:
     """A copy of dictionary, lists and tensors, floating-point numbers in float64: the oracle computes with it."""
-    if isinstance(value, Tensor):
-        return value.to(torch.float64, copy=True) if value.is_floating_point() else value
-    if isinstance(value, dict):
-        return {key: in_float64(part) for key, part in value.items()}
-    return [in_float64(part) for part in value] if isinstance(value, (list, tuple)) else value
+    return tree_map_only(Tensor, lambda x: x.to(torch.float64, copy=True) if x.is_floating_point() else x, value)
 
 
 def in_dtype_of(value: Any, like: Tensor) -> Any:
     """The same dictionary of tensors, rounded to the dtype of `like`."""
-    if isinstance(value, dict):
-        return {key: in_dtype_of(part, like) for key, part in value.items()}
-    return value.to(like.dtype) if isinstance(value, Tensor) else value
+    return tree_map_only(Tensor, lambda x: x.to(like.dtype), value)
 
 
 def divides(case: Case) -> bool:
@@ -58,11 +48,5 @@ def or_refused(result: Callable[[Case, int], Any]) -> Callable[[Case], list]:
 def first_wrong_slip(id: str, hint: str, part: str, value: Callable[[Case, int, Any], Any],
                      shows: Callable[[Case], bool] = lambda case: True) -> Slip:
     """`part` of a result is value(case, rank, its right value); what stands before it is right, the rest may be anything."""
-
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-        names = list(right[rank])
-        before, after = names[:names.index(part)], names[names.index(part) + 1:]
-        return {**{name: right[rank][name] for name in before}, part: value(case, rank, right[rank][part]),
-                **dict.fromkeys(after, ANYTHING)}
-
-    return Slip(id, hint, wrong, shows=lambda case: divides(case) and shows(case))
+    return Slip(id, hint, lambda case, rank, right: wrong_from(right[rank], part, value(case, rank, right[rank][part])),
+                shows=lambda case: divides(case) and shows(case))

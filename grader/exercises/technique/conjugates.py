@@ -1,18 +1,13 @@
 """What f and g demand, and how they fail."""
 
-from grader.exercises.technique.splitting import calls_are, sent_at_most
-from grader.judging.demands import inputs_kept, only_calls, results_waited
-from grader.judging.exercise import Look, Technique
+from grader.exercises.technique.splitting import all_reduced, calls_are, sent_at_most
+from grader.judging.demands import inputs_kept, only_calls, results_waited, tensor_bytes
+from grader.judging.exercise import Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
 
 
 def one_all_reduce(phase: str, silent: str) -> Technique:
     """One all-reduce of x in `phase`, nothing in the `silent` direction, inputs and gradients left as they were."""
-
-    def limit(look: Look, rank: int) -> float:
-        return bytes_sent_per_rank("all_reduce", look.case.inputs[rank]["x"].nbytes, look.case.group_size(rank))
-
     return Technique(
         demands=(
             only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
@@ -20,7 +15,7 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
                       f"communicates in {silent}"),
             calls_are(phase, {"all_reduce": 1}, f"The result is right, but one all-reduce in {phase} is enough.",
                       "all-reduced again"),
-            sent_at_most(phase, limit, "one all-reduce of the tensor's bytes",
+            sent_at_most(phase, all_reduced(tensor_bytes), "one all-reduce of the tensor's bytes",
                          "The result is right, but more bytes were sent than the tensor's own: reduce it in its own dtype.",
                          "too many bytes"),
             inputs_kept("The result is right, but the tensor that was handed in was changed on the way: others may still "

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torch.utils._pytree import tree_leaves
+
 from grader.calling.splitting import HELD, KEPT_ALIVE, OWN_NUMBERS, REFUSED
 from grader.evidence.evidence import DEADLOCKED
 from grader.judging.compare import same
-from grader.judging.demands import only_calls
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import wrong_ranks
+from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call
 
 TOLERANCE = 1e-5  # of sums in another order, in float32 too; what bfloat16 gets is compare.ROUNDING's
@@ -20,11 +21,6 @@ Count = Callable[[Look, int], int]
 # ── what is sent ──
 
 
-def only_all_reduce(hint: str) -> Demand:
-    """Gate: all-reduces are all the communication."""
-    return only_calls("all_reduce", hint=hint)
-
-
 def calls_in(look: Look, rank: int, phase: str) -> list[Call]:
     """One rank's calls that began inside its span called `phase`, in order."""
     spans = [s for s in look.evidence.trace.spans if s.rank == rank and s.name == phase]
@@ -33,7 +29,7 @@ def calls_in(look: Look, rank: int, phase: str) -> list[Call]:
 
 
 def calls_are(phase: str, wanted: Mapping[str, int] | Callable[[Look, int], Mapping[str, int]], hint: str,
-              id: str) -> Demand:
+              id: str = "") -> Demand:
     """In `phase` each rank makes these calls (operation → how many) and no others; alone in its group it may make none."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -47,7 +43,7 @@ def calls_are(phase: str, wanted: Mapping[str, int] | Callable[[Look, int], Mapp
         return True, ""
 
     label = f"{phase}: {_counted(wanted)}" if not callable(wanted) else f"the right calls, {phase}"
-    return Demand(id, label, hint, judge)
+    return Demand(id or f"{phase} calls", label, hint, judge)
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -80,41 +76,46 @@ def sent_at_most(phase: str, limit: Callable[[Look, int], float], label: str, hi
     return Demand(id, label, hint, judge)
 
 
+def all_reduced(nbytes: Count) -> Callable[[Look, int], float]:
+    """What a rank sends where nbytes(look, rank) bytes are all-reduced; nothing in a case that asks for a ValueError."""
+    return lambda look, rank: bytes_sent_per_rank(
+        "all_reduce", 0 if refused(look) else nbytes(look, rank), look.case.group_size(rank))
+
+
 # ── what is held ──
 
 
-def share_only(numbers: Count, itemsize: Callable[[Look], int]) -> tuple[Demand, Demand]:
-    """Each rank's parameters have at most numbers(look, rank) numbers, and nothing whole stands behind them."""
+def share_only() -> tuple[Demand, Demand]:
+    """Each rank's parameters have no more numbers than the right gradients, and nothing whole stands behind them."""
     return (
-        _marked_at_most("parameters not divided", "each rank's parameters are its share only", OWN_NUMBERS, "count",
-                        numbers, "The result is right, but the module still has whole weights among its parameters: it must "
-                                 "not keep the layer that it was made from."),
-        _marked_at_most("whole weight kept", "the whole weights are not kept alive", HELD, "bytes",
-                        lambda look, rank: numbers(look, rank) * itemsize(look),
+        _marked_at_most("parameters not divided", "each rank's parameters are its share only", OWN_NUMBERS, "gradients",
+                        "The result is right, but the module still has whole weights among its parameters: it must not keep "
+                        "the layer that it was made from."),
+        _marked_at_most("whole weight kept", "the whole weights are not kept alive", HELD, "gradients",
                         "The result is right, but the whole weight stays in memory behind this rank's part: a slice is a "
                         "view of it. Copy the part (clone), and do not keep the layer that it came from.",
                         slack=HELD_SLACK_BYTES))
 
 
-def own_numbers(limit: Count, hint: str) -> Demand:
-    """Each rank's parameters have at most limit(look, rank) numbers."""
-    return _marked_at_most("parameters not divided", "each rank holds its part only", OWN_NUMBERS, "count", limit, hint)
+def part_only(part: str, too_many: str, kept_alive: str) -> tuple[Demand, Demand]:
+    """Each rank's parameters are no more than `part` of its right result, and keep no more alive; a hint for each."""
+    return (
+        _marked_at_most("parameters not divided", "each rank holds its part only", OWN_NUMBERS, part, too_many),
+        _marked_at_most("whole weights kept alive", "no view of a whole weight", KEPT_ALIVE, part, kept_alive,
+                        slack=KEPT_SLACK_BYTES))
 
 
-def own_storage(limit: Count, hint: str) -> Demand:
-    """What each rank's parameters keep alive is at most limit(look, rank) bytes."""
-    return _marked_at_most("whole weights kept alive", "no view of a whole weight", KEPT_ALIVE, "bytes", limit, hint,
-                           slack=KEPT_SLACK_BYTES)
-
-
-def _marked_at_most(id: str, label: str, name: str, fact: str, limit: Count, hint: str, slack: int = 0) -> Demand:
-    unit = {"count": "numbers", "bytes": "B"}[fact]
+def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack: int = 0) -> Demand:
+    """A rank's marks called `name` say no more numbers, or bytes, than the tensors in `part` of its right result have."""
+    fact, unit = ("count", "numbers") if name == OWN_NUMBERS else ("bytes", "B")
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in _not_refused(look):
             most = max((s.facts[fact] for s in look.evidence.trace.spans if s.rank == rank and s.name == name), default=0)
-            if most > limit(look, rank) + slack:
-                return False, f"rank {rank}: {most:,} {unit}, its part is {limit(look, rank):,}"
+            tensors = [tensor for tensor in tree_leaves(look.right[rank][part]) if tensor is not None]
+            allowed = sum(tensor.numel() if fact == "count" else tensor.nbytes for tensor in tensors)
+            if most > allowed + slack:
+                return False, f"rank {rank}: {most:,} {unit}, its part is {allowed:,}"
         return True, ""
 
     return Demand(id, label, hint, judge)
@@ -141,21 +142,17 @@ def sizes_taken(id: str, hint: str) -> Symptom:
 # ── where a result first differs ──
 
 
-def first_wrong(part: str, parts: tuple[str, ...], test: Callable[[Look, int, Any], bool] = lambda look, rank, found: True,
+def first_wrong(part: str, test: Callable[[Look, int, Any], bool] = lambda look, rank, found: True,
                 tolerance: float = TOLERANCE) -> Callable[[Look], bool]:
-    """Of the parts of a result `part` is the first that is wrong on any rank, and test(look, rank, found part) holds where
-    it is."""
+    """Of the parts of a result, in order, `part` is the first that is wrong on any rank, and test(look, rank, found part)
+    holds where it is."""
 
     def matches(look: Look) -> bool:
-        wrong = {name: [(rank, found[name]) for rank, found, right in look.pairs()
-                        if not same(found[name], right[name], tolerance)] for name in parts}
-        first = next((name for name in parts if wrong[name]), "")
-        return first == part and all(test(look, *pair) for pair in wrong[part])
+        for name in look.right[look.working[0]]:
+            wrong = [(rank, found[name]) for rank, found, right in look.pairs()
+                     if not same(found[name], right[name], tolerance)]
+            if wrong:
+                return name == part and all(test(look, *pair) for pair in wrong)
+        return False
 
     return matches
-
-
-def no_gradient(hint: str) -> Symptom:
-    """A parameter is missing from named_parameters, or without a gradient."""
-    return Symptom("no gradient", hint, wrong_ranks(lambda look, rank, found, right: any(
-        found["gradients"].get(name) is None for name in right["gradients"])))

@@ -7,14 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.linears import Parts, changed, linear_cases, result, times_n, whole
-from grader.exercises.shared.split_inputs import divides, in_dtype_of, or_refused, piece
+from grader.exercises.shared.sequence_inputs import own_piece
+from grader.exercises.shared.split_inputs import divides, in_dtype_of, or_refused
 from grader.exercises.technique.linears import OUT
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.exercise import Case, Exercise, Slip
-
-
-def _own(case: Case, rank: int, tensor: Tensor | None, dim: int = 0) -> Tensor | None:
-    return None if tensor is None else piece(tensor, dim, case.group_size(rank), case.group_rank(rank))
+from utils.models.shards import piece
 
 
 def _copies(case: Case) -> bool:
@@ -25,14 +23,15 @@ def _copies(case: Case) -> bool:
 def _own_dx(case: Case, rank: int) -> Tensor:
     """What this rank's outputs contribute."""
     layer = whole(case, rank)
-    return _own(case, rank, layer["dy"], -1) @ _own(case, rank, layer["weight"])
+    return own_piece(case, rank, layer["dy"], -1) @ own_piece(case, rank, layer["weight"])
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     layer = whole(case, rank)
     dx = layer["dx"] if _copies(case) else _own_dx(case, rank)
-    gradients = {"weight": _own(case, rank, layer["dW"]), "bias": _own(case, rank, layer["db"])}
-    return result(case, rank, _own(case, rank, layer["y"], -1), dx, gradients)
+    db = None if layer["db"] is None else own_piece(case, rank, layer["db"])
+    gradients = {"weight": own_piece(case, rank, layer["dW"]), "bias": db}
+    return result(case, rank, own_piece(case, rank, layer["y"], -1), dx, gradients)
 
 
 def _whole_y(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
@@ -42,7 +41,7 @@ def _whole_y(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
 
 def _without_bias(case: Case, rank: int, right: Parts) -> Parts:
     layer = whole(case, rank)
-    return {"y": F.linear(layer["x"], _own(case, rank, layer["weight"])), "bias": None}
+    return {"y": F.linear(layer["x"], own_piece(case, rank, layer["weight"])), "bias": None}
 
 
 def _f_behind(case: Case, rank: int, right: Parts) -> Parts:
@@ -50,12 +49,13 @@ def _f_behind(case: Case, rank: int, right: Parts) -> Parts:
     layer = whole(case, rank)
     dy = sum(layer["dy"].tensor_split(case.group_size(rank), -1))
     rows = dy.flatten(0, -2)
-    return {"dx": dy @ _own(case, rank, layer["weight"]), "weight": rows.T @ layer["x"].flatten(0, -2), "bias": rows.sum(0)}
+    return {"dx": dy @ own_piece(case, rank, layer["weight"]), "weight": rows.T @ layer["x"].flatten(0, -2),
+            "bias": rows.sum(0)}
 
 
 def _x_summed(case: Case, rank: int, right: Parts) -> Parts:
     layer, n = whole(case, rank), case.group_size(rank)
-    y = F.linear(n * layer["x"], _own(case, rank, layer["weight"]), _own(case, rank, layer["bias"]))
+    y = F.linear(n * layer["x"], own_piece(case, rank, layer["weight"]), own_piece(case, rank, layer["bias"]))
     return {"y": y, "weight": n * right["weight"]}
 
 
@@ -66,8 +66,8 @@ def _with_rows(rows: Callable[[Tensor, int, int], Tensor]) -> Callable[[Case, in
         layer, n, r = whole(case, rank), case.group_size(rank), case.group_rank(rank)
         weights = [rows(layer["weight"], n, k) for k in range(n)]
         dxs = [dy @ weight for dy, weight in zip(layer["dy"].tensor_split(n, -1), weights, strict=True)]
-        bias = None if layer["bias"] is None else rows(layer["bias"], n, r)
-        return {"y": F.linear(layer["x"], weights[r], bias), "dx": sum(dxs) if _copies(case) else dxs[r]}
+        y = F.linear(layer["x"], weights[r], rows(layer["bias"], n, r))
+        return {"y": y, "dx": sum(dxs) if _copies(case) else dxs[r]}
 
     return change
 
@@ -92,7 +92,7 @@ EXERCISE = Exercise(
         changed("every n-th row", "Rank r has every n-th output, but its part is one piece: rows r·O/n to (r+1)·O/n.",
                 _with_rows(lambda tensor, n, k: tensor[k::n])),
         changed("first rows", "Every rank has the rows of rank 0: its place is its rank in the group.",
-                _with_rows(lambda tensor, n, k: piece(tensor, 0, n, 0))),
+                _with_rows(lambda tensor, n, k: piece(tensor, 0, n))),
         times_n("times n", "The gradient of x is n times too large: is it summed, and multiplied too?", "dx"),
     ),
 )

@@ -1,8 +1,9 @@
 """How ColumnParallelLinear must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
-from grader.exercises.technique.linears import OUT, layer_demands, layer_fallbacks, layer_symptoms
-from grader.exercises.technique.splitting import calls_are, only_all_reduce
+from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
+from grader.exercises.technique.splitting import calls_are, share_only
+from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Technique
 
 
@@ -12,11 +13,13 @@ def _wanted(look: Look, rank: int) -> dict[str, int]:
 
 TECHNIQUE = Technique(
     demands=(
-        only_all_reduce("The one communication of this layer is f's all-reduce in backward: its output stays in parts."),
-        calls_are(FORWARD, {}, "The result is right, but forward communicates: x is whole already.", "forward calls"),
-        calls_are(BACKWARD, _wanted, "The result is right, but backward needs one all-reduce, f's, and none with "
-                                     "copy=False.", "backward calls"),
-        *layer_demands(OUT),
+        only_calls("all_reduce", hint=(
+            "The one communication of this layer is f's all-reduce in backward: its output stays in parts.")),
+        calls_are(FORWARD, {}, "The result is right, but forward communicates: x is whole already."),
+        calls_are(BACKWARD, _wanted,
+                  "The result is right, but backward needs one all-reduce, f's, and none with copy=False."),
+        *share_only(),
+        results_waited(),
     ),
     symptoms=layer_symptoms("The sizes do not fit: this rank's outputs need the rows [r·O/n, (r+1)·O/n) of the weight "
                             "(O, I), and the same part of the bias (O,)."),

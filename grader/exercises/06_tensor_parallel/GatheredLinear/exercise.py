@@ -1,36 +1,37 @@
 """The lecture's split linear layer: every rank computes some outputs, an all-gather makes them whole, and back again."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total
-from grader.exercises.shared.split_inputs import in_dtype_of, in_float64, numbers, piece
+from grader.exercises.shared.sequence_inputs import own_piece
+from grader.exercises.shared.split_inputs import in_dtype_of, in_float64, numbers
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.exercise import Case, Draw, Exercise, Slip
+from utils.models.shards import piece
+
+SIDE_BY_SIDE = partial(torch.cat, dim=-1)
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, rows: int, n_in: int, each: int, dtype: str = "float64") -> list[dict[str, Any]]:
+    def inputs(n: int, rows: int, n_in: int, each: int, dtype: str = "float64") -> tuple[dict[str, Any], ...]:
         x, w, c = (numbers(draw, *shape, dtype=dtype) for shape in ((rows, n_in), (n * each, n_in), (rows, n * each)))
-        return [{"x": x, "w": piece(w, 0, n, r), "c": c} for r in range(n)]
+        return tuple({"x": x, "w": piece(w, r, n), "c": c} for r in range(n))
 
     sizes = [(1, 2, 3, 4, "float64"), (2, 3, 7, draw.integer(2, 5), "float64"), (3, 2, 5, 3, "float32"),
              (4, 3, 9, 2, "float64"), (2, 2, 6, 3, "bfloat16")]
     if grading:
         sizes.append((5, 2, 7, 1, "float64"))
-    cases = [Case(f"{ranks(n)}, W {n * each}×{n_in}, {dtype}", tuple(inputs(n, rows, n_in, each, dtype)))
+    cases = [Case(f"{ranks(n)}, W {n * each}×{n_in}, {dtype}", inputs(n, rows, n_in, each, dtype))
              for n, rows, n_in, each, dtype in sizes]
     return [*cases, group_case(lambda n: inputs(n, 2, 5, 2), "W with 5 columns")]
 
 
-def _side_by_side(parts: list[Tensor]) -> Tensor:
-    return torch.cat(parts, -1)
-
-
-def _layer(case: Case, rank: int, join: Callable[[list[Tensor]], Tensor] = _side_by_side,
+def _layer(case: Case, rank: int, join: Callable[[list[Tensor]], Tensor] = SIDE_BY_SIDE,
            sum_dx: Callable[[list[Tensor]], Tensor] = sum) -> dict[str, Tensor]:
     """y, dx and dW of one rank. join: from each rank's outputs to y; sum_dx: from what each rank contributes to dx."""
     inputs, weights = in_float64(case.inputs[rank]), in_float64(case.peers_inputs(rank, "w"))
@@ -43,7 +44,7 @@ def _layer(case: Case, rank: int, join: Callable[[list[Tensor]], Tensor] = _side
 
 def _own_part(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     """Nothing comes back through a y that is too narrow."""
-    return {"y": piece(right[rank]["y"], -1, case.group_size(rank), case.group_rank(rank)), "dx": None, "dW": None}
+    return {"y": own_piece(case, rank, right[rank]["y"], -1), "dx": None, "dW": None}
 
 
 def _group_dws(case: Case, rank: int, right: list[Any]) -> list[Tensor]:

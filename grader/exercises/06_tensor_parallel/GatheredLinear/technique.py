@@ -1,24 +1,17 @@
 """How GatheredLinear must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
-from grader.exercises.technique.splitting import TOLERANCE, calls_are, first_wrong, sent_at_most
+from grader.exercises.technique.splitting import TOLERANCE, all_reduced, calls_are, first_wrong, sent_at_most
 from grader.judging.compare import same
-from grader.judging.demands import only_calls, results_waited
+from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
-
-PARTS = ("y", "dx", "dW")
 
 
 def _gathered(look: Look, rank: int) -> float:
     """The bytes of y, all-gathered."""
     return bytes_sent_per_rank("all_gather", look.right[rank]["y"].nbytes, look.case.group_size(rank))
-
-
-def _reduced(look: Look, rank: int) -> float:
-    """The bytes of dx, all-reduced."""
-    return bytes_sent_per_rank("all_reduce", look.case.inputs[rank]["x"].nbytes, look.case.group_size(rank))
 
 
 def _in_another_order(look: Look) -> bool:
@@ -38,11 +31,10 @@ TECHNIQUE = Technique(
         sent_at_most(FORWARD, _gathered, "forward sends parts of y, no weights",
                      "The result is right, but forward sends more than the parts of y: were whole weights gathered? A rank "
                      "must never have more of W than its own rows.", "weights gathered"),
-        calls_are(FORWARD, {"all_gather": 1}, "One all-gather in forward is enough.", "forward calls"),
-        calls_are(BACKWARD, {"all_reduce": 1}, "One all-reduce in backward is enough: only dx is a sum over ranks.",
-                  "backward calls"),
-        sent_at_most(BACKWARD, _reduced, "backward sends dx once", "Backward sends more than one all-reduce of dx.",
-                     "too many bytes"),
+        calls_are(FORWARD, {"all_gather": 1}, "One all-gather in forward is enough."),
+        calls_are(BACKWARD, {"all_reduce": 1}, "One all-reduce in backward is enough: only dx is a sum over ranks."),
+        sent_at_most(BACKWARD, all_reduced(tensor_bytes), "backward sends dx once",  # dx has as many bytes as x
+                     "Backward sends more than one all-reduce of dx.", "too many bytes"),
         results_waited(),
     ),
     symptoms=(
@@ -56,9 +48,9 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("wrong order", "The columns of y are not in the ranks' order: rank 0's come first on every rank.",
                 _in_another_order),
-        Symptom("wrong output", "y is wrong: each rank's part is x W_pᵀ.", first_wrong("y", PARTS)),
-        Symptom("wrong dx", "y is right, dx is not: the sum over ranks of dy_p W_p.", first_wrong("dx", PARTS)),
+        Symptom("wrong output", "y is wrong: each rank's part is x W_pᵀ.", first_wrong("y")),
+        Symptom("wrong dx", "y is right, dx is not: the sum over ranks of dy_p W_p.", first_wrong("dx")),
         Symptom("wrong dW", "y and dx are right, dW is not: dy_pᵀ x, with this rank's columns of dy.",
-                first_wrong("dW", PARTS)),
+                first_wrong("dW")),
     ),
 )

@@ -5,8 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from grader.calling.splitting import BACKWARD, FORWARD, built, linear_of, mark_parameters
-from utils.trace.spans import span
+from grader.calling.splitting import built, forward_and_back, linear_of, mark_parameters
 
 LAYERS = ("q", "k", "v", "out")
 
@@ -21,9 +20,6 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     own = {f"{name}.{part}": getattr(getattr(module, name), part) for name in LAYERS for part in ("weight", "bias")}
     start = {name: None if p is None else p.detach().clone() for name, p in own.items()}
     x_BTD = inputs["x"].clone().requires_grad_()
-    with span(FORWARD):
-        y_BTD = module(x_BTD)
-    with span(BACKWARD):
-        (y_BTD * inputs["weights"]).sum().backward()
+    y_BTD = forward_and_back(lambda: module(x_BTD), inputs["weights"])
     gradients = {name: None if p is None else p.grad for name, p in own.items()}
     return {"parameters": start, "y": y_BTD, "dx": x_BTD.grad, "gradients": gradients}

@@ -1,26 +1,29 @@
 """ParallelAttention: the heads of causal attention split over the ranks, shared key and value heads included."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.cases import group_case, ranks, total
-from grader.exercises.shared.split_inputs import first_wrong_slip, numbers, or_refused, whole_linear
+from grader.exercises.shared.split_inputs import first_wrong_slip, in_dtype_of, in_float64, numbers, or_refused, whole_linear
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise
 
-from .one_process import K, attend, cut, whole_parameters
 from .technique import KV
 
-B, T = 2, 3
+B, T, K = 2, 3, 2  # K: size of a head
+Parameters = dict[str, Tensor | None]
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, heads: int, kv: int, dtype: str = "float64", bias: bool = True) -> list[dict[str, Any]]:
-        dim = 5
+    dim = 5
 
+    def inputs(n: int, heads: int, kv: int, dtype: str = "float64", bias: bool = True) -> tuple[dict[str, Any], ...]:
         def linear(n_in: int, n_out: int) -> dict[str, Any]:
             return whole_linear(draw, n_out, n_in, bias, dtype, divisor=75)
 
@@ -29,37 +32,95 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                       "x": numbers(draw, B, T, dim, dtype=dtype, divisor=75),
                       "weights": numbers(draw, B, T, dim, dtype=dtype, divisor=75),
                       "refused": [heads, n] if heads % n else None}
-        return [everywhere] * n
+        return (everywhere,) * n
 
     sizes = [(1, 2, 1, "float64", True), (2, 4, 4, "float64", False), (2, 8, 4, "float64", True), (4, 4, 2, "float64", True),
              (3, 6, 1, "float32", True)]
     if grading:
         sizes += [(2, 4, 2, "bfloat16", True), (4, 8, 8, "float64", True), (4, 12, 2, "float64", False)]
     cases = [Case(f"{ranks(n)}, {heads} heads, {kv} of them for k and v, {dtype}{'' if bias else ', no bias'}",
-                  tuple(inputs(n, heads, kv, dtype, bias))) for n, heads, kv, dtype, bias in sizes]
+                  inputs(n, heads, kv, dtype, bias)) for n, heads, kv, dtype, bias in sizes]
     groups = group_case(lambda n: inputs(n, 6, 3 if n == 3 else 2), "6 heads")
-    return [*cases, groups, Case("2 ranks, 3 heads: refused", tuple(inputs(2, 3, 1)))]
+    return [*cases, groups, Case("2 ranks, 3 heads: refused", inputs(2, 3, 1))]
 
 
-def _attention(case: Case, rank: int, **how: Any) -> dict[str, Any]:
-    """One process, rounded to the case's dtype."""
-    dtype = case.inputs[rank]["x"].dtype
-    y, dx, gradients = attend(case.inputs[rank], **how)
-    return {"y": y.to(dtype), "dx": dx.to(dtype),
-            "gradients": {name: None if one is None else one.to(dtype) for name, one in gradients.items()}}
+# ── one process ──
+
+
+def _whole_parameters(inputs: dict[str, Any]) -> Parameters:
+    """Name → the whole weight or bias."""
+    return {f"{name}.{part}": inputs[name][part] for name in ("q", "k", "v", "out") for part in ("weight", "bias")}
+
+
+def _in_blocks(head: int, heads: int, kv: int) -> int:
+    """The key and value head of a query head: neighbours share one."""
+    return head // (heads // kv)
+
+
+def _attention(case: Case, rank: int, heads: Sequence[int] | None = None, causal: bool = True,
+               mapped: Callable[[int, int, int], int] = _in_blocks) -> dict[str, Any]:
+    """y, dx and the gradients of whole parameters, computed in float64.
+
+    heads: these query heads alone count; mapped(head, heads, kv heads): the key and value head of a query head.
+    """
+    inputs = in_float64(case.inputs[rank])
+    leaves = {name: None if whole is None else whole.requires_grad_() for name, whole in _whole_parameters(inputs).items()}
+    x = inputs["x"].requires_grad_()
+    z = _heads_side_by_side(inputs, leaves, x, mapped, causal)
+    if heads is not None:
+        z = z * torch.isin(torch.arange(z.shape[-1]) // K, torch.tensor(list(heads)))
+    y = F.linear(z, leaves["out.weight"], leaves["out.bias"])
+    (y * inputs["weights"]).sum().backward()
+    gradients = {name: None if leaf is None else leaf.grad for name, leaf in leaves.items()}
+    return in_dtype_of({"y": y.detach(), "dx": x.grad, "gradients": gradients}, case.inputs[rank]["x"])
+
+
+def _heads_side_by_side(inputs: dict[str, Any], whole: Parameters, x: Tensor, mapped: Callable[[int, int, int], int],
+                        causal: bool) -> Tensor:
+    """All heads' results: (B, T, H·K)."""
+    heads, kv, length = inputs["n_heads"], inputs["n_kv_heads"], x.shape[1]
+    q, k, v = (F.linear(x, whole[f"{name}.weight"], whole[f"{name}.bias"]).unflatten(-1, (count, -1)).transpose(1, 2)
+               for name, count in (("q", heads), ("k", kv), ("v", kv)))
+    pairs = [mapped(h, heads, kv) for h in range(heads)]
+    scores = q @ k[:, pairs].transpose(-1, -2) / math.sqrt(K)
+    if causal:
+        scores = scores.masked_fill(torch.ones(length, length).triu(1).bool(), -math.inf)
+    return (scores.softmax(-1) @ v[:, pairs]).transpose(1, 2).flatten(2)
+
+
+def _query_heads(case: Case, rank: int) -> range:
+    """Those that lie on `rank`."""
+    each, r = case.inputs[rank]["n_heads"] // case.group_size(rank), case.group_rank(rank)
+    return range(r * each, (r + 1) * each)
+
+
+def _cut(case: Case, rank: int, whole: Parameters, own: Sequence[int] | None = None) -> Parameters:
+    """The part of each whole tensor that lies on `rank`. own: its query heads, if others."""
+    inputs = case.inputs[rank]
+    own = _query_heads(case, rank) if own is None else own
+    own_kv = sorted({_in_blocks(head, inputs["n_heads"], inputs["n_kv_heads"]) for head in own})
+    rows, kv_rows = _rows(own), _rows(own_kv)
+    parts = {name: None if tensor is None else tensor[kv_rows if name in KV else rows].clone()
+             for name, tensor in whole.items() if not name.startswith("out.")}
+    return parts | {"out.weight": whole["out.weight"][:, rows].clone(), "out.bias": whole["out.bias"]}
+
+
+def _rows(heads: Sequence[int]) -> list[int]:
+    return [head * K + k for head in heads for k in range(K)]
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     plain = _attention(case, rank)
-    return {"parameters": cut(case, rank, whole_parameters(case.inputs[rank])), **plain,
-            "gradients": cut(case, rank, plain["gradients"])}
+    return {"parameters": _cut(case, rank, _whole_parameters(case.inputs[rank])), **plain,
+            "gradients": _cut(case, rank, plain["gradients"])}
+
+
+# ── mistakes ──
 
 
 def _own_heads(case: Case, rank: int) -> dict[str, Any]:
     """With this rank's query heads alone."""
-    each = case.inputs[rank]["n_heads"] // case.group_size(rank)
-    r = case.group_rank(rank)
-    return _attention(case, rank, heads=range(r * each, (r + 1) * each))
+    return _attention(case, rank, heads=_query_heads(case, rank))
 
 
 def _bias_n_times(case: Case, rank: int, right: Tensor) -> Tensor:
@@ -81,22 +142,19 @@ def _not_neighbours(case: Case, rank: int, right: dict[str, Any]) -> dict[str, A
     """This rank has query heads r, r + n, …, and some heads of k and v."""
     inputs = case.inputs[rank]
     own = range(case.group_rank(rank), inputs["n_heads"], case.group_size(rank))
-    return cut(case, rank, whole_parameters(inputs), own) | dict.fromkeys(KV, ANYTHING)
+    return _cut(case, rank, _whole_parameters(inputs), own) | dict.fromkeys(KV, ANYTHING)
 
 
 def _own_share(case: Case, rank: int) -> dict[str, Tensor | None]:
     """Of the gradients of this rank's key and value heads, what its own query heads contribute."""
-    return {name: one for name, one in cut(case, rank, _own_heads(case, rank)["gradients"]).items() if name in KV}
-
-
-def _kv_not_summed(case: Case, rank: int, right: dict[str, Any]) -> dict[str, Any]:
-    return right | _own_share(case, rank)
+    gradients = _cut(case, rank, _own_heads(case, rank)["gradients"])
+    return {name: gradients[name] for name in KV}
 
 
 def _kv_summed_over_all(case: Case, rank: int, right: dict[str, Any]) -> dict[str, Any]:
     shares = [_own_share(case, member) for member in case.members(rank)]
-    return right | {name: None if one is None else total([share[name] for share in shares])
-                    for name, one in shares[0].items()}
+    return right | {name: None if own is None else total([share[name] for share in shares])
+                    for name, own in shares[0].items()}
 
 
 EXERCISE = Exercise(
@@ -123,7 +181,8 @@ EXERCISE = Exercise(
                                       "needs f.", "dx", lambda case, r, right: _own_heads(case, r)["dx"]),
         first_wrong_slip("kv not summed", "y, dx and the rest are right. Where several ranks hold the same key and value "
                                           "head, its gradient is the sum over these ranks; each has its own query heads' "
-                                          "share.", "gradients", _kv_not_summed),
+                                          "share.",
+                         "gradients", lambda case, r, right: right | _own_share(case, r)),
         first_wrong_slip("kv summed for nothing", "The gradients of k and v are mixed although every rank has heads of its "
                                                   "own: sum them only over ranks that hold the same head.",
                          "gradients", _kv_summed_over_all),

@@ -3,74 +3,48 @@
 from typing import Any
 
 from grader.calling.splitting import BACKWARD, FORWARD
-from grader.exercises.technique.splitting import (
-    TOLERANCE,
-    all_reduces,
-    first_wrong,
-    only_all_reduce,
-    own_numbers,
-    own_storage,
-    refused,
-    sizes_taken,
-)
+from grader.exercises.technique.splitting import TOLERANCE, all_reduced, all_reduces, first_wrong, part_only, sizes_taken
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
 
-PARTS = ("parameters", "y", "dx", "gradients")
 KV = ("k.weight", "k.bias", "v.weight", "v.bias")
 
 
-def _activation_bytes(look: Look, rank: int) -> int:
-    return look.case.inputs[rank]["x"].nbytes
-
-
-def _shared_bytes(look: Look, rank: int) -> int:
-    """k's and v's whole gradients where ranks share a head, each padded to all heads; else nothing."""
-    inputs = look.case.inputs[rank]
+def _reduced_bytes(look: Look, rank: int) -> int:
+    """y and dx; where ranks share a head k's and v's whole gradients too, each padded to all heads."""
+    inputs, activations = look.case.inputs[rank], 2 * tensor_bytes(look, rank)
     if look.case.group_size(rank) <= inputs["n_kv_heads"]:
-        return 0
-    return sum(one.nbytes for name in ("k", "v") for one in inputs[name].values() if one is not None)
-
-
-def _sent(look: Look, rank: int) -> float:
-    total = 0 if refused(look) else 2 * _activation_bytes(look, rank) + _shared_bytes(look, rank)
-    return bytes_sent_per_rank("all_reduce", total, look.case.group_size(rank))
-
-
-def _own_numbers(look: Look, rank: int) -> int:
-    return sum(one.numel() for one in look.right[rank]["parameters"].values() if one is not None)
-
-
-def _own_bytes(look: Look, rank: int) -> int:
-    return _own_numbers(look, rank) * look.case.inputs[rank]["x"].itemsize
+        return activations
+    return activations + sum(tensor.nbytes for name in ("k", "v") for tensor in inputs[name].values() if tensor is not None)
 
 
 def _only_kv(look: Look, rank: int, found: dict[str, Any]) -> bool:
     """Of the parameters those of k and v alone are wrong."""
     right = look.right[rank]["parameters"]
-    return all(same(found[name], one, TOLERANCE) for name, one in right.items() if name not in KV)
+    return all(same(found[name], tensor, TOLERANCE) for name, tensor in right.items() if name not in KV)
 
 
 TECHNIQUE = Technique(
     demands=(
-        only_all_reduce("All-reduce is all that attention needs: one of y in forward, one of dx in backward, and the "
-                        "gradients of k and v where ranks share a head. Nothing is gathered."),
-        own_numbers(_own_numbers, "The result is right, but a rank holds more than its own heads: q's, k's and v's rows, "
-                                  "out's columns, and out's bias."),
-        own_storage(_own_bytes, "The result is right, but the parameters are views that keep the whole weights alive: "
-                                "clone the own part."),
-        all_reduces(FORWARD, lambda look, r: 1, _activation_bytes,
+        only_calls("all_reduce", hint=(
+            "All-reduce is all that attention needs: one of y in forward, one of dx in backward, and the gradients of k and "
+            "v where ranks share a head. Nothing is gathered.")),
+        *part_only("parameters",
+                   "The result is right, but a rank holds more than its own heads: q's, k's and v's rows, out's columns, "
+                   "and out's bias.",
+                   "The result is right, but the parameters are views that keep the whole weights alive: clone the own "
+                   "part."),
+        all_reduces(FORWARD, lambda look, r: 1, tensor_bytes,
                     "not one all-reduce forward", "one all-reduce of y, forward",
                     "The result is right, but forward does not take exactly one all-reduce of (B, T, D): only out's result "
                     "is summed."),
-        all_reduces(BACKWARD, lambda look, r: 1, _activation_bytes,
+        all_reduces(BACKWARD, lambda look, r: 1, tensor_bytes,
                     "not one all-reduce backward", "one all-reduce of dx, backward",
                     "The result is right, but backward takes more than one all-reduce of dx: q, k and v each have an f of "
                     "their own. Apply f once, and give its result to all three."),
-        bytes_sent(_sent, "two all-reduces of (B, T, D), and shared gradients",
+        bytes_sent(all_reduced(_reduced_bytes), "two all-reduces of (B, T, D), and shared gradients",
                    "The result is right, but more is sent than y, dx and, where ranks share a head, the gradients of k and "
                    "v."),
         results_waited(),
@@ -84,14 +58,14 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("wrong kv head", "The rows of q are right, those of k and v are not: query head h belongs to key and value "
                                  "head h // (H / H_kv), so rank r starts at r·H_kv // n.",
-                first_wrong("parameters", PARTS, _only_kv)),
+                first_wrong("parameters", _only_kv)),
         Symptom("wrong part", "The parameters are not this rank's part: rows of whole heads of q, k and v, the same "
-                              "columns of out, out's bias whole.", first_wrong("parameters", PARTS)),
+                              "columns of out, out's bias whole.", first_wrong("parameters")),
         Symptom("wrong y", "The parts are right, y is not: each rank has H/n query heads of the old size K, scores are "
-                           "scaled by √K.", first_wrong("y", PARTS)),
-        Symptom("wrong dx", "y is right, dx is not: backward needs one all-reduce of it.", first_wrong("dx", PARTS)),
+                           "scaled by √K.", first_wrong("y")),
+        Symptom("wrong dx", "y is right, dx is not: backward needs one all-reduce of it.", first_wrong("dx")),
         Symptom("wrong gradients", "y and dx are right, a weight's or bias's gradient is not: the own part's, and "
-                                   "out.bias's counted once.", first_wrong("gradients", PARTS)),
+                                   "out.bias's counted once.", first_wrong("gradients")),
         sizes_taken("sizes not checked", "Heads that n does not divide must be refused: raise ValueError naming n_heads and "
                                          "the number of ranks before anything is cut."),
     ),

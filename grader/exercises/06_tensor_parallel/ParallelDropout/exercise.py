@@ -11,14 +11,14 @@ STEPS = 3
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, split: bool, p: float = 0.3, dtype: str = "float32") -> list[dict[str, Any]]:
+    def inputs(n: int, split: bool, p: float = 0.3, dtype: str = "float32") -> tuple[dict[str, Any], ...]:
         shape = [draw.integer(3, 9), 11, 29]
-        return [{"p": p, "seed": draw.integer(0, 999), "split": split, "steps": STEPS, "shape": shape, "dtype": dtype}] * n
+        return ({"p": p, "seed": draw.integer(0, 999), "split": split, "steps": STEPS, "shape": shape, "dtype": dtype},) * n
 
     sizes = [(1, True, 0.5, "float32"), (2, False, 0.3, "float64"), (4, True, 0.1, "float32")]
     if grading:
         sizes += [(3, False, 0.2, "float32"), (3, True, 0.7, "float64")]
-    cases = [Case(f"{ranks(n)}, {'split' if split else 'replicated'}, p = {p}, {dtype}", tuple(inputs(n, split, p, dtype)))
+    cases = [Case(f"{ranks(n)}, {'split' if split else 'replicated'}, p = {p}, {dtype}", inputs(n, split, p, dtype))
              for n, split, p, dtype in sizes]
     return [*cases, group_case(lambda n: inputs(n, n == 3), "split and replicated")]
 

@@ -6,17 +6,10 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.exercises.shared.cases import group_case, ranks
+from grader.exercises.shared.cases import group_case
 from grader.exercises.shared.linears import Parts, changed, result, times_n
-from grader.exercises.shared.split_inputs import (
-    first_wrong_slip,
-    in_dtype_of,
-    in_float64,
-    numbers,
-    or_refused,
-    piece,
-    whole_linear,
-)
+from grader.exercises.shared.sequence_inputs import own_piece
+from grader.exercises.shared.split_inputs import first_wrong_slip, in_dtype_of, in_float64, numbers, or_refused, whole_linear
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -26,23 +19,23 @@ Activation = Callable[[Tensor, Tensor | None], Tensor]
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, rows: Sequence[int], dim: int, each: int, gated: bool, dtype: str = "float64", bias: bool = True,
-               extra: int = 0) -> list[dict[str, Any]]:
+               extra: int = 0) -> tuple[dict[str, Any], ...]:
         inner = n * each + extra
         layers = {"up": whole_linear(draw, inner, dim, bias, dtype), "down": whole_linear(draw, dim, inner, bias, dtype),
                   "gate": whole_linear(draw, inner, dim, bias, dtype) if gated else None}
         tensors = {name: numbers(draw, *rows, dim, dtype=dtype) for name in ("x", "dy")}
-        return [{**layers, **tensors, "refused": [inner, n] if extra else None} for _ in range(n)]
+        return ({**layers, **tensors, "refused": [inner, n] if extra else None},) * n
 
-    made = [("1 rank, GELU", inputs(1, (2,), 3, 4, False)),
-            ("2 ranks, SwiGLU", inputs(2, (2,), 5, draw.integer(2, 4), True)),
-            ("4 ranks, GELU, x with 3 dims", inputs(4, (2, 3), 3, 2, False)),
-            ("3 ranks, SwiGLU, float32, no bias", inputs(3, (3,), 5, 2, True, "float32", False)),
-            ("2 ranks, GELU, bfloat16", inputs(2, (2,), 3, 3, False, "bfloat16")),
-            ("4 ranks, sizes do not divide", inputs(4, (2,), 3, 2, False, extra=1))]
+    cases = [Case("1 rank, GELU", inputs(1, (2,), 3, 4, False)),
+             Case("2 ranks, SwiGLU", inputs(2, (2,), 5, draw.integer(2, 4), True)),
+             Case("4 ranks, GELU, x with 3 dims", inputs(4, (2, 3), 3, 2, False)),
+             Case("3 ranks, SwiGLU, float32, no bias", inputs(3, (3,), 5, 2, True, "float32", False)),
+             Case("2 ranks, GELU, bfloat16", inputs(2, (2,), 3, 3, False, "bfloat16")),
+             Case("4 ranks, sizes do not divide", inputs(4, (2,), 3, 2, False, extra=1))]
     if grading:
-        made += [(f"{ranks(5)}, SwiGLU", inputs(5, (2,), 3, 1, True)), ("4 ranks, SwiGLU", inputs(4, (1, 2), 4, 3, True))]
-    return [*(Case(name, tuple(of_ranks)) for name, of_ranks in made),
-            group_case(lambda n: inputs(n, (2,), 3, 2, True), "SwiGLU")]
+        cases += [Case("5 ranks, SwiGLU", inputs(5, (2,), 3, 1, True)),
+                  Case("4 ranks, SwiGLU", inputs(4, (1, 2), 4, 3, True))]
+    return [*cases, group_case(lambda n: inputs(n, (2,), 3, 2, True), "SwiGLU")]
 
 
 def _gated(case: Case) -> bool:
@@ -52,15 +45,14 @@ def _gated(case: Case) -> bool:
 def _weights(case: Case, rank: int) -> dict[str, Tensor]:
     """Name → the whole weight or bias, in float64."""
     inputs = in_float64(case.inputs[rank])
-    return {f"{name}.{kind}": one for name in ("up", "gate", "down") if inputs[name] is not None
-            for kind, one in inputs[name].items() if one is not None}
+    return {f"{name}.{kind}": tensor for name in ("up", "gate", "down") if inputs[name] is not None
+            for kind, tensor in inputs[name].items() if tensor is not None}
 
 
 def _own(case: Case, rank: int, whole: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same of this rank: columns of down, rows of the others, down's bias whole."""
-    n, r = case.group_size(rank), case.group_rank(rank)
-    return {name: one if name == "down.bias" else piece(one, 1 if name == "down.weight" else 0, n, r)
-            for name, one in whole.items()}
+    return {name: tensor if name == "down.bias" else own_piece(case, rank, tensor, 1 if name == "down.weight" else 0)
+            for name, tensor in whole.items()}
 
 
 def _usual(up: Tensor, gate: Tensor | None) -> Tensor:
@@ -70,13 +62,13 @@ def _usual(up: Tensor, gate: Tensor | None) -> Tensor:
 def _mlp(case: Case, rank: int, weights: dict[str, Tensor], activation: Activation = _usual) -> dict[str, Any]:
     """One process with these weights: y, what comes back to x through up and through gate ("dxs"), and the gradients."""
     inputs = in_float64(case.inputs[rank])
-    leaves = {name: one.clone().requires_grad_() for name, one in weights.items()}
+    leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
     xs = {name: inputs["x"].clone().requires_grad_() for name in ("up", "gate") if f"{name}.weight" in weights}
     inner = {name: F.linear(x, leaves[f"{name}.weight"], leaves.get(f"{name}.bias")) for name, x in xs.items()}
     y = F.linear(activation(inner["up"], inner.get("gate")), leaves["down.weight"], leaves.get("down.bias"))
     y.backward(inputs["dy"])
     return {"y": y.detach(), "dxs": {name: x.grad for name, x in xs.items()},
-            "gradients": {name: one.grad for name, one in leaves.items()}}
+            "gradients": {name: leaf.grad for name, leaf in leaves.items()}}
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:

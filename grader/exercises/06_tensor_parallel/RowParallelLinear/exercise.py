@@ -7,43 +7,35 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.linears import Parts, changed, linear_cases, result, times_n, whole
-from grader.exercises.shared.split_inputs import or_refused, piece
+from grader.exercises.shared.sequence_inputs import own_piece
+from grader.exercises.shared.split_inputs import or_refused
 from grader.exercises.technique.linears import IN
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.exercise import Case, Exercise, Slip
-
-
-def _own(case: Case, rank: int, tensor: Tensor) -> Tensor:
-    """This rank's columns."""
-    return piece(tensor, -1, case.group_size(rank), case.group_rank(rank))
-
-
-def _bias(case: Case, rank: int) -> Tensor | float:
-    bias = whole(case, rank)["bias"]
-    return 0.0 if bias is None else bias
+from utils.models.shards import piece
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     layer = whole(case, rank)
-    gradients = {"weight": _own(case, rank, layer["dW"]), "bias": layer["db"]}
-    return result(case, rank, layer["y"], _own(case, rank, layer["dx"]), gradients)
+    gradients = {"weight": own_piece(case, rank, layer["dW"], -1), "bias": layer["db"]}
+    return result(case, rank, layer["y"], own_piece(case, rank, layer["dx"], -1), gradients)
 
 
 def _own_y(case: Case, rank: int) -> Tensor:
     """This rank's part of the sum, and the bias."""
     layer = whole(case, rank)
-    return F.linear(_own(case, rank, layer["x"]), _own(case, rank, layer["weight"]), layer["bias"])
+    return F.linear(own_piece(case, rank, layer["x"], -1), own_piece(case, rank, layer["weight"], -1), layer["bias"])
 
 
-def _bias_times(factor: Callable[[int], float]) -> Callable[[Case, int, Parts], Parts]:
-    """The bias is in y factor(n) times."""
-    return lambda case, rank, right: {
-        "y": whole(case, rank)["y"] + (factor(case.group_size(rank)) - 1) * _bias(case, rank)}
+def _bias_times(case: Case, rank: int, times: int) -> Tensor:
+    """y with the bias in it so many times."""
+    layer = whole(case, rank)
+    return layer["y"] + (times - 1) * layer["bias"]
 
 
 def _averaged(case: Case, rank: int, right: Parts) -> Parts:
-    bias = _bias(case, rank)
-    return {"y": (whole(case, rank)["y"] - bias) / case.group_size(rank) + bias}
+    layer = whole(case, rank)
+    return {"y": (layer["y"] - layer["bias"]) / case.group_size(rank) + layer["bias"]}
 
 
 def _with_columns(columns: Callable[[Tensor, int, int], Tensor]) -> Callable[[Case, int, Parts], Parts]:
@@ -53,7 +45,7 @@ def _with_columns(columns: Callable[[Tensor, int, int], Tensor]) -> Callable[[Ca
         layer, n = whole(case, rank), case.group_size(rank)
         weights = [columns(layer["weight"], n, k) for k in range(n)]
         ys = [x @ weight.T for x, weight in zip(layer["x"].tensor_split(n, -1), weights, strict=True)]
-        return {"y": sum(ys) + _bias(case, rank), "dx": layer["dy"] @ weights[case.group_rank(rank)]}
+        return {"y": sum(ys) + layer["bias"], "dx": layer["dy"] @ weights[case.group_rank(rank)]}
 
     return change
 
@@ -77,11 +69,11 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     slips=(
         changed("bias missing", "y lacks the bias.",
-                lambda case, r, right: _bias_times(lambda n: 0)(case, r, right) | {"bias": None}),
+                lambda case, r, right: {"y": _bias_times(case, r, 0), "bias": None}),
         _bias_of_first(lambda right: None),
         _bias_of_first(lambda right: 0 * right),
         changed("bias n times", "The bias is in y n times: every rank added it before the sum. Add it once, after g.",
-                _bias_times(lambda n: n)),
+                lambda case, r, right: {"y": _bias_times(case, r, case.group_size(r))}),
         times_n("bias divided", "y is right, but the bias's gradient is n times too small: it was added as n-ths before the "
                                 "sum. Add it whole, after g.", "bias", power=-1),
         times_n("bias's gradient summed", "The bias's gradient is n times too large: dy is whole, so each rank's db is "
@@ -98,6 +90,6 @@ EXERCISE = Exercise(
         changed("every n-th column", "Rank r has every n-th column of the weight, but its inputs are one piece: columns "
                                      "r·I/n to (r+1)·I/n.", _with_columns(lambda weight, n, k: weight[:, k::n])),
         changed("first columns", "Every rank has the columns of rank 0: its place is its rank in the group.",
-                _with_columns(lambda weight, n, k: piece(weight, 1, n, 0))),
+                _with_columns(lambda weight, n, k: piece(weight, 0, n, 1))),
     ),
 )

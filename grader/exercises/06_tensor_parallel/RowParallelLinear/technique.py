@@ -1,19 +1,19 @@
 """How RowParallelLinear must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
-from grader.exercises.technique.linears import IN, layer_demands, layer_fallbacks, layer_symptoms
-from grader.exercises.technique.splitting import calls_are, only_all_reduce
+from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
+from grader.exercises.technique.splitting import calls_are, share_only
+from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Technique
 
 TECHNIQUE = Technique(
     demands=(
-        only_all_reduce("The one communication of this layer is g's all-reduce in forward: gathering inputs or products "
-                        "moves more."),
-        calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce, g's.",
-                  "forward calls"),
-        calls_are(BACKWARD, {}, "The result is right, but backward communicates: dy is whole on every rank already.",
-                  "backward calls"),
-        *layer_demands(IN),
+        only_calls("all_reduce", hint=(
+            "The one communication of this layer is g's all-reduce in forward: gathering inputs or products moves more.")),
+        calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce, g's."),
+        calls_are(BACKWARD, {}, "The result is right, but backward communicates: dy is whole on every rank already."),
+        *share_only(),
+        results_waited(),
     ),
     symptoms=layer_symptoms("The sizes do not fit: this rank's x (…, I/n) needs the columns [r·I/n, (r+1)·I/n) of the "
                             "weight (O, I); the bias (O,) stays whole."),

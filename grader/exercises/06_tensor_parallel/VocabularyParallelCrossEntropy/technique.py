@@ -3,20 +3,16 @@
 from torch import Tensor
 
 from grader.calling.splitting import BACKWARD
-from grader.exercises.technique.splitting import calls_in, first_wrong, only_all_reduce
-from grader.judging.demands import bytes_sent, not_far_more_bytes, results_waited
+from grader.exercises.technique.splitting import all_reduced, calls_in, first_wrong
+from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
-
-PARTS = ("losses", "dlogits", "inputs left as they were")
 
 
-def _sent_in_wider(look: Look, rank: int) -> float:
-    """Three numbers a row, all-reduced, where sums of a short type may be kept in a longer one."""
+def _reduced_bytes(look: Look, rank: int) -> int:
+    """Three numbers a row, where sums of a short type may be kept in a longer one."""
     inputs = look.case.inputs[rank]
-    sent = bytes_sent_per_rank("all_reduce", 3 * inputs["weights"].nbytes, look.case.group_size(rank))
-    return sent * max(1, 4 // inputs["logits"].itemsize)
+    return 3 * inputs["weights"].nbytes * max(1, 4 // inputs["logits"].itemsize)
 
 
 def _silent_backward(look: Look) -> tuple[bool, str]:
@@ -32,12 +28,14 @@ def _not_finite(look: Look, rank: int, losses: Tensor) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
-        only_all_reduce("The logits must never be gathered: a maximum, a sum and the target's logit for each row are all "
-                        "that ranks must tell each other, by all-reduce."),
-        not_far_more_bytes(_sent_in_wider, "Whole rows of logits are sent: all-reduce numbers of shape (B,) only."),
+        only_calls("all_reduce", hint=(
+            "The logits must never be gathered: a maximum, a sum and the target's logit for each row are all that ranks "
+            "must tell each other, by all-reduce.")),
+        not_far_more_bytes(all_reduced(_reduced_bytes),
+                           "Whole rows of logits are sent: all-reduce numbers of shape (B,) only."),
         Demand("sent in backward", "nothing sent in backward", "The result is right, but backward communicates: with the "
                "softmax of the own columns saved, each rank has all that it needs.", _silent_backward),
-        bytes_sent(_sent_in_wider, "three all-reduces of (B,)",
+        bytes_sent(all_reduced(_reduced_bytes), "three all-reduces of (B,)",
                    "The result is right, but more is sent than three numbers a row."),
         results_waited(),
     ),
@@ -50,12 +48,12 @@ TECHNIQUE = Technique(
                                       "None.", "too few gradients"),
         Symptom("overflow", "exp of a large logit is infinite, and of very negative ones all 0: subtract each row's "
                             "maximum first, the largest over all ranks (ReduceOp.MAX).",
-                first_wrong("losses", PARTS, _not_finite)),
+                first_wrong("losses", _not_finite)),
     ),
     fallbacks=(
         Symptom("wrong losses", "The losses are wrong. Each is log Σ exp(z − m) − (z_target − m), with one maximum m a row, "
-                                "the same on every rank.", first_wrong("losses", PARTS)),
+                                "the same on every rank.", first_wrong("losses")),
         Symptom("local softmax in backward", "The losses are right, dlogits are not: the softmax of the own columns is "
-                                             "divided by the sum over all ranks.", first_wrong("dlogits", PARTS)),
+                                             "divided by the sum over all ranks.", first_wrong("dlogits")),
     ),
 )

@@ -5,8 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from grader.calling.splitting import BACKWARD, FORWARD, built, mark_parameters
-from utils.trace.spans import span
+from grader.calling.splitting import built, forward_and_back, mark_parameters
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -17,8 +16,5 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         return module
     mark_parameters(module)
     start = module.weight.detach().clone()
-    with span(FORWARD):
-        y = module(inputs["ids"])
-    with span(BACKWARD):
-        (y * inputs["weights"]).sum().backward()
+    y = forward_and_back(lambda: module(inputs["ids"]), inputs["weights"])
     return {"weight": start, "y": y, "dweight": module.weight.grad}

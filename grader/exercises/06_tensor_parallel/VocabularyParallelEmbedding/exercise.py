@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import group_case, ranks
-from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused, piece
+from grader.exercises.shared.sequence_inputs import own_piece
+from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.judging.exercise import Case, Draw, Exercise
 
 from .technique import TOLERANCE
@@ -16,19 +17,18 @@ DIM = 3
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, rows: int, shape: tuple[int, ...], dtype: str = "float64") -> list[dict[str, Any]]:
+    def inputs(n: int, rows: int, shape: tuple[int, ...], dtype: str = "float64") -> tuple[dict[str, Any], ...]:
         kind, vocabulary = getattr(torch, dtype), n * rows
         ids = torch.arange(torch.Size(shape).numel()).view(shape) * draw.integer(5, 9) * vocabulary // 7 % vocabulary
         ids.view(-1)[:2] = torch.tensor([0, vocabulary - 1])
-        return [{"table": draw.tensor(vocabulary, DIM).to(kind), "ids": ids, "weights": draw.tensor(*shape, DIM).to(kind),
-                 "refused": None}] * n
+        return ({"table": draw.tensor(vocabulary, DIM).to(kind), "ids": ids, "weights": draw.tensor(*shape, DIM).to(kind),
+                 "refused": None},) * n
 
     sizes = [(1, 5, (2, 3)), (2, 3, (7,)), (4, 5, (3, 5))]
     if grading:
         sizes.append((3, 2, (2, 3, 2)))
-    cases = [Case(f"{ranks(n)}, {n * rows} rows, ids {list(shape)}", tuple(inputs(n, rows, shape)))
-             for n, rows, shape in sizes]
-    cases.append(Case("3 ranks, 12 rows, float32", tuple(inputs(3, 4, (2, 7), "float32"))))
+    cases = [Case(f"{ranks(n)}, {n * rows} rows, ids {list(shape)}", inputs(n, rows, shape)) for n, rows, shape in sizes]
+    cases.append(Case("3 ranks, 12 rows, float32", inputs(3, 4, (2, 7), "float32")))
     groups = group_case(lambda n: inputs(n, 3, (2, 4)), "3 rows each")
     odd = [{**even, "table": draw.tensor(7, DIM, dtype=torch.float64), "ids": torch.tensor([0, 1]), "refused": [7, 2]}
            for even in inputs(2, 3, (2,))]
@@ -36,11 +36,11 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    inputs, n, r = case.inputs[rank], case.group_size(rank), case.group_rank(rank)
+    inputs = case.inputs[rank]
     table = inputs["table"].clone().requires_grad_()
     y = table[inputs["ids"]]
     (y * inputs["weights"]).sum().backward()
-    return {"weight": piece(inputs["table"], 0, n, r), "y": y.detach(), "dweight": piece(table.grad, 0, n, r)}
+    return {"weight": own_piece(case, rank, inputs["table"]), "y": y.detach(), "dweight": own_piece(case, rank, table.grad)}
 
 
 def _looked_up_everywhere(case: Case, rank: int, right: Tensor) -> Tensor:

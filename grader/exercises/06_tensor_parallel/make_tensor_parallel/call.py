@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from grader.calling.splitting import BACKWARD, FORWARD, built, mark_parameters
-from grader.calling.splitting_gpt import make_gpt
+from grader.calling.splitting import BACKWARD, FORWARD, built, make_gpt, mark_parameters
+from grader.calling.training import gradients, parameters
 from utils.models.tiny import next_byte_loss
 from utils.trace.spans import span
 
@@ -29,7 +29,6 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         with span(BACKWARD):
             loss.backward()
         losses.append(loss.detach())
-        first = first or {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+        first = first or gradients(model)
         optimizer.step()
-    end = {name: p.detach() for name, p in model.named_parameters()}
-    return {"start": start, "losses": losses, "gradients": first, "parameters": end}
+    return {"start": start, "losses": losses, "gradients": first, "parameters": parameters(model)}

@@ -6,44 +6,42 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.calling.splitting_gpt import make_gpt
+from grader.calling.splitting import make_gpt
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
+from utils.models.shards import CUT_DIMS, piece
 from utils.models.tiny import TinyGPT, next_byte_loss
 
 ROWS, LENGTH, STEPS, LR = 2, 5, 2, 0.2
-ROW_WISE, COLUMN_WISE = ("out.weight", "down.weight"), ("qkv.weight", "qkv.bias", "up.weight", "up.bias")
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, dim: int, heads: int, layers: int = 1, dtype: str = "float64",
-               tied: bool = True) -> list[dict[str, Any]]:
+               tied: bool = True) -> tuple[dict[str, Any], ...]:
         model = {"length": LENGTH, "dim": dim, "n_layers": layers, "n_heads": heads, "tied": tied}
         batches = [draw.tensor(ROWS, LENGTH + 1, dtype=torch.int64).abs() for _ in range(STEPS)]
-        return [{"model": model, "seed": draw.integer(0, 999), "dtype": dtype, "batches": batches, "lr": LR,
-                 "refused": [heads, n] if heads % n else None}] * n
+        return ({"model": model, "seed": draw.integer(0, 999), "dtype": dtype, "batches": batches, "lr": LR,
+                 "refused": [heads, n] if heads % n else None},) * n
 
     sizes = [(1, 6, 2, 1, "float64", True), (2, 12, 2, 2, "float64", True), (4, 12, 4, 1, "float64", False),
              (3, 18, 6, 1, "float32", True)]
     if grading:
         sizes += [(2, 12, 4, 2, "float64", False), (2, 20, 10, 1, "float32", True)]
     cases = [Case(f"{ranks(n)}, {layers} × {dim} wide, {heads} heads, {'tied' if tied else 'head of its own'}, {dtype}",
-                  tuple(inputs(n, dim, heads, layers, dtype, tied))) for n, dim, heads, layers, dtype, tied in sizes]
+                  inputs(n, dim, heads, layers, dtype, tied)) for n, dim, heads, layers, dtype, tied in sizes]
     groups = group_case(lambda n: inputs(n, 2 * n, n), "one head each")
-    return [*cases, groups, Case("3 ranks, 4 heads: refused", tuple(inputs(3, 12, 4)))]
+    return [*cases, groups, Case("3 ranks, 4 heads: refused", inputs(3, 12, 4))]
 
 
 def _cut(name: str, whole: Tensor, rank: int, n: int) -> Tensor:
     """The part of a parameter that lies on `rank`; of qkv its rows of q, of k and of v."""
-    if name.endswith(ROW_WISE):
-        return whole.chunk(n, 1)[rank].clone()
-    if not name.endswith(COLUMN_WISE):
+    dim = CUT_DIMS.get(".".join(name.split(".")[-2:]))
+    if dim is None:
         return whole
-    pieces = whole.chunk(3) if ".qkv." in name else [whole]
-    return torch.cat([piece.chunk(n)[rank] for piece in pieces])
+    return torch.cat([piece(part, rank, n, dim) for part in (whole.chunk(3) if ".qkv." in name else [whole])])
 
 
 def _loss(model: TinyGPT, tokens_BT: Tensor) -> Tensor:
@@ -70,8 +68,9 @@ def _train(inputs: dict[str, Any]) -> dict[str, Any]:
 def _right(case: Case, rank: int) -> dict[str, Any]:
     """What the plain process has of this rank's part."""
     whole, n, r = _train(case.inputs[rank]), case.group_size(rank), case.group_rank(rank)
-    return {key: value if key == "losses" else {name: _cut(name, one, r, n) for name, one in value.items()}
-            for key, value in whole.items()}
+    parts = {key: {name: _cut(name, tensor, r, n) for name, tensor in whole[key].items()}
+             for key in ("start", "gradients", "parameters")}
+    return whole | parts
 
 
 def _cut_through(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, Tensor]:

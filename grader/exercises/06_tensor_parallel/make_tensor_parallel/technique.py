@@ -5,25 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.calling.splitting import BACKWARD, FORWARD
-from grader.calling.splitting_gpt import make_gpt
-from grader.exercises.technique.splitting import (
-    TOLERANCE,
-    all_reduces,
-    first_wrong,
-    only_all_reduce,
-    own_numbers,
-    own_storage,
-    refused,
-    sizes_taken,
-)
+from grader.calling.splitting import BACKWARD, FORWARD, make_gpt
+from grader.exercises.technique.splitting import TOLERANCE, all_reduced, all_reduces, first_wrong, part_only, sizes_taken
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
-
-PARTS = ("start", "losses", "gradients", "parameters")
 
 
 def _activation_bytes(look: Look, rank: int) -> int:
@@ -38,17 +25,9 @@ def _all_reduces(look: Look, rank: int) -> int:
     return 2 * inputs["model"]["n_layers"] * len(inputs["batches"])
 
 
-def _sent(look: Look, rank: int) -> float:
-    total = 0 if refused(look) else 2 * _all_reduces(look, rank) * _activation_bytes(look, rank)
-    return bytes_sent_per_rank("all_reduce", total, look.case.group_size(rank))
-
-
-def _own_numbers(look: Look, rank: int) -> int:
-    return sum(p.numel() for p in look.right[rank]["start"].values())
-
-
-def _own_bytes(look: Look, rank: int) -> int:
-    return sum(p.nbytes for p in look.right[rank]["start"].values())
+def _reduced_bytes(look: Look, rank: int) -> int:
+    """In both directions."""
+    return 2 * _all_reduces(look, rank) * _activation_bytes(look, rank)
 
 
 def _other_names(look: Look, rank: int, start: dict[str, Tensor]) -> bool:
@@ -68,10 +47,10 @@ def _first_loss_right(look: Look, rank: int, losses: list[Any]) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
-        only_all_reduce("All-reduces of activations are all that the model needs: neither weights nor gradients are "
-                        "communicated."),
-        own_numbers(_own_numbers, "The result is right, but a rank holds more than its part of the model."),
-        own_storage(_own_bytes, "The result is right, but parameters are views that keep whole weights alive."),
+        only_calls("all_reduce", hint=(
+            "All-reduces of activations are all that the model needs: neither weights nor gradients are communicated.")),
+        *part_only("start", "The result is right, but a rank holds more than its part of the model.",
+                   "The result is right, but parameters are views that keep whole weights alive."),
         all_reduces(FORWARD, _all_reduces, _activation_bytes,
                     "not two all-reduces a layer, forward", "two all-reduces a layer, forward",
                     "The result is right, but forward does not take two all-reduces of (B, T, D) a layer: one after out, "
@@ -80,7 +59,7 @@ TECHNIQUE = Technique(
                     "not two all-reduces a layer, backward", "two all-reduces a layer, backward",
                     "The result is right, but backward does not take two all-reduces of (B, T, D) a layer: one before qkv, "
                     "one before up."),
-        bytes_sent(_sent, "four all-reduces of (B, T, D) a layer and step",
+        bytes_sent(all_reduced(_reduced_bytes), "four all-reduces of (B, T, D) a layer and step",
                    "The result is right, but more is sent than four all-reduces a layer and step."),
         results_waited(),
     ),
@@ -91,24 +70,24 @@ TECHNIQUE = Technique(
                "and n_heads is the number of own heads.", "sizes"),
         raised("is not divisible", "The sizes do not fit: n_heads must become the number of own heads.", "sizes"),
         Symptom("nothing returned", "make_tensor_parallel must return the model.",
-                lambda look: all(found is None for _, found, _ in look.pairs())),
+                lambda look: all(model is None for _, model, _ in look.pairs())),
         Symptom("other names", "The names of the parameters must stay those of TinyGPT: blocks.0.qkv.weight, "
                                "blocks.0.out.bias and so on, and a tied head stays tied.",
-                first_wrong("start", PARTS, _other_names)),
+                first_wrong("start", _other_names)),
         Symptom("not split", "Some layer of a block is whole on every rank: qkv and up are column-parallel, out and down "
-                             "row-parallel.", first_wrong("start", PARTS, _whole_somewhere)),
+                             "row-parallel.", first_wrong("start", _whole_somewhere)),
     ),
     fallbacks=(
         Symptom("wrong part", "The parameters at the start are not this rank's part: rows of q, of k, of v for its heads, "
-                              "rows of up, columns of out and down; everything else whole.", first_wrong("start", PARTS)),
+                              "rows of up, columns of out and down; everything else whole.", first_wrong("start")),
         Symptom("dx not summed", "The first loss is right, gradients are not: what qkv and up send back must be summed "
                                  "over ranks (f), or every layer below learns from the own heads only.",
-                first_wrong("losses", PARTS, _first_loss_right)),
+                first_wrong("losses", _first_loss_right)),
         Symptom("wrong loss", "The parts are right, the first loss is not: follow one block's activations by hand, on one "
-                              "rank and on two.", first_wrong("losses", PARTS)),
-        Symptom("wrong gradients", "The losses are right, some gradients are not.", first_wrong("gradients", PARTS)),
+                              "rank and on two.", first_wrong("losses")),
+        Symptom("wrong gradients", "The losses are right, some gradients are not.", first_wrong("gradients")),
         Symptom("wrong at the end", "The gradients are right, the parameters at the end are not.",
-                first_wrong("parameters", PARTS)),
+                first_wrong("parameters")),
         sizes_taken("sizes not checked", "Heads that n does not divide must be refused, although the widths divide: raise "
                                          "ValueError naming both."),
     ),
