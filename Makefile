@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all grade notebooks bundle bench mutants pictures clean
+.PHONY: help lab test test-all grade notebooks bundle bench answers mutants pictures clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -32,6 +32,9 @@ bundle: $(STAMP) ## write the students' archive: notebooks, utils and public che
 
 bench: $(STAMP) ## measure the launcher against its alternatives
 	$(RUN) -m tests.bench $(ARGS)
+
+answers: $(STAMP) ## wrong and unusual answers of students through the public checks; options: ARGS="--hints gather"
+	$(RUN) -m tests.answers $(ARGS)
 
 mutants: $(STAMP) ## wrong answers made by rules from every reference; options: ARGS="01_collectives gather"
 	$(RUN) -m tests.machine_mutants $(ARGS)

@@ -11,15 +11,11 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
 
-from grader.checks import verdict_on
-from grader.exercises import EXERCISES, UNITS, order_of
-from tests.mutants import reference_cell, with_source
-from tests.warm_ranks import WarmPlace
-from utils.ranks.place import Place
+from grader.exercises import UNITS, order_of
+from tests.many import verdicts
+from tests.mutants import reference_cell
 
 SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "%", ast.Mod: "//",
            ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
@@ -160,25 +156,7 @@ def sample(unit: str, exercise: str, of: int) -> list[tuple[str, str]]:
             if zlib.crc32(f"{exercise}: {name}".encode()) % of == 0 and name not in equivalent(unit, exercise)]
 
 
-def survives(unit: str, exercise: str, source: str, place: Callable[[], Place]) -> bool:
-    """Whether it earns everything in the public checks."""
-    try:
-        fn = with_source(unit, exercise, source)
-    except Exception:  # a cell that fails when it is run has no function to check
-        return False
-    return verdict_on(EXERCISES[exercise], fn, place=place).passed
-
-
 # ── the command ──
-
-
-@cache
-def _pool() -> list:
-    return []
-
-
-def _tried(unit: str, exercise: str, name: str, source: str) -> tuple[str, str, bool]:
-    return exercise, name, survives(unit, exercise, source, partial(WarmPlace, _pool()))
 
 
 def main() -> None:
@@ -190,19 +168,19 @@ def main() -> None:
     options = parser.parse_args()
     chosen = [(unit, exercise) for unit in UNITS for exercise in order_of(unit)
               if not options.chosen or {unit, exercise} & set(options.chosen)]
-    counts: dict[str, Counter] = {exercise: Counter(equivalent=len(equivalent(unit, exercise))) for unit, exercise in chosen}
-    with ProcessPoolExecutor(options.workers) as workers:
-        waiting = [workers.submit(_tried, unit, exercise, *mutant) for unit, exercise in chosen
-                   for mutant in sample(unit, exercise, options.one_in)]
-        for done in waiting:
-            exercise, name, survived = done.result()
-            counts[exercise].update(made=1, survived=survived)
-            if survived:
-                print(f"SURVIVED {exercise}: {name}", flush=True)
+    made = [(unit, exercise, name, source) for unit, exercise in chosen
+            for name, source in sample(unit, exercise, options.one_in)]
+    counts = {exercise: Counter(noted=len(equivalent(unit, exercise))) for unit, exercise in chosen}
+    tried = verdicts([(unit, exercise, source) for unit, exercise, _, source in made], options.workers)
+    for (_, exercise, name, _), verdict in zip(made, tried, strict=True):
+        survived = not isinstance(verdict, str) and verdict.passed
+        counts[exercise].update(made=1, survived=survived)
+        if survived:
+            print(f"SURVIVED {exercise}: {name}", flush=True)
     for exercise, count in counts.items():
-        print(f"{exercise:34} made {count['made']:4}, survived {count['survived']:3}, noted {count['equivalent']:3}")
+        print(f"{exercise:34} made {count['made']:4}, survived {count['survived']:3}, noted {count['noted']:3}")
     total = sum(count["survived"] for count in counts.values())
-    print(f"{sum(count['made'] for count in counts.values())} mutants, {total} survived")
+    print(f"{len(made)} mutants, {total} survived")
     sys.exit(total > 0)
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import sys
-from functools import partial
 
 import cloudpickle
 import pytest
@@ -14,8 +13,6 @@ from tests.course import SANDBOX
 from tests.mutants import mutants_of
 from tests.notebooks import functions_of
 from tests.submissions import SLIPS
-from tests.warm_ranks import WarmPlace
-from utils.ranks.place import Place
 
 PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
 ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
@@ -57,14 +54,6 @@ def test_skeleton_earns_nothing(name):
     verdict = verdict_on(EXERCISES[name], functions_of("notebooks", EXERCISES[name].unit)[name])
     assert verdict.points == 0 and not verdict.passed
     assert "not written yet" in str(verdict)
-
-
-@pytest.fixture(scope="session")
-def warm():
-    """A place for each case, with ranks that are used again."""
-    pool = []
-    yield partial(WarmPlace, pool)
-    Place().end(pool, finished=False)
 
 
 @pytest.mark.parametrize("name, fn", MUTANTS)

@@ -7,6 +7,7 @@ import nbformat
 import pytest
 
 from grader.course.scaffold import ROOT, Refused, begin
+from grader.course.splice import name_of
 from grader.exercises import UNITS
 
 UNIT = "03_zero1"
@@ -20,7 +21,14 @@ def course(tmp_path):
     return tmp_path
 
 
-def test_a_new_exercise_has_its_folder_cells_slip_and_mutant(course):
+def order(course, unit) -> list[str]:
+    node, = (node for node in ast.parse((course / "grader/exercises" / unit / "__init__.py").read_text()).body
+             if isinstance(node, ast.Assign))
+    return list(ast.literal_eval(node.value))
+
+
+def test_a_new_exercise_has_its_folder_cells_slip_and_place_for_mutants(course):
+    before = order(course, UNIT)
     written = begin(course, UNIT, "tree_all_gather", "All-gather along a tree")
     for path in written:
         text = (course / path).read_text()
@@ -33,11 +41,19 @@ def test_a_new_exercise_has_its_folder_cells_slip_and_mutant(course):
     start = names.index("tree_all_gather-contract")
     assert names[start:start + 4] == ["tree_all_gather-contract", "tree_all_gather", "tree_all_gather-watch",
                                       "tree_all_gather-check"]
-    order, = (node for node in ast.parse((course / "grader/exercises" / UNIT / "__init__.py").read_text()).body
-              if isinstance(node, ast.Assign))
-    assert ast.literal_eval(order.value)[-1] == "tree_all_gather"
+    assert order(course, UNIT) == [*before, "tree_all_gather"]
     oracle = (course / "grader/exercises" / UNIT / "tree_all_gather" / "exercise.py").read_text()
     assert "raise NotImplementedError" in oracle and 'Slip("mean for sum"' in oracle
+
+
+def test_it_may_come_after_another_one(course):
+    begin(course, UNIT, "largest_gradient", after="clip_gradient_norm")
+    names = order(course, UNIT)
+    assert names.index("largest_gradient") == names.index("clip_gradient_norm") + 1
+    ids = [name_of(cell) for cell in nbformat.read(course / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4).cells]
+    assert ids.index("clip_gradient_norm_check") < ids.index("largest_gradient") < ids.index("zero1_bytes")
+    with pytest.raises(Refused, match="no exercise 'nowhere' that a new one could come after; it has shard_range"):
+        begin(course, UNIT, "x", after="nowhere")
 
 
 @pytest.mark.parametrize("unit, name, words", [

@@ -4,14 +4,18 @@ Until they are, its tests fail and say what is missing; CONTRIBUTING.md goes thr
 """
 
 import argparse
+import ast
 import keyword
 import sys
+import textwrap
 from pathlib import Path
 from string import Template
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from grader.course.splice import name_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = Path(__file__).parent / "templates"
@@ -25,23 +29,33 @@ class Refused(ValueError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("unit", help="for example 03_zero1")
     parser.add_argument("exercise", help="the function's name, for example tree_all_gather")
+    parser.add_argument("--after", metavar="EXERCISE", help="where in the unit it stands (default: last)")
     parser.add_argument("--title", help="the heading of its contract (default: the name in words)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        written = begin(ROOT, arguments.unit, arguments.exercise, arguments.title)
+        written = begin(ROOT, arguments.unit, arguments.exercise, arguments.title, arguments.after)
     except Refused as error:
         print(f"Nothing was written: {error}", file=sys.stderr)
         return 2
     print("\n".join(["Begun, to be written:", *(f"  {path}" for path in written),
-                     f"Then: make notebooks, and pytest tests -k {arguments.exercise} until all of it passes."]))
+                     f"Then: make notebooks ARGS={arguments.unit}, and pytest tests -k {arguments.exercise} until all of it "
+                     "passes. CONTRIBUTING.md says what goes where."]))
     return 0
 
 
-def begin(root: Path, unit: str, name: str, title: str | None = None) -> list[str]:
-    """Write the files of an exercise.  Returns their paths.  Raises: Refused, saying what was expected."""
+def begin(root: Path, unit: str, name: str, title: str | None = None, after: str | None = None) -> list[str]:
+    """Write the files of an exercise, which comes after another one, or last.
+
+    Returns: their paths.  Raises: Refused, saying what was expected.
+    """
     _require(root, unit, name)
+    order = root / "grader" / "exercises" / unit / "__init__.py"
+    names = _order(order)
+    after = after or names[-1]
+    if after not in names:
+        raise Refused(f"{unit} has no exercise {after!r} that a new one could come after; it has {', '.join(names)}")
     words = {"name": name, "title": title or name.replace("_", " ").capitalize()}
     folder = root / "grader" / "exercises" / unit / name
     files = {folder / "exercise.py": "exercise", folder / "technique.py": "technique",
@@ -50,11 +64,18 @@ def begin(root: Path, unit: str, name: str, title: str | None = None) -> list[st
     for path, template in files.items():
         path.write_text(Template((TEMPLATES / f"{template}.py.txt").read_text()).substitute(words))
     notebook = root / "solutions" / unit / f"{unit}.ipynb"
-    _add_cells(notebook, name, words["title"])
-    order = root / "grader" / "exercises" / unit / "__init__.py"
-    head, closing, rest = order.read_text().rpartition(")")
-    order.write_text(f'{head.rstrip().rstrip(",")},\n         "{name}"{closing}{rest}')
+    _add_cells(notebook, name, words["title"], after)
+    names.insert(names.index(after) + 1, name)
+    quoted = ", ".join(f'"{listed}"' for listed in names)
+    rows = textwrap.fill(quoted, 120, initial_indent="    ", subsequent_indent="    ")
+    order.write_text(f"{order.read_text().partition('ORDER')[0]}ORDER = (\n{rows},\n)\n")
     return [str(path.relative_to(root)) for path in (notebook, order, *files)]
+
+
+def _order(file: Path) -> list[str]:
+    """The names of a unit's exercises."""
+    order, = (node.value for node in ast.parse(file.read_text()).body if isinstance(node, ast.Assign))
+    return list(ast.literal_eval(order))
 
 
 def _require(root: Path, unit: str, name: str) -> None:
@@ -67,11 +88,10 @@ def _require(root: Path, unit: str, name: str) -> None:
         raise Refused(f"there is an exercise {name!r} already, and checks go by the name alone: choose another")
 
 
-def _add_cells(path: Path, name: str, title: str) -> None:
-    """After the last exercise's check."""
+def _add_cells(path: Path, name: str, title: str, after: str) -> None:
+    """Behind the check of the exercise `after`."""
     notebook = nbformat.read(path, as_version=4)
-    checks = [number for number, cell in enumerate(notebook.cells) if cell.id.endswith("-check")]
-    at = checks[-1] + 1 if checks else len(notebook.cells)
+    at = 1 + [name_of(cell) for cell in notebook.cells].index(f"{after}_check")
     notebook.cells[at:at] = _cells(name, title)
     nbformat.write(notebook, path)
 

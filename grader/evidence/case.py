@@ -8,7 +8,8 @@ from typing import Any
 class Case:
     """See the module's first line.
 
-    inputs: one dictionary a rank, parameter name -> tensor, number, string, None, or lists, tuples, dicts of these.
+    inputs: one dictionary a rank, parameter name -> tensor, number, string, None, or lists, tuples, dicts of these; the
+        function is called with its values in this order, and with the group last if it takes one.
     groups: disjoint lists of ranks; each becomes a process group, and the function is called with its rank's group
         (ranks in none are bystanders). None: all ranks, with the default group.
     late_s: how long each rank stands still before it calls the function; whoever relies on luck for a message to be there

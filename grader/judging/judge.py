@@ -83,17 +83,20 @@ def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tu
     demands = list(dict.fromkeys(demand for look in looks for demand in asked_of(exercise, look)))
     gates = [d for d in demands if d.gate and d.id in unmet]
     others = [d for d in demands if d.id in unmet] if not failed else []
-    return tuple((one.id, one.hint) for one in (gates or _explanations(exercise, failed) or others)[:1])
+    return tuple((first.id, first.hint) for first in (gates or _explanations(exercise, failed) or others)[:1])
 
 
 def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip]:
     """What explains the failed cases: all of them, if anything does; else as many as possible."""
     technique = exercise.technique
-    explained = [(sum(_tried(one.matches, look) for look in failed), one) for one in technique.symptoms]
-    explained += [(_tried(_explained, slip, exercise, failed), slip) for slip in exercise.slips]
-    explained += [(sum(_tried(one.matches, look) for look in failed), one) for one in technique.fallbacks]
+
+    def matched(symptoms: Sequence[Symptom]) -> list[tuple[int, Symptom]]:
+        return [(sum(_tried(symptom.matches, look) for look in failed), symptom) for symptom in symptoms]
+
+    slips = [(_tried(_explained, slip, exercise, failed), slip) for slip in exercise.slips]
+    explained = [*matched(technique.symptoms), *slips, *matched(technique.fallbacks)]
     most = max((count for count, _ in explained), default=0)
-    return [one for count, one in explained if count == most and count]
+    return [mistake for count, mistake in explained if count == most and count]
 
 
 def _explained(slip: Slip, exercise: Exercise, failed: list[Look]) -> int:

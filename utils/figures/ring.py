@@ -204,7 +204,9 @@ def _key(axes: Axes, n_ranks: int, phase: str) -> None:
         x = 1.75 + rank * 0.36
         tile(axes, (x, 0.14), (0.12, 0.12), rank_colour(rank))
         write(axes, (x + 0.16, 0.2), str(rank), 8.5, ha="left")
-    meaning = "framed: just arrived" + "     faded: spent, not needed any more" * (phase == "reduce_scatter")
+    meaning = "framed: just arrived"
+    if phase == "reduce_scatter":
+        meaning += "     faded: spent, not needed any more"
     write(axes, (8.8, 0.2), meaning, 8.5, ha="right", color=FAINT)
 
 

@@ -1,0 +1,5 @@
+"""python -m tests.answers"""
+
+from tests.answers import main
+
+main()
