@@ -38,7 +38,7 @@ class Site:
 
     def name(self, source: str) -> str:
         """The same after changes elsewhere in the reference."""
-        return f"{self.line.strip()} | {source[self.start:self.end]} → {self.new or 'nothing'}"
+        return f"{self.line.partition('  #')[0].strip()} | {source[self.start:self.end]} → {self.new or 'nothing'}"
 
 
 def sites(source: str) -> list[Site]:

@@ -79,6 +79,11 @@ def test_a_peer_that_cannot_be_is_named():
         run_ranks(lambda rank: dist.recv(torch.ones(1), src=rank), 2)
 
 
+def test_a_root_that_cannot_be_is_named():
+    with pytest.raises(RankFailed, match=r"there is no rank 2 in a group of 2 \(0 to 1\): the root must be one of them"):
+        run_ranks(lambda: dist.broadcast(torch.zeros(1), group_src=2), 2)
+
+
 def test_a_rank_that_dies_is_the_cause():
     def dies(rank):
         if rank == 1:

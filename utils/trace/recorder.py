@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from utils.trace.calls import OPERATIONS, POINT_TO_POINT, describe
+from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe
 
 Report = Callable[..., None]  # report(kind, **fields)
 
@@ -136,7 +136,7 @@ class Recorder:
 
     def _report_call(self, name: str, arguments: dict[str, Any]) -> int:
         group = c10d.ProcessGroup.unbox(arguments["process_group"])
-        _check_peer(arguments.get("dst", arguments.get("src")), group, OPERATIONS[name].name)
+        _check_ends(OPERATIONS[name].name, arguments, group)
         facts = describe(name, arguments, group.rank(), group.size())
         members = dist.get_process_group_ranks(group)
         is_async = arguments.get("async_op", facts["op"] in POINT_TO_POINT)
@@ -242,13 +242,13 @@ class Recorder:
         torch.distributed.distributed_c10d.new_group = new_group
 
 
-def _check_peer(peer: int | None, group, op: str) -> None:
-    """Raises: ValueError for a peer that is not there, or is this rank itself; gloo would say it less plainly."""
-    if peer is None:
-        return
-    if not 0 <= peer < group.size():
-        raise ValueError(f"there is no rank {peer} in a group of {group.size()} (0 to {group.size() - 1}): did you forget "
-                         "the modulo?")
+def _check_ends(op: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> None:
+    """Raises: ValueError for a peer or root that is not there, or a peer that is this rank; gloo says it less plainly."""
+    peer = arguments.get("dst", arguments.get("src"))
+    root = arguments.get("root_rank") if op in ROOTED else None
+    for rank, advice in ((peer, "did you forget the modulo?"), (root, "the root must be one of them.")):
+        if rank is not None and not 0 <= rank < group.size():
+            raise ValueError(f"there is no rank {rank} in a group of {group.size()} (0 to {group.size() - 1}): {advice}")
     if peer == group.rank():
         raise ValueError(f"rank {peer} of the group would {op} {'to' if op == 'send' else 'from'} itself: skip the "
                          "exchange where the peer is the rank itself (as in a group of one)")

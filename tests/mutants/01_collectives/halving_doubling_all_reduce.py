@@ -21,3 +21,8 @@ CHANGES = (
     change("mean for sum", "return sums", "return sums / n"),
     change("group ignored", _BEGIN, "group, n, r = dist.group.WORLD, dist.get_world_size(group), dist.get_rank()"),
 )
+
+EQUIVALENT = {
+    'kept, given = (lower, upper) if r < peer else (upper, lower) | r < peer → r <= peer':
+        'A rank is never its own peer.',
+}

@@ -22,3 +22,8 @@ CHANGES = (
            "recv(x_NC[(r - step - 1) % n], group=group, group_src=(r - 1) % n)",
            "recv(x_NC[(r - step - 1) % n], group=group, group_src=(r - step - 1) % n)"),
 )
+
+EQUIVALENT = {
+    'x_NC[(r - step - 2) % n] += received_C | (r - step - 2) % n → r - step - 2':
+        'r − step − 2 is never below −n, where Python counts from the end.',
+}

@@ -29,3 +29,8 @@ def calls_the_library(x_NC, group):
     out_C = torch.empty_like(x_NC[0])
     dist.reduce_scatter(out_C, list(x_NC), group=group)
     return out_C
+
+EQUIVALENT = {
+    "partial_C = received_C.add_(x_NC[(r - step - 2) % n]) | (r - step - 2) % n → r - step - 2":
+        'r − step − 2 is never below −n, where Python counts from the end.',
+}

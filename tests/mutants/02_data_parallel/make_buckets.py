@@ -12,3 +12,8 @@ CHANGES = (
     change("one each", "not buckets or sizes_bytes[index] > room", "True"),
     change("none", "room = 0", "room = sizes_bytes[0]"),
 )
+
+EQUIVALENT = {
+    'room = 0 | 0 → 1':
+        'The first parameter opens a bucket whatever the room.',
+}

@@ -27,3 +27,8 @@ CHANGES = (
            'self.steps = sorted(schedule[self.rank], key=lambda step: (step.kind != "F", step.kind == "W"))'),
     change("kept too long", "y.backward(dy)", "y.backward(dy)\n                self.kept = [*getattr(self, 'kept', []), y]"),
 )
+
+EQUIVALENT = {
+    'work, _ = self.sends.pop(("F", micro, stage + 1), (None, None)) | stage + 1 → stage - 1':
+        'What is not found here is waited for at the end of the step.',
+}

@@ -55,3 +55,8 @@ def all_layers_at_once(x, y, dy, layers):
     dzs = found[:len(outputs)]
     return found[-1] if x.requires_grad else None, _adding(
         parameters, lambda: torch.autograd.grad(outputs, parameters, dzs, retain_graph=True))
+
+EQUIVALENT = {
+    'z, parameters, dz, retain_graph=True, allow_unused=True) | True → False':
+        "Each layer's graph from its inputs to z is used once more only, and parts of no other.",
+}
