@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from utils.trace.spans import mark
 
 PASS, IN_FLIGHT = "a pass of the stage", "micro-batches in flight"
+SOMETHING = "not None"
 
 
 class WatchedStage(nn.Module):
@@ -64,11 +65,14 @@ def call_splitting(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any
 
 
 def call_pipeline_step(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """fn(stage, x, y, loss_fn, n_micro, like, group) → the gradients, and the loss where it is to be known."""
+    """fn(stage, x, y, loss_fn, n_micro, like, group) → gradients; the loss, and on the last stage whether it is detached."""
     stage = WatchedStage(inputs["layers"])
     loss = fn(stage, inputs["x"], inputs["y"], mean_loss, inputs["n_micro"], inputs["like"], group)
     gradients = [parameter.grad for parameter in stage.parameters()]
-    return {"gradients": gradients} | ({} if inputs["y"] is None else {"loss": _number(loss, inputs["y"].dtype)})
+    if inputs["y"] is None:
+        return {"gradients": gradients, "loss": None if loss is None else SOMETHING}
+    detached = not getattr(loss, "requires_grad", False)
+    return {"gradients": gradients, "loss": _number(loss, inputs["y"].dtype), "detached": detached}
 
 
 def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling import watching_inputs
+from grader.calling.watching_inputs import watched
 from utils.models.tiny import TinyGPT, same_start
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -31,12 +31,12 @@ def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, An
         return {"y": y_before_backward, "dx": x.grad}
 
     laid_out = {name: _laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy")}
-    return watching_inputs.call(both_ways, laid_out, group)
+    return watched(both_ways, laid_out, group)
 
 
 def _laid_out(tensor: Tensor, transposed: bool) -> Tensor:
     """A fresh copy; its numbers lie in memory column by column if asked for."""
-    return tensor.T.clone().T if transposed else tensor.clone()
+    return tensor.T.contiguous().T if transposed else tensor.clone()
 
 
 def call_split_linear(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:

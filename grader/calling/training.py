@@ -48,6 +48,11 @@ def gradients(model: nn.Module) -> dict[str, Any]:
     return {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
 
 
+def numbers(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Name → parameter or buffer, also those that state_dict() leaves out."""
+    return {**model.state_dict(), **dict(model.named_buffers())}
+
+
 def parameters(model: nn.Module) -> dict[str, Any]:
     """Name → value."""
     return {name: p.detach() for name, p in model.named_parameters()}

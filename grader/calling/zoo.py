@@ -59,15 +59,16 @@ class Unused(MLP):
 
 
 class Buffered(MLP):
-    """Holds numbers that are not parameters: some that it uses, and a count."""
+    """Holds numbers that are not parameters: some that it uses, of which it saves a part, and a count."""
 
     def __init__(self):
         super().__init__()
         self.register_buffer("scale", torch.rand(OUT) + 0.5)
+        self.register_buffer("offset", torch.rand(OUT), persistent=False)
         self.register_buffer("count", torch.randint(100, ()))
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) * self.scale
+        return super().forward(x) * self.scale + self.offset
 
 
 class Mixed(MLP):

@@ -8,9 +8,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
-    """Every unit's student version.  Raises: SystemExit with nbgrader's own words if it refuses."""
+    """The student version of the units that are named, or of every one.  Raises: SystemExit, with nbgrader's own words."""
     units = [path.stem for path in sorted((ROOT / "solutions").glob("*/*.ipynb")) if path.stem == path.parent.name]
-    for unit in units:
+    if unknown := set(sys.argv[1:]) - set(units):
+        sys.exit(f"there is no unit {', '.join(unknown)}; expected some of {', '.join(units)}, or none for all")
+    for unit in sys.argv[1:] or units:
         command = [sys.executable, "-m", "nbgrader", "generate_assignment", unit, "--force", "--create"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:

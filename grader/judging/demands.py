@@ -137,14 +137,14 @@ def _partner(send: Call, waiting: dict[int, list[Call]]) -> Call | None:
     return next((c for c in waiting[send.peer] if c.op == "recv" and c.peer in (send.rank, None)), None)
 
 
-def inputs_kept(hint: str, id: str = "input changed") -> Demand:
-    """The function left its inputs as they were. Needs to be called by watching_inputs."""
+def inputs_kept(hint: str, id: str = "input changed", gate: bool = False) -> Demand:
+    """The function left its inputs as they were. Needs to be called by watching_inputs, as it usually is."""
 
     def judge(look: Look) -> tuple[bool, str]:
         changed = [span for span in look.evidence.trace.spans if span.name == INPUT_CHANGED]
         return not changed, f"rank {changed[0].rank}: {changed[0].facts['parameter']} was changed" if changed else ""
 
-    return Demand(id, "inputs left as they were", hint, judge)
+    return Demand(id, "inputs left as they were", hint, judge, gate)
 
 
 _WAIT = "An asynchronous call was never waited for: until work.wait() returns, its tensor may hold anything."

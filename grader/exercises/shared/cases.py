@@ -14,7 +14,7 @@ Shape = Callable[[int, int], tuple[int, ...]]  # (ranks n, elements k) -> shape 
 
 
 def one_tensor_cases(draw: Draw, grading: bool, shape: Shape) -> list[Case]:
-    """x on every rank: 1, 2, 3 and 4 ranks, a subgroup, and a size whose bytes on the wire can be compared.
+    """x on every rank: 1, 2, 3 and 4 ranks, one in float64, a subgroup, and a size whose bytes on the wire can be compared.
 
     shape(n, k): the shape of x for n ranks and k elements a rank.
     """
@@ -22,17 +22,24 @@ def one_tensor_cases(draw: Draw, grading: bool, shape: Shape) -> list[Case]:
     if grading:
         sizes += [(5, draw.integer(1, 3)), (2, 1)]
     cases = [same_shape(f"{ranks(n)}, {counted(k, 'element')} each", draw, n, shape(n, k)) for n, k in sizes]
+    cases.append(same_shape("2 ranks, float64", draw, 2, shape(2, 3), torch.float64))
     cases.append(subgroup_case(draw, lambda n: shape(n, 2)))
     cases.append(big_case("4 ranks, 128 KiB each", draw, 4, shape(4, BIG_ELEMENTS_PER_RANK)))
     return cases
 
 
-def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENTS_PER_RANK) -> list[Case]:
-    """x and root on every rank, of every size; the root is seldom rank 0. big: elements k of the large case."""
+def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENTS_PER_RANK,
+                 largest: int = 5) -> list[Case]:
+    """x and root on every rank, of every size; the root is seldom rank 0.
+
+    big: elements k of the large case. largest: how many ranks the largest world has, beside 1 to 5.
+    """
     sizes = [(1, 0, 3), (2, 1, draw.integer(1, 4)), (3, draw.integer(1, 2), draw.integer(2, 5)),
-             (4, 0, draw.integer(1, 4)), (4, 3, draw.integer(1, 4))]
+             (4, 0, draw.integer(1, 4)), (4, 3, draw.integer(1, 4)), (5, draw.integer(1, 4), draw.integer(1, 3))]
+    if largest > 5:
+        sizes.append((largest, draw.integer(1, largest - 1), 2))
     if grading:
-        sizes += [(4, draw.integer(1, 2), 2), (5, draw.integer(1, 4), draw.integer(1, 3))]
+        sizes.append((4, draw.integer(1, 2), 2))
     cases = [_with_roots(same_shape(f"{ranks(n)}, root {root}", draw, n, shape(n, k)), (root,) * n)
              for n, root, k in sizes]
     in_groups = subgroup_case(draw, lambda n: shape(n, 2))
@@ -53,9 +60,9 @@ def _with_roots(case: Case, roots: Sequence[int]) -> Case:
     return Case(case.name, inputs, case.groups)
 
 
-def same_shape(name: str, draw: Draw, world_size: int, shape: tuple[int, ...]) -> Case:
+def same_shape(name: str, draw: Draw, world_size: int, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Case:
     """One tensor of the same shape on every rank."""
-    return Case(name, tuple({"x": x} for x in draw.tensors(world_size, *shape)))
+    return Case(name, tuple({"x": x} for x in draw.tensors(world_size, *shape, dtype=dtype)))
 
 
 def big_case(name: str, draw: Draw, world_size: int, shape: tuple[int, ...]) -> Case:

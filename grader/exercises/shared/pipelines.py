@@ -81,10 +81,11 @@ def stages_of(case: Case, rank: int) -> list[WatchedStage]:
 
 
 def _plain_step(case: Case, rank: int) -> dict[str, Any]:
-    """The mean loss of the whole batch through all stages, and the gradients of `rank`'s stage."""
+    """The gradients of `rank`'s stage; on the last stage the mean loss of the whole batch."""
     x, y = _batch(case, rank)
     gradients, loss = _gradients_of_mean(case, rank, x, y)
-    return {"gradients": gradients} | ({} if case.inputs[rank]["y"] is None else {"loss": loss})
+    last = case.inputs[rank]["y"] is not None
+    return {"gradients": gradients} | ({"loss": loss, "detached": True} if last else {"loss": None})
 
 
 def _batch(case: Case, rank: int) -> tuple[Tensor, Tensor]:

@@ -43,6 +43,9 @@ WRONGLY_SCALED = (
     times("sum for mean", Case.group_size,
           "Every gradient is exactly n times too large: you summed where the step needs the mean. Divide by the number of "
           "ranks."),
+    times("divided by the world", lambda case, rank: case.group_size(rank) / case.world_size,
+          "Right for the whole world, too small in a group: divide by the number of ranks that took part, "
+          "dist.get_world_size(group)."),
     times("divided twice", lambda case, rank: 1 / case.group_size(rank),
           "Every gradient is exactly n times too small: it is divided by n twice."),
 )

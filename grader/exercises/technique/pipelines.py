@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from grader.calling.pipelining import IN_FLIGHT, PASS
+from grader.calling.pipelining import IN_FLIGHT, PASS, SOMETHING
 from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
@@ -107,6 +107,11 @@ def step_technique(passes: tuple[Demand, ...], crossing: str) -> Technique:
         fallbacks=(
             Symptom("nothing backward", "A stage has no gradients: call backward for each micro-batch on every stage.",
                     wrong_ranks(_no_gradients)),
+            Symptom("loss elsewhere", "Only the last rank has the loss: the others return None.",
+                    wrong_ranks(lambda look, rank, found, right: found["loss"] == SOMETHING)),
+            Symptom("loss attached", "The loss that comes back still holds its graph, and that the activations: return "
+                                     "loss.detach().",
+                    wrong_ranks(lambda look, rank, found, right: same({**found, "detached": True}, right, 1e-6))),
             Symptom("loss wrong", "The gradients are right, the loss is not: return the mean over all micro-batches, on the "
                                   "last stage.", wrong_ranks(_lost_loss)),
         ),
@@ -143,4 +148,4 @@ def _no_gradients(look: Look, rank: int, found: Any, right: Any) -> bool:
 
 
 def _lost_loss(look: Look, rank: int, found: Any, right: Any) -> bool:
-    return same(found["gradients"], right["gradients"]) and "loss" in found
+    return same(found["gradients"], right["gradients"]) and not same(found["loss"], right["loss"])

@@ -8,6 +8,7 @@ from tests.mutants import change, mutant
 PAIR = "torch.tensor([sum(numbers), len(numbers)], dtype=torch.float64)"
 MEAN = "(sum_and_count[0] / sum_and_count[1]).item()"
 CHANGES = (
+    change("fractions lost", "dtype=torch.float64", "dtype=torch.int64"),
     change("mean of means", PAIR, "torch.tensor(sum(numbers) / max(1, len(numbers)))",
            MEAN, "sum_and_count.item() / dist.get_world_size(group)"),
     change("empty share", "sum(numbers),", "sum(numbers) / len(numbers) * len(numbers),"),

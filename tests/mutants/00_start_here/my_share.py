@@ -4,6 +4,7 @@ from tests.mutants import change
 
 SHARE = "items[start:start + k + (1 if r < extra else 0)]"
 CHANGES = (
+    change("input changed", SHARE, "[items.pop(start) for _ in range(k + (1 if r < extra else 0))]"),
     change("everything", SHARE, "items"),
     change("remainder dropped", SHARE, "items[r * k:(r + 1) * k]"),
     change("rest to the last", SHARE, "items[r * k:] if r == n - 1 else items[r * k:(r + 1) * k]"),

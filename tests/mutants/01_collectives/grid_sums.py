@@ -5,6 +5,7 @@ import torch.distributed as dist
 from tests.mutants import change, mutant
 
 CHANGES = (
+    change("input changed", "row_sum, col_sum = x.clone(), x.clone()", "row_sum, col_sum = x, x.clone()"),
     change("not everyone makes every group", ") for i in range(n_rows)]", ") for i in [row]]",
            ") for j in range(n_cols)]", ") for j in [col]]", "_groups[row]", "_groups[0]", "_groups[col]", "_groups[0]"),
     change("another rank's group", "_groups[row]", "_groups[0]", "_groups[col]", "_groups[0]"),

@@ -12,6 +12,9 @@ WAIT = "            work.wait()\n"
 DIVIDE = "            flat /= dist.get_world_size(self.group)\n"
 ONE_EACH = ("bucket_bytes=1 << 20", "bucket_bytes=1")
 CHANGES = (
+    change("divided by the world", "get_world_size(self.group)", "get_world_size()"),
+    change("buffers not saved", BROADCAST, "for tensor in module.state_dict().values():\n"
+           "            dist.broadcast(tensor, group=group, group_src=0)"),
     change("start not shared", BROADCAST, "pass"),
     change("communicates in no_sync", "        if self.syncing:", "        if not self.syncing:\n"
            "            dist.all_reduce(parameter.grad.clone(), group=self.group, async_op=True).wait()\n"

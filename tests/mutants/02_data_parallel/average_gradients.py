@@ -7,6 +7,7 @@ CHOSEN = "[g for g in gradients if g.dtype == dtype]"
 REDUCE = "dist.all_reduce(flat, group=group)"
 DIVIDE = "        flat /= dist.get_world_size(group)\n"
 CHANGES = (
+    change("divided by the world", "get_world_size(group)", "get_world_size()"),
     change("a call each", EACH_DTYPE, "for g in gradients:", CHOSEN, "[g]"),
     change("sum for mean", DIVIDE, ""),
     change("divided twice", REDUCE, "dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)"),

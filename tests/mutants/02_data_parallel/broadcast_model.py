@@ -9,11 +9,12 @@ BOTH = "(*model.parameters(), *model.buffers())"
 BROADCAST = "dist.broadcast(tensor.data, group=group, group_src=0)"
 CHANGES = (
     change("buffers forgotten", BOTH, "model.parameters()"),
+    change("buffers not saved", BOTH, "model.state_dict().values()"),
     change("frozen forgotten", "*model.parameters()", "*(p for p in model.parameters() if p.requires_grad)"),
     change("parameters forgotten", BOTH, "model.buffers()"),
     change("another rank's model", "group_src=0", "group_src=dist.get_world_size(group) - 1"),
     change("nothing sent", "tensor.data", "tensor.detach().clone()"),
-    change("sent twice", BOTH, "(*model.state_dict().values(), *model.parameters())"),
+    change("sent twice", BOTH, "(*model.parameters(), *model.buffers(), *model.parameters())"),
     change("group ignored", "group=group, group_src", "src"),
     change("library call", BROADCAST,
            "tensor.data.mul_(dist.get_rank(group) == 0)\n        dist.all_reduce(tensor.data, group=group)"),

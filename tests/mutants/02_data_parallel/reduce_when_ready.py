@@ -7,6 +7,7 @@ AVERAGE = ("parameter.grad, group", "parameter.grad, dist.ReduceOp.AVG, group")
 DIVIDE = "            parameter.grad /= dist.get_world_size(group)\n"
 HOOK = "parameter.register_post_accumulate_grad_hook(start)"
 CHANGES = (
+    change("divided by the world", "get_world_size(group)", "get_world_size()"),
     change("sum for mean", DIVIDE, ""),
     change("divided twice", *AVERAGE),
     change("blocking call", START, "dist.all_reduce(parameter.grad, dist.ReduceOp.AVG, group=group)"),

@@ -9,6 +9,7 @@ GATHER = "dist.all_gather_single(flat_P, shard_C.detach(), group=group)"
 GATHER_GRADIENTS = "dist.all_gather_single(gradient_P, shard_C.grad, group=group)"
 
 CHANGES = (
+    change("divided by the world", "dist.get_world_size(group)", "dist.get_world_size()"),
     change("sum for mean", DIVIDE, "pass"),
     change("own gradient", REDUCE, OWN_PART, DIVIDE, "pass"),
     change("not updated", "optimizer.step()", "pass"),

@@ -8,6 +8,8 @@ RECEIVE, SEND = "self.receive(output_MO, self.rank + 1)", "self.send(x_MD.grad, 
 BACKWARD = "for _ in range(n_micro):\n        passes.backward()"
 
 CHANGES = (
+    change("loss attached", "loss.detach()", "loss"),
+    change("loss elsewhere", RETURN, "return 0.0 if passes.loss is None else passes.loss"),
     change("not divided", MEAN, ""),
     change("divided twice", RETURN, f"""for parameter in stage.parameters():
         parameter.grad /= n_micro

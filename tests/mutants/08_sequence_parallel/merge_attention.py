@@ -5,6 +5,7 @@ from tests.mutants import change
 WEIGHED = "o1 * torch.exp(lse1 - safe)[..., None] + o2 * torch.exp(lse2 - safe)[..., None]"
 
 CHANGES = (
+    change("input changed", f"return {WEIGHED}", f"return o1.copy_({WEIGHED})"),
     change("plain average", WEIGHED, "(o1 + o2) / 2"),
     change("weighed by logarithms", "torch.exp(lse1 - safe)", "(lse1 / (lse1 + lse2))",
            "torch.exp(lse2 - safe)", "(lse2 / (lse1 + lse2))"),

@@ -14,7 +14,8 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     wanted = [(4,), (2, 5), (3, 1, 4), (3, 2, 1, 0), (0, 4, 0, 2), *([(5, 0, 1, 2, 3), (0, 1)] if grading else [])]
     cases = [Case(f"{', '.join(map(str, lengths))} numbers on {ranks(len(lengths))}", tuple(of_lengths(lengths)))
              for lengths in wanted]
-    return [*cases, group_case(lambda n: of_lengths(range(1, n + 1)))]
+    quarters = tuple({"numbers": (draw.tensor(length) + 0.25).tolist()} for length in (3, 2, 5))
+    return [*cases, Case("3, 2, 5 fractions on 3 ranks", quarters), group_case(lambda n: of_lengths(range(1, n + 1)))]
 
 
 def _mean(numbers: list[float]) -> float:
@@ -51,6 +52,9 @@ EXERCISE = Exercise(
         _gives("own count", "The sum is over all ranks, the count is this rank's own: both must be all-reduced.",
                lambda shares, own: _sum(shares) / len(own or [0.0])),
         _gives("not divided", "This is the sum: divide it by the count of all numbers.", lambda shares, own: _sum(shares)),
+        _gives("fractions lost", "Fractions are cut off: sum and count travel as whole numbers. Give torch.tensor a dtype, "
+                                 "float32 or float64.",
+               lambda shares, own: sum(int(sum(share)) for share in shares) / sum(map(len, shares))),
         Slip("ignores the group", "Right for the whole world, wrong in a group: pass group=group to all_reduce.",
              lambda case, r, right: _mean([*chain(*(inputs["numbers"] for inputs in case.inputs))])),
     ),

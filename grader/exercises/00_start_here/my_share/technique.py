@@ -1,6 +1,6 @@
 """How my_share must be done, and what else can be wrong with shares."""
 
-from grader.judging.demands import only_calls
+from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
 
 
@@ -12,7 +12,9 @@ def _lost_or_doubled(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(only_calls(id="communicates", hint="No message is needed: every rank has the whole list, knows its rank "
-                        "and the number of ranks, and can work out its own share."),),
+                        "and the number of ranks, and can work out its own share."),
+             inputs_kept("The share is right, but the list that was handed in is no longer whole: others may still need it. "
+                         "Cut the share out, items[start:stop], and leave items alone.", gate=True)),
     fallbacks=(
         Symptom("lost or doubled", "Put end to end, the shares do not give the list: items are lost or doubled. Rank "
                 "r+1 must start where rank r ends.", _lost_or_doubled),

@@ -17,7 +17,7 @@ def _rounded_down(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Ten
 EXERCISE = Exercise(
     title="Broadcast along a tree",
     parameters=("x", "root", "group"),
-    make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,), big=1 << 16),
+    make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,), big=1 << 16, largest=8),
     oracle=each_rank(root_x),
     slips=(
         root_is_zero(),

@@ -2,7 +2,7 @@
 
 from grader.evidence.evidence import DEADLOCKED, RAISED
 from grader.judging.compare import same
-from grader.judging.demands import only_calls
+from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import wrong_ranks
 
@@ -34,6 +34,7 @@ TECHNIQUE = Technique(
         Demand("whole world", "every all_reduce stays in one row or one column",
                "The sums are right, but ranks outside the row or column take part: give all_reduce the group of this "
                "rank's row or column.", _in_lines),
+        inputs_kept("The sums are right, but x was overwritten: all_reduce works in place, so start both from x.clone()."),
     ),
     symptoms=(
         Symptom("not everyone makes every group",

@@ -16,7 +16,7 @@ def _of_direct_senders(case: Case, rank: int, right: torch.Tensor) -> torch.Tens
 EXERCISE = Exercise(
     title="Reduce along a tree",
     parameters=("x", "root", "group"),
-    make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,), big=1 << 16),
+    make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (k,), big=1 << 16, largest=8),
     oracle=each_rank(lambda case, r: total(xs_of(case, r)) if case.group_rank(r) == case.inputs[r]["root"] else None),
     slips=(
         RESULT_AT_ZERO,

@@ -4,7 +4,7 @@ import contextlib
 
 import torch.distributed as dist
 
-from grader.calling.training import gradients, make_optimizer, parameters
+from grader.calling.training import gradients, make_optimizer, numbers, parameters
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
 
@@ -14,7 +14,7 @@ def call(fn, inputs: dict, group) -> dict:
     what it began with, the first step's gradients, the parameters at the end."""
     module = build(inputs["model"], inputs["seed"])
     wrapped = fn(module) if group is dist.group.WORLD else fn(module, group)
-    start = {name: value.clone() for name, value in module.state_dict().items()}
+    start = {name: value.clone() for name, value in numbers(module).items()}
     trained = [p for p in module.parameters() if p.requires_grad]
     optimizer = make_optimizer(inputs, trained) if trained else None
     first, micro = {}, inputs["micro"]

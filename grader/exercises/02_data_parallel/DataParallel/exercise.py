@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from grader.calling.training import numbers
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import SEEDS, WRONGLY_SCALED, model_cases, with_batches
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
-from ..broadcast_model.exercise import buffers, keeps
+from ..broadcast_model.exercise import NOT_SAVED, buffers, keeps, not_saved
 from .technique import STEPS
 
 MICRO, LR = 2, 0.05
@@ -25,7 +26,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     trained = train(case, rank)
-    return {"start": dict(model_of(case, rank).state_dict()), "gradients": trained["gradients"],
+    return {"start": numbers(model_of(case, rank)), "gradients": trained["gradients"],
             "parameters": trained["parameters"]}
 
 
@@ -47,6 +48,7 @@ EXERCISE = Exercise(
         _in_part("start", keeps("buffers forgotten", "The ranks begin with the same parameters and different buffers: "
                                                      "broadcast module.buffers() too.", buffers),
                  gradients=ANYTHING, parameters=ANYTHING),
+        _in_part("start", keeps("buffers not saved", NOT_SAVED, not_saved), gradients=ANYTHING, parameters=ANYTHING),
         *(_in_part("gradients", slip, parameters=ANYTHING) for slip in WRONGLY_SCALED),
     ),
 )

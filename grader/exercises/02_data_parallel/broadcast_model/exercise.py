@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from torch import nn
 
+from grader.calling.training import numbers
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import model_of
 from grader.exercises.shared.training_cases import SEEDS, model_cases
@@ -24,7 +25,7 @@ def keeps(id: str, hint: str, names_of: Callable[[nn.Module], Iterable[str]]) ->
 
     def wrong(case: Case, rank: int, right: list) -> dict:
         model = given_model(case, rank)
-        own = model.state_dict()
+        own = numbers(model)
         return right[rank] | {name: own[name] for name in names_of(model)}
 
     return Slip(id, hint, wrong)
@@ -32,6 +33,15 @@ def keeps(id: str, hint: str, names_of: Callable[[nn.Module], Iterable[str]]) ->
 
 def buffers(model: nn.Module) -> list[str]:
     return [name for name, _ in model.named_buffers()]
+
+
+def not_saved(model: nn.Module) -> list[str]:
+    """Buffers that state_dict() leaves out."""
+    return [name for name in buffers(model) if name not in model.state_dict()]
+
+
+NOT_SAVED = ("Buffers that are not saved (persistent=False) are in no state_dict(), and yet take part in the forward pass: "
+             "go over the model's buffers() instead.")
 
 
 def _parameters(model: nn.Module) -> list[str]:
@@ -46,18 +56,19 @@ EXERCISE = Exercise(
     title="All start from one model",
     parameters=("model", "group"),
     make_cases=_cases,
-    oracle=each_group(lambda case, r: dict(model_of(case, r).state_dict())),
+    oracle=each_group(lambda case, r: numbers(model_of(case, r))),
     trains=True,
     slips=(
         keeps("buffers forgotten", "All parameters are equal, the buffers are not: model.buffers() (running means, masks, "
                                    "counts) take part in the forward pass too.", buffers),
+        keeps("buffers not saved", NOT_SAVED, not_saved),
         keeps("frozen forgotten", "Parameters that are not trained still differ between ranks: they take part in the "
                                   "forward pass, so broadcast them too.", _frozen),
         Slip("another rank's model", "Ranks hold the model of another rank than the group's first: the source is "
                                      "group_src=0.",
-             lambda case, r, right: dict(given_model(case, case.members(r)[-1]).state_dict())),
+             lambda case, r, right: numbers(given_model(case, case.members(r)[-1]))),
         keeps("nothing sent", "Each rank still has numbers of its own: broadcast works in place, on p.data (or under "
-                              "torch.no_grad()).", lambda model: model.state_dict()),
+                              "torch.no_grad()).", numbers),
         keeps("parameters forgotten", "The buffers are equal, the parameters are not: broadcast model.parameters() as "
                                       "well.", _parameters),
     ),

@@ -23,6 +23,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         ("all fit into one", [400, 100, 200], 1000),
         ("each fills one", [100, 100, 100], 100),
         ("one larger than a bucket", [100, 5000, 200, 300], 1000),
+        ("the last one larger than a bucket", [300, 200, 5000], 1000),
         ("of many sizes", mixed, 1000),
         ("none", [], 1000),
     ]

@@ -12,6 +12,7 @@ from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
 LEFT = "gradients left"
+DECAY = 0.1
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -22,7 +23,13 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         return fn(param_groups(model, inputs), OPTIMIZERS[inputs["optimizer"]], group, lr=inputs["lr"], **inputs["options"])
 
     optimizer, loss = _train(model, make, inputs)
-    return Held({"parameters": parameters(model), "loss": loss}, model, optimizer)
+    missing = sorted(defaults_of(inputs).keys() - optimizer.defaults.keys())
+    return Held({"parameters": parameters(model), "loss": loss, "missing defaults": missing}, model, optimizer)
+
+
+def defaults_of(inputs: dict[str, Any]) -> dict[str, Any]:
+    """All options of the wrapped optimizer."""
+    return OPTIMIZERS[inputs["optimizer"]]([torch.zeros(1)]).defaults
 
 
 def param_groups(model: nn.Module, inputs: dict[str, Any]) -> list:
@@ -37,8 +44,8 @@ def param_groups(model: nn.Module, inputs: dict[str, Any]) -> list:
 def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) -> tuple[Any, Any]:
     """Some steps on batches of its own, under a scheduler; halfway a second optimizer goes on from the first one's state.
 
-    The rate is halved before the second half, and then after every step. Leaves a mark for gradients that are left after
-    zero_grad(). → the second optimizer, and what its last step returned.
+    The rate is halved before the second half, and then after every step; in the second half weights decay. Leaves a mark for
+    gradients that are left after zero_grad(). → the second optimizer, and what its last step returned.
     """
     optimizer, half = make(), len(inputs["xs"]) // 2
     scheduler = StepLR(optimizer, half, gamma=0.5)
@@ -47,6 +54,8 @@ def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) ->
             state, optimizer = optimizer.state_dict(), make()
             optimizer.load_state_dict(state)
             scheduler = StepLR(optimizer, 1, gamma=0.5)
+            for options in optimizer.param_groups:
+                options["weight_decay"] = DECAY
         optimizer.zero_grad()
         mark(LEFT, count=sum(p.grad is not None and bool(p.grad.any()) for p in model.parameters()))
 

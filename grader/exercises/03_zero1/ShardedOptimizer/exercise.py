@@ -12,7 +12,7 @@ from grader.exercises.shared.zero_cases import odd_models, optimizer_for, with_i
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
-from .call import param_groups
+from .call import DECAY, defaults_of, param_groups
 from .technique import RATE_NOT_HEARD
 
 STEPS, LR = 4, 0.05
@@ -31,8 +31,12 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return odd_models(draw, grading, inputs, "2 tensors")
 
 
-def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequence[int] = (0,)) -> dict[str, Any]:
-    """One process on the mean gradient. begins: the steps before which the optimizer is made, and knows of none before."""
+def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequence[int] = (0,),
+           decay: float = DECAY) -> dict[str, Any]:
+    """One process on the mean gradient. begins: the steps before which the optimizer is made, and knows of none before.
+
+    decay: of the weights, in the second half.
+    """
     inputs, model = case.inputs[rank], model_of(case, rank)
     for step in range(STEPS):
         if step in begins:
@@ -40,22 +44,29 @@ def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequen
             first_rates = [group["lr"] for group in optimizer.param_groups]
         for group, lr in zip(optimizer.param_groups, first_rates, strict=True):
             group["lr"] = lr * rates[step]
+            if step >= HALF:
+                group["weight_decay"] = decay
         optimizer.zero_grad()
         losses = [loss_rows(model(xs[step]), ys[step]).mean()
                   for xs, ys in zip(case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
         (sum(losses) / len(losses)).backward()
         optimizer.step()
-    return {"parameters": parameters(model), "loss": losses[case.group_rank(rank)].detach()}
+    return {"parameters": parameters(model), "loss": losses[case.group_rank(rank)].detach(), "missing defaults": []}
 
 
-def _trained(case: Case, rank: int, *how: Sequence[float]) -> dict[str, Any]:
+def _trained(case: Case, rank: int, *how: Any) -> dict[str, Any]:
     """The parameters that another way of training gives."""
-    return _train(case, rank, *how) | {"loss": ANYTHING}
+    return _train(case, rank, *how) | {"loss": ANYTHING, "missing defaults": ANYTHING}
 
 
-def _other_way(id: str, hint: str, *how: Sequence[float]) -> Slip:
-    """rates and begins as _train takes them."""
+def _other_way(id: str, hint: str, *how: Any) -> Slip:
+    """rates, begins and decay as _train takes them."""
     return Slip(id, hint, lambda case, r, right: _trained(case, r, *how))
+
+
+def _undecayed(case: Case) -> float:
+    """The optimizer's own weight decay, which it keeps where it does not hear of another."""
+    return defaults_of(case.inputs[0])["weight_decay"]
 
 
 EXERCISE = Exercise(
@@ -74,6 +85,15 @@ EXERCISE = Exercise(
                                "with this rank's part of its parameters.",
              lambda case, r, right: _trained(with_inputs(case, two_groups=False), r)),
         *(_other_way("state lost", STATE_LOST, rates, (0, HALF)) for rates in (RATES, NEVER, UNTIL_LOADED)),
-        *(_other_way("rate not heard", RATE_NOT_HEARD, rates) for rates in (NEVER, UNTIL_LOADED)),
+        *(Slip("rate not heard", RATE_NOT_HEARD, lambda case, r, right, rates=rates: _trained(
+            case, r, rates, (0,), _undecayed(case))) for rates in (NEVER, UNTIL_LOADED)),
+        Slip("other options not heard", "Every option in self.param_groups counts, not \"lr\" alone (schedulers change "
+                                        "momentum too, and you may change the weight decay): copy them all before the "
+                                        "wrapped optimizer steps.",
+             lambda case, r, right: _trained(case, r, RATES, (0,), _undecayed(case))),
+        Slip("defaults", "Schedulers such as OneCycleLR look into optimizer.defaults, which lacks options of the wrapped "
+                         "optimizer: set self.defaults to the wrapped one's.",
+             lambda case, r, right: right[r] | {"missing defaults": sorted(
+                 defaults_of(case.inputs[r]).keys() - {"lr", *case.inputs[r]["options"]})}),
     ),
 )

@@ -28,7 +28,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, {length} each, {optimizer}", tuple(inputs(n, length, optimizer)))
              for n, length, optimizer in sizes]
     cases.append(Case("4 ranks, 3 numbers and a zero, AdamW", tuple(map(_padded, inputs(4, 1, "AdamW")))))
-    return [*cases, group_case(lambda n: inputs(n, 2, "AdamW"), "AdamW")]
+    return [*cases, group_case(lambda n: inputs(n, 2, "SGD"), "SGD")]  # AdamW hardly feels a gradient's scale
 
 
 def _padded(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,11 @@ EXERCISE = Exercise(
     slips=(
         _updated("sum for mean", "The shard was updated with the sum of the gradients: divide by the number of ranks.",
                  lambda case, r: _train(with_inputs(case, lr=LR * case.group_size(r)), r),  # a step n times as long
-                 shows=lambda case: case.inputs[0]["optimizer"] == "SGD"),  # AdamW hardly feels a gradient's scale
+                 shows=lambda case: case.inputs[0]["optimizer"] == "SGD"),
+        _updated("divided by the world", "Right for the whole world, wrong in a group: divide by the number of ranks that "
+                                         "took part, dist.get_world_size(group).",
+                 lambda case, r: _train(with_inputs(case, lr=LR * case.group_size(r) / case.world_size), r),
+                 shows=lambda case: case.groups is not None),
         _updated("own gradient", "Each rank updated its shard with its own gradient: the shard's gradient is the mean over "
                                  "ranks, which the reduce-scatter brings.",
                  lambda case, r: _train(with_inputs(case, gradients=case.inputs[r]["gradients"]), r)),

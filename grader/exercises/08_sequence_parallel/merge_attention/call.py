@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from grader.calling.rings import LEAST
+from grader.calling.watching_inputs import watched
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Tensor]:
@@ -17,7 +18,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Tensor]:
     keys = zip(inputs["ks"], inputs["vs"], inputs["seen"], strict=True)
     (o, lse), *others = [_part(inputs["q"], k, v, seen) for k, v, seen in keys]
     for part in others:
-        o, lse = fn(o, lse, *part)
+        o, lse = watched(fn, dict(zip(("o1", "lse1", "o2", "lse2"), (o, lse, *part), strict=True)))
     return {"o": o, "lse": torch.where(lse == float("-inf"), LEAST, lse)}
 
 

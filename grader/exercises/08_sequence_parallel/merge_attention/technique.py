@@ -3,7 +3,7 @@
 from typing import Any
 
 from grader.exercises.technique.sharding import first_wrong_is
-from grader.judging.demands import only_calls
+from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, raised
 
@@ -18,7 +18,9 @@ def _unseen_keys(look: Look) -> bool:
 
 
 TECHNIQUE = Technique(
-    demands=(only_calls(id="communicates", hint="Merging is a rank's own work: no message is needed."),),
+    demands=(only_calls(id="communicates", hint="Merging is a rank's own work: no message is needed."),
+             inputs_kept("The result is right, but a part that was handed in was overwritten, and others may still need it: "
+                         "compute new tensors.", gate=True)),
     symptoms=(
         raised("must match the size", "The sizes do not fit: a weight for each query, (B, H, S), multiplies outputs of "
                "(B, H, S, K); give it a last dimension, weight[..., None].", "weights without a dimension"),
