@@ -32,10 +32,10 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequence[int] = (0,),
-           decay: float = DECAY) -> dict[str, Any]:
+           decay: float = DECAY, factor: float = 1.0) -> dict[str, Any]:
     """One process on the mean gradient. begins: the steps before which the optimizer is made, and knows of none before.
 
-    decay: of the weights, in the second half.
+    decay: of the weights, in the second half. factor: of the gradients.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
     for step in range(STEPS):
@@ -49,7 +49,7 @@ def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequen
         optimizer.zero_grad()
         losses = [loss_rows(model(xs[step]), ys[step]).mean()
                   for xs, ys in zip(case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
-        (sum(losses) / len(losses)).backward()
+        (sum(losses) / len(losses) * factor).backward()
         optimizer.step()
     return {"parameters": parameters(model), "loss": losses[case.group_rank(rank)].detach(), "missing defaults": []}
 
@@ -64,9 +64,9 @@ def _other_way(id: str, hint: str, *how: Any) -> Slip:
     return Slip(id, hint, lambda case, r, right: _trained(case, r, *how))
 
 
-def _undecayed(case: Case) -> float:
+def _undecayed(case: Case, rank: int) -> float:
     """The optimizer's own weight decay, which it keeps where it does not hear of another."""
-    return defaults_of(case.inputs[0])["weight_decay"]
+    return defaults_of(case.inputs[rank])["weight_decay"]
 
 
 EXERCISE = Exercise(
@@ -79,18 +79,18 @@ EXERCISE = Exercise(
     points={"values": 4, "technique": 4},
     slips=(
         Slip("sum for mean", "The owner steps with the sum of the gradients: divide by the number of ranks.",
-             lambda case, r, right: _trained(with_inputs(case, lr=LR * case.group_size(r)), r),  # a step n times as long
+             lambda case, r, right: _trained(case, r, RATES, (0,), DECAY, case.group_size(r)),
              shows=lambda case: all(inputs["optimizer"] == "SGD" for inputs in case.inputs)),  # AdamW hardly feels a scale
         Slip("groups ignored", "Parameter groups have options of their own (here a learning rate): keep the groups, each "
                                "with this rank's part of its parameters.",
              lambda case, r, right: _trained(with_inputs(case, two_groups=False), r)),
         *(_other_way("state lost", STATE_LOST, rates, (0, HALF)) for rates in (RATES, NEVER, UNTIL_LOADED)),
         *(Slip("rate not heard", RATE_NOT_HEARD, lambda case, r, right, rates=rates: _trained(
-            case, r, rates, (0,), _undecayed(case))) for rates in (NEVER, UNTIL_LOADED)),
+            case, r, rates, (0,), _undecayed(case, r))) for rates in (NEVER, UNTIL_LOADED)),
         Slip("other options not heard", "Every option in self.param_groups counts, not \"lr\" alone (schedulers change "
                                         "momentum too, and you may change the weight decay): copy them all before the "
                                         "wrapped optimizer steps.",
-             lambda case, r, right: _trained(case, r, RATES, (0,), _undecayed(case))),
+             lambda case, r, right: _trained(case, r, RATES, (0,), _undecayed(case, r))),
         Slip("defaults", "Schedulers such as OneCycleLR look into optimizer.defaults, which lacks options of the wrapped "
                          "optimizer: set self.defaults to the wrapped one's.",
              lambda case, r, right: right[r] | {"missing defaults": sorted(
