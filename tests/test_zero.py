@@ -339,6 +339,13 @@ class _Flat(torch.optim.Optimizer):
         self.shards = {p: nn.Parameter(self.cut(p)[self.r].clone()) for one in self.param_groups for p in one["params"]}
         self.inner = optimizer_class([{**one, "params": [self.shards[p] for p in one["params"]]}
                                       for one in self.param_groups], **options)
+        self.defaults = self.inner.defaults
+        self.hear(self.inner, self)
+
+    @staticmethod
+    def hear(source, target):
+        for said, heard in zip(source.param_groups, target.param_groups, strict=True):
+            heard.update({name: value for name, value in said.items() if name != "params"})
 
     def cut(self, x):
         return F.pad(x.detach().flatten(), (0, -x.numel() % self.n)).view(self.n, -1)
@@ -351,8 +358,7 @@ class _Flat(torch.optim.Optimizer):
                 shard.grad = torch.empty_like(shard)
                 dist.reduce_scatter_single(shard.grad, self.cut(p.grad).flatten(), group=self.group)
                 shard.grad /= self.n
-        for one, other in zip(self.param_groups, self.inner.param_groups, strict=True):
-            other["lr"] = one["lr"]
+        self.hear(self, self.inner)
         self.inner.step()
         for p, shard in self.shards.items():
             if shard.grad is not None:
@@ -362,12 +368,12 @@ class _Flat(torch.optim.Optimizer):
         return loss
 
     def state_dict(self):
-        return self.inner.state_dict() | {"rates": [one["lr"] for one in self.param_groups]}
+        self.hear(self, self.inner)
+        return self.inner.state_dict()
 
     def load_state_dict(self, state):
         self.inner.load_state_dict(state)
-        for one, lr in zip(self.param_groups, state["rates"], strict=True):
-            one["lr"] = lr
+        self.hear(self.inner, self)
 
 
 class _NoGradientNoState(torch.optim.Optimizer):
