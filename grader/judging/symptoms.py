@@ -41,6 +41,12 @@ def raised(text: str, hint: str, id: str) -> Symptom:
     return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and text in look.evidence.error)
 
 
+def too_few_gradients(returned: str) -> Symptom:
+    """An autograd function whose backward returns something else than one value for each argument of forward."""
+    return raised("number of gradients", f"backward returns one value for each argument of forward after ctx: {returned}.",
+                  "too few gradients")
+
+
 _ASK_THE_GROUP = ("With a group that is not the whole world the ranks miss each other: ask dist.get_rank(group) and "
                   "dist.get_world_size(group), and address peers with group_dst= and group_src=.")
 

@@ -3,7 +3,7 @@
 from grader.exercises.technique.splitting import all_reduced, calls_are, sent_at_most
 from grader.judging.demands import inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 
 
 def one_all_reduce(phase: str, silent: str) -> Technique:
@@ -28,7 +28,6 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
             unwaited(),
             raised("has no attribute 'group'", "backward does not get the group: keep it in forward, ctx.group = group.",
                    "group not kept"),
-            raised("number of gradients", "backward returns one value for each argument of forward after ctx: the gradient "
-                                          "and None.", "too few gradients"),
+            too_few_gradients("the gradient and None"),
         ),
     )

@@ -6,10 +6,10 @@ from typing import Any
 
 from grader.calling.rings import REFUSED
 from grader.calling.sequences import BACKWARD, FORWARD, KEPT, NUMBERS
+from grader.exercises.technique.rank_by_rank import spans_called
 from grader.exercises.technique.splitting import calls_in
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import group_ignored, raised, unwaited
-from utils.costs.formulas import bytes_sent_per_rank
+from grader.judging.symptoms import group_ignored, too_few_gradients, unwaited
 
 # ── symptoms ──
 
@@ -20,11 +20,6 @@ KEEP_IN_CTX = ("The ranks of other groups are touched: pass group=group to every
 def function_symptoms(returned: str, ignored: str = KEEP_IN_CTX) -> tuple[Symptom, ...]:
     """Of an autograd function that communicates. returned: what backward has to return; ignored: what to say of groups."""
     return group_ignored(ignored), unwaited(), too_few_gradients(returned)
-
-
-def too_few_gradients(returned: str) -> Symptom:
-    return raised("number of gradients", f"backward returns one value for each argument of forward after ctx: {returned}.",
-                  "too few gradients")
 
 
 def not_refused(hint: str) -> Symptom:
@@ -57,18 +52,12 @@ def whole_bytes(look: Look, rank: int) -> int:
     return sum(x.nbytes for x in look.case.peers_inputs(rank, "x"))
 
 
-def gathers_and_reductions(look: Look, rank: int, whole: int, gathers: int = 1, reductions: int = 1) -> float:
-    """Bytes that a rank sends in so many all-gathers and reduce-scatters of a tensor of `whole` bytes."""
-    times = {"all_gather": gathers, "reduce_scatter": reductions}
-    return sum(count * bytes_sent_per_rank(op, whole, look.case.group_size(rank)) for op, count in times.items())
-
-
 # ── what the ranks' marks say ──
 
 
 def facts(look: Look, rank: int, name: str, fact: str) -> list[Any]:
     """What one rank's marks called `name` say."""
-    return [s.facts[fact] for s in look.evidence.trace.spans if s.rank == rank and s.name == name]
+    return [mark.facts[fact] for mark in spans_called(look, rank, name)]
 
 
 def marked_at_most(limit: Callable[[Look, int], float], name: str, fact: str, exceeded: str) -> Callable[[Look], tuple]:

@@ -7,6 +7,7 @@ from torch.utils._pytree import tree_leaves
 
 from grader.calling.splitting import HELD, KEPT_ALIVE, OWN_NUMBERS, REFUSED
 from grader.evidence.evidence import DEADLOCKED
+from grader.exercises.technique.rank_by_rank import spans_called
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
 from utils.costs.formulas import bytes_sent_per_rank
@@ -23,7 +24,7 @@ Count = Callable[[Look, int], int]
 
 def calls_in(look: Look, rank: int, phase: str) -> list[Call]:
     """One rank's calls that began inside its span called `phase`, in order."""
-    spans = [s for s in look.evidence.trace.spans if s.rank == rank and s.name == phase]
+    spans = spans_called(look, rank, phase)
     return [c for c in sorted(look.evidence.trace.of(rank), key=lambda call: call.number)
             if any(s.start_s <= c.start_s <= s.end_s for s in spans)]
 

@@ -4,7 +4,7 @@ from grader.calling.sharding import FORWARD
 from grader.exercises.technique.sharding import by_collectives, first_wrong_is, gathers_and_reductions, held_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import raised
+from grader.judging.symptoms import raised, too_few_gradients
 
 SIZES = ("The sizes do not fit: cut the gathered row at n_out·I numbers before viewing it as (n_out, I), and pad the "
          "gradient before the reduce-scatter.")
@@ -45,8 +45,7 @@ TECHNIQUE = by_collectives(
     symptoms=(
         raised("shape", SIZES, "padding"),
         raised("size", SIZES, "padding"),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dshard, None, "
-               "None.", "too few gradients"),
+        too_few_gradients("dx, dshard, None, None"),
     ),
     fallbacks=(
         Symptom("wrong output", "y is wrong: y = x Wᵀ with W the gathered row as (n_out, I), as in nn.Linear.",

@@ -5,7 +5,7 @@ from grader.exercises.technique.splitting import TOLERANCE, all_reduced, calls_a
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 
 
@@ -42,8 +42,7 @@ TECHNIQUE = Technique(
         unwaited(),
         raised("invalid gradient", _SHAPES, "shapes"),
         raised("shape", _SHAPES, "shapes"),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dx, dW, None.",
-               "too few gradients"),
+        too_few_gradients("dx, dW, None"),
     ),
     fallbacks=(
         Symptom("wrong order", "The columns of y are not in the ranks' order: rank 0's come first on every rank.",

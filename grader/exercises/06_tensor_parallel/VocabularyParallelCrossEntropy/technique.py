@@ -6,7 +6,7 @@ from grader.calling.splitting import BACKWARD
 from grader.exercises.technique.splitting import all_reduced, calls_in, first_wrong
 from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 
 
 def _reduced_bytes(look: Look, rank: int) -> int:
@@ -44,8 +44,7 @@ TECHNIQUE = Technique(
                         "targets.", "targets not shifted"),
         group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
         unwaited(),
-        raised("number of gradients", "backward returns one value for each argument of forward after ctx: dlogits, None, "
-                                      "None.", "too few gradients"),
+        too_few_gradients("dlogits, None, None"),
         Symptom("overflow", "exp of a large logit is infinite, and of very negative ones all 0: subtract each row's "
                             "maximum first, the largest over all ranks (ReduceOp.MAX).",
                 first_wrong("losses", _not_finite)),

@@ -1,8 +1,8 @@
 """How GatherLinear must be done, and how it can fail."""
 
 from grader.calling.sequences import BACKWARD, FORWARD
-from grader.exercises.technique.sequences import function_symptoms, gathers_and_reductions, kept_at_most, whole_bytes
-from grader.exercises.technique.sharding import first_wrong_is
+from grader.exercises.technique.sequences import function_symptoms, kept_at_most, whole_bytes
+from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions
 from grader.exercises.technique.splitting import calls_in
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique

@@ -1,7 +1,7 @@
 """How GatherSequence must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import function_symptoms, gathers_and_reductions, whole_bytes
-from grader.exercises.technique.sharding import first_wrong_is
+from grader.exercises.technique.sequences import function_symptoms, whole_bytes
+from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
 

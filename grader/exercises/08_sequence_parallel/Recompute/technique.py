@@ -4,11 +4,11 @@ import torch
 
 from grader.calling.rings import RUN
 from grader.calling.sequences import KEPT
-from grader.exercises.technique.sequences import facts, marked_at_most, too_few_gradients
+from grader.exercises.technique.sequences import facts, marked_at_most
 from grader.exercises.technique.sharding import first_wrong_is
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import raised
+from grader.judging.symptoms import raised, too_few_gradients
 
 
 def _kept(look: Look, rank: int) -> int:

@@ -1,7 +1,7 @@
 """How ScatterSequence must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import function_symptoms, gathers_and_reductions, not_refused
-from grader.exercises.technique.sharding import first_wrong_is
+from grader.exercises.technique.sequences import function_symptoms, not_refused
+from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Symptom, Technique
 

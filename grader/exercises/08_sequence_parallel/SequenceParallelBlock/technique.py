@@ -1,14 +1,13 @@
 """How SequenceParallelBlock must be done, and how it can fail."""
 
 from grader.exercises.technique.sequences import (
-    gathers_and_reductions,
     kept_at_most,
     no_all_reduce_left,
     not_refused,
     numbers_at_most,
     whole_bytes,
 )
-from grader.exercises.technique.sharding import first_wrong_is
+from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, unwaited

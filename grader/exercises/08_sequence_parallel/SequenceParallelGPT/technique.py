@@ -3,12 +3,12 @@
 from typing import Any
 
 from grader.exercises.technique.sequences import (
-    gathers_and_reductions,
     no_all_reduce_left,
     not_refused,
     numbers_at_most,
     to_be_refused,
 )
+from grader.exercises.technique.sharding import gathers_and_reductions
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
