@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 from tests.course import Change, Course, solution_cell
 
 UNIT = "01_collectives"
+CHOSEN = ("ring_all_gather", "ring_all_reduce")  # of which a small class's notebook is made
 
 
 @dataclass(frozen=True)
@@ -62,26 +63,28 @@ SAMPLES = {
     "full": Sample(_nothing),
     "partial": Sample(_partial),
     "blank": Sample(_nothing, filled_in=False),
-    "raising": Sample(replaced("ring_reduce_scatter", """
-        def ring_reduce_scatter(x_NC, group):
-            return x_NC[dist.get_rank(group) + 1]
+    "raising": Sample(replaced("ring_all_gather", """
+        def ring_all_gather(x_C, group):
+            return x_C[len(x_C) + dist.get_rank(group)]
         """), filled_in=False),
-    "deadlocking": Sample(replaced("ring_reduce_scatter", """
-        def ring_reduce_scatter(x_NC, group):
+    "deadlocking": Sample(replaced("ring_all_gather", """
+        def ring_all_gather(x_C, group):
             n, r = dist.get_world_size(group), dist.get_rank(group)
-            received = torch.zeros_like(x_NC[0])
+            received = torch.zeros_like(x_C)
             if n > 1:
                 dist.recv(received, group=group, group_src=(r - 1) % n)
-                dist.send(x_NC[r], group=group, group_dst=(r + 1) % n)
-            return x_NC[r] + received
+                dist.send(x_C, group=group, group_dst=(r + 1) % n)
+            return torch.stack([x_C, received])
         """), filled_in=False),
-    "looping": Sample(replaced("ring_reduce_scatter", """
+    "looping": Sample(replaced("ring_all_gather", """
         import time
-        def ring_reduce_scatter(x_NC, group):
-            while not x_NC.isnan().all():  # which never comes
+        def ring_all_gather(x_C, group):
+            while not x_C.isnan().all():  # which never comes
                 time.sleep(0.01)
         """), filled_in=False),
 }
+MARKS = {"full": dict.fromkeys(CHOSEN, 4.0), "partial": {"ring_all_gather": 0.0, "ring_all_reduce": 2.0},
+         "blank": dict.fromkeys(CHOSEN, 0.0)}  # of the first three samples
 
 
 # Of each later unit: a solution with one line changed, the hint that it gets, and an exercise that is left as it was.

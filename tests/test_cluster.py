@@ -16,8 +16,7 @@ import pytest
 from grader.course import cluster
 from grader.course.cluster import ClusterError, mark_here
 from tests.course import ROOT, SANDBOX, Course
-from tests.submissions import SAMPLES, UNIT, hand_in
-from tests.test_batch import CHOSEN, MARKS
+from tests.submissions import CHOSEN, MARKS, SAMPLES, UNIT, hand_in
 
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
 SERVERS = sorted(glob.glob("/usr/lib/postgresql/*/bin"))  # where Debian's package puts them

@@ -1,16 +1,19 @@
 """Marking in the sandbox: cheats in the ranks and in the cells earn nothing and are named; evidence must be well formed."""
 
+import io
 import json
 from textwrap import dedent
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from grader.course.mark import mark_notebook
+from grader.evidence import parcel
 from grader.evidence.evidence import RETURNED, Evidence
 from grader.evidence.traffic import Flow, Observed
 from grader.exercises import EXERCISES
-from grader.sandbox import accept
+from grader.sandbox import accept, cells
 from grader.sandbox.collect import evidence_files
 from tests.course import ROOT, SANDBOX, belongs, solution_cell, verdict_text
 from utils.trace.memory import RankMemory
@@ -179,6 +182,17 @@ def test_outputs_that_a_browser_would_run_are_dropped():
     assert "script" not in json.dumps([o.get("data", {}).get("text/html", "") for o in outputs])
     assert any("plain" in o.get("text", "") for o in outputs)
     assert "not written yet" in verdict_text(notebook, NAME)
+
+
+def test_a_cell_that_hangs_is_given_up_and_the_next_one_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "CELL_TIMEOUT_S", 2)
+    sources = ("import time\ntime.sleep(1000)", "7 * 6", "time.sleep(1000)", "'too late'")
+    notebook = new_notebook(cells=[new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources)])
+    parts = io.BytesIO()
+    remarks = cells.run_cells(notebook, tmp_path, tmp_path, parcel.Writer(parts))
+    assert remarks == ["the cell 'cell-0' was not done after 2 s", "the cell 'cell-2' was not done after 2 s",
+                       "the cells after it were not run"]
+    assert notebook.cells[1].outputs[0].data["text/plain"] == "42" and notebook.cells[3].outputs == []
 
 
 @pytest.mark.long

@@ -113,6 +113,55 @@ def test_a_right_submission_stays_right(change):
     assert "kernelspec" not in result.metadata
 
 
+# ── checks belong to the instructor ──
+
+
+def checks_of(submitted):
+    return [cell for cell in submitted.cells if name_of(cell).endswith("_check")]
+
+
+def checks_skipped(submitted):
+    for cell in checks_of(submitted):
+        cell.metadata["tags"] = ["skip-execution"]
+
+
+def checks_silenced(submitted):
+    for cell in checks_of(submitted):
+        cell.source = "pass"
+
+
+def points_printed(submitted):
+    for cell in checks_of(submitted):
+        cell.source = "4.0"
+
+
+def checks_unlocked(submitted):
+    for cell in checks_of(submitted):
+        cell.metadata.nbgrader |= {"points": 100, "locked": False, "grade_id": name_of(cell)}
+        cell.source = "print('ok')"
+
+
+def checks_duplicated(submitted):
+    for cell in checks_of(submitted):
+        twin = copy.deepcopy(cell)
+        twin.source, twin.id = "pass", f"{cell.id}-twin"
+        submitted.cells.append(twin)
+
+
+@pytest.mark.parametrize("change", [checks_deleted, checks_skipped, checks_silenced, points_printed, checks_unlocked,
+                                    checks_duplicated])
+@pytest.mark.parametrize("written", [(FIRST, SECOND), ()], ids=["right", "blank"])
+def test_whatever_is_done_to_checks_the_same_is_marked(change, written):
+    plain, changed = notebook(*written), notebook(*written)
+    change(changed)
+    before, after = (splice(notebook(), submitted)[0] for submitted in (plain, changed))
+    assert [cell for cell in after.cells if cell.metadata] == [cell for cell in before.cells if cell.metadata]
+    assert {cell.source for cell in after.cells if not cell.metadata} <= {"# Unit", "import torch", "pass"}
+
+
+# ── what is odd is named ──
+
+
 @pytest.mark.parametrize("change, words", [
     (merged_into_one, "the solution cell 'second' is missing: another cell that defines second was used"),
     (written_below_the_skeleton, "the solution cell 'second' is not written in: another cell that defines second was used"),
