@@ -3,14 +3,12 @@
 import argparse
 import sys
 from collections.abc import Sequence
-
-from grader.course import batch, scaffold
-from grader.report import command as report
+from importlib import import_module
 
 COMMANDS = {
-    "autograde": batch,
-    "report": report,
-    "new": scaffold,
+    "autograde": "grader.course.batch",
+    "report": "grader.report.command",
+    "new": "grader.course.scaffold",
 }
 
 
@@ -18,7 +16,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code. A command's help is the first line of its module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m grader", description="Marks for a whole class, and new exercises.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
+    argv = sys.argv[1:] if argv is None else list(argv)
+    for name in argv[:1] if argv and argv[0] in COMMANDS else COMMANDS:  # of the others nothing needs to be imported
+        module = import_module(COMMANDS[name])
         command = commands.add_parser(name, help=module.__doc__.splitlines()[0], description=module.__doc__)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

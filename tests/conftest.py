@@ -1,4 +1,4 @@
-"""Groups of tests first, which one worker takes whole; then the long ones, so that none ends alone. Warm ranks for all."""
+"""Groups of tests first, which one worker takes whole; of the rest the long ones, so that none ends alone. Warm ranks."""
 
 from functools import partial
 
@@ -9,7 +9,11 @@ from utils.ranks.place import Place
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: (item.get_closest_marker("xdist_group") is None, item.get_closest_marker("long") is None))
+    def order(item: pytest.Item) -> tuple[bool, bool]:
+        alone = item.get_closest_marker("xdist_group") is None  # a group keeps its order, so that no fixture is made twice
+        return alone, alone and item.get_closest_marker("long") is None
+
+    items.sort(key=order)
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,22 @@
 """A small course in a folder of its own, with submissions in it, for nbgrader to work on."""
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
+from nbgrader.apps import NbGrader
+from nbgrader.apps.api import NbGraderAPI
 
+from grader.__main__ import main as command_line
 from grader.course.splice import is_check, is_solution, name_of
 from grader.sandbox import bubblewrap as sandbox
 
@@ -40,7 +46,7 @@ class Course:
         root.mkdir(parents=True, exist_ok=True)
         self.configure()
         self._write(root / "solutions" / unit, self.solution)
-        self.nbgrader("generate_assignment", unit, "--create", "--force")
+        self._release()
         self.skeleton = nbformat.read(root / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
 
     def configure(self) -> None:
@@ -52,21 +58,47 @@ class Course:
             config += "\nc.MarkExercises.unsafe = True  # no sandbox here, and the submissions are our own\n"
         (self.root / "grader" / "nbgrader_config.py").write_text(config)
 
+    def _release(self) -> None:
+        """`nbgrader generate_assignment`, without a program of its own."""
+        with self._here():
+            app = NbGrader()
+            app.load_config_file()
+            done = NbGraderAPI(config=app.config).generate_assignment(self.unit)
+        assert done["success"], done
+
     def nbgrader(self, *arguments: str) -> str:
         """Run the stock command line; its log.  Raises: CalledProcessError."""
-        return self._run("nbgrader", *arguments)
+        return self.program("nbgrader", *arguments)
 
     def grader(self, *arguments: str) -> str:
-        """Run `python -m grader`; what it prints.  Raises: CalledProcessError."""
-        unsafe = ["--unsafe"] if arguments[0] == "autograde" and not SANDBOX else []
-        return self._run("grader", *arguments, *unsafe)
+        """What `python -m grader` does, in this process, which has torch in memory; what it prints.
 
-    def _run(self, module: str, *arguments: str) -> str:
-        done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=self.root, capture_output=True,
-                              text=True, stdin=subprocess.DEVNULL, env=self.environment())
+        Raises: CalledProcessError.
+        """
+        unsafe = ["--unsafe"] if arguments[0] == "autograde" and not SANDBOX else []
+        stdout, stderr = io.StringIO(), io.StringIO()
+        with self._here(), contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            try:
+                code = command_line([*arguments, *unsafe])
+            except SystemExit as exited:
+                code = exited.code
+        if code:
+            raise subprocess.CalledProcessError(code, arguments, stdout.getvalue(), stderr.getvalue())
+        return stdout.getvalue() + stderr.getvalue()
+
+    def program(self, module: str, *arguments: str) -> str:
+        """Run `python -m module` as a program; what it prints.  Raises: CalledProcessError."""
+        done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=self.root, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, env=self.environment())
         if done.returncode:
             raise subprocess.CalledProcessError(done.returncode, arguments, done.stdout, done.stderr)
         return done.stdout + done.stderr
+
+    @contextlib.contextmanager
+    def _here(self) -> Iterator[None]:
+        """This folder and its environment for this process."""
+        with contextlib.chdir(self.root), mock.patch.dict(os.environ, self.environment()):
+            yield
 
     def environment(self) -> dict[str, str]:
         """What a program of the course needs to run in this folder."""

@@ -24,7 +24,8 @@ def die_late(notebook):
     solution_cell(notebook, "ring_all_reduce").source = "import os\nos._exit(0)"
 
 
-CLASS = {**SAMPLES, "dressed": Sample(dress, filled_in=False), "dies": Sample(die_late)}
+CLASS = {**{student: SAMPLES[student] for student in (*MARKS, "raising", "deadlocking")},
+         "dressed": Sample(dress, filled_in=False), "dies": Sample(die_late)}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,6 @@ EARNED = {
     "blank": (NOTHING, "not written yet"),
     "raising": (NOTHING, "IndexError"),
     "deadlocking": (NOTHING, "every rank receives first"),
-    "looping": (NOTHING, "was not done in time"),
 }
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from grader.exercises import EXERCISES
 from tests.course import ROOT, SANDBOX, belongs
 
 UNIT = "01_collectives"
 LEFT_BEHIND = (".venv", ".git", "__pycache__", "gradebook.db*", "submitted", "autograded", "feedback", "reports", "marking",
                "build")
+OTHER_UNITS = [f"{exercise.unit}.ipynb" for exercise in EXERCISES.values() if exercise.unit != UNIT]
 STEPS = ("make notebooks", "make bundle", "grader autograde", "grader report", "generate_feedback", "nbgrader export",
          "--regrade", "dask scheduler", "dask worker")
 pytestmark = [pytest.mark.xdist_group("guide"), pytest.mark.timeout(900), pytest.mark.long,
@@ -27,8 +29,8 @@ def blocks() -> list[str]:
 
 
 def course_folder(folder: Path) -> Path:
-    """The course as it is here with a small unit 01, this environment, and one submission."""
-    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    """The course as it is here with a small unit 01 and no other one, this environment, and one submission."""
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND, *OTHER_UNITS))
     (folder / ".venv").symlink_to(sys.prefix)
     (folder / ".stamp").write_text(f"{folder}\n")
     source = folder / "solutions" / UNIT / f"{UNIT}.ipynb"

@@ -1,6 +1,8 @@
 """What a cell of the course uses. `%load_ext utils` adds the %%ranks magic."""
 
 import os
+import sys
+from importlib.util import LazyLoader, find_spec, module_from_spec
 
 from utils.deadlocks.errors import DeadlineExceeded, Deadlock, Mismatch, RankFailed, RanksError
 from utils.ranks.run import Run, run_ranks
@@ -10,12 +12,19 @@ __all__ = ["DeadlineExceeded", "Deadlock", "Mismatch", "RankFailed", "RanksError
 
 
 def __getattr__(name: str):
-    """`from utils import widgets`: only when asked for, because drawing needs more than ranks do."""
+    """`from utils import widgets`: it is loaded when it is first used, because drawing needs more than ranks do."""
     if name == "widgets":
-        import utils.figures.widgets as widgets
-
-        return widgets
+        return sys.modules.get("utils.figures.widgets") or _loaded_when_used("utils.figures.widgets")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _loaded_when_used(name: str):
+    """The module of this name, as yet empty."""
+    spec = find_spec(name)
+    spec.loader = LazyLoader(spec.loader)
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def load_ipython_extension(shell) -> None:

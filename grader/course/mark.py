@@ -32,6 +32,7 @@ from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox.collect import job_files
 
+CELL_TIMEOUT_S = 60
 CELLS_LIMITS = sandbox.Limits(wall_s=240.0)
 RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
 PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
@@ -102,14 +103,14 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
 
 
 def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, unsafe: bool = False,
-                    ) -> tuple[bytes, dict[str, Any]]:
+                    known: Mapping[str, Exercise] = EXERCISES) -> tuple[bytes, dict[str, Any]]:
     """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
 
     A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     student, wrong_with_file = reading.read(submitted)
     notebook, not_used = splice(nbformat.reads(released.decode(), as_version=4), student)
-    marks = mark_notebook(notebook, seed, unsafe)
+    marks = mark_notebook(notebook, seed, unsafe, known)
     marks.remarks[:0] = [*wrong_with_file, *not_used]
     marks.alarms += [*(Alarm(OTHER, text) for text in wrong_with_file), *suspicions(student)]
     return nbformat.writes(notebook).encode(), marks.record()
@@ -123,7 +124,7 @@ def exercise_of(cell: NotebookNode) -> str:
 def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, unsafe: bool) -> dict[str, bytes]:
     """What the check cells handed over: <exercise>.pkl, or .txt with the reason why not."""
     parameters = {exercise.id: exercise.parameters for exercise in exercises}
-    done = sandbox.run(["-m", "grader.sandbox.cells"], parcel.to_bytes({
+    done = sandbox.run(["-m", "grader.sandbox.cells", str(CELL_TIMEOUT_S)], parcel.to_bytes({
         "notebook.json": nbformat.writes(notebook).encode(), "exercises.json": json.dumps(parameters).encode()}),
         limits=CELLS_LIMITS, unsafe=unsafe)
     marks.note(done, "cells", "; the cells after it were not run")

@@ -1,7 +1,7 @@
 """Run a notebook's cells in a kernel, so that its check cells hand over their functions (program: parcel in, parcel out).
 
-In: notebook.json, exercises.json (exercise -> parameters). Out, as soon as it is there: <exercise>.pkl or .txt,
-outputs/<index of the cell>.json, remarks.json.
+Its argument: the seconds that a cell may take. In: notebook.json, exercises.json (exercise -> parameters). Out, as soon as
+it is there: <exercise>.pkl or .txt, outputs/<index of the cell>.json, remarks.json.
 """
 
 import json
@@ -12,22 +12,29 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbclient.util import run_sync
+from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 from grader.evidence import parcel
 from grader.sandbox import FUNCTIONS
 
-CELL_TIMEOUT_S = 60
 TIMEOUTS_ALLOWED = 2
+TIMED_OUT = {"ename": "CellTimeout", "evalue": "", "traceback": []}  # what nbclient takes for the reply of a cell given up
 OUTPUT_BYTES_A_CELL = 1 << 20
 
 
 class Client(NotebookClient):
-    """Takes no more of a cell's output than is sensible."""
+    """Takes no more of a cell's output than is sensible; a cell that takes too long is interrupted and noted."""
 
     taken_bytes = 0
+    timed_out = False
+
+    def begin_cell(self) -> None:
+        self.taken_bytes, self.timed_out = 0, False
+
+    def note_reply(self, execute_reply: dict, **_) -> None:
+        """nbclient's hook after each cell."""
+        self.timed_out = execute_reply["content"].get("ename") == TIMED_OUT["ename"]
 
     def process_message(self, msg, cell, cell_index):
         """Drop outputs beyond the limit; everything else takes its usual way."""
@@ -38,32 +45,32 @@ class Client(NotebookClient):
         return super().process_message(msg, cell, cell_index)
 
 
-def run_cells(notebook: NotebookNode, functions: Path, work: Path, writer: parcel.Writer) -> list[str]:
+def run_cells(notebook: NotebookNode, timeout_s: int, functions: Path, work: Path, writer: parcel.Writer) -> list[str]:
     """Run what is to be run; remarks on what went wrong. An error in a cell does not stop the next one."""
     remarks: list[str] = []
-    client = Client(notebook, timeout=CELL_TIMEOUT_S, allow_errors=True, kernel_name="python3",
-                    shutdown_kernel="immediate", resources={"metadata": {"path": str(work)}})
+    client = Client(notebook, timeout=timeout_s, interrupt_on_timeout=True, error_on_timeout=TIMED_OUT, allow_errors=True,
+                    kernel_name="python3", shutdown_kernel="immediate", resources={"metadata": {"path": str(work)}})
+    client.on_cell_executed = client.note_reply
     timeouts, sent = 0, {"exercises.json"}
     with client.setup_kernel(env={**os.environ, FUNCTIONS: str(functions), "RANKS_LATER": "1"}):
         for index, cell in enumerate(notebook.cells):
             if cell.cell_type != "code" or "watch" in cell.metadata.get("tags", []):
                 continue
-            client.taken_bytes = 0
+            client.begin_cell()
             try:
                 outputs = client.execute_cell(cell, index).outputs
                 writer.add(f"outputs/{index}.json", json.dumps(outputs).encode())
-            except CellTimeoutError:
-                timeouts += 1
-                remarks.append(f"the cell {_name(cell)!r} was not done after {CELL_TIMEOUT_S} s")
-                if timeouts == TIMEOUTS_ALLOWED:
-                    return [*remarks, "the cells after it were not run"]
-                run_sync(client.km.interrupt_kernel)()
             except DeadKernelError:
                 return [*remarks, f"the kernel died in the cell {_name(cell)!r}; the cells after it were not run"]
             finally:
                 for file in sorted(set(os.listdir(functions)) - sent):
                     writer.add(file, (functions / file).read_bytes())
                     sent.add(file)
+            if client.timed_out:
+                timeouts += 1
+                remarks.append(f"the cell {_name(cell)!r} was not done after {timeout_s} s")
+                if timeouts == TIMEOUTS_ALLOWED:
+                    return [*remarks, "the cells after it were not run"]
             if client.taken_bytes > OUTPUT_BYTES_A_CELL:
                 remarks.append(f"the cell {_name(cell)!r} wrote more than {OUTPUT_BYTES_A_CELL >> 20} MiB: only the "
                                "beginning was kept")
@@ -85,7 +92,8 @@ def main() -> None:
         functions.mkdir()
         work.mkdir()
         (functions / "exercises.json").write_bytes(files["exercises.json"])
-        remarks = run_cells(nbformat.reads(files["notebook.json"].decode(), as_version=4), functions, work, writer)
+        notebook = nbformat.reads(files["notebook.json"].decode(), as_version=4)
+        remarks = run_cells(notebook, int(sys.argv[1]), functions, work, writer)
     writer.add("remarks.json", json.dumps(remarks).encode())
     writer.close()
 
