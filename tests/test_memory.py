@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from utils import run_ranks
-from utils.trace.memory import held_bytes
+from utils.trace.memory import held_by_category, held_bytes
 
 KIB = 1024
 
@@ -95,3 +95,21 @@ def test_against_torchs_own_tracker():
 
     run = run_ranks(both, 1)
     assert abs(run.memory[0].peak_bytes / run.results[0] - 1) < 0.1
+
+
+def test_of_distributed_tensors_this_rank_s_shard_counts():
+    """FSDP2's parameters, gradients and optimizer state are DTensors, whose own size is the global one."""
+
+    def step(rank):
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        model = fully_shard(torch.nn.Linear(64, 64, bias=False), mesh=init_device_mesh("cpu", (2,)))
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(torch.ones(16, 64)).sum().backward()
+        optimizer.step()
+        return held_by_category()
+
+    for held in run_ranks(step, 2).results:
+        assert held["parameters"] == held["gradients"] == 8 * KIB
+        assert 16 * KIB <= held["optimizer state"] <= 16 * KIB + 64

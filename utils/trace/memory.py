@@ -2,13 +2,14 @@
 
 import threading
 import weakref
+from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 CATEGORIES = ("parameters", "gradients", "optimizer state", "activations")
@@ -117,11 +118,8 @@ class MemoryMeter(TorchDispatchMode):
         """Count the tensors inside `value`."""
         for leaf in tree_leaves(value):
             if isinstance(leaf, torch.Tensor):
-                try:
-                    storage = leaf.untyped_storage()
-                except (NotImplementedError, RuntimeError):
-                    continue  # a wrapper subclass or sparse tensor: its parts are seen on their own
-                self._follow(storage, category)
+                for tensor in _parts(leaf):
+                    self._follow(tensor.untyped_storage(), category)
 
     def _follow(self, storage: torch.UntypedStorage, category: str | None = None) -> None:
         """Count a storage, at the size that it has now."""
@@ -217,6 +215,18 @@ def _meter() -> MemoryMeter:
     if meter is None:
         raise RuntimeError("held bytes are known inside a rank whose memory is measured: run_ranks(fn, n) with memory=True")
     return meter
+
+
+def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that hold its numbers here: of a DTensor this rank's shard, of a sparse tensor indices and values."""
+    if is_traceable_wrapper_subclass(tensor):
+        for part in map(tensor.__getattribute__, tensor.__tensor_flatten__()[0]):
+            if isinstance(part, torch.Tensor):  # a mesh may be among them
+                yield from _parts(part)
+    elif tensor.layout == torch.strided:
+        yield tensor
+    elif tensor.layout == torch.sparse_coo:
+        yield from (tensor._indices(), tensor._values())
 
 
 def _by_category(held: list[tuple[_Held, int]]) -> dict[str, int]:
