@@ -52,6 +52,15 @@ def test_right_numbers_by_the_wrong_technique():
     assert "2 of 4 points" in verdict._repr_html_()
 
 
+def test_a_result_of_no_use_is_named_without_a_line_of_ours():
+    def returns_a_function(x, group):
+        return {"sum": lambda: x}
+
+    with pytest.raises(CheckFailed) as caught:
+        check.ring_all_reduce(returns_a_function)
+    assert "the result['sum'] is a function; expected tensors" in str(caught.value) and ".py" not in str(caught.value)
+
+
 def test_the_first_wrong_element_is_shown():
     def one_off(x, group):
         dist.all_reduce(x, group=group)

@@ -59,8 +59,7 @@ def _technique(verdict: Verdict) -> list[tuple[bool, str]]:
         return []
     demands = {demand.id: demand for case in verdict.cases for demand in case.demands}
     unmet = {demand.id for case in verdict.cases for demand in case.demands if not demand.met}
-    return [(id not in unmet, f"{demand.label} (required)" if demand.gate else demand.label)
-            for id, demand in demands.items()]
+    return [(id not in unmet, demand.full_label) for id, demand in demands.items()]
 
 
 def _further(verdict: Verdict) -> list[str]:

@@ -21,6 +21,11 @@ class DemandVerdict:
     detail: str
     gate: bool
 
+    @property
+    def full_label(self) -> str:
+        """The label, and for a gate what it means."""
+        return f"{self.label} (required for any points)" if self.gate else self.label
+
 
 @dataclass(frozen=True)
 class CaseVerdict:
@@ -97,7 +102,7 @@ class Verdict:
         """Each demand once: whether every case met it, and what it says, with the first case that did not."""
         if any(case.ending != RETURNED for case in self.cases):
             return []
-        labels = {d.id: d.label + " (required)" * d.gate for case in self.cases for d in case.demands}
+        labels = {d.id: d.full_label for case in self.cases for d in case.demands}
         lines = []
         for id, label in labels.items():
             unmet = [(case, d) for case in self.cases for d in case.demands if d.id == id and not d.met]

@@ -129,8 +129,9 @@ class ForkedProcess:
 
 
 def _begin_fresh(far_end: socket.socket) -> subprocess.Popen:
-    program = (f"import sys; sys.path[:] = {sys.path!r}; from utils.ranks.server import serve; "
-               f"serve({far_end.fileno()})")
+    # Ctrl-C is for the kernel, from the first moment on: importing takes a second.
+    program = ("import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+               f"sys.path[:] = {sys.path!r}; from utils.ranks.server import serve; serve({far_end.fileno()})")
     return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=[far_end.fileno()])
 
 
@@ -154,7 +155,7 @@ def _begin_copy(far_end: socket.socket) -> None:
 
 def serve(descriptor: int) -> None:
     """Fork whatever is asked for, until the near end is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the kernel
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_all(PRELOAD)
     server = _Server(socket.socket(fileno=descriptor))
     while server.handle():

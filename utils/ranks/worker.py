@@ -119,7 +119,9 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, task_blob: by
 def describe_error(error: BaseException, machinery: tuple[str, ...] = ()) -> dict:
     """Plain facts of an exception: class, message, lines of user code (outermost first), notes."""
     frames = [[f.filename, f.lineno, f.name] for f in traceback.extract_tb(error.__traceback__)]
-    shown = [frame for frame in frames if is_user_file(frame[0], machinery)] or frames[-3:]
+    shown = [frame for frame in frames if is_user_file(frame[0], machinery)]
+    if not shown and not machinery:  # in a check, lines of what checks would tell the student nothing
+        shown = frames[-3:]
     return {"type": type(error).__name__, "message": str(error)[:4000], "frames": shown[-8:],
             "notes": [str(note)[:2000] for note in getattr(error, "__notes__", [])]}
 
