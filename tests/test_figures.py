@@ -1,7 +1,10 @@
 """The figures: their data is right, they render without warnings, and no two texts overlap."""
 
 import io
+import pkgutil
 import random
+import subprocess
+import sys
 import warnings
 from html.parser import HTMLParser
 
@@ -186,6 +189,22 @@ def test_a_picture_renders_without_warnings_and_its_texts_stand_apart(name, monk
 
 
 # ── Picture ──
+
+
+def test_figures_are_loaded_when_they_are_used():
+    code = ("import sys; from utils import figures, widgets; assert 'matplotlib' not in sys.modules; "
+            "print(figures.ring_figure.__name__, widgets.ring_stepper.__name__)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["ring_figure", "ring_stepper"]
+    with pytest.raises(AttributeError, match=r"no 'ring_figur'; it has .* ring_figure"):
+        figures.ring_figur  # noqa: B018
+
+
+def test_no_module_of_figures_has_the_name_of_a_figure():
+    """Else the module would hide it as soon as something imports it."""
+    modules = {module.name for module in pkgutil.iter_modules(figures.__path__)}
+    assert not modules & set(figures.__all__)
+    assert all(callable(getattr(figures, name)) for name in figures.__all__)
 
 
 def test_a_picture_shows_itself_without_pyplot():

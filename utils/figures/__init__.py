@@ -13,7 +13,7 @@ _PLACES = {
     "hardware": ("ladder_figure", "superpod_table"),
     "long_attention": ("causal_work_figure",),
     "machines": ("node_figure", "torus_figure"),
-    "memory_bars": ("activation_bars", "memory_bars"),
+    "bars": ("activation_bars", "memory_bars"),
     "pipeline": ("schedule_grid", "schedule_grids", "schedule_table"),
     "ring": ("ring_figure", "ring_filmstrip", "ring_steps"),
     "splits": ("split_figure",),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import ipywidgets
 
 from utils.costs.tables import read_table
-from utils.figures.memory_bars import memory_bars
+from utils.figures.bars import memory_bars
 from utils.figures.style import Picture
 from utils.figures.widgets import Interactive
 
