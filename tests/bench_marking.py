@@ -1,4 +1,4 @@
-"""Marking twenty submissions of unit 01, against stock nbgrader with checks that spawn their ranks; and what bombs cost."""
+"""Marking twenty submissions against stock nbgrader with checks that spawn their ranks; and what bombs cost."""
 
 import contextlib
 import subprocess
@@ -13,7 +13,7 @@ import psutil
 
 from grader.course.splice import is_check, name_of
 from tests.course import Course
-from tests.submissions import SAMPLES, UNIT, Sample, replaced
+from tests.submissions import CHOSEN, SAMPLES, UNIT, Sample, replaced
 from tests.test_bombs import BOMBS
 from tests.test_bombs import EXERCISE as BOMBED
 
@@ -74,7 +74,7 @@ class StockCourse(Course):
 
 
 def bench_marking(line: Callable) -> None:
-    """Twenty submissions of unit 01: `python -m grader autograde` against stock nbgrader with mp.spawn."""
+    """Twenty submissions of two exercises: `python -m grader autograde` against stock nbgrader with mp.spawn."""
     with tempfile.TemporaryDirectory(prefix="course-") as folder:
         ours_s, course = _ours(Path(folder) / "ours")
         together = course.marks()
@@ -89,12 +89,12 @@ def bench_marking(line: Callable) -> None:
 
 def _ours(folder: Path) -> tuple[float, Course]:
     """(seconds for all, the course)"""
-    course = Course(folder, UNIT)
+    course = Course(folder, UNIT, CHOSEN)
     for kind, (count, sample) in CLASS.items():
         for number in range(count):
             course.submit(f"{kind}-{number}", sample.change, sample.filled_in)
     began = time.monotonic()
-    printed = course.grader("autograde", UNIT)
+    printed = course.program("grader", "autograde", UNIT)
     seconds = time.monotonic() - began
     print("     " + next(text for text in printed.splitlines() if "Peak memory" in text), flush=True)
     return seconds, course
@@ -102,7 +102,7 @@ def _ours(folder: Path) -> tuple[float, Course]:
 
 def _stock(folder: Path) -> float:
     """Seconds for all: nbgrader marks one after the other, so one of each kind is timed and counts for all its like."""
-    course, total_s = StockCourse(folder, UNIT), 0.0
+    course, total_s = StockCourse(folder, UNIT, CHOSEN), 0.0
     for kind, (count, sample) in CLASS.items():
         course.submit(kind, sample.change, sample.filled_in)
         began = time.monotonic()
@@ -123,8 +123,8 @@ def bench_bombs(line: Callable) -> None:
             course.submit(f"honest-{number}", SAMPLES["full"].change)
         for name, source in BOMBS.items():
             course.submit(f"bomb-{name}", replaced(BOMBED, source))
-        quiet = _starts_while(lambda: course.grader("autograde", UNIT, "--student", "honest-*"))
-        under_fire = _starts_while(lambda: course.grader("autograde", UNIT, "--student", "bomb-*"))
+        quiet = _starts_while(lambda: course.program("grader", "autograde", UNIT, "--student", "honest-*"))
+        under_fire = _starts_while(lambda: course.program("grader", "autograde", UNIT, "--student", "bomb-*"))
     for word, of in (("median", median), ("slowest", max)):
         ratio = of(under_fire) / of(quiet)
         line(f"starting a program while bombs are marked / honest ones, {word}", ratio, "<= 5", ratio <= 5,
