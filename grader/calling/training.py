@@ -9,6 +9,8 @@ from torch import nn
 from utils.trace.spans import mark
 
 REPLACED, STANDING = "parameter replaced", "gradients stand"
+GRADIENT_REPLACED = "gradient replaced"
+WRAPPING, QUIET, NESTED = "wrapping", "accumulation", "accumulation after an inner no_sync()"
 OPTIMIZERS = {"SGD": torch.optim.SGD, "AdamW": torch.optim.AdamW}
 
 
@@ -33,6 +35,13 @@ def watch_gradients(model: nn.Module) -> None:
 def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
     """The optimizer that a case names, with the learning rate and options that it names."""
     return OPTIMIZERS[inputs["optimizer"]](trained, lr=inputs["lr"], **inputs.get("options", {}))
+
+
+def leave_gradients(model: nn.Module, left: float | None) -> None:
+    """As an earlier pass may have left them: `left` in each trained matrix, the same on all ranks; none elsewhere."""
+    for parameter in model.parameters():
+        stands = left is not None and parameter.requires_grad and parameter.ndim > 1
+        parameter.grad = torch.full_like(parameter, left) if stands else None
 
 
 class Held(dict):

@@ -65,7 +65,7 @@ class Buffered(MLP):
         super().__init__()
         self.register_buffer("scale", torch.rand(OUT) + 0.5)
         self.register_buffer("offset", torch.rand(OUT), persistent=False)
-        self.register_buffer("count", torch.randint(100, ()))
+        self.register_buffer("count", torch.randint(1 << 40, ()))
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) * self.scale + self.offset
@@ -112,8 +112,13 @@ ZOO: dict[str, Callable[[], nn.Module]] = {
 
 
 def build(name: str, seed: int) -> nn.Module:
-    """The model, its numbers drawn from `seed`."""
-    return same_start(ZOO[name], seed).double()
+    """The model, its numbers drawn from `seed`; those of float64 have digits that float32 has not."""
+    model = same_start(ZOO[name], seed).double()
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            if tensor.is_floating_point():
+                tensor *= 1 + 2.0 ** -30
+    return model
 
 
 def loss_rows(output: Tensor, y: Tensor) -> Tensor:

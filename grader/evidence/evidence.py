@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load, save
 
@@ -54,7 +55,7 @@ class Evidence:
 
 
 def pack(value: Any) -> bytes:
-    """Bytes of a value made of tensors, numbers, strings, None, lists, tuples and dictionaries.
+    """Bytes of a value made of tensors, numbers (NumPy's too), strings, None, lists, tuples and dictionaries.
 
     Raises: TypeError naming the part that is none of these.
     """
@@ -79,6 +80,8 @@ def _take_apart(value: Any, tensors: dict[str, torch.Tensor], path: str) -> Any:
         name = f"t{len(tensors)}"
         tensors[name] = torch.Tensor.detach(value).cpu().contiguous().clone()
         return {"tensor": name}
+    if isinstance(value, np.number | np.bool_):
+        value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return {"value": value}
     if isinstance(value, (list, tuple)):

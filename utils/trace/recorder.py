@@ -205,7 +205,22 @@ class Recorder:
             return wait
 
         c10d.Work.wait, c10d.Work.synchronize = watched(c10d.Work.wait), watched(c10d.Work.synchronize)
+        self._follow_futures()
+        torch._C.Future.wait = watched(torch._C.Future.wait)
         self._watch_wait_tensor()
+
+    def _follow_futures(self) -> None:
+        """Who waits for a Work's future, or for what its then() makes of it, waits for the call."""
+        def followed(original: Callable) -> Callable:
+            def make(before, *args, **kwargs):
+                future, number = original(before, *args, **kwargs), self._call_of.get(before)
+                if number is not None:
+                    self._call_of[future] = number
+                return future
+
+            return make
+
+        c10d.Work.get_future, torch._C.Future.then = followed(c10d.Work.get_future), followed(torch._C.Future.then)
 
     def _number_of(self, work) -> int | None:
         if getattr(self._latest, "work", None) is work:

@@ -6,12 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.calling.training import gradients, make_optimizer, parameters
+from grader.calling.training import gradients, leave_gradients, make_optimizer, parameters
 from grader.calling.zoo import IN, LENGTH, OUT, loss_rows
 from grader.exercises.technique.models import given_model, model_of
 from grader.judging.exercise import Case, Draw
 
 TOLERANCE = 1e-6  # sums in another order, some of them in float32
+OF_A_MEAN = 1e-9  # of gradients that only their mean is taken of
 
 
 def batch(draw: Draw, model: str, rows: int) -> tuple[Tensor, Tensor]:
@@ -21,16 +22,19 @@ def batch(draw: Draw, model: str, rows: int) -> tuple[Tensor, Tensor]:
     return draw.tensor(rows, IN, dtype=torch.float64) / 25, draw.tensor(rows, OUT, dtype=torch.float64) / 25
 
 
-def own_gradients(case: Case, rank: int, x: Tensor, y: Tensor) -> dict[str, Any]:
-    """What a rank has of these rows alone, with the numbers that it drew for itself."""
+def own_gradients(case: Case, rank: int, x: Tensor, y: Tensor, left: float | None = None) -> dict[str, Any]:
+    """What a rank has of these rows alone, with the numbers that it drew for itself; left: see leave_gradients."""
     model = given_model(case, rank)
+    leave_gradients(model, left)
     loss_rows(model(x), y).mean().backward()
     return gradients(model)
 
 
-def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor]],
+                   left: float | None = None) -> dict[str, Any]:
     """The mean over the members of the gradient of each one's (x, y); None where nobody has one."""
-    of_members = [own_gradients(case, member, x, y) for member, (x, y) in zip(case.members(rank), x_and_y, strict=True)]
+    of_members = [own_gradients(case, member, x, y, left)
+                  for member, (x, y) in zip(case.members(rank), x_and_y, strict=True)]
     return {name: None if gradient is None else torch.stack([own[name] for own in of_members]).mean(0)
             for name, gradient in of_members[0].items()}
 
@@ -38,10 +42,11 @@ def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor
 def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True) -> dict[str, Any]:
     """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
 
-    inputs["gamma"], if there: what the learning rate is multiplied by after each step. Wrong ways: gradients times
-    `factor`; gradients never forgotten.
+    inputs["gamma"], if there: what the learning rate is multiplied by after each step; inputs["left"]: what gradients are
+    left from before. Wrong ways: gradients times `factor`; gradients never forgotten.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
+    leave_gradients(model, inputs.get("left"))
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = make_optimizer(inputs, trained) if trained else None
     losses, first, micro = [], {}, inputs.get("micro", 1)

@@ -5,6 +5,8 @@ from typing import Any
 
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.one_process import batch
+from grader.exercises.technique.models import reduced
+from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw
 from grader.judging.slips import times
 
@@ -36,6 +38,12 @@ def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any
                 for batches in of_ranks]
 
     return inputs
+
+
+def unreached_open(case: Case, rank: int, gradients: dict[str, Any]) -> dict[str, Any]:
+    """Of what backward does not reach, a gradient that is left from before may be anything."""
+    reached = reduced(case, rank)
+    return {name: g if g is None or name in reached else ANYTHING for name, g in gradients.items()}
 
 
 # Where a mean over ranks is asked.

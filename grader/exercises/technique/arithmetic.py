@@ -1,14 +1,14 @@
 """How exercises are done that only compute numbers: without a message."""
 
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.exercise import Demand, Symptom, Technique
 from grader.judging.symptoms import every_rank
 
 
-def arithmetic(*symptoms: Symptom, fallbacks: tuple[Symptom, ...] = ()) -> Technique:
-    """Of a formula: no rank needs another one."""
+def arithmetic(*symptoms: Symptom, fallbacks: tuple[Symptom, ...] = (), demands: tuple[Demand, ...] = ()) -> Technique:
+    """Of a formula: no rank needs another one; `demands`: what else it must do."""
     demand = only_calls(id="communicates", hint="This is arithmetic: no message is needed.")
-    return Technique((demand,), symptoms, fallbacks)
+    return Technique((demand, *demands), symptoms, fallbacks)
 
 
 def whole_bytes(hint: str) -> Symptom:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 
-from grader.evidence.evidence import RETURNED
+from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import given_model, reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.judging.compare import same
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import raised
+from grader.judging.symptoms import every_rank, raised, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call, Span
 
@@ -51,6 +52,32 @@ OWN_DTYPES = Demand(
 
 FROZEN_HOOKED = raised(
     "require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.", "frozen hooked")
+
+
+def _without_gradient(look: Look) -> bool:
+    raised = look.evidence.ending == RAISED and "NoneType" in look.evidence.error
+    return raised and len(reduced(look.case, 0)) < len(list(given_model(look.case, 0).parameters()))
+
+
+NO_GRADIENT = Symptom("no gradient", "A parameter that took no part, or is frozen, has p.grad None: leave it out, on all "
+                                     "ranks.", _without_gradient)
+
+
+def left_out(steps: int = 1) -> Symptom:
+    """Fewer bytes were reduced than the gradients have."""
+
+    def fewer(look: Look, rank: int, found: object, right: object) -> bool:
+        wanted = steps * sum(p.nbytes for p in reduced(look.case, rank).values())
+        return sum(call.bytes for call in look.evidence.trace.of(rank, "all_reduce")) < wanted
+
+    return Symptom("some left out", "Fewer bytes were reduced than the gradients have: every parameter of the model that "
+                                    "got a gradient is to be reduced, each with its own gradient.", wrong_ranks(fewer))
+
+
+FEW_DIGITS = Symptom(
+    "few digits", "Right in the first digits only: the numbers pass through a type that has fewer, or something small was "
+    "added on the way. Let each tensor travel in its own dtype, and add nothing.",
+    every_rank(lambda _, rank, found, right: same(found, right, 1e-3)))
 
 
 def instead(demand: Demand) -> Symptom:

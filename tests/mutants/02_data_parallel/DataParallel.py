@@ -27,12 +27,27 @@ CHANGES = (
     change("missing wait", WAIT, ""),
     change("buffers forgotten", BROADCAST, "for p in module.parameters():\n"
            "            dist.broadcast(p.data, group=group, group_src=0)"),
+    change("frozen forgotten", BROADCAST, "for p in (*filter(lambda p: p.requires_grad, module.parameters()), "
+           "*module.buffers()):\n            dist.broadcast(p.data, group=group, group_src=0)"),
+    change("inner no_sync", "            self.syncing = before", "            self.syncing = True"),
+    change("broadcast again", "        return self.module(*args", "        for b in self.module.buffers():\n"
+           "            dist.broadcast(b, group=self.group, group_src=0)\n        return self.module(*args"),
+    change("arguments lost", "return self.module(*args, **kwargs)", "return self.module(*args)"),
+    change("zeros for none", " if p.grad is not None]", "]", "gradients = [p.grad for", "gradients = [self.zeros(p) for",
+           "    def forward", "    def zeros(self, p):\n        p.grad = torch.zeros_like(p) if p.grad is None else p.grad\n"
+           "        return p.grad\n\n    def forward"),
+    change("unreduced divided", " if p.grad is not None]", " if p not in self.missing[number]]",
+           DIVIDE, "", "        self._reset()\n        ### END", "        self._reset()\n"
+           "        for p in self.module.parameters():\n            if p.grad is not None:\n"
+           "                p.grad /= dist.get_world_size(self.group)\n        ### END"),
+    change("some left out", "        for number in [i for i in range(len(self.buckets)) if i not in self.started]:\n"
+           "            self._start(number)  # some of its parameters took no part in this pass\n", ""),
     change("group demanded", "dist.ProcessGroup | None = None, bucket_bytes=1 << 20", "dist.ProcessGroup"),
     change("sum for mean", DIVIDE, ""),
     change("divided twice", REDUCE, "dist.all_reduce(flat, dist.ReduceOp.AVG, group=self.group, async_op=True)"),
     change("gradients wrong",  # the last rows' are reduced, what was accumulated before stays each rank's own
            RESET, f"{RESET}\n        self.before = {{}}",
-           "            self.syncing = True", "            self.syncing = True\n"
+           "            self.syncing = before", "            self.syncing = before\n"
            "            self.before = {p.grad: p.grad.clone() for p in self.module.parameters() if p.grad is not None}",
            FLAT, "flat = torch.cat([(g - self.before.get(g, 0)).flatten() for g in gradients])",
            "piece.view_as(gradient)", "piece.view_as(gradient) + self.before.get(gradient, 0)"),

@@ -18,6 +18,11 @@ CHANGES = (
            "        p.grad = torch.zeros_like(p) if p.grad is None else p.grad\n    gradients ="),
     change("promoted", EACH_DTYPE, "for _ in range(1):", CHOSEN, "gradients"),
     change("reduced twice", DIVIDE, f"{DIVIDE}        dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)\n"),
+    change("few digits", "get_world_size(group)", "get_world_size(group) + 1e-5"),
+    change("dtype left", EACH_DTYPE, "for dtype in [g.dtype for g in gradients][:1]:"),
+    change("gradient replaced", "gradients = [p.grad for p", "gradients = [p for p", "{g.dtype:", "{g.grad.dtype:",
+           "if g.dtype ==", "if g.grad.dtype ==", "g.flatten()", "g.grad.flatten()",
+           "gradient.copy_(piece.view_as(gradient))", "gradient.grad = piece.view_as(gradient)"),
     change("group ignored", REDUCE, "dist.all_reduce(flat)"),
     change("missing wait", REDUCE, "dist.all_reduce(flat, group=group, async_op=True)"),
 )

@@ -14,6 +14,10 @@ CHANGES = (
     change("parameters forgotten", BOTH, "model.buffers()"),
     change("another rank's model", "group_src=0", "group_src=dist.get_world_size(group) - 1"),
     change("nothing sent", "tensor.data", "tensor.detach().clone()"),
+    change("few digits", BROADCAST, "number = tensor.data.float()\n"
+           "        dist.broadcast(number, group=group, group_src=0)\n        tensor.data.copy_(number)"),
+    change("layers forgotten", "*model.parameters()", "*list(model.parameters())[:3]"),
+    change("missing wait", "group_src=0)", "group_src=0, async_op=True)"),
     change("sent twice", BOTH, "(*model.parameters(), *model.buffers(), *model.parameters())"),
     change("group ignored", "group=group, group_src", "src"),
     change("library call", BROADCAST,

@@ -10,6 +10,14 @@ CHANGES = (
     change("gradients not reduced", REDUCE, "pass"),
     change("gradients pile up", "    optimizer.zero_grad()\n", ""),
     change("own loss returned", "    dist.all_reduce(mean_loss, group=group)\n", ""),
+    change("zeros for none", REDUCE, f"pass\n        else:\n            parameter.grad = torch.zeros_like(parameter)\n"
+           f"        {REDUCE}"),
+    change("loss after the step", "loss.detach().clone()", "loss_fn(model(x), y).sum().detach() / batch_size"),
+    change("loss divided too", "return mean_loss", "return mean_loss / dist.get_world_size(group)"),
+    change("loss attached", "loss.detach().clone()", "loss.clone()", "all_reduce(mean_loss", "all_reduce(mean_loss.data"),
+    change("loss not a tensor", "return mean_loss", "return mean_loss.item()"),
+    change("some left out", "in model.parameters()", 'in optimizer.param_groups[0]["params"]'),
+    change("stopped without rows", "    loss =", "    if not len(x):\n        return torch.zeros(())\n    loss ="),
     change("not a number", ".sum() / batch_size", ".mean() * len(x) / batch_size"),
     change("no gradient", "if parameter.grad is not None", "if True"),
     change("reduced twice", "    optimizer.step()\n", "    optimizer.step()\n    for parameter in model.parameters():\n"

@@ -10,6 +10,14 @@ CHANGES = (
     change("empty bucket", "= []", "= [[]]", "room = 0", "room = bucket_bytes"),
     change("too early", "> room", ">= room"),
     change("one each", "not buckets or sizes_bytes[index] > room", "True"),
+    change("cut from the first", "reversed(range(len(sizes_bytes)))", "range(len(sizes_bytes))",
+           "return buckets", "return [bucket[::-1] for bucket in buckets[::-1]]"),
+    change("first not counted", "room -= sizes_bytes[index]", "room -= sizes_bytes[index] if len(buckets[-1]) > 1 else 0"),
+    change("sizes returned", "append(index)", "append(sizes_bytes[index])"),
+    change("an index twice", "append(index)", "append(sizes_bytes.index(sizes_bytes[index]))"),
+    change("out of order", "    return buckets", "    for small in [b for b in buckets if len(b) == 1][:-1]:\n"
+           "        buckets.remove(small)\n        buckets.append(small)\n    return buckets"),
+    change("input changed", "return buckets", "sizes_bytes.clear()\n    return buckets"),
     change("none", "room = 0", "room = sizes_bytes[0]"),
 )
 

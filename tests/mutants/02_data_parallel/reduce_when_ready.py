@@ -23,5 +23,14 @@ CHANGES = (
     change("frozen hooked", "if parameter.requires_grad", "if True"),
     change("too early a hook", HOOK, "parameter.register_hook(lambda grad, parameter=parameter: start(parameter))"),
     change("own gradients", HOOK, "pass"),
+    change("own gradients divided", HOOK, "parameter.register_hook(lambda grad, parameter=parameter: started.append(\n"
+           "                (parameter, dist.all_reduce(grad.clone(), group=group, async_op=True))))"),
+    change("unreduced divided", DIVIDE, "", "        started.clear()\n", "        started.clear()\n"
+           "        for parameter in model.parameters():\n            if parameter.grad is not None:\n"
+           "                parameter.grad /= dist.get_world_size(group)\n"),
+    change("no gradient", DIVIDE, "", "        started.clear()\n", "        started.clear()\n"
+           "        for parameter in model.parameters():\n            parameter.grad /= dist.get_world_size(group)\n"),
+    change("few digits", "get_world_size(group)", "get_world_size(group) + 1e-5"),
+    change("some left out", "if parameter.requires_grad", "if parameter.requires_grad and parameter.ndim > 1"),
     change("group ignored", "group=group, ", ""),
 )

@@ -12,5 +12,13 @@ CHANGES = (
     change("dealt like cards", SHARD, "return x_BD[dist.get_rank(group)::dist.get_world_size(group)]"),
     change("columns", "dist.get_world_size(group)", "dist.get_world_size(group), dim=-1"),
     change("group ignored", "(group)", "()"),
+    change("others have more", SHARD, "n, r = dist.get_world_size(group), dist.get_rank(group)\n"
+           "    return x_BD[r * len(x_BD) // n:(r + 1) * len(x_BD) // n]"),
+    change("own size for all", SHARD, "n, r = dist.get_world_size(group), dist.get_rank(group)\n"
+           "    b = len(x_BD) // n + (r < len(x_BD) % n)\n    return x_BD[r * b:(r + 1) * b]"),
+    change("no columns", SHARD, f"{SHARD.replace('return', 'mine =')}\n    return mine if len(mine) else torch.tensor([])"),
+    change("another dtype", SHARD, f"{SHARD}.float()"),
+    change("no empty share", SHARD, f"{SHARD.replace('return', 'mine =')}\n    return mine if len(mine) else x_BD[-1:]"),
+    change("input changed", SHARD, f"{SHARD.replace('return', 'mine =')}.clone()\n    x_BD.zero_()\n    return mine"),
     change("communicates", SHARD, f"dist.barrier(group)\n    {SHARD}"),
 )

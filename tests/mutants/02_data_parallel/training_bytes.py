@@ -7,6 +7,7 @@ CHANGES = (
     change("one parameter's", "size * n_parameters", "size"),
     change("master copy forgotten", "(2, 4)", "(2, 0)"),
     change("master copy in float32", "(4, 0)", "(4, 4)"),
+    change("bits", "size * n_parameters", "8 * size * n_parameters"),
     change("state halved", '"momentum": 4, "variance": 4', '"momentum": low, "variance": low'),
     change("gradients in float32", '"gradients": low', '"gradients": 4'),
     change("precision ignored", "if mixed_precision", "if not mixed_precision"),

@@ -1,28 +1,52 @@
 """How a rank calls DataParallel."""
 
 import contextlib
+import inspect
 
 import torch.distributed as dist
 
-from grader.calling.training import gradients, make_optimizer, numbers, parameters
+from grader.calling.training import (
+    NESTED,
+    QUIET,
+    WRAPPING,
+    gradients,
+    leave_gradients,
+    make_optimizer,
+    numbers,
+    parameters,
+)
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
+
+
+@contextlib.contextmanager
+def _quiet(wrapped, nested: bool):
+    """no_sync(), and whether another one begins and ends inside it first."""
+    with wrapped.no_sync():
+        if nested:
+            with wrapped.no_sync():
+                pass
+        with span(NESTED if nested else QUIET):
+            yield
 
 
 def call(fn, inputs: dict, group) -> dict:
     """fn(module), or fn(module, group) for a part of the world, wraps; some steps of `micro` backward passes each →
     what it began with, the first step's gradients, the parameters at the end."""
     module = build(inputs["model"], inputs["seed"])
-    wrapped = fn(module) if group is dist.group.WORLD else fn(module, group)
+    with span(WRAPPING):
+        wrapped = fn(module) if group is dist.group.WORLD else fn(module, group)
+    leave_gradients(module, inputs.get("left"))
+    keyword, = inspect.signature(module.forward).parameters
     start = {name: value.clone() for name, value in numbers(module).items()}
     trained = [p for p in module.parameters() if p.requires_grad]
     optimizer = make_optimizer(inputs, trained) if trained else None
     first, micro = {}, inputs["micro"]
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True)):
-        last = (number + 1) % micro == 0
-        with contextlib.nullcontext() if last else wrapped.no_sync():
-            loss = loss_rows(wrapped(x), y).mean() / micro
-            with span("backward" if last else "accumulation"):
+        last, odd = (number + 1) % micro == 0, bool(number // micro % 2)
+        with contextlib.nullcontext() if last else _quiet(wrapped, nested=odd):
+            loss = loss_rows(wrapped(**{keyword: x}) if odd else wrapped(x), y).mean() / micro
+            with span("backward") if last else contextlib.nullcontext():
                 if loss.requires_grad:
                     loss.backward()
         if last:

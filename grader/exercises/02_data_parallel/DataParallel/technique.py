@@ -1,6 +1,10 @@
 """How DataParallel must be done, and how it can fail."""
 
-from grader.evidence.evidence import RETURNED
+from collections.abc import Callable
+from dataclasses import replace
+
+from grader.calling.training import NESTED, QUIET, WRAPPING
+from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import training
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import first_wrong
@@ -17,18 +21,52 @@ def _broadcast_bytes(look: Look, rank: int) -> float:
     return bytes_sent_per_rank("broadcast", state_bytes, look.case.group_size(rank))
 
 
-def _not_quiet(look: Look, rank: int) -> str:
-    """No all-reduce while gradients accumulate."""
-    for span in spans_called(look, rank, "accumulation"):
-        if any(span.start_s <= call.start_s <= span.end_s for call in look.evidence.trace.of(rank)):
-            return f"rank {rank} communicated inside no_sync()"
-    return ""
+def _quiet_in(name: str) -> Callable[[Look], tuple[bool, str]]:
+    """Nothing is sent in the spans of this name."""
+
+    def fault(look: Look, rank: int) -> str:
+        for span in spans_called(look, rank, name):
+            if any(span.start_s <= call.start_s <= span.end_s for call in look.evidence.trace.of(rank)):
+                return f"rank {rank} communicated inside no_sync()"
+        return ""
+
+    return on_each_rank(fault)
+
+
+def _broadcast_again(look: Look, rank: int) -> str:
+    end_s = max((span.end_s for span in spans_called(look, rank, WRAPPING)), default=float("inf"))
+    late = [call for call in look.evidence.trace.of(rank, "broadcast") if call.start_s > end_s]
+    return f"rank {rank} called broadcast {len(late)} times later" if late else ""
 
 
 def _begins_to_differ(id: str, part: str, hint: str) -> Symptom:
     """Of the result's three parts, `part` is the first that is wrong on any rank."""
-    return Symptom(id, hint, lambda look: look.evidence.ending == RETURNED and first_wrong(
-        look, ("start", "gradients", "parameters")) == part)
+    return Symptom(id, hint, lambda look: _first_wrong(look) == part)
+
+
+def _first_wrong(look: Look) -> str:
+    return first_wrong(look, ("start", "gradients", "parameters")) if look.evidence.ending == RETURNED else ""
+
+
+def _arguments_lost(look: Look) -> bool:
+    said = ("unexpected keyword argument", "required positional argument", "positional arguments but")
+    return look.evidence.ending == RAISED and any(text in look.evidence.error for text in said)
+
+
+QUIET_IN = Demand("communicates in no_sync", "nothing is sent inside no_sync()",
+                  "Gradients that only accumulate are reduced already: inside no_sync() the hooks must do nothing.",
+                  _quiet_in(QUIET))
+QUIET_NESTED = Demand("inner no_sync", "nothing is sent after an inner no_sync()",
+                      "The end of an inner no_sync() switches sending on while the outer one still holds: on leaving, put "
+                      "back what was before.", _quiet_in(NESTED))
+LEFT_OUT = training.left_out(STEPS)
+WAITED = results_waited()
+
+
+def _waited_aloud(look: Look) -> tuple[bool, str]:
+    """What is sent where nothing should be is another mistake than not to wait for it."""
+    quiet = all(demand.judge(look)[0] for demand in (QUIET_IN, QUIET_NESTED))
+    return WAITED.judge(look) if quiet else (True, "")
 
 
 ONCE = training.gradient_bytes_once(STEPS, _broadcast_bytes)
@@ -36,20 +74,26 @@ TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", "broadcast", hint="dist.broadcast and dist.all_reduce are all that this exercise needs."),
         *training.OVERLAPPED,
-        Demand("communicates in no_sync", "nothing is sent inside no_sync()",
-               "Gradients that only accumulate are reduced already: inside no_sync() the hooks must do nothing.",
-               on_each_rank(_not_quiet)),
+        QUIET_IN,
+        QUIET_NESTED,
+        Demand("broadcast again", "broadcasts on wrapping only",
+               "Something is broadcast again after wrapping, perhaps in every forward pass: buffers and parameters travel "
+               "once, when the module is wrapped.", on_each_rank(_broadcast_again)),
         training.OWN_DTYPES,
         ONCE,
-        results_waited(),
+        replace(WAITED, judge=_waited_aloud),
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to "
                       "broadcast."),
         unwaited(),
+        training.instead(QUIET_IN),
+        training.instead(QUIET_NESTED),
         training.instead(ONCE),
         raised("argument: 'group'", "DataParallel(module) without a group must work: group=None means the world.",
                "group demanded"),
+        Symptom("arguments lost", "forward passes on everything that it is given: positional arguments and keywords.",
+                _arguments_lost),
         raised("no_sync", "no_sync() is missing, or not a context manager (contextlib.contextmanager makes one).",
                "no no_sync"),
         raised("NoneType", "A parameter that took no part has p.grad None: leave it out, on all ranks.", "no gradient"),
@@ -58,6 +102,7 @@ TECHNIQUE = Technique(
     fallbacks=(
         _begins_to_differ("start not shared", "start", "The ranks begin with different parameters or buffers: broadcast "
                                                        "both from the group's rank 0 when wrapping."),
+        replace(LEFT_OUT, matches=lambda look: _first_wrong(look) == "gradients" and LEFT_OUT.matches(look)),
         _begins_to_differ("gradients wrong", "gradients", "The ranks begin alike, but the first step's gradients are not "
                                                           "the mean over ranks of all that was accumulated."),
         _begins_to_differ("later steps wrong", "parameters", "The first step's gradients are right, and the parameters at "

@@ -1,12 +1,18 @@
 """How a rank calls average_gradients."""
 
-from grader.calling.training import gradients
+from grader.calling.training import GRADIENT_REPLACED, gradients
 from grader.calling.zoo import build, loss_rows
+from utils.trace.spans import mark
 
 
 def call(fn, inputs: dict, group) -> dict:
-    """fn(model, group) on a model whose gradients were computed → its gradients afterwards."""
+    """fn(model, group) on a model whose gradients were computed → its gradients afterwards; leaves a mark for one
+    that was replaced."""
     model = build(inputs["model"], inputs["seed"])
     loss_rows(model(inputs["x"]), inputs["y"]).mean().backward()
+    before = {name: p.grad for name, p in model.named_parameters()}
     fn(model, group)
+    for name, p in model.named_parameters():
+        if p.grad is not before[name]:
+            mark(GRADIENT_REPLACED, parameter=name)
     return gradients(model)

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
+from grader.calling.training import GRADIENT_REPLACED
 from grader.exercises.technique.rank_by_rank import on_each_rank
-from grader.exercises.technique.training import OWN_DTYPES, dtypes_of, gradient_bytes_once
+from grader.exercises.technique.training import FEW_DIGITS, OWN_DTYPES, dtypes_of, gradient_bytes_once
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -22,6 +23,19 @@ def _numbers(gradients: dict[str, Tensor | None]) -> Tensor:
     return torch.cat([g.double().flatten() for g in gradients.values() if g is not None]).sort().values
 
 
+def _one_dtype_right(look: Look, rank: int, found: dict[str, Tensor | None], right: dict[str, Tensor | None]) -> bool:
+    """Of two dtypes the gradients of one are right."""
+    there = [name for name, gradient in right.items() if gradient is not None]
+    wrong = {name for name in there if not same(found[name], right[name])}
+    return bool(wrong) and any(wrong.isdisjoint(name for name in there if right[name].dtype == dtype)
+                               for dtype in {right[name].dtype for name in there})
+
+
+def _kept(look: Look) -> tuple[bool, str]:
+    replaced = [span for span in look.evidence.trace.spans if span.name == GRADIENT_REPLACED]
+    return not replaced, f"rank {replaced[0].rank}: of {replaced[0].facts['parameter']}" if replaced else ""
+
+
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
@@ -31,6 +45,9 @@ TECHNIQUE = Technique(
                "The mean is right, but every parameter costs a call of its own, and each call its latency α: copy all "
                "gradients of one dtype into one flat tensor, all-reduce that, copy back.", on_each_rank(_many_calls)),
         results_waited(),
+        Demand(GRADIENT_REPLACED, "the gradients stay the same tensors",
+               "The mean is right, but p.grad is another tensor now, and who holds the old one does not see it: copy the "
+               "pieces into the gradients that are there.", _kept),
     ),
     symptoms=(
         group_ignored("The mean runs over ranks that are not in the group: pass group=group, and divide by the group's "
@@ -40,6 +57,9 @@ TECHNIQUE = Technique(
                "no gradient"),
     ),
     fallbacks=(
+        FEW_DIGITS,
+        Symptom("dtype left", "The gradients of one dtype are right, those of another are not: every dtype that occurs has "
+                              "a flat tensor of its own, cut from its beginning.", wrong_ranks(_one_dtype_right)),
         Symptom("pieces misplaced", "The right numbers, in the wrong places: cut the flat tensor in the order in which you "
                                     "put it together.",
                 wrong_ranks(lambda _, rank, found, right: same(_numbers(found), _numbers(right), 1e-5))),

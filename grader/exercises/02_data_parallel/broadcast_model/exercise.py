@@ -48,7 +48,7 @@ def _parameters(model: nn.Module) -> list[str]:
     return [name for name, _ in model.named_parameters(remove_duplicate=False)]
 
 
-def _frozen(model: nn.Module) -> list[str]:
+def frozen(model: nn.Module) -> list[str]:
     return [name for name, p in model.named_parameters() if not p.requires_grad]
 
 
@@ -63,7 +63,7 @@ EXERCISE = Exercise(
                                    "counts) take part in the forward pass too.", buffers),
         keeps("buffers not saved", NOT_SAVED, not_saved),
         keeps("frozen forgotten", "Parameters that are not trained still differ between ranks: they take part in the "
-                                  "forward pass, so broadcast them too.", _frozen),
+                                  "forward pass, so broadcast them too.", frozen),
         Slip("another rank's model", "Ranks hold the model of another rank than the group's first: the source is "
                                      "group_src=0.",
              lambda case, r, right: numbers(given_model(case, case.members(r)[-1]))),

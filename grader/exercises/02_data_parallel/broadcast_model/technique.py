@@ -1,16 +1,27 @@
 """How broadcast_model must be done, and how it can fail."""
 
+from torch import Tensor
+
 from grader.calling.training import REPLACED
-from grader.exercises.technique.training import model_bytes
-from grader.judging.demands import bytes_sent, only_calls
-from grader.judging.exercise import Demand, Look, Technique
-from grader.judging.symptoms import group_ignored
+from grader.exercises.technique.models import given_model
+from grader.exercises.technique.training import FEW_DIGITS, model_bytes
+from grader.judging.compare import same
+from grader.judging.demands import bytes_sent, only_calls, results_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _kept(look: Look) -> tuple[bool, str]:
     replaced = [span for span in look.evidence.trace.spans if span.name == REPLACED]
     return not replaced, f"rank {replaced[0].rank}: {replaced[0].facts['parameter']} is another tensor" if replaced else ""
+
+
+def _some_layers(look: Look, rank: int, found: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
+    """Of the parameters that are trained, some are right and some are as the rank drew them."""
+    own = {name: p for name, p in given_model(look.case, rank).named_parameters() if p.requires_grad}
+    wrong = [name for name in own if not same(found[name], right[name])]
+    return 0 < len(wrong) < len(own) and all(same(found[name], own[name]) for name in wrong)
 
 
 TECHNIQUE = Technique(
@@ -23,9 +34,14 @@ TECHNIQUE = Technique(
                    "every parameter and buffer once",
                    "All models are equal, but more was sent than the model has: each parameter and each buffer once.",
                    id="sent twice"),
+        results_waited(),
     ),
     symptoms=(
         group_ignored("Right for the whole world, wrong in a group: the source is the group's rank 0, group_src=0; "
                       "src=0 is rank 0 of the world, which need not be in the group."),
+        unwaited(),
+        Symptom("layers forgotten", "Some layers' parameters are equal now, others are not: model.parameters() finds them "
+                                    "all, at every depth, and each once.", wrong_ranks(_some_layers)),
     ),
+    fallbacks=(FEW_DIGITS,),
 )

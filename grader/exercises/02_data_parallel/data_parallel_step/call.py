@@ -5,9 +5,13 @@ from grader.calling.zoo import build, loss_rows
 
 
 def call(fn, inputs: dict, group) -> dict:
-    """fn(model, loss_fn, x, y, batch_size, optimizer, group) a few times → losses, and the parameters at the end."""
+    """fn(model, loss_fn, x, y, batch_size, optimizer, group) a few times → losses, whether they are detached, and the
+    parameters at the end. The optimizer has two groups of parameters."""
     model = build(inputs["model"], inputs["seed"])
-    optimizer = make_optimizer(inputs, model.parameters())
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim < 2]
+    optimizer = make_optimizer(inputs, [{"params": matrices}, {"params": others}])
     losses = [fn(model, loss_rows, x, y, inputs["batch_size"], optimizer, group)
               for x, y in zip(inputs["xs"], inputs["ys"], strict=True)]
-    return {"losses": losses, "parameters": parameters(model)}
+    detached = not any(getattr(loss, "requires_grad", False) for loss in losses)
+    return {"losses": losses, "detached": detached, "parameters": parameters(model)}

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from grader.calling.training import make_optimizer, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_group
@@ -36,7 +38,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     trained = train(case, rank)
-    return {"losses": trained["losses"], "parameters": trained["parameters"]}
+    return {"losses": trained["losses"], "detached": True, "parameters": trained["parameters"]}
 
 
 # ── wrong ways ──
@@ -44,10 +46,15 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 Weight = Callable[[int, int, int], float]  # (rows of a shard, rows of the batch, ranks) → what its mean loss counts
 
 
-def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: float = 0.0) -> dict[str, Any]:
-    """The parameters after steps on these members' rows; `left` times the last step's gradients are there still."""
+def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: float = 0.0,
+             zeros: bool = False) -> dict[str, Any]:
+    """The parameters after steps on these members' rows, the loss computed after each.
+
+    left: times the last step's gradients are there still; zeros: parameters without a gradient get one.
+    """
     model, n = given_model(case, rank), case.group_size(rank)
     optimizer = make_optimizer(case.inputs[rank], model.parameters())
+    losses = []
     for step in range(STEPS):
         for p in model.parameters():
             if p.grad is not None:
@@ -56,18 +63,27 @@ def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left
             x, y = inputs["xs"][step], inputs["ys"][step]
             if len(x):
                 (loss_rows(model(x), y).mean() * weight(len(x), inputs["batch_size"], n)).backward()
+        for p in model.parameters() if zeros else ():
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
         optimizer.step()
-    return {"losses": ANYTHING, "parameters": parameters(model)}
+        x, y = (torch.cat([of_rank[step] for of_rank in case.peers_inputs(rank, name)]) for name in ("xs", "ys"))
+        losses.append(loss_rows(model(x), y).mean().detach())
+    return {"losses": losses, "detached": ANYTHING, "parameters": parameters(model)}
 
 
 def _weighed(id: str, hint: str, weight: Weight, shows: Callable[[Case], bool] = lambda case: True) -> Slip:
     """Gradients are summed over ranks, with other weights."""
-    return Slip(id, hint, lambda case, r, right: _trained(case, r, case.members(r), weight), shows)
+    return Slip(id, hint, lambda case, r, right: _steps(_trained(case, r, case.members(r), weight)), shows)
+
+
+def _steps(trained: dict[str, Any]) -> dict[str, Any]:
+    """Whatever the losses."""
+    return trained | {"losses": ANYTHING}
 
 
 def _alone(weight: Weight, shows: Callable[[Case], bool] = lambda case: True) -> Slip:
     """No gradient is summed over ranks."""
-    return Slip("gradients not reduced", _DRIFT, lambda case, r, right: _trained(case, r, [r], weight), shows)
+    return Slip("gradients not reduced", _DRIFT, lambda case, r, right: _steps(_trained(case, r, [r], weight)), shows)
 
 
 def _all_have_rows(case: Case) -> bool:
@@ -99,6 +115,14 @@ EXERCISE = Exercise(
         _alone(lambda rows, size, n: 1.0, _all_have_rows),
         Slip("gradients pile up", "The gradients of the last step are still there: call optimizer.zero_grad() before "
                                   "backward().",
-             lambda case, r, right: _trained(case, r, case.members(r), _of_batch, left=case.group_size(r))),
+             lambda case, r, right: _steps(_trained(case, r, case.members(r), _of_batch, left=case.group_size(r)))),
+        Slip("zeros for none", "A parameter without a gradient has zeros now, and AdamW decays it: where p.grad is None, "
+                               "leave it None.",
+             lambda case, r, right: _steps(_trained(case, r, case.members(r), _of_batch, zeros=True))),
+        Slip("loss after the step", "The loss is that of the new parameters: return the one that you went backward from.",
+             lambda case, r, right: _trained(case, r, case.members(r), _of_batch)),
+        Slip("loss divided too", "The parameters are right, the loss is n times too small: each rank's part is divided by "
+                                 "the whole batch_size already, so their sum is the mean.",
+             lambda case, r, right: right[r] | {"losses": [loss / case.group_size(r) for loss in right[r]["losses"]]}),
     ),
 )

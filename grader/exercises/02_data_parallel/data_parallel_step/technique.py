@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from grader.exercises.technique.training import gradient_bytes_once
+from grader.evidence.evidence import DEADLOCKED
+from grader.exercises.technique.training import gradient_bytes_once, left_out
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
@@ -18,6 +19,16 @@ def _nan(look: Look, rank: int, found: Any, right: Any) -> bool:
     return look.case.group_size(rank) > 1 and any(bool(x.isnan().any()) for x in numbers if isinstance(x, torch.Tensor))
 
 
+def _without_rows(look: Look) -> bool:
+    """Ranks do not meet where one has no rows."""
+    return look.evidence.ending == DEADLOCKED and not all(len(inputs["xs"][0]) for inputs in look.case.inputs)
+
+
+def _no_tensor(look: Look, rank: int, found: Any, right: Any) -> bool:
+    same_parameters = same(found["parameters"], right["parameters"])
+    return same_parameters and not any(isinstance(loss, torch.Tensor) for loss in found["losses"])
+
+
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
@@ -29,12 +40,20 @@ TECHNIQUE = Technique(
         unwaited(),
         Symptom("not a number", "A rank without rows has a loss of nan: the mean of nothing. Sum the rows' losses and "
                                 "divide by batch_size.", wrong_ranks(_nan)),
+        Symptom("stopped without rows", "A rank without rows stops early, and the others wait for it: the sum of no rows is "
+                                        "0, and goes backward and through every all-reduce like any other.", _without_rows),
         raised("NoneType", "A parameter that took no part, or is frozen, has p.grad None: leave it out, on all ranks.",
                "no gradient"),
     ),
     fallbacks=(
-        Symptom("own loss returned", "The parameters are right, the loss is that of this rank's rows: sum it over the ranks "
-                                     "as well, detached.",
+        Symptom("loss attached", "The loss that comes back still holds its graph, and that the activations: return "
+                                 "loss.detach().",
+                wrong_ranks(lambda _, rank, found, right: same({**found, "detached": True}, right))),
+        Symptom("loss not a tensor", "The parameters are right, but the loss is no tensor: return it detached, and leave "
+                                     ".item() to the caller.", wrong_ranks(_no_tensor)),
+        Symptom("own loss returned", "The parameters are right, the loss is not the whole batch's: what each rank's rows "
+                                     "add to the mean is to be summed over the ranks as well.",
                 wrong_ranks(lambda _, rank, found, right: same(found["parameters"], right["parameters"]))),
+        left_out(STEPS),
     ),
 )

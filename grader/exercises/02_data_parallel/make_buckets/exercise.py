@@ -37,6 +37,24 @@ def _from_the_first(sizes_bytes: list[int], bucket_bytes: int) -> list[list[int]
     return [[last - index for index in bucket] for bucket in _buckets(sizes_bytes[::-1], bucket_bytes)]
 
 
+def _cut_from_the_first(sizes_bytes: list[int], bucket_bytes: int) -> list[list[int]]:
+    """In the right order, but filled from the other end."""
+    return [bucket[::-1] for bucket in _from_the_first(sizes_bytes, bucket_bytes)[::-1]]
+
+
+def _first_not_counted(sizes_bytes: list[int], bucket_bytes: int) -> list[list[int]]:
+    buckets: list[list[int]] = []
+    held = 0
+    for index in reversed(range(len(sizes_bytes))):
+        if buckets and held + sizes_bytes[index] <= bucket_bytes:
+            buckets[-1].append(index)
+            held += sizes_bytes[index]
+        else:
+            buckets.append([index])
+            held = 0
+    return buckets
+
+
 EXERCISE = Exercise(
     title="Make buckets",
     parameters=("sizes_bytes", "bucket_bytes"),
@@ -52,6 +70,11 @@ EXERCISE = Exercise(
              lambda case, r, right: [bucket[::-1] for bucket in right[r]]),
         Slip("last bucket lost", "The parameters that are left at the end are in no bucket: keep the one you were filling.",
              lambda case, r, right: right[r][:-1]),
+        formula("cut from the first", lambda inputs: _cut_from_the_first(**inputs),
+                "The order is right, the cuts are not: fill the buckets in the order in which gradients come, from the last "
+                "parameter; what is left over are the first ones."),
+        formula("first not counted", lambda inputs: _first_not_counted(**inputs),
+                "A new bucket is not empty: the parameter that opens it counts towards bucket_bytes too."),
         formula("one each", lambda inputs: _buckets(inputs["sizes_bytes"], 0),
                 "Every parameter has a bucket of its own: put the next one into the same as long as it fits."),
         formula("too early", lambda inputs: _buckets(inputs["sizes_bytes"], inputs["bucket_bytes"] - 1),

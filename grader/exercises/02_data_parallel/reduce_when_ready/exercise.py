@@ -3,26 +3,46 @@
 from typing import Any
 
 from grader.exercises.shared.cases import each_group
-from grader.exercises.shared.one_process import TOLERANCE, mean_gradients, own_gradients
-from grader.exercises.shared.training_cases import WRONGLY_SCALED, model_cases, with_batches
+from grader.exercises.shared.one_process import OF_A_MEAN, mean_gradients, own_gradients
+from grader.exercises.shared.training_cases import WRONGLY_SCALED, model_cases, unreached_open, with_batches
+from grader.exercises.technique.models import reduced
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 from .technique import STEPS
 
+LEFT = (None, 1.0)  # what gradients are left from before at each backward pass
+
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    return model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "gpt"), with_batches(draw, lambda n: 2, STEPS))
+    return model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "gpt"), with_batches(
+        draw, lambda n: 2, STEPS, left=LEFT))
 
 
 def _means(case: Case, rank: int) -> list[dict[str, Any]]:
     members = case.members(rank)
-    return [mean_gradients(case, rank, [(case.inputs[m]["xs"][step], case.inputs[m]["ys"][step]) for m in members])
-            for step in range(STEPS)]
+    return [mean_gradients(case, rank, [(case.inputs[m]["xs"][step], case.inputs[m]["ys"][step]) for m in members], left)
+            for step, left in enumerate(LEFT)]
 
 
 def _own(case: Case, rank: int, right: list) -> list[dict[str, Any]]:
     inputs = case.inputs[rank]
-    return [own_gradients(case, rank, x, y) for x, y in zip(inputs["xs"], inputs["ys"], strict=True)]
+    return [own_gradients(case, rank, *batch) for batch in zip(inputs["xs"], inputs["ys"], LEFT, strict=True)]
+
+
+def _own_divided(case: Case, rank: int, right: list) -> list[dict[str, Any]]:
+    n = case.group_size(rank)
+    return [{name: None if g is None else g / n for name, g in own.items()} for own in _own(case, rank, right)]
+
+
+def _unreduced_divided(case: Case, rank: int, right: list) -> list[dict[str, Any]]:
+    n, reached = case.group_size(rank), reduced(case, rank)
+    return [{name: g if g is None or name in reached else g / n for name, g in means.items()} for means in right[rank]]
+
+
+def _where_reached(slip: Slip) -> Slip:
+    """What stood from before may be anything where nothing was reduced."""
+    return Slip(slip.id, slip.hint, lambda case, rank, right: [
+        unreached_open(case, rank, gradients) for gradients in slip.wrong(case, rank, right)])
 
 
 EXERCISE = Exercise(
@@ -31,10 +51,15 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(_means),
     trains=True,
-    tolerance=TOLERANCE,
+    tolerance=OF_A_MEAN,
     slips=(
-        *WRONGLY_SCALED,
+        *map(_where_reached, WRONGLY_SCALED),
         Slip("own gradients", "Each rank still has the gradients of its own rows: nothing was reduced. A hook must be "
                               "registered on each parameter with requires_grad.", _own),
+        _where_reached(Slip(
+            "own gradients divided", "What was reduced is not what p.grad holds: register_hook shows a gradient before it "
+            "is stored. In register_post_accumulate_grad_hook, p.grad is there.", _own_divided)),
+        Slip("unreduced divided", "A gradient that stood from before, and was not reduced in this pass, is divided all the "
+                                  "same: finish() divides what it waited for, and nothing else.", _unreduced_divided),
     ),
 )

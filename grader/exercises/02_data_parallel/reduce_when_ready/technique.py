@@ -1,6 +1,14 @@
 """How reduce_when_ready must be done, and how it can fail."""
 
-from grader.exercises.technique.training import FROZEN_HOOKED, OVERLAPPED, gradient_bytes_once, instead
+from grader.exercises.technique.training import (
+    FEW_DIGITS,
+    FROZEN_HOOKED,
+    NO_GRADIENT,
+    OVERLAPPED,
+    gradient_bytes_once,
+    instead,
+    left_out,
+)
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
@@ -21,10 +29,13 @@ TECHNIQUE = Technique(
         unwaited(),
         instead(ONCE),
         FROZEN_HOOKED,
+        NO_GRADIENT,
         raised("NoneType", "A hook that runs before the gradient is stored finds p.grad None (or the last one): "
                            "register_post_accumulate_grad_hook runs after.", "too early a hook"),
     ),
     fallbacks=(
+        FEW_DIGITS,
+        left_out(STEPS),
         Symptom("second step wrong", "Right in the first backward pass, wrong in the second: finish() must forget the "
                                      "works that it waited for, and the hooks must stay.",
                 every_rank(lambda _, rank, found, right: same(found[0], right[0]))),

@@ -1,10 +1,14 @@
 """Shard the batch: this rank's rows of it, one piece, sizes that differ by one at most."""
 
+import torch
 from torch import Tensor
 
 from grader.exercises.shared import cuts
 from grader.exercises.shared.cases import TWO_GROUPS, counted, each_rank, ranks
-from grader.judging.exercise import VALUES, Case, Draw, Exercise
+from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
+
+_ASK_THE_GROUP = ("Right for the whole world, wrong in a group: ask dist.get_rank(group) and dist.get_world_size(group), "
+                  "both of them.")
 
 
 def _columns(x_BD: Tensor, r: int, n: int) -> Tensor:
@@ -19,8 +23,30 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     for n, rows in sizes:
         x_BD = draw.tensor(rows, 2)
         cases.append(Case(f"{counted(rows, 'row')} on {ranks(n)}", ({"x_BD": x_BD},) * n))
-    x_BD = draw.tensor(7, 2)
+    x_BD = draw.tensor(7, 2, dtype=torch.float64)
     return [*cases, Case("7 rows in groups (1,3,4) and (0,2)", ({"x_BD": x_BD},) * 5, TWO_GROUPS)]
+
+
+def _later_ones_larger(x_BD: Tensor, r: int, n: int) -> Tensor:
+    """The last B mod n ranks have one row more."""
+    return x_BD.flip(0).tensor_split(n)[n - 1 - r].flip(0)
+
+
+def _bounds_rounded(x_BD: Tensor, r: int, n: int) -> Tensor:
+    return x_BD[r * len(x_BD) // n:(r + 1) * len(x_BD) // n]
+
+
+def _own_size_for_all(x_BD: Tensor, r: int, n: int) -> Tensor:
+    size = len(cuts.balanced(x_BD, r, n))
+    return x_BD[r * size:(r + 1) * size]
+
+
+def _nothing_without_shape(case: Case, rank: int, right: list[Tensor]) -> Tensor:
+    return right[rank] if len(right[rank]) else torch.empty(0)
+
+
+_WHO_HAS_MORE = ("The sizes differ by one, as they should, but it is not the first B mod n ranks that have one row more: "
+                 "begin with the larger shares.")
 
 
 def _chunks_enough(case: Case) -> bool:
@@ -52,8 +78,17 @@ EXERCISE = Exercise(
                     "The sizes are right, but the rows are dealt out like cards (every n-th one): a shard is one piece."),
         cuts.cut_by("columns", "x_BD", _columns,
                     "The batch is cut along D, its columns: data parallelism cuts along B, the rows."),
-        cuts.cut_for_the_world("group ignored", "x_BD",
-                               "Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
-                               "dist.get_world_size(group)."),
+        cuts.cut_by("others have more", "x_BD", _later_ones_larger, _WHO_HAS_MORE),
+        cuts.cut_by("others have more", "x_BD", _bounds_rounded, _WHO_HAS_MORE),
+        cuts.cut_by("own size for all", "x_BD", _own_size_for_all,
+                    "A share does not begin at r times its own size where shares before it are larger: count the rows that "
+                    "the ranks before have."),
+        Slip("no columns", "A share without rows still has its columns: shape (0, D), a slice of x_BD, not a new empty "
+                           "tensor.", _nothing_without_shape),
+        cuts.cut_for_the_world("group ignored", "x_BD", _ASK_THE_GROUP),
+        Slip("group ignored", _ASK_THE_GROUP, lambda case, r, right: cuts.balanced(
+            case.inputs[r]["x_BD"], r % case.group_size(r), case.group_size(r))),
+        Slip("group ignored", _ASK_THE_GROUP, lambda case, r, right: cuts.balanced(
+            case.inputs[r]["x_BD"], case.group_rank(r), case.world_size)),
     ),
 )

@@ -26,6 +26,14 @@ def _compute_s(inputs: dict[str, Any]) -> float:
     return inputs["compute_s"] / inputs["n_ranks"]
 
 
+def _ring_s(inputs: dict[str, Any], alphas: float | None = None, beta_s_per_byte: float | None = None) -> float:
+    """The time of an all-reduce that counts the latency `alphas` times, or has another time a byte."""
+    n, alpha_s = inputs["n_ranks"], inputs["alpha_s"]
+    beta_s_per_byte = inputs["beta_s_per_byte"] if beta_s_per_byte is None else beta_s_per_byte
+    alphas = 2 * (n - 1) if alphas is None else alphas
+    return alphas * alpha_s + 2 * (n - 1) / n * inputs["gradient_bytes"] * beta_s_per_byte
+
+
 def _seconds(inputs: dict[str, Any]) -> float:
     return (_overlapped if inputs["overlapped"] else add)(_compute_s(inputs), _all_reduce_s(inputs))
 
@@ -63,6 +71,19 @@ EXERCISE = Exercise(
         _in_sequence("gradients divided", "The gradients do not shrink with the ranks: each rank has one for every "
                                           "parameter.",
                      lambda inputs: _compute_s(inputs) + _all_reduce_s(inputs, share=1 / inputs["n_ranks"])),
+        _in_sequence("not cut", "In a ring each message is one of n parts: 2(n−1) of them carry gradient_bytes / n each.",
+                     lambda inputs: _compute_s(inputs) + _all_reduce_s(inputs, share=inputs["n_ranks"])),
+        _in_sequence("latency once", "Each of the ring's 2(n−1) rounds begins with a latency α of its own: α counts once a "
+                                     "message.", lambda inputs: _compute_s(inputs) + _ring_s(inputs, alphas=1)),
+        _in_sequence("latency once", "Each of the ring's 2(n−1) rounds begins with a latency α of its own: α counts once a "
+                                     "message.", lambda inputs: _compute_s(inputs) + _ring_s(inputs, alphas=2)),
+        _in_sequence("latency divided", "A latency does not get shorter with the part that is sent: each of the 2(n−1) "
+                                        "rounds costs a whole α.",
+                     lambda inputs: _compute_s(inputs) + _ring_s(
+                         inputs, alphas=2 * (inputs["n_ranks"] - 1) / inputs["n_ranks"])),
+        _in_sequence("divided by beta", "beta_s_per_byte is seconds a byte, the inverse of a bandwidth: multiply by it.",
+                     lambda inputs: _compute_s(inputs) + _ring_s(inputs, beta_s_per_byte=1 / inputs["beta_s_per_byte"])),
+        _in_sequence("milliseconds", "The result is in seconds.", lambda inputs: 1e3 * _seconds(inputs)),
         _in_sequence("always overlapped", "Without overlap the all-reduce comes after the compute: their sum.",
                      lambda inputs: _overlapped(_compute_s(inputs), _all_reduce_s(inputs))),
         _in_overlap("not overlapped", "With overlap the all-reduce runs beside the backward pass: the longer of the two "
@@ -73,5 +94,13 @@ EXERCISE = Exercise(
                                        "all-reduce).", lambda compute_s, reduce_s: compute_s),
         _in_overlap("half and half", "The backward pass takes two thirds of the compute: it has twice the forward's work.",
                     lambda compute_s, reduce_s: _overlapped(compute_s, reduce_s, backward=1 / 2)),
+        _in_overlap("the other third", "It is the backward pass that takes two thirds of the compute, not the forward pass: "
+                                       "it computes two gradients for each product.",
+                    lambda compute_s, reduce_s: _overlapped(compute_s, reduce_s, backward=1 / 3)),
+        Slip("backward not divided", "With overlap too, every rank computes its share of the batch only: forward and "
+                                     "backward are both divided by n.",
+             lambda case, r, right: _compute_s(case.inputs[r]) / 3 + max(
+                 case.inputs[r]["compute_s"] * 2 / 3, _all_reduce_s(case.inputs[r])),
+             lambda case: case.inputs[0]["overlapped"]),
     ),
 )

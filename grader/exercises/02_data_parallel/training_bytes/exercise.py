@@ -8,8 +8,9 @@ from .technique import ITEMS
 BYTES = {False: (4, 4, 0, 4, 4), True: (2, 2, 4, 4, 4)}
 
 
-def _bytes(n_parameters: int, mixed_precision: bool) -> dict[str, int]:
-    return {name: size * n_parameters for name, size in zip(ITEMS, BYTES[mixed_precision], strict=True)}
+def _bytes(n_parameters: int, mixed_precision: bool) -> dict[str, float]:
+    """Floats, as of every formula of bytes: they are equal to ints as well."""
+    return {name: float(size * n_parameters) for name, size in zip(ITEMS, BYTES[mixed_precision], strict=True)}
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
@@ -21,8 +22,8 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
 def _mistaken(id: str, hint: str, sizes: dict[str, int]) -> Slip:
     """Some items have other bytes a parameter."""
 
-    def wrong(case: Case, rank: int, right: list) -> dict[str, int]:
-        return right[rank] | {name: size * case.inputs[rank]["n_parameters"] for name, size in sizes.items()}
+    def wrong(case: Case, rank: int, right: list) -> dict[str, float]:
+        return right[rank] | {name: float(size * case.inputs[rank]["n_parameters"]) for name, size in sizes.items()}
 
     return Slip(id, hint, wrong)
 
@@ -42,6 +43,8 @@ EXERCISE = Exercise(
                                            "bytes.", {"master parameters": 0}),
         _mistaken("master copy in float32", "In float32 the parameters are their own master copy: 0 bytes more.",
                   {"master parameters": 4}),
+        formula("bits", lambda inputs: {name: 8 * size for name, size in _bytes(**inputs).items()},
+                "These are bits: 32 of them are 4 bytes."),
         _mistaken("state halved", "AdamW keeps its momentum and variance in float32 in mixed precision too: 4 bytes each.",
                   {"momentum": 2, "variance": 2}),
         _mistaken("gradients in float32", "In mixed precision the gradients have the parameters' 16 bits: 2 bytes.",
