@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 
 IN, OUT, LENGTH = 5, 3, 6
-DEEP_LAYERS, DEEP_WIDTH = 12, 32
+DEEP_LAYERS, DEEP_WIDTH = 12, 64
 
 
 class MLP(nn.Module):
@@ -98,6 +98,33 @@ class Deep(nn.Module):
         return self.last(x)
 
 
+class Block(nn.Module):
+    """Frozen, then trained: the input's gradient needs the frozen weight after the trained one has its own. Takes keywords
+    and returns two things."""
+
+    def __init__(self):
+        super().__init__()
+        self.frozen, self.trained = nn.Linear(7, 7).requires_grad_(False), nn.Linear(7, 7)
+
+    def forward(self, *, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        scaled = x * scale
+        return scaled, self.trained(F.gelu(self.frozen(scaled)))
+
+
+class Odd(Buffered):
+    """Buffers, a frozen layer, and a block that is odd in many ways, whose arguments have another dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.second, self.still = Block(), nn.Linear(7, 7).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.gelu(self.first(x))
+        x, hidden = self.second(x=x.double(), scale=self.scale.mean().expand(7).double())
+        x = self.third(F.gelu(self.still(x + hidden)))
+        return x * self.scale.to(x.dtype) + self.offset.to(x.dtype)
+
+
 class Empty(nn.Module):
     """Has no parameters."""
 
@@ -108,7 +135,7 @@ class Empty(nn.Module):
 ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
     "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "buffered": Buffered, "mixed": Mixed, "empty": Empty,
-    "deep": Deep, "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}
+    "odd": Odd, "deep": Deep, "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}
 
 
 def build(name: str, seed: int) -> nn.Module:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from grader.calling.sharding import HELD
+from grader.evidence.evidence import RETURNED
 from grader.judging.compare import same
 from grader.judging.demands import results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -33,8 +34,8 @@ def first_wrong(look: Look, parts: Iterable[str]) -> str:
 
 
 def first_wrong_is(*parts: str) -> Callable[[Look], bool]:
-    """Whether what is first wrong of the result is one of these parts."""
-    return lambda look: first_wrong(look, look.right[look.working[0]]) in parts
+    """Whether what is first wrong of the result is one of these parts; not where there is no result."""
+    return lambda look: look.evidence.ending == RETURNED and first_wrong(look, look.right[look.working[0]]) in parts
 
 
 def gathers_and_reductions(look: Look, rank: int, whole: float, gathers: int = 1, reductions: int = 1) -> float:

@@ -9,6 +9,14 @@ from tests.mutants import change, mutant
 MEAN = "mean_C = row_P.new_empty(len(self.shard_C))"
 CHANGES = (
     change("start not shared", "(*module.parameters(), *module.buffers())", "()"),
+    change("buffers not shared", "(*module.parameters(), *module.buffers())", "module.parameters()"),
+    change("gathered too often", "if self.reshard_after_forward or not trained", "if True"),
+    change("other names", "found[self.names[p]]", "found[str(len(found))]"),
+    change("start in another dtype", "layer.shard_C.new_empty(layer.n", "layer.row_P.new_empty(layer.n",
+           "(row_P, layer.shard_C,", "(row_P, layer.shard_C.to(row_P.dtype),"),
+    change("keywords dropped", "self.module(*args, **kwargs)", "self.module(*args)"),
+    change("outputs without hooks", "tensors_in(output)", "([output] if isinstance(output, torch.Tensor) else [])"),
+    change("parameters not cast", "ShardedLayer(parameters, group, compute_dtype)", "ShardedLayer(parameters, group)"),
     change("sum for mean", "/ self.n", "", of="ShardedLayer"),
     change("later parameters wrong", "mean if p.grad is None else p.grad + mean", "mean", of="ShardedLayer"),
     change("whole layers in forward", "if self.reshard_after_forward or not trained", "if False"),

@@ -7,6 +7,8 @@ CAST = "shard_C = self.shard_C.to(self.row_P.dtype)"
 CHANGES = (
     change("sum for mean", "/ self.n", ""),
     change("divided twice", "/ self.n", "/ self.n**2"),
+    change("divided by the world", "/ self.n", "/ dist.get_world_size()"),
+    change("gradient dtype", "mean_C.to(self.shard_C.dtype)", "mean_C"),
     change("last round only", "mean if p.grad is None else p.grad + mean", "mean"),
     change("zeros for none", "if has_gradient", "if True"),
     change("not freed", "self.row_P.untyped_storage().resize_(0)", "pass"),
@@ -21,6 +23,11 @@ CHANGES = (
            "[torch.Size([-(-shape.numel() // self.n)]) for shape in self.shapes])"),
     change("wrong whole", "piece.view(shape)", "piece.view(shape).flip(0)"),
     change("wrong gradients", "(mean_C, row_P,", "(mean_C, row_P.flip(0),"),
+    change("reduce blocks", "self.reducing = work,", "work.wait()\n            self.reducing = work,"),
+    change("never stepped", "p.grad, p.data = None, piece\n", "p.grad, p.data = None, piece.clone()\n"),
+    change("another row", "self.row_P.untyped_storage().resize_(self.row_P.nbytes)",
+           "self.row_P = self.row_P.new_empty(self.row_P.shape)"),
+    change("not at rest", "= work, mean_C, trained\n        self.free()", "= work, mean_C, trained"),
     change("missing wait", " work.wait()", " pass"),
     change("library call", REDUCE, "dist.all_reduce(row_P, group=self.group",
            "self.reducing = work", "mean_C = row_P.chunk(self.n)[dist.get_rank(self.group)]\n"

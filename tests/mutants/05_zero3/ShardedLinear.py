@@ -8,6 +8,14 @@ CHANGES = (
            "ctx.weight = ShardedLinear.weight(x_BI, shard_C, n_out, group)\n        return x_BI @ ctx.weight.T",
            "ShardedLinear.weight(x_BI, shard_C, ctx.n_out, ctx.group)", "ctx.weight"),
     change("sum for mean", "dshard_C / n", "dshard_C"),
+    change("divided by the world", "dshard_C / n", "dshard_C / dist.get_world_size()"),
+    change("mean over rows", "(dy_BO.T @ x_BI)", "(dy_BO.T @ x_BI / len(x_BI))"),
+    change("dx divided", "return dx_BI", "return dx_BI / n"),
+    change("other dtype", "shard_C.new_empty(", "torch.empty("),
+    change("gathered once", "return x_BI @ ShardedLinear.weight(x_BI, shard_C, n_out, group).T",
+           "ShardedLinear.last = ShardedLinear.weight(x_BI, shard_C, n_out, group)\n"
+           "        return x_BI @ ShardedLinear.last.T",
+           "ShardedLinear.weight(x_BI, shard_C, ctx.n_out, ctx.group)", "ShardedLinear.last"),
     change("own gradient", REDUCE, "dshard_C = dw_P.chunk(n)[dist.get_rank(ctx.group)].clone()", "dshard_C / n", "dshard_C"),
     change("library call", REDUCE, "dist.all_reduce(dw_P, group=ctx.group)\n"
                                    "        dshard_C = dw_P.chunk(n)[dist.get_rank(ctx.group)]"),

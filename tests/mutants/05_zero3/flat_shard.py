@@ -10,6 +10,12 @@ CHANGES = (
            "flat = [p.detach().flatten() for p in parameters]\n"
            "    return torch.cat([F.pad(p, (0, -len(p) % n)).chunk(n)[rank] for p in flat])"),
     change("padded in front", "(0, -len(row) % n)", "(-len(row) % n, 0)"),
+    change("not zeros", "(0, -len(row) % n)", "(0, -len(row) % n), value=1.0"),
+    change("other dtype", "clone()", "float()"),
+    change("one too many", "-len(row) % n", "n - len(row) % n"),
+    change("turned over", "p.detach().flatten()", "p.detach().t().flatten()"),
+    change("other order", "in parameters", "in parameters[::-1]"),
+    change("none for the last", ".clone()", ".clone()[:int(rank < len(row))]"),
     change("dealt like cards", "row_P.chunk(n)[rank]", "row_P[rank::n]"),
     change("group ignored", "(group)", "()"),
     change("communicates", "return row_P", "dist.broadcast(row_P, group=group, group_src=0)\n    return row_P"),

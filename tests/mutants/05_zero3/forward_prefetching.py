@@ -6,6 +6,7 @@ CHANGES = (
     change("not prefetched", "number + 1 + depth", "number + 1"),
     change("too far ahead", "min(number + 1 + depth, len(shards))", "len(shards)"),
     change("never freed", "under_way.pop(0)", "under_way[number]"),
+    change("newest first", "under_way.pop(0)", "under_way.pop()"),
     change("waited too early", "async_op=True", "async_op=False", "work.wait()", "pass"),
     change("missing wait", "work.wait()", "pass"),
     change("beyond the end", "min(number + 1 + depth, len(shards))", "number + 1 + depth"),

@@ -3,7 +3,14 @@
 from tests.mutants import change
 
 CHANGES = (
-    change("gathered twice in backward", "3 if", "4 if", "else 2", "else 3"),
+    change("gathered twice in backward", "3 if", "4 if"),
+    change("gradients twice", "3 if", "4 if", "else 2", "else 3"),
+    change("kept for the step", "n_micro * (3 if reshard_after_forward else 2)",
+           "(3 * n_micro if reshard_after_forward else n_micro + 1)"),
+    change("gathered once", "n_micro * (3 if reshard_after_forward else 2)", "(n_micro + 1 + reshard_after_forward)"),
+    change("numbers for bytes", "/ n_ranks * 2", "/ n_ranks"),
+    change("all ranks' bytes", "(n_ranks - 1) / n_ranks", "(n_ranks - 1)"),
+    change("exchanged", "3 if", "2 if", "else 2", "else 3"),
     change("backward for free", "3 if reshard_after_forward else 2", "2"),
     change("kept for nothing", "3 if reshard_after_forward else 2", "3"),
     change("once a step", "n_micro * ", ""),

@@ -8,5 +8,7 @@ CHANGES = (
     change("gradients whole", "(2, 2)", "(3, 2)"),
     change("parameters whole", "(3, 2)", "(4, 2)"),
     change("master copy forgotten", "(1, 12)", "(1, 8)"),
+    change("parts exchanged", "(3, 2), (2, 2), (1, 12)", "(1, 2), (2, 2), (3, 12)"),
+    change("own stage only", "stage >= first", "stage == first"),
     change("whole bytes", "size /", "size //"),
 )

@@ -20,11 +20,12 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     wrapped = fn(module, dtype_of(inputs["compute_dtype"]), group, **inputs["wrapping"])
     mark(OWNED, count=sum(p.numel() for p in wrapped.parameters()))
     start = wrapped.full_parameters()
+    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
     trained = [p for p in wrapped.parameters() if p.requires_grad]
     optimizer = make_optimizer(inputs, trained) if trained else None
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
         numbers["start"] = held_bytes()
-        output = wrapped(x)
+        output = wrapped(x=x) if inputs["model"] == "odd" else wrapped(x)
         mark(COMPUTED_IN, dtype=str(output.dtype))
         loss = loss_rows(output, y).mean() / inputs["micro"]
         with span(BACKWARD):
@@ -34,7 +35,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         if number % inputs["micro"] == 0 and optimizer:
             optimizer.step()
             optimizer.zero_grad()
-    return {"start": start, "parameters": wrapped.full_parameters()}
+    return {"start": start, "buffers": buffers, "parameters": wrapped.full_parameters()}
 
 
 def _watch_layers(module: nn.Module, numbers: dict[str, int]) -> None:

@@ -25,20 +25,22 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """Half of the cases accumulate, one computes in float32 (by SGD, which does not blow up rounding), one keeps layers."""
 
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
-        lower = n == 3 and model == "frozen"
+        lower = model == "odd"
         micro = 2 if n in (2, 3) else 1
         make = with_batches(draw, lambda n: ROWS, STEPS * micro, micro=micro, lr=LR, optimizer="SGD" if lower else "AdamW",
                             compute_dtype="float32" if lower else None, wrapping={"reshard_after_forward": n != 4})
         return [{**of_rank, "seed": seed if r == 0 else draw.integer(0, SEEDS)}
                 for r, of_rank in enumerate(make(model, n, seed))]
 
-    more = ("buffered", "mixed", "empty") if grading else ()
-    return model_cases(draw, grading, ("tied", "deep", "frozen", "unused", "gpt", *more), inputs)
+    more = ("frozen", "mixed", "empty") if grading else ()
+    return model_cases(draw, grading, ("tied", "deep", "odd", "unused", "gpt", *more), inputs)
 
 
 def _plain(case: Case, rank: int) -> dict[str, Any]:
-    """The parameters at the start, which are the first rank's, and at the end."""
-    return {"start": parameters(model_of(case, rank)), "parameters": train(case, rank)["parameters"]}
+    """Parameters and buffers at the start, which are the first rank's, and the parameters at the end."""
+    model = model_of(case, rank)
+    trained = train(case, rank)["parameters"]
+    return {"start": parameters(model), "buffers": dict(model.named_buffers()), "parameters": trained}
 
 
 def _own_pieces(case: Case, rank: int, owner: int) -> dict[str, Tensor]:
@@ -55,7 +57,7 @@ def _of_own_starts(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     """What is put together from each member's piece of its own module."""
     own = [_own_pieces(case, member, member) for member in case.members(rank)]
     start = {name: torch.cat([part[name] for part in own]).view_as(p) for name, p in right[rank]["start"].items()}
-    return {"start": start, "parameters": ANYTHING}
+    return {"start": start, "buffers": ANYTHING, "parameters": ANYTHING}
 
 
 EXERCISE = Exercise(
@@ -68,7 +70,8 @@ EXERCISE = Exercise(
     points={"values": 4, "technique": 4},
     slips=(
         Slip("shards returned", "full_parameters() returns this rank's pieces: gather every layer first.",
-             lambda case, r, right: {"start": _own_pieces(case, r, case.members(r)[0]), "parameters": ANYTHING}),
+             lambda case, r, right: {"start": _own_pieces(case, r, case.members(r)[0]), "buffers": ANYTHING,
+                                      "parameters": ANYTHING}),
         Slip("start not shared", "The ranks' modules differed, and each took its piece of its own: broadcast parameters and "
                                  "buffers from the group's rank 0 before you shard.", _of_own_starts),
         Slip("nothing trained", "The parameters at the end are those of the start: after the backward pass every p.grad "

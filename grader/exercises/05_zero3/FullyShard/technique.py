@@ -1,6 +1,7 @@
 """How FullyShard must be done, and how it can fail."""
 
 import math
+from collections.abc import Callable
 
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, OWNED, dtype_of
 from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH
@@ -8,11 +9,13 @@ from grader.exercises.technique.models import given_model
 from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions, held_at_most, spans_of
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 
 ROWS = 2  # of each rank's batch
 LAYER_BYTES = 8 * DEEP_WIDTH * (DEEP_WIDTH + 1)
 ACTIVATION_BYTES = 8 * ROWS * DEEP_WIDTH * 4 * DEEP_LAYERS  # twice what a layer keeps: its output and its tanh
+NOT_DIVIDED = ("A rank keeps whole parameters between the steps: every p.data, of frozen layers too, must be this rank's "
+               "piece, so that the optimizer's state is divided as well.")
 WHOLE_LAYERS = {FORWARD: 3, BACKWARD: 5}  # this one, the next one; on the way back their gradients too
 
 
@@ -23,15 +26,31 @@ def _whole_bytes(look: Look, rank: int, computing: bool = False) -> float:
     return sum((p.numel() + n) * (dtype or p.dtype).itemsize for p in given_model(look.case, rank).parameters())
 
 
+def _gathered(look: Look, rank: int) -> float:
+    """Both looks at the whole parameters, and each pass's gathers."""
+    inputs = look.case.inputs[rank]
+    times = len(inputs["xs"]) * (1 + inputs["wrapping"]["reshard_after_forward"])
+    return (gathers_and_reductions(look, rank, _whole_bytes(look, rank), gathers=2, reductions=0)
+            + gathers_and_reductions(look, rank, _whole_bytes(look, rank, computing=True), gathers=times, reductions=0))
+
+
 def _sent(look: Look, rank: int) -> float:
-    """The start, both looks at the whole parameters, and each pass's gathers and reductions."""
+    """The start, all gathers, and each pass's reductions."""
     n, inputs = look.case.group_size(rank), look.case.inputs[rank]
     own, computing = _whole_bytes(look, rank), _whole_bytes(look, rank, computing=True)
     buffers = sum(b.nbytes for b in given_model(look.case, rank).buffers())
-    a_pass = gathers_and_reductions(look, rank, computing, gathers=1 + inputs["wrapping"]["reshard_after_forward"])
+    reductions = gathers_and_reductions(look, rank, computing, gathers=0, reductions=len(inputs["xs"]))
     start = math.ceil(math.log2(n)) * (own + buffers)  # what the root of a tree sends
-    looks = gathers_and_reductions(look, rank, own, gathers=2, reductions=0)
-    return start + looks + len(inputs["xs"]) * a_pass
+    return start + _gathered(look, rank) + reductions
+
+
+def _gathered_too_often(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        sent = sum(call.bytes_formula for call in look.evidence.trace.of(rank, "all_gather"))
+        allowed = _gathered(look, rank)
+        if sent > allowed and not look.case.inputs[rank]["wrapping"]["reshard_after_forward"]:
+            return False, f"rank {rank} sent {sent:,.0f} B in all-gathers, allowed {allowed:,.0f} B"
+    return True, ""
 
 
 def _divided(look: Look) -> tuple[bool, str]:
@@ -51,11 +70,16 @@ def _stands_at_most(phase: str, hint: str) -> Demand:
         inputs, n = look.case.inputs[rank], look.case.group_size(rank)
         if inputs["model"] != "deep" or n == 1 or not inputs["wrapping"]["reshard_after_forward"]:
             return math.inf
-        shards = DEEP_LAYERS * LAYER_BYTES // n  # gradients, once they are there; AdamW's are older
+        shards = DEEP_LAYERS * LAYER_BYTES // n * (phase == BACKWARD)  # gradients; AdamW's state is older
         return WHOLE_LAYERS[phase] * LAYER_BYTES + ACTIVATION_BYTES + shards
 
     label = f"never more than {WHOLE_LAYERS[phase]} layers' numbers at once, {phase}"
     return held_at_most(f"whole layers in {phase}", [phase], allowed, label, hint)
+
+
+def _in_start(test: Callable[[dict, dict], bool]) -> Callable[[Look], bool]:
+    """Whether test(found, right) holds of the first full_parameters() on every rank whose result is wrong."""
+    return wrong_ranks(lambda look, rank, found, right: test(found["start"], right["start"]))
 
 
 def _computed(look: Look) -> tuple[bool, str]:
@@ -73,24 +97,35 @@ TECHNIQUE = Technique(
             "All-gather parameters, reduce-scatter gradients (and broadcast the start): those are all the communication. An "
             "all-reduce brings every rank whole gradients.")),
         Demand("parameters not divided", "between steps each rank holds its shard only",
-               "The result is right, but every rank keeps whole parameters between the steps: p.data must be this rank's "
-               "piece, so that the optimizer's state is divided too.", _divided),
-        _stands_at_most(FORWARD, "The result is right, but layers stay whole after they were computed: free each one in a "
-                                 "forward hook of its own."),
+               NOT_DIVIDED, _divided),
+        _stands_at_most(FORWARD, "The result is right, but too many layers are whole at once: free each one in a forward "
+                                 "hook of its own, and prefetch no more than the next one."),
         _stands_at_most(BACKWARD, "The result is right, but layers or their gradients pile up during the backward pass: as "
                                   "soon as a layer's last gradient is there, reduce them and free the layer; wait for that "
                                   "reduction when the next one starts."),
         Demand("computed in another dtype", "the module computes in compute_dtype",
                "The module must compute in compute_dtype: gather its parameters in it, and cast what goes into a layer.",
                _computed),
+        Demand("gathered too often", "one all-gather a pass where layers are kept after forward",
+               "Layers are gathered twice a pass although reshard_after_forward is False: then they stay whole from forward "
+               "until their gradients are reduced.", _gathered_too_often),
         bytes_sent(_sent, "3Ψ a pass (2Ψ where layers are kept after forward)",
                    "Right, but too much was sent: each layer is gathered once in forward, once in backward, and reduced "
                    "once a pass, all in the compute dtype."),
         results_waited(),
     ),
     symptoms=(
+        Symptom("parameters not divided", NOT_DIVIDED, lambda look: not _divided(look)[0]),
         raised("storage of size 0", "Backward found a layer that was freed: gather it again before its backward (a hook on "
-               "its output).", "freed too early"),
+               "its output), and free it only when nothing of it is needed any more, its frozen weights neither.",
+               "freed too early"),
+        Symptom("outputs without hooks", "Backward found the pieces of a layer, which was not gathered again: hang a hook "
+                                         "on each tensor that it returns, in tuples and dictionaries too (tensors_in).",
+                lambda look: "non-singleton dimension" in look.evidence.error and "run_backward" in look.evidence.error),
+        raised("required positional argument", "forward passes everything on to the module: *args and **kwargs.",
+               "keywords dropped"),
+        raised("got Float and Double", "The arguments were cast, the parameters were not: layers must be gathered in "
+               "compute_dtype too.", "parameters not cast"),
         group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to "
                       "broadcast."),
         unwaited(),
@@ -104,6 +139,13 @@ TECHNIQUE = Technique(
                "in the forward pre-hook.", "inputs not cast"),
     ),
     fallbacks=(
+        Symptom("other names", "full_parameters() has other keys than the module's names: module.named_parameters() has "
+                               "the name of each.", _in_start(lambda found, right: found.keys() != right.keys())),
+        Symptom("start in another dtype", "full_parameters() has another dtype: it gathers the shards as they are, not in "
+                                          "compute_dtype.", _in_start(
+                                              lambda found, right: any(found[k].dtype != right[k].dtype for k in right))),
+        Symptom("buffers not shared", "The parameters are those of rank 0, the buffers are not: broadcast "
+                                      "module.buffers() as well.", first_wrong_is("buffers")),
         Symptom("later parameters wrong", "The start is right, the parameters after training are not: every gradient must "
                                           "be the mean over ranks, and those of several passes add up.",
                 first_wrong_is("parameters")),

@@ -1,47 +1,77 @@
 """How a rank calls ShardedLayer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from grader.calling.sharding import BETWEEN, FREED_BYTES, HELD, dtype_of, settled
+from grader.calling.sharding import BETWEEN, FREED_BYTES, HELD, REDUCING, dtype_of, settled
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """Two rounds of start_gather, gather, gradients, reduce, finish on one layer → what its parameters are in each state."""
+    """Two rounds on one layer, as a wrapper makes them: start_gather, gather, forward, free, gather, backward, reduce,
+    finish; then a step that turns the signs → what its parameters are in each state.
+    """
     originals = [p + 0 for p in inputs["parameters"]]  # new tensors, so that they are counted from now on
     rounds = [[None if g is None else g + 0 for g in gradients] for gradients in inputs["gradients"]]
     start = held_bytes()
     parameters = [nn.Parameter(p.clone()) for p in originals]
     layer = cls(parameters, group, dtype_of(inputs["compute_dtype"]))
     mark(HELD, phase="at rest", bytes=held_bytes() - start)
-    states: dict[str, Any] = {"pieces": _pieces(p.data.clone() for p in parameters)}
+    shapes = [p.shape for p in parameters]
+    states: dict[str, Any] = {"pieces": _pieces(p.data for p in parameters)}
     for number, gradients in enumerate(rounds):
         start = held_bytes()
         layer.start_gather()
         with span(BETWEEN):
             pass
         layer.gather()
-        if number == 0:
-            states["whole"] = [p.data.clone() for p in parameters]
-            start += sum(p.nbytes for p in states["whole"])
-        states[f"gradients while whole, round {number}"] = [p.grad for p in parameters]
-        for p, gradient in zip(parameters, gradients, strict=True):
-            if gradient is not None:
-                p.grad = gradient.to(p.dtype)
+        layer.gather()
+        states[f"whole, round {number}"] = [p.data.clone() for p in parameters]
+        start += sum(p.nbytes for p in states[f"whole, round {number}"])
+        states[f"gradients while whole, round {number}"] = _copies(p.grad for p in parameters)
+        used = [(p.view(-1), g.to(p.dtype, copy=True).view(-1).requires_grad_())
+                for p, g in zip(parameters, gradients, strict=True) if g is not None]
+        loss = sum((view * weights).sum() for view, weights in used)  # the weights are the gradient of the view
+        layer.free()
+        layer.free()
+        _at_rest("free", parameters, shapes)
+        mark(HELD, phase="freed", bytes=settled(start + sum(weights.nbytes for _, weights in used), FREED_BYTES))
+        layer.gather()
+        if not all(view.untyped_storage().nbytes() for view, _ in used):  # torch would crash
+            raise RuntimeError("a view that autograd kept of a parameter lies in a storage of size 0 after gather()")
+        loss.backward()
+        layer.gather()
+        del loss, used
         layer.reduce()
+        _at_rest("reduce", parameters, shapes)
+        with span(REDUCING):
+            pass
+        states[f"pieces, round {number}"] = _pieces(p.data for p in parameters)
         layer.finish()
         mark(HELD, phase="freed", bytes=settled(start, FREED_BYTES))
         states[f"gradients, round {number}"] = _pieces(p.grad for p in parameters)
+        for p in parameters:
+            p.data.neg_()
     pairs = zip(states["pieces"], _pieces(p.data for p in parameters), strict=True)
     states["pieces as before"] = all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs)
     return states
 
 
+def _at_rest(method: str, parameters: Sequence[Tensor], shapes: Sequence[torch.Size]) -> None:
+    """Raises: RuntimeError where a parameter has not the shape again that it had at rest."""
+    for p, shape in zip(parameters, shapes, strict=True):
+        if p.shape != shape:
+            raise RuntimeError(f"not at rest after {method}(): p.data has shape {list(p.shape)}, its piece {list(shape)}")
+
+
+def _copies(values: Iterable[Tensor | None]) -> list[Tensor | None]:
+    return [None if value is None else value.clone() for value in values]
+
+
 def _pieces(pieces: Iterable[Tensor | None]) -> list[Tensor | None]:
-    """None stands for an empty piece too."""
-    return [None if piece is None or not piece.numel() else piece for piece in pieces]
+    """Copies; None stands for an empty piece too."""
+    return [None if piece is None or not piece.numel() else piece for piece in _copies(pieces)]

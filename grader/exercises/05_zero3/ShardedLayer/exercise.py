@@ -11,6 +11,7 @@ from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.split_inputs import numbers
 from grader.exercises.shared.zero_cases import own_pieces
+from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 Pieces = list[Tensor | None]
@@ -18,11 +19,16 @@ Pieces = list[Tensor | None]
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, shapes: Sequence[tuple[int, ...]], dtype: str | None) -> list[dict[str, Any]]:
-        """The second parameter gets no gradient in the first round, the third one in neither."""
-        parameters = [numbers(draw, *shape) for shape in shapes]
+        """From the end: the last parameter gets a gradient in each round, but on the first rank not in the second one; the
+        one before only in the second round; another before it in neither."""
+        parameters, last = [numbers(draw, *shape) for shape in shapes], len(shapes) - 1
+
+        def given(rank: int, number: int, k: int) -> bool:
+            return (k == last and not (number and rank == 0 and n > 1)) or (k == last - 1 and number == 1)
+
         return [{"parameters": parameters, "compute_dtype": dtype, "gradients": [
-            [numbers(draw, *shape) if k == 0 or (k == 1 and number) else None for k, shape in enumerate(shapes)]
-            for number in range(ROUNDS)]} for _ in range(n)]
+            [numbers(draw, *shape) if given(rank, number, k) else None for k, shape in enumerate(shapes)]
+            for number in range(ROUNDS)]} for rank in range(n)]
 
     small = ((3, 3), (3,), (2,))
     sizes = [(1, small, None), (2, small, None), (3, small, "float32"), (4, ((12, 12), (12,)), None),
@@ -47,8 +53,9 @@ def _gradients(case: Case, rank: int, numbers: Iterable[int]) -> Pieces:
     for number in numbers:
         of_members = [rounds[number] for rounds in case.peers_inputs(rank, "gradients")]
         for k, gradients in enumerate(zip(*of_members, strict=True)):
-            if gradients[0] is not None:
-                mean = torch.stack(gradients).mean(0)
+            given = [gradient for gradient in gradients if gradient is not None]  # zeros where there is none
+            if given:
+                mean = torch.stack(given).sum(0) / len(of_members)
                 sums[k] = mean if sums[k] is None else sums[k] + mean
     return _pieces(case, rank, sums)
 
@@ -56,11 +63,25 @@ def _gradients(case: Case, rank: int, numbers: Iterable[int]) -> Pieces:
 def _states(case: Case, rank: int) -> dict[str, Any]:
     inputs = case.inputs[rank]
     whole = [p.to(dtype_of(inputs["compute_dtype"] or "float64")) for p in inputs["parameters"]]
-    states: dict[str, Any] = {"pieces": _pieces(case, rank, inputs["parameters"]), "whole": whole}
+    states: dict[str, Any] = {"pieces": _pieces(case, rank, inputs["parameters"])}
     for number in range(ROUNDS):
+        sign = (-1) ** number
+        states[f"whole, round {number}"] = [p * sign for p in whole]
         states[f"gradients while whole, round {number}"] = [None] * len(whole)
+        states[f"pieces, round {number}"] = [piece if piece is None else piece * sign for piece in states["pieces"]]
         states[f"gradients, round {number}"] = _gradients(case, rank, range(number + 1))
-    return {**states, "pieces as before": True}
+    return {**states, "pieces as before": True}  # the sign was changed twice
+
+
+def _in_own_dtype(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    parameters = case.inputs[rank]["parameters"]
+    return right[rank] | {f"whole, round {number}": [p * (-1) ** number for p in parameters] for number in range(ROUNDS)}
+
+
+def _never_stepped(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    """What the optimizer does to the pieces is not seen in what is gathered."""
+    return right[rank] | {f"whole, round {number}": right[rank]["whole, round 0"] for number in range(ROUNDS)} | {
+        f"pieces, round {number}": ANYTHING for number in range(1, ROUNDS)} | {"pieces as before": ANYTHING}
 
 
 def _with_gradients(states: dict[str, Any], change: Callable[..., Tensor | None]) -> dict[str, Any]:
@@ -95,11 +116,14 @@ EXERCISE = Exercise(
     points={"values": 4, "technique": 4},
     slips=(
         Slip("compute dtype ignored", "While whole, parameters have the compute dtype: cast the shard before you gather it.",
-             lambda case, r, right: right[r] | {"whole": case.inputs[r]["parameters"]}),
+             _in_own_dtype),
         Slip("sum for mean", "The gradients are n times too large: divide by the number of ranks.",
              lambda case, r, right: _times(right[r], case.group_size(r))),
         Slip("divided twice", "The gradients are n times too small: they are divided by n twice.",
              lambda case, r, right: _times(right[r], 1 / case.group_size(r))),
+        Slip("divided by the world", "Right for the whole world, too small in a group: divide by the group's number of "
+                                     "ranks.",
+             lambda case, r, right: _times(right[r], case.group_size(r) / case.world_size)),
         Slip("last round only", "The gradients of the first round are lost: finish() adds to the gradient that is there.",
              lambda case, r, right: right[r] | {
                  f"gradients, round {ROUNDS - 1}": _gradients(case, r, [ROUNDS - 1])}),
@@ -107,5 +131,7 @@ EXERCISE = Exercise(
                                "None.", lambda case, r, right: _zeros_for_none(right[r])),
         Slip("precision lost", "After a round the pieces have lost digits: the shard must stay in its own dtype; only a "
                                "copy is cast.", lambda case, r, right: right[r] | {"pieces as before": _exact(case, r)}),
+        Slip("never stepped", "What an optimizer changes in p.data does not reach the next gather(): p.data must be a view "
+                              "of the shard, which is cast anew whenever it is gathered.", _never_stepped),
     ),
 )

@@ -1,6 +1,8 @@
 """How ShardedLayer must be done, and how it can fail."""
 
-from grader.calling.sharding import BETWEEN, FREED_BYTES, ROUNDS, dtype_of
+from collections.abc import Callable
+
+from grader.calling.sharding import BETWEEN, FREED_BYTES, REDUCING, ROUNDS, dtype_of
 from grader.exercises.technique.sharding import (
     by_collectives,
     first_wrong_is,
@@ -13,6 +15,8 @@ from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised
 
 SLACK_BYTES = 256
+NOT_AT_REST = ("After free() and after reduce() the layer is at rest: every p.data must be its piece again, as before the "
+               "gather.")
 
 
 def _length(look: Look, rank: int) -> int:
@@ -21,26 +25,31 @@ def _length(look: Look, rank: int) -> int:
 
 
 def _sent(look: Look, rank: int) -> float:
-    """Each round, a whole row is gathered and one is reduced, both in the compute dtype."""
+    """Each round, a whole row is gathered twice and one is reduced, all in the compute dtype."""
     dtype = dtype_of(look.case.inputs[rank]["compute_dtype"] or "float64")
     row_bytes = _length(look, rank) * look.case.group_size(rank) * dtype.itemsize
-    return ROUNDS * gathers_and_reductions(look, rank, row_bytes)
+    return ROUNDS * gathers_and_reductions(look, rank, row_bytes, gathers=2)
 
 
 def _own_at_most(look: Look, rank: int) -> int:
     return max(2 * 8 * _length(look, rank) + SLACK_BYTES, FREED_BYTES)
 
 
-def _returns_at_once(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        for between in spans_of(look, rank, BETWEEN) if look.case.group_size(rank) > 1 else ():
-            before = [call for call in look.evidence.trace.of(rank, "all_gather") if call.start_s <= between.start_s]
-            if not before:
-                return False, f"rank {rank}: no all-gather begun by start_gather()"
-            last = before[-1]
-            if not last.is_async or (last.wait_start_s is not None and last.wait_start_s < between.end_s):
-                return False, f"rank {rank}: start_gather() waited for its all-gather"
-    return True, ""
+def _returns_at_once(method: str, op: str, name: str) -> Callable[[Look], tuple[bool, str]]:
+    """Whether `method` has begun an `op` and not waited for it, when its spans of this name begin."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            for between in spans_of(look, rank, name) if look.case.group_size(rank) > 1 else ():
+                before = [call for call in look.evidence.trace.of(rank, op) if call.start_s <= between.start_s]
+                if not before:
+                    return False, f"rank {rank}: no {op} begun by {method}()"
+                last = before[-1]
+                if not last.is_async or (last.wait_start_s is not None and last.wait_start_s < between.end_s):
+                    return False, f"rank {rank}: {method}() waited for its {op}"
+        return True, ""
+
+    return judge
 
 
 TECHNIQUE = by_collectives(
@@ -51,13 +60,21 @@ TECHNIQUE = by_collectives(
                  "(untyped_storage().resize_(0)), and let no gradient of whole size live on."),
     Demand("gather blocks", "start_gather() only starts",
            "start_gather() must return while the all-gather runs: async_op=True, keep the Work, wait in gather().",
-           _returns_at_once),
+           _returns_at_once("start_gather", "all_gather", BETWEEN)),
+    Demand("reduce blocks", "reduce() only starts",
+           "reduce() must return while the reduce-scatter runs: async_op=True, keep the Work and its tensors, wait in "
+           "finish().", _returns_at_once("reduce", "reduce_scatter", REDUCING)),
     bytes_sent(_sent, "(n−1)/n of the row for each all-gather and reduce-scatter, in the compute dtype",
                "Right, but too much was sent: one all-gather a gather() and one reduce-scatter a reduce(), both in the "
                "compute dtype (cast the shard before it is sent, not after)."),
     symptoms=(
+        raised("not at rest", NOT_AT_REST, "not at rest"),
         raised("assigned grad", "p.grad must have the size of p.data: set p.grad to None before p.data changes, and the "
                "gradient of the new size after it.", "gradient before data"),
+        raised("storage of size 0", "A view that autograd kept has no memory in backward: gather() must fill the same row "
+               "again that free() emptied, not a new one.", "another row"),
+        raised("grad_dtype", "p.grad must have the dtype of p.data: the mean that was reduced in compute_dtype is converted "
+               "before it is added.", "gradient dtype"),
         raised("NoneType", "A parameter that took no part has p.grad None: leave its place in the row zero.", "no gradient"),
     ),
     fallbacks=(
@@ -65,10 +82,12 @@ TECHNIQUE = by_collectives(
                                 "where the shard and the parameter's place in the flat row overlap, perhaps nothing.",
                 first_wrong_is("pieces")),
         Symptom("wrong whole", "gather() must give every p.data all its numbers, in its shape: cut the gathered row in the "
-                               "order in which flat_shard joined the parameters.", first_wrong_is("whole")),
+                               "order in which flat_shard joined the parameters.",
+                first_wrong_is("whole, round 0", "whole, round 1")),
         Symptom("gradient in the way", "While the parameters are whole, p.grad must be None: put the gradient shards aside, "
                                        "or backward adds a whole gradient to a piece.",
                 first_wrong_is("gradients while whole, round 0", "gradients while whole, round 1")),
+        Symptom("not at rest", NOT_AT_REST, first_wrong_is("pieces, round 0", "pieces, round 1")),
         Symptom("wrong gradients", "The pieces of the gradient are not those of the mean over ranks: lay each gradient "
                                    "where its parameter lies in the flat row, zeros where there is none.",
                 first_wrong_is("gradients, round 0", "gradients, round 1")),

@@ -50,6 +50,13 @@ def _plain(case: Case, rank: int) -> dict[str, Any]:
     return {"y": y, "dx": dx, "dshards": _own_shards(case, rank, means)}
 
 
+def _dx_divided(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    """Each layer divides what it hands back, and so what all before it get."""
+    n, layers = case.group_size(rank), len(right[rank]["dshards"])
+    return right[rank] | {"dx": right[rank]["dx"] / n ** layers, "dshards": [
+        shard / n ** (layers - 1 - number) for number, shard in enumerate(right[rank]["dshards"])]}
+
+
 EXERCISE = Exercise(
     title="Gather, compute, free",
     parameters=("x_BI", "shard_C", "n_out", "group"),
@@ -62,6 +69,14 @@ EXERCISE = Exercise(
         Slip("sum for mean", "The shards' gradients are n times too large: each rank has the gradient of its own rows' "
                              "loss, and the step needs the mean. Divide by the number of ranks.",
              lambda case, r, right: right[r] | {"dshards": [shard * case.group_size(r) for shard in right[r]["dshards"]]}),
+        Slip("divided by the world", "Right for the whole world, too small in a group: divide by the number of ranks of the "
+                                     "group, dist.get_world_size(ctx.group).", lambda case, r, right: right[r] | {
+                 "dshards": [shard * case.group_size(r) / case.world_size for shard in right[r]["dshards"]]}),
+        Slip("mean over rows", "The gradients are divided by the number of rows too: only the mean over ranks is asked; "
+                               "what a loss does with its rows is in dy.",
+             lambda case, r, right: right[r] | {"dshards": [shard / ROWS for shard in right[r]["dshards"]]}),
+        Slip("dx divided", "Every layer's dx is divided by n: each rank has its own rows, and so its own dx. Only the "
+                           "shards' gradients are means.", _dx_divided),
         Slip("own gradient", "Each shard's gradient is that of this rank's rows alone: reduce-scatter it.",
              lambda case, r, right: right[r] | {"dshards": _own_shards(case, r, _passes(case, r)[2])}),
     ),

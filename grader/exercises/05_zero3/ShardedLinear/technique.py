@@ -1,6 +1,7 @@
 """How ShardedLinear must be done, and how it can fail."""
 
 from grader.calling.sharding import FORWARD
+from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.sharding import by_collectives, first_wrong_is, gathers_and_reductions, held_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
@@ -8,6 +9,9 @@ from grader.judging.symptoms import raised, too_few_gradients
 
 SIZES = ("The sizes do not fit: cut the gathered row at n_out·I numbers before viewing it as (n_out, I), and pad the "
          "gradient before the reduce-scatter.")
+
+DTYPE = ("The numbers have another dtype than the shard, here float64: new tensors must have the shard's own "
+         "(shard_C.new_empty, torch.empty_like).")
 
 
 def _whole_bytes(look: Look, rank: int) -> int:
@@ -30,24 +34,36 @@ def _gathers_twice(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _returned_having_gathered_once(look: Look) -> bool:
+    gathers = [len(look.evidence.trace.of(rank, "all_gather")) for rank in look.working]
+    return look.evidence.ending == RETURNED and all(
+        count == len(look.case.inputs[rank]["shards"]) for rank, count in zip(look.working, gathers, strict=True))
+
+
+GATHERED_ONCE = Demand(
+    "gathered once", "one all-gather in forward, one in backward",
+    "The weight is gathered once only, so somebody keeps it: free it after the forward pass and gather it again "
+    "in backward.", _gathers_twice)
+
 TECHNIQUE = by_collectives(
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the weight, reduce-scatter its gradient: those two are all the communication.")),
     held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight stands between forward and backward",
                  "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
                  "(saved in ctx): save x and the shard only, and gather the weight again."),
-    Demand("gathered once", "one all-gather in forward, one in backward",
-           "The weight is gathered once only, so somebody keeps it: free it after the forward pass and gather it again "
-           "in backward.", _gathers_twice),
+    GATHERED_ONCE,
     bytes_sent(lambda look, r: gathers_and_reductions(look, r, _whole_bytes(look, r), gathers=2),
                "3(n−1)/n of the weights' bytes",
                "Right, but more was sent than two all-gathers and one reduce-scatter of each weight."),
     symptoms=(
+        raised("invalid tensor type", DTYPE, "other dtype"),
+        raised("same dtype", DTYPE, "other dtype"),
         raised("shape", SIZES, "padding"),
         raised("size", SIZES, "padding"),
         too_few_gradients("dx, dshard, None, None"),
     ),
     fallbacks=(
+        Symptom("gathered once", GATHERED_ONCE.hint, _returned_having_gathered_once),
         Symptom("wrong output", "y is wrong: y = x Wᵀ with W the gathered row as (n_out, I), as in nn.Linear.",
                 first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: dx = dy W.", first_wrong_is("dx")),

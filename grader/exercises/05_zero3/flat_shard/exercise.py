@@ -78,6 +78,18 @@ EXERCISE = Exercise(
                lambda case, r: torch.cat([own_shard(case, r, p.flatten()) for p in case.inputs[r]["parameters"]])),
         _wrong("padded in front", "The zeros stand before the numbers: pad at the end, F.pad(flat, (0, k)).",
                _cut(lambda row, r, n: F.pad(row, (-len(row) % n, 0)).chunk(n)[r])),
+        _wrong("one too many", "The shards are one number too long where n divides the row: then there is nothing to pad.",
+               _cut(lambda row, r, n: F.pad(row, (0, n * (len(row) // n + 1) - len(row))).chunk(n)[r])),
+        _wrong("turned over", "The numbers of a weight come in the order of its columns: flatten() it as it stands, without "
+                              "transposing.",
+               lambda case, r: own_shard(case, r, torch.cat([p.T.flatten() if p.ndim == 2 else p
+                                                             for p in case.inputs[r]["parameters"]]))),
+        _wrong("other order", "The parameters are joined in another order than that of the list.",
+               lambda case, r: own_shard(case, r, torch.cat([p.flatten() for p in case.inputs[r]["parameters"][::-1]]))),
+        _wrong("none for the last", "Where there are fewer numbers than ranks, the last ranks must have a zero, not "
+                                    "nothing: all shards have one length, so that one message brings them all.",
+               lambda case, r: own_shard(case, r, _row(case, r))[:int(case.group_rank(r) < len(_row(case, r)))],
+               shows=lambda case: not _enough(case)),
         _wrong("dealt like cards", "The numbers are dealt out like cards, every n-th one: a shard is one piece.",
                _cut(lambda row, r, n: F.pad(row, (0, -len(row) % n))[r::n])),
     ),

@@ -1,11 +1,24 @@
 """How flat_shard must be done, and how it can fail."""
 
+from typing import Any
+
 from grader.judging.compare import same
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Symptom, Technique
+from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, wrong_ranks
 
 ASK_THE_GROUP = "Right for the whole world, wrong in a group: ask dist.get_rank(group) and dist.get_world_size(group)."
+
+
+def _only_padding_wrong(look: Look, rank: int, found: dict[str, Any], right: dict[str, Any]) -> bool:
+    shard, zeros = found["shard"], right["shard"] == 0
+    return shard.shape == zeros.shape and bool(zeros.any()) and same(shard.masked_fill(zeros, 0), right["shard"])
+
+
+def _only_dtype_wrong(look: Look, rank: int, found: dict[str, Any], right: dict[str, Any]) -> bool:
+    shard = found["shard"]
+    return shard.dtype != right["shard"].dtype and same(shard.to(right["shard"].dtype), right["shard"])
+
 
 TECHNIQUE = Technique(
     demands=(only_calls(id="communicates", hint="Every rank has the whole parameters here and cuts its own part out: no "
@@ -15,6 +28,10 @@ TECHNIQUE = Technique(
         Symptom("whole kept alive", "The numbers are right, but the shard is a view: as long as it lives, so does the whole "
                                     "row that it was cut from, and nothing is saved. Copy it (clone()).",
                 wrong_ranks(lambda look, r, found, right: same(found["shard"], right["shard"]))),
+        Symptom("not zeros", "The row is filled up with something else than zeros: F.pad(row, (0, k)), or torch.zeros and a "
+                             "copy.", wrong_ranks(_only_padding_wrong)),
+        Symptom("other dtype", "The shard has another dtype than the parameters: cast nothing, and make new tensors in the "
+                               "parameters' own (row.new_zeros, F.pad).", wrong_ranks(_only_dtype_wrong)),
         raised("out of range", "There may be fewer numbers than ranks: pad first, then cut into n pieces.", "too few"),
     ),
 )

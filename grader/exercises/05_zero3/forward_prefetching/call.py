@@ -1,25 +1,47 @@
 """How a rank calls forward_prefetching."""
 
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 
-from grader.calling.sharding import KEPT
+from grader.calling.sharding import KEPT, ROWS, SETTLE_S
 from utils.trace.spans import mark, span
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
-    """fn(x, shards, compute, depth, group); marks how many layers before the present one still stand."""
+    """fn(x, shards, compute, depth, group); marks how many layers before the present one still stand.
+
+    And the bytes of all storages that rows have lain in: whoever uses the same ones in turn has few.
+    """
     seen: list[weakref.ref] = []
+    sizes: list[int] = []
 
     def compute(number: int, flat_P: Tensor, x_BD: Tensor) -> Tensor:
-        mark(KEPT, layer=number, count=sum(row() is not None for row in seen))
-        seen.append(weakref.ref(flat_P.untyped_storage()))
+        own = flat_P.untyped_storage()
+        mark(KEPT, layer=number, count=_settled(seen, own))
+        if not any(row() is own for row in seen):
+            seen.append(weakref.ref(own))
+            sizes.append(own.nbytes())
         with span(f"compute {number}"):
             dim = x_BD.shape[1]
             return torch.tanh(x_BD @ flat_P[:dim * dim].view(dim, dim) + number)
 
-    return fn(inputs["x"].clone(), [shard.clone() for shard in inputs["shards"]], compute, inputs["depth"], group)
+    x_BD = fn(inputs["x"].clone(), [shard.clone() for shard in inputs["shards"]], compute, inputs["depth"], group)
+    mark(ROWS, bytes=sum(sizes))
+    return x_BD
+
+
+def _settled(seen: list[weakref.ref], own: UntypedStorage) -> int:
+    """How many storages but `own` still stand, once the transport has let go of them: a moment after the wait."""
+    deadline_s = time.monotonic() + SETTLE_S
+    while (count := sum(_stands(row()) for row in seen if row() is not own)) and time.monotonic() < deadline_s:
+        time.sleep(0.002)
+    return count
+
+
+def _stands(row: UntypedStorage | None) -> bool:
+    return row is not None and row.nbytes() > 0

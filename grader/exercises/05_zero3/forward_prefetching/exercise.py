@@ -30,11 +30,11 @@ def _layers(case: Case, rank: int) -> range:
     return range(len(case.inputs[rank]["shards"]))
 
 
-def _output(case: Case, rank: int, layers: Iterable[int]) -> torch.Tensor:
-    """What comes out of these layers, in this order."""
-    x = case.inputs[rank]["x"]
-    for number in layers:
-        flat = torch.cat([shards[number] for shards in case.peers_inputs(rank, "shards")])
+def _output(case: Case, rank: int, layers: Iterable[int], rows: Iterable[int] | None = None) -> torch.Tensor:
+    """What comes out of these layers, in this order; rows: those that they compute with, if not their own."""
+    x, layers = case.inputs[rank]["x"], list(layers)
+    for number, row in zip(layers, rows or layers, strict=True):
+        flat = torch.cat([shards[row] for shards in case.peers_inputs(rank, "shards")])
         x = torch.tanh(x @ flat[:9].view(3, 3) + number)
     return x
 
@@ -43,6 +43,17 @@ def _without_those_ahead(case: Case, rank: int, right: list[torch.Tensor]) -> to
     """It ends where nothing is left to be started."""
     layers = _layers(case, rank)
     return _output(case, rank, layers[:max(0, len(layers) - case.inputs[rank]["depth"])])
+
+
+def _newest_first(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tensor:
+    """Each layer takes the row that was started last of those that are left."""
+    rows, started, taken = [], 0, []
+    for number in _layers(case, rank):
+        while started < min(number + 1 + case.inputs[rank]["depth"], len(_layers(case, rank))):
+            rows.append(started)
+            started += 1
+        taken.append(rows.pop())
+    return _output(case, rank, _layers(case, rank), taken)
 
 
 EXERCISE = Exercise(
@@ -55,6 +66,8 @@ EXERCISE = Exercise(
     slips=(
         Slip("last layers left out", LEFT_OUT, lambda case, r, right: _output(case, r, _layers(case, r)[:-1])),
         Slip("last layers left out", LEFT_OUT, _without_those_ahead),
+        Slip("newest first", "Layers compute with the rows of later ones: of those that are under way take the one that was "
+                             "started first (a queue, not a stack).", _newest_first),
         Slip("wrong order", "The layers run in another order than that of the list.",
              lambda case, r, right: _output(case, r, reversed(_layers(case, r)))),
     ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from grader.calling.sharding import KEPT
+from grader.calling.sharding import KEPT, ROWS
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, spans_of
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look
@@ -53,8 +53,11 @@ def _waited_late(look: Look) -> tuple[bool, str]:
 
 def _freed(look: Look) -> tuple[bool, str]:
     for rank in look.working:
+        inputs, n = look.case.inputs[rank], look.case.group_size(rank)
+        row_bytes = n * max(shard.nbytes for shard in inputs["shards"])
+        in_turn = all(rows.facts["bytes"] <= (1 + inputs["depth"]) * row_bytes for rows in spans_of(look, rank, ROWS))
         for kept in spans_of(look, rank, KEPT):
-            if kept.facts["count"] > 1:
+            if kept.facts["count"] and not in_turn:
                 return False, f"rank {rank} still holds {kept.facts['count']} earlier layers at layer {kept.facts['layer']}"
     return True, ""
 

@@ -37,19 +37,29 @@ EXERCISE = Exercise(
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(
-        Slip("gathered twice in backward", "One all-gather in forward and one in backward, not two in each: 3Ψ in all with "
-                                           "the reduce-scatter.",
-             lambda case, r, right: _sent(case.inputs[r], lambda k, again: k * (3 + again)),
-             shows=lambda case: case.inputs[0]["reshard_after_forward"]),
+        _passes("gathered twice in backward", lambda k, again: k * (4 if again else 2),
+                "One all-gather in forward and one in backward, not two in each: 3Ψ in all with the reduce-scatter."),
         _passes("backward for free", lambda k, again: k * 2,
                 "What was freed after forward must be gathered again in backward."),
         _passes("kept for nothing", lambda k, again: k * 3, "Layers that are kept after forward need no second all-gather."),
+        _passes("exchanged", lambda k, again: k * (3 - again), "The wrong way round: layers that are freed after forward "
+                "are gathered a second time, those that are kept are not."),
+        _passes("gradients twice", lambda k, again: k * (3 + again), "The gradients count once, not twice: they are "
+                "reduce-scattered, which is half of an all-reduce, and travel with 2 bytes as the parameters do."),
         _passes("once a step", lambda k, again: 2 + again, "Nothing whole is kept from one micro-batch to the next, and no "
                 "gradient: every micro-batch gathers and reduces anew."),
+        _passes("kept for the step", lambda k, again: 3 * k if again else k + 1, "Layers that are kept after forward are "
+                "kept until their backward only, not for the next micro-batch: each one gathers anew."),
+        _passes("gathered once", lambda k, again: 1 + again + k, "Nothing whole survives a micro-batch: each one gathers "
+                "the parameters anew, not only the first of the step."),
         _passes("reduced once", lambda k, again: k * (1 + again) + 1, "A whole gradient has no place to wait for the last "
                 "micro-batch: each one is reduced."),
         _passes("float32", lambda k, again: 2 * k * (2 + again), "In mixed precision parameters and gradients travel with 2 "
                 "bytes a number."),
+        formula("numbers for bytes", lambda inputs: _sent(inputs) / 2,
+                "That many numbers travel: each of them has 2 bytes."),
+        formula("all ranks' bytes", lambda inputs: _sent(inputs, share=lambda n: n - 1.0),
+                "That is what all ranks send together: each one sends (n−1)/n of it, not n−1 times."),
         formula("own share sent", lambda inputs: _sent(inputs, share=lambda n: 1.0),
                 "A rank does not send its own shard to itself: (n−1)/n of it."),
     ),

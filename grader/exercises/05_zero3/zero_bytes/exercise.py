@@ -13,15 +13,28 @@ DIVIDED_FROM = {"parameters": 3, "gradients": 2, "state": 1}  # the first stage 
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    sizes = [(7_500_000_000, 64), (7_500_000_000, 1), (draw.integer(1, 99) * 10**6 + 1, draw.integer(3, 9))]
+    prime = (11, 13, 17)[draw.integer(0, 2)]  # and so few parameters that rounding shows
+    sizes = [(7_500_000_000, 64), (7_500_000_000, 1), (draw.integer(3, 9) * prime + draw.integer(1, prime - 1), prime)]
     return [single(f"stage {stage}, {size:,} parameters on {ranks(n)}", n_parameters=size, n_ranks=n, stage=stage)
             for size, n in sizes for stage in range(4)]
 
 
 def _held(inputs: dict[str, Any], sizes: Mapping[str, int] = BYTES, divided_from: Mapping[str, int] = DIVIDED_FROM,
-          share: Callable[[int, int], float] = truediv) -> float:
-    each = (share(size, inputs["n_ranks"] if inputs["stage"] >= divided_from[part] else 1) for part, size in sizes.items())
+          share: Callable[[int, int], float] = truediv, own_stage: bool = False) -> float:
+    """Wrong ways: parts of other sizes, divided from other stages; each parameter's bytes shared out by themselves; each
+    part divided at one stage only."""
+    stage = inputs["stage"]
+    divided = {part: stage == first if own_stage else stage >= first for part, first in divided_from.items()}
+    each = (share(size, inputs["n_ranks"] if divided[part] else 1) for part, size in sizes.items())
     return float(sum(each) * inputs["n_parameters"])
+
+
+def _in_shards_of(inputs: dict[str, Any], numbers: int) -> float:
+    """Bytes where a shard has so many numbers."""
+    return _held(inputs | {"n_parameters": 1}, share=lambda size, n: size * (numbers if n > 1 else inputs["n_parameters"]))
+
+
+NEED_NOT_DIVIDE = "N need not divide: use / and round nowhere, neither down (//) nor up."
 
 
 EXERCISE = Exercise(
@@ -45,6 +58,16 @@ EXERCISE = Exercise(
                 "Stage 3 divides the parameters as well: nothing is left whole."),
         formula("master copy forgotten", lambda inputs: _held(inputs, sizes=BYTES | {"state": 8}),
                 "K = 12: the state in mixed precision is momentum, variance and the float32 master copy."),
-        formula("whole bytes", lambda inputs: _held(inputs, share=floordiv), "N need not divide: use /, not //."),
+        formula("parts exchanged", lambda inputs: _held(inputs, divided_from={"parameters": 1, "gradients": 2, "state": 3}),
+                "The parts are divided in another order: stage 1 divides the largest, the 12 bytes of optimizer state, and "
+                "the parameters come last."),
+        formula("own stage only", lambda inputs: _held(inputs, own_stage=True),
+                "The stages add up: what an earlier stage divides stays divided in the later ones."),
+        formula("whole bytes", lambda inputs: _held(inputs, share=floordiv), NEED_NOT_DIVIDE),
+        Slip("whole bytes", NEED_NOT_DIVIDE, lambda case, r, right: float(int(right[r]))),
+        formula("whole bytes", lambda inputs: _in_shards_of(inputs, inputs["n_parameters"] // inputs["n_ranks"]),
+                NEED_NOT_DIVIDE),
+        formula("whole bytes", lambda inputs: _in_shards_of(inputs, -(-inputs["n_parameters"] // inputs["n_ranks"])),
+                NEED_NOT_DIVIDE),
     ),
 )
