@@ -16,30 +16,38 @@ SOMETHING = "not None"
 class WatchedStage(nn.Module):
     """A stage that marks each pass: F when it is called, B when the gradient of its output comes.
 
-    After each forward pass it marks how many micro-batches autograd still keeps activations of. Micro-batches are numbered
-    in the order of the calls.
+    After each forward pass it marks how many micro-batches autograd still keeps activations of, and how many outputs anybody
+    still holds. Micro-batches are numbered in the order of the calls. Whole numbers, as tokens are, count as fiftieths.
     """
 
     def __init__(self, layers: list[list[Tensor]]):
         super().__init__()
         self.layers = nn.Sequential(*(part for weight, bias in layers for part in (_linear(weight, bias), nn.Tanh())))
         self.kept: list[weakref.WeakSet] = []
+        self.outputs: weakref.WeakSet = weakref.WeakSet()
 
     def forward(self, x_MD: Tensor) -> Tensor:
-        micro = len(self.kept)
+        micro, weight = len(self.kept), self.layers[0].weight
+        x_MD = x_MD if x_MD.is_floating_point() else x_MD.to(weight.dtype) / 50
         mark(PASS, kind="F", micro=micro)
         self.kept.append(weakref.WeakSet())
         with torch.autograd.graph.saved_tensors_hooks(lambda tensor: self._keep(tensor, micro), lambda kept: kept.tensor):
             y_MD = self.layers(x_MD)
-        mark(IN_FLIGHT, count=sum(len(each) > 0 for each in self.kept))
+        mark(IN_FLIGHT, count=sum(len(each) > 0 for each in self.kept), outputs=len(self.outputs))
         if y_MD.requires_grad:
-            y_MD.register_hook(lambda _: mark(PASS, kind="B", micro=micro))
+            life = _Life()
+            self.outputs.add(life)
+            y_MD.register_hook(lambda _, life=life: mark(PASS, kind="B", micro=micro))
         return y_MD
 
     def _keep(self, tensor: Tensor, micro: int) -> "_Kept":
         kept = _Kept(tensor)
         self.kept[micro].add(kept)
         return kept
+
+
+class _Life:
+    """Lives as long as an output's graph."""
 
 
 class _Kept:

@@ -69,4 +69,5 @@ def _brief(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"a tensor {list(value.shape)}"
     text = f"{value:.6g}" if isinstance(value, float) else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    most = 120 if isinstance(value, str) else 60  # a fault's sentence is whole
+    return text if len(text) <= most else text[:most - 3] + "..."

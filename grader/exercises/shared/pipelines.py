@@ -52,6 +52,8 @@ def _inputs(draw: Draw, n: int, n_micro: int, rows: int, dtype: str) -> list[dic
     inputs = [{"layers": layers(*stage), "x": None, "y": None, "n_micro": n_micro,
                "like": torch.zeros(rows, stage[0], dtype=getattr(torch, dtype))} for stage in stages]
     inputs[0]["x"] = numbers(n_micro * rows, widths[0])
+    if dtype == "float32":  # what the first stage gets may be tokens
+        inputs[0]["x"] = (inputs[0]["x"] * 50).round().long()
     inputs[-1]["y"] = numbers(n_micro * rows, widths[-1])
     return inputs
 
@@ -116,7 +118,7 @@ def _mixed(case: Case, rank: int, applied: Applied) -> list[Tensor]:
     x, y = _batch(case, rank)
     xs, kept = list(x.chunk(m)), []
     for stage in stages:
-        inputs = [x.detach().requires_grad_() for x in xs]
+        inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in xs]
         xs = [stage(x) for x in inputs]
         kept.append((inputs, xs))
     losses = [mean_loss(output, y) / m for output, y in zip(xs, y.chunk(m), strict=True)]
@@ -154,7 +156,27 @@ def _of_own_output(case: Case, rank: int, right: list[Tensor]) -> list[Tensor]:
 DIVIDED_TWICE = ("The gradients are n_micro times too small: divide by the number of micro-batches once, at the loss. The "
                  "gradients that travel carry the factor already.")
 
+OTHER_ROWS = ("Outputs meet the wrong rows of y: cut y as x was cut, and give the k-th micro-batch's output the k-th piece.")
+
+
+def _other_rows(pick: Callable[[Sequence[Tensor]], Sequence[Tensor]]) -> Slip:
+    """Each micro-batch's output is compared with another piece of y."""
+
+    def gradients(case: Case, rank: int, right: list[Tensor]) -> list[Tensor]:
+        x, y = _batch(case, rank)
+        return _gradients_of_mean(case, rank, x, torch.cat([*pick(y.chunk(case.inputs[rank]["n_micro"]))]))[0]
+
+    return _gradients_are("other rows of y", OTHER_ROWS, gradients)
+
+
 GRADIENT_SLIPS = (
+    _other_rows(lambda ys: ys[::-1]),
+    _other_rows(lambda ys: ys[:1] * len(ys)),
+    _other_rows(lambda ys: ys[-1:] + ys[:-1]),
+    _gradients_are("divided by the stages", "The loss is divided by the number of stages: divide by the number of "
+                                            "micro-batches.",
+                   lambda case, rank, right: [gradient * case.inputs[rank]["n_micro"] / case.group_size(rank)
+                                              for gradient in right]),
     _gradients_are("not divided", "The gradients are n_micro times too large: the loss is the mean over micro-batches, so "
                                   "each one's loss is divided by their number before backward.",
                    lambda case, rank, right: [gradient * case.inputs[rank]["n_micro"] for gradient in right]),

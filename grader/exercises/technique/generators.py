@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.schedules import fault_of, peaks, read_schedule, summary
+from grader.exercises.technique.schedules import Trouble, peaks, read_schedule, summary, trouble_in
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Case, Look, Symptom
 from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY
-from utils.schedules.schedule import SPLIT, WHOLE, Fault, Schedule, Shape
+from utils.schedules.schedule import SPLIT, WHOLE, Schedule, Shape
 
 NO_MESSAGE = only_calls(id="communicates", hint="A schedule is data: no message is needed to make one.")
 WHOLE_TIMES = {"F": 1.0, "B": 2.0}
@@ -43,15 +43,15 @@ class Generator:
         """What counts of a schedule."""
         return summary(found, self.shape(case), self.times)
 
-    def fault_in(self, look: Look) -> Fault | None:
+    def trouble_in(self, look: Look) -> Trouble | None:
         """Of the schedule that was returned.  Raises: ValueError if it has not one row a rank."""
         rows = rows_of(look)
         if len(rows) != self.shape(look.case).n_ranks:
             raise ValueError(f"{len(rows)} rows")
-        return fault_of(rows, self.shape(look.case))
+        return trouble_in(rows, self.shape(look.case))
 
     def can_run(self, look: Look) -> bool:
-        return self.fault_in(look) is None
+        return self.trouble_in(look) is None
 
     def surplus(self, look: Look) -> list[int]:
         """How many more each rank has in flight than it should.  Raises: ValueError if the schedule cannot run."""
@@ -64,16 +64,25 @@ class Generator:
         """The schedule has this fault, at a step of one of these kinds."""
 
         def matches(look: Look) -> bool:
-            fault = self.fault_in(look)
-            return fault is not None and fault.why == why and fault.step.kind in kinds
+            trouble = self.trouble_in(look)
+            return trouble is not None and trouble[0] == why and trouble[1].kind in kinds
 
         return Symptom(id, hint, matches)
 
     def own_fault_symptoms(self) -> tuple[Symptom, ...]:
         """A list that is not one over ranks, and the faults that a rank's own list may have."""
-        return (Symptom("not a row a rank", "Return a list with one list of steps for each rank, rank 0's first.",
+        return (Symptom("no schedule", "Return a list of lists, one for each rank, and in it one Step(kind, micro, stage) "
+                        "after another.", _no_schedule),
+                Symptom("not a row a rank", "Return a list with one list of steps for each rank, rank 0's first.",
                         lambda look: len(rows_of(look)) != self.shape(look.case).n_ranks),
                 *(self.fault_seen(why, hint, why) for why, hint in OWN_FAULTS.items()))
+
+
+def _no_schedule(look: Look) -> bool:
+    try:
+        return look.evidence.ending == RETURNED and not read_schedule(look.outputs[0])
+    except (TypeError, ValueError):
+        return True
 
 
 def _one_stage_a_rank(case: Case) -> Shape:

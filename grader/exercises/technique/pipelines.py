@@ -25,6 +25,21 @@ def passes(look: Look, rank: int) -> list[tuple[str, int, float]]:
     return [(s.facts["kind"], s.facts["micro"], s.start_s) for s in spans]
 
 
+def oldest_first() -> Demand:
+    """Micro-batches go backward in the order in which they went forward."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            micros = [micro for kind, micro, _ in passes(look, rank) if kind == "B"]
+            if micros != sorted(micros):
+                return False, f"rank {rank} went backward through micro-batches {', '.join(map(str, micros))}"
+        return True, ""
+
+    return Demand("newest first", "backward through the oldest micro-batch first", "The gradients are right, but backward "
+                  "takes the newest micro-batch that is kept. It should take the oldest (first in, first out): the next "
+                  "stage sends gradients in the order in which it got the activations.", judge)
+
+
 def order(wanted: Callable[[int, int, int], str], id: str, label: str, hint: str) -> Demand:
     """Each rank's passes come in the order wanted(stages, stage, micro-batches), such as "FFFBBB"."""
 
@@ -39,14 +54,20 @@ def order(wanted: Callable[[int, int, int], str], id: str, label: str, hint: str
 
 
 def in_flight_at_most(limit: ByStage, label: str, hint: str) -> Demand:
-    """Autograd never keeps the activations of more micro-batches than limit(stages, stage, micro-batches)."""
+    """Autograd never keeps the activations of more micro-batches than limit(stages, stage, micro-batches).
+
+    Outputs whose backward is done may be held a little longer: one of them, as a variable that is not yet overwritten.
+    """
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
-            counts = [s.facts["count"] for s in look.evidence.trace.spans if s.rank == rank and s.name == IN_FLIGHT]
-            most, allowed = max(counts, default=0), limit(*_place(look, rank))
+            marks = [s.facts for s in look.evidence.trace.spans if s.rank == rank and s.name == IN_FLIGHT]
+            allowed = limit(*_place(look, rank))
+            most, held = (max((facts[what] for facts in marks), default=0) for what in ("count", "outputs"))
             if most > allowed:
                 return False, f"rank {rank} kept activations of {most} micro-batches, allowed {allowed}"
+            if held > allowed:
+                return False, f"rank {rank} held outputs of {held} micro-batches, allowed {allowed}"
         return True, ""
 
     return Demand("activations kept too long", label, hint, judge)
@@ -69,6 +90,9 @@ def outputs_sent(label: str, hint: str, back: bool) -> Demand:
     return bytes_sent(limit, label, hint)
 
 
+UNLIKE = ("A message is received into a tensor of another size or dtype: what comes forward is like like_MD, a gradient is "
+          "like the output that it belongs to. What goes back is the gradient of a stage's input.")
+
 # ── a training step ──
 
 
@@ -85,8 +109,9 @@ def _sent_onwards(look: Look) -> bool:
 
 
 def _nothing_sent_back(look: Look) -> bool:
-    """No stage has sent anything to the stage before it."""
-    return not any(call.peer == look.case.members(rank)[look.case.group_rank(rank) - 1]
+    """Some stage has gone backward, and none has sent anything to the stage before it."""
+    backward = any(kind == "B" for rank in look.working for kind, *_ in passes(look, rank))
+    return backward and not any(call.peer == look.case.members(rank)[look.case.group_rank(rank) - 1]
                    for rank in look.working if look.case.group_rank(rank) > 0
                    for call in look.evidence.trace.of(rank, "send"))
 
@@ -97,6 +122,7 @@ def step_technique(passes: tuple[Demand, ...], crossing: str) -> Technique:
         demands=(
             only_neighbours(),
             *passes,
+            oldest_first(),
             outputs_sent("each output forward once, each gradient back once",
                          "Right, but more is sent than needed: outputs to the next stage, gradients of inputs to the one "
                          "before.", back=True),
@@ -114,6 +140,11 @@ def step_technique(passes: tuple[Demand, ...], crossing: str) -> Technique:
                     wrong_ranks(lambda look, rank, found, right: same({**found, "detached": True}, right, 1e-6))),
             Symptom("loss wrong", "The gradients are right, the loss is not: return the mean over all micro-batches, on the "
                                   "last stage.", wrong_ranks(_lost_loss)),
+            Symptom("activations overwritten", "The loss is right, the gradients are not: a backward met activations of "
+                                               "another micro-batch. Receive each one into a new tensor (torch.empty_like), "
+                                               "and keep it unchanged until its own gradient has come.", _only_gradients),
+            Symptom("loss of other rows", "Loss and gradients are wrong: the k-th output belongs to the k-th rows of y, and "
+                                          "each micro-batch's loss counts 1/n_micro.", _wrong_loss),
         ),
     )
 
@@ -123,6 +154,17 @@ def _message_symptoms(crossing: str) -> tuple[Symptom, ...]:
     return (
         group_ignored(),
         forgotten_send(),
+        raised("can require gradients", "The first stage's input may be tokens, whole numbers: nobody wants a gradient of "
+               "it. Only what was received asks for one.", "gradient of tokens"),
+        raised("modified by an inplace operation", "An activation was overwritten before its backward: receive each "
+               "micro-batch into a new tensor (torch.empty_like).", "overwritten in place"),
+        *(raised(error, "A pass found nothing to do: no micro-batch is left, or none is kept whose backward could come. "
+                        "Count this stage's passes: n_micro each, a micro-batch's forward before its backward, also where "
+                        "n_micro is smaller than p.", id) for error, id in (
+            ("pop from", "nothing kept"), ("index out of range", "no micro-batch left"), ("StopIteration", "no more of "
+                                                                                                           "them"))),
+        deadlocked("size differs", UNLIKE, "another size"),
+        deadlocked("dtype differs", UNLIKE, "another dtype"),
         Symptom("sent the wrong way", "Gradients go back: the gradient of a stage's input goes to the stage before it, "
                                       "which made that input.",
                 lambda look: look.evidence.ending != RETURNED and _sent_onwards(look)),
@@ -145,6 +187,17 @@ def _message_symptoms(crossing: str) -> tuple[Symptom, ...]:
 
 def _no_gradients(look: Look, rank: int, found: Any, right: Any) -> bool:
     return all(gradient is None for gradient in found["gradients"])
+
+
+def _only_gradients(look: Look) -> bool:
+    """The last ranks' losses are right."""
+    return look.evidence.ending == RETURNED and all(
+        same(found, {**right, "gradients": found["gradients"]}) for _, found, right in look.pairs())
+
+
+def _wrong_loss(look: Look) -> bool:
+    return look.evidence.ending == RETURNED and any(
+        right["loss"] is not None and not same(found["loss"], right["loss"]) for _, found, right in look.pairs())
 
 
 def _lost_loss(look: Look, rank: int, found: Any, right: Any) -> bool:

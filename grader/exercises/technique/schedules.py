@@ -1,18 +1,27 @@
 """The judge's own look at a schedule: whether it can run, how long it then takes, how much is in flight."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from grader.calling.schedules_run import as_schedule
-from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, STUCK, TOO_EARLY, UNKNOWN_KIND
-from utils.schedules.schedule import Fault, Schedule, Shape, Step
+from utils.schedules.faults import (
+    MISSING,
+    NO_SUCH_MICRO,
+    NOT_THIS_RANKS,
+    REPEATED,
+    SENTENCES,
+    STUCK,
+    TOO_EARLY,
+    UNKNOWN_KIND,
+)
+from utils.schedules.schedule import Schedule, Shape, Step
 
-Needs = dict[str, list[tuple[str, int]]]  # of each kind: (kind of a step that it needs, how many stages further on)
-NEEDS: Needs = {"F": [("F", -1)], "B": [("F", 0), ("B", +1)], "I": [("F", 0), ("I", +1)], "W": [("I", 0)]}
 IN_FLIGHT = {"F": 1, "B": -1, "I": 0, "W": -1}  # how each kind changes the number of micro-batches in flight
+Trouble = tuple[str, Step]  # a word of utils.schedules.faults, and a step that shows it
 
 
 def read_schedule(returned: Any) -> Schedule:
@@ -24,59 +33,42 @@ def read_schedule(returned: Any) -> Schedule:
     return schedule
 
 
-def needs(step: Step, n_stages: int, of_kinds: Needs = NEEDS) -> list[Step]:
-    return [Step(kind, step.micro, step.stage + further) for kind, further in of_kinds[step.kind]
-            if 0 <= step.stage + further < n_stages]
+# ── can it run? ──
 
 
-# ── faults ──
+def trouble_in(schedule: Schedule, shape: Shape) -> Trouble | None:
+    """What keeps a schedule, of all ranks together, from running; its steps are counted before their order is looked at."""
+    return next(_troubles(schedule, shape), None)
 
 
-def rank_faults(steps: Sequence[Step], rank: int, shape: Shape) -> Iterator[Fault]:
-    """All faults of one rank's list, in the order in which they are looked for."""
-    stages = range(rank, shape.n_stages, shape.n_ranks)
-    for step in steps:
-        for why, wrong in ((UNKNOWN_KIND, step.kind not in shape.kinds),
-                           (NO_SUCH_MICRO, not 0 <= step.micro < shape.n_micro),
-                           (NOT_THIS_RANKS, step.stage not in stages)):
-            if wrong:
-                yield Fault(rank, step, why)
-    for place, step in enumerate(steps):
-        if step in steps[:place]:
-            yield Fault(rank, step, REPEATED)
-    for step in (Step(k, m, s) for s in stages for m in range(shape.n_micro) for k in shape.kinds):
-        if step not in steps:
-            yield Fault(rank, step, MISSING)
-    for place, step in enumerate(steps):
-        for need in needs(step, shape.n_stages) if step.kind in shape.kinds else ():
-            if need.stage in stages and need not in steps[:place]:
-                yield Fault(rank, step, TOO_EARLY)
-
-
-def own_fault(schedule: Schedule, shape: Shape) -> Fault | None:
-    """The first fault within one rank's list; a rank without a list does nothing."""
-    lists = [*schedule, *([] for _ in range(shape.n_ranks - len(schedule)))]
-    return next((fault for rank, steps in enumerate(lists) for fault in rank_faults(steps, rank, shape)), None)
-
-
-def fault_of(schedule: Schedule, shape: Shape) -> Fault | None:
-    """The first thing that is wrong with a schedule, within a rank or between ranks."""
-    return own_fault(schedule, shape) or _stuck_fault(schedule, shape)
-
-
-def _stuck_fault(schedule: Schedule, shape: Shape) -> Fault | None:
-    """Of a schedule without faults within its ranks: the first step of the first rank that can never start."""
-    possible = _possible(schedule, shape.n_stages)
-    stuck = (Fault(rank, step, STUCK) for rank, steps in enumerate(schedule) for step in steps if step not in possible)
-    return next(stuck, None)
+def _troubles(schedule: Schedule, shape: Shape) -> Iterator[Trouble]:
+    due = {(stage % shape.n_ranks, Step(kind, micro, stage)) for stage in range(shape.n_stages)
+           for micro in range(shape.n_micro) for kind in shape.kinds}
+    counts = Counter((rank, step) for rank, row in enumerate(schedule) for step in row)
+    for step in (step for rank, step in counts if (rank, step) not in due):
+        known = step.kind in shape.kinds
+        yield (UNKNOWN_KIND if not known else NOT_THIS_RANKS if 0 <= step.micro < shape.n_micro else NO_SUCH_MICRO), step
+    yield from ((REPEATED, step) for (_, step), count in counts.items() if count > 1)
+    yield from ((MISSING, step) for _, step in sorted(due - counts.keys()))
+    for row in schedule:  # a later kind of the same micro-batch and stage before an earlier one
+        yield from ((TOO_EARLY, one) for place, one in enumerate(row) for other in row[place + 1:]
+                    if one[1:] == other[1:] and shape.kinds.index(one.kind) > shape.kinds.index(other.kind))
+    yield from ((STUCK, step) for step in sorted({step for _, step in due} - _possible(schedule, shape.n_stages).keys()))
 
 
 def _possible(schedule: Schedule, n_stages: int) -> dict[Step, list[Step]]:
-    """What each step waits for, in an order in which they can run; without those that wait in a circle, or for one."""
+    """What each step waits for, in an order in which they can run; without those that wait in a circle, or for one.
+
+    A micro-batch goes down the line of stages and up again: each step follows one other, and the one before it on its rank.
+    """
+    up = "I" if any(step.kind == "I" for row in schedule for step in row) else "B"
+    line = [("F", stage) for stage in range(n_stages)] + [(up, stage) for stage in reversed(range(n_stages))]
+    follows = {b: a for a, b in pairwise(line)} | {("W", stage): ("I", stage) for stage in range(n_stages)}
     waits_for = {}
     for steps in schedule:
-        for place, step in enumerate(steps):
-            waits_for[step] = needs(step, n_stages) + steps[max(place - 1, 0):place]
+        for place, (kind, micro, stage) in enumerate(steps):
+            before = [Step(a, micro, at) for a, at in [follows.get((kind, stage), (None, 0))] if a]
+            waits_for[steps[place]] = before + steps[max(place - 1, 0):place]
     sorter = TopologicalSorter(waits_for)
     with suppress(CycleError):  # all other steps still become ready
         sorter.prepare()
@@ -86,11 +78,6 @@ def _possible(schedule: Schedule, n_stages: int) -> dict[Step, list[Step]]:
         order += ready
         sorter.done(*ready)
     return {step: waits_for[step] for step in order}
-
-
-def sentences(faults: dict[str, Any]) -> dict[str, Any]:
-    """Each fault, a tuple (rank, step, why), as its sentence; anything else as it is."""
-    return {name: str(Fault(*fault)) if isinstance(fault, tuple) else fault for name, fault in faults.items()}
 
 
 # ── time and memory of a schedule that can run ──
@@ -110,12 +97,13 @@ def peaks(schedule: Schedule, changes: dict[str, int] = IN_FLIGHT) -> list[int]:
 
 
 def summary(returned: Any, shape: Shape, durations: dict[str, float]) -> dict[str, Any]:
-    """What counts of a schedule: the sentence of its fault, its makespan without hops, and its peaks."""
+    """What counts of a schedule: what keeps it from running, its makespan without hops, and its peaks."""
     schedule = read_schedule(returned)
     if len(schedule) != shape.n_ranks:
         return {"ranks": len(schedule)}
-    fault = fault_of(schedule, shape)
-    if fault:
-        return {"ranks": len(schedule), "fault": str(fault)}
+    trouble = trouble_in(schedule, shape)
+    if trouble:
+        why, step = trouble
+        return {"ranks": len(schedule), "fault": f"{step} {SENTENCES[why]}"}
     return {"ranks": len(schedule), "fault": "", "makespan": makespan_of(schedule, shape.n_stages, durations),
             "in flight at most": peaks(schedule)}

@@ -26,6 +26,22 @@ CHANGES = (
     change("another order", "self.steps = schedule[self.rank]",
            'self.steps = sorted(schedule[self.rank], key=lambda step: (step.kind != "F", step.kind == "W"))'),
     change("kept too long", "y.backward(dy)", "y.backward(dy)\n                self.kept = [*getattr(self, 'kept', []), y]"),
+    change("refused", "validate_schedule(schedule, shape)", "validate_schedule(schedule, shape, [shape.n_ranks] * "
+                                                            "shape.n_ranks)"),
+    change("no spans", "        with span(str(step)):\n            self.later", "        if True:\n            self.later"),
+    change("losses as computed", RETURN, "return list(self.losses.values())"),
+    change("divided by steps", "self.ys[micro]) / self.shape.n_micro", "self.ys[micro]) / len(self.steps)",
+           LOSS, "y.detach() * len(self.steps)"),
+    change("no such rank", "peer, tag = stage % self.shape.n_ranks, self", "peer, tag = self.rank + (1 if kind == 'F' else "
+                                                                           "-1), self"),
+    change("gradient of tokens", "x = self.xs[micro] if stage == 0 else self._receive(\"F\", micro, stage, stage - "
+                                                                                          "1).requires_grad_()",
+           "x = (self.xs[micro] if stage == 0 else self._receive(\"F\", micro, stage, stage - 1)).requires_grad_()"),
+    change("no gradient to begin with", "self._send(y.detach(), \"F\"", "self._send(y, \"F\""),
+    change("activations mixed up", "self.alive.pop((micro, stage))",
+           "self.alive.pop(next(key for key in self.alive if key[1] == stage))"),
+    change("gradients alone wrong", "tensor = torch.empty_like(self.like)", "tensor = self.like.detach()"),
+    change("losses alone wrong", RETURN, "return [torch.stack([*self.losses.values()]).mean()] if self.losses else []"),
 )
 
 EQUIVALENT = {

@@ -12,4 +12,7 @@ CHANGES = (
     change("bubble divided last", OF_ALL, "(n_stages - 1) / (n_micro + n_stages - 1) / n_chunks"),
     change("total without the bubble", OF_ALL, "of_ideal"),
     change("stages added", OF_ALL, "(n_stages - 1) / (n_chunks * n_micro + n_stages)"),
+    change("bubble grows with chunks", "(n_stages - 1) / (n_chunks * n_micro)", "(n_stages - 1) * n_chunks / n_micro"),
+    change("chunks counted as stages", "(n_stages - 1)", "(n_stages * n_chunks - 1)"),
+    change("whole numbers", "return of_ideal,", "return (n_stages - 1) // (n_chunks * n_micro),"),
 )

@@ -21,6 +21,16 @@ CHANGES = (
         if kind == "I":
             needed.append(Step("W", micro, stage + 1))"""),
     change("kinds mixed", AFTER, 'needed.append(Step("B", micro, stage + 1))'),
+    change("other side", "stage - 1)] if stage > 0", "stage + 1)] if stage < n_stages - 1"),
+    change("no such stage", "if stage < n_stages - 1:", "if True:"),
+    change("another micro-batch", OWN, 'needed = [Step("F", micro, stage)] + [Step(kind, micro - 1, stage)] * (micro > 0)'),
+    change("indirect needs too", OWN, 'needed = [Step("F", micro, s) for s in range(stage + 1)]'),
+    change("W alone", OF_WEIGHTS, 'return [Step("F", micro, stage)]'),
+    change("I alone", OWN, 'needed = [Step("F", micro, stage)] if kind == "B" else []'),
+    change("a need is missing", AFTER, "pass"),
+    change("too many needs", OWN, 'needed = [Step("F", micro, stage)] * 2'),
+    change("no list", "return needed", "return iter(needed)"),
+    change("None for a list", "return needed", "return needed if kind == 'B' else None"),
 )
 
 needs = functions_of("solutions", "07_pipeline_parallel")["dependencies"]

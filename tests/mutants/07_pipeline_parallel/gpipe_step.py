@@ -28,4 +28,15 @@ CHANGES = (
     change("wait forgotten", "dist.send(", "dist.isend("),
     change("library call", RETURN, f"dist.all_reduce(torch.zeros(()), group=group)\n    {RETURN}"),
     change("no graph", COMPUTE, f"with torch.no_grad():\n            {COMPUTE}"),
+    change("newest first", OLDEST, "self.kept.pop()", "iter(split_batch(y_BO, n_micro))", "iter(split_batch(y_BO, "
+                                                                                          "n_micro)[::-1])"),
+    change("gradient of tokens", "x_MD.requires_grad_() if self.rank else x_MD", "x_MD.requires_grad_()"),
+    change("another size", RECEIVE, "self.receive(output_MO[:, 1:], self.rank + 1)"),
+    change("nothing kept", BACKWARD, f"{BACKWARD}\n    {BACKWARD}"),
+    change("other rows of y", "iter(split_batch(y_BO, n_micro))", "iter(split_batch(y_BO, n_micro)[::-1])"),
+    change("divided by the stages", MEAN, "/ (self.last + 1)"),
+    change("activations overwritten", "received = torch.empty_like(like)",
+           "received = self.place = getattr(self, 'place', torch.empty_like(like)) if place < self.rank else "
+           "torch.empty_like(like)\n"
+           "        received = received.detach()"),
 )

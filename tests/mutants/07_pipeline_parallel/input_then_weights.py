@@ -12,6 +12,9 @@ CHANGES = (
     change("not added", ADD, "p.grad = gradient"),
     change("doubled", ADD, "p.grad = 2 * gradient if p.grad is None else p.grad + 2 * gradient"),
     change("wrong dx", DX, "dx = found[-1] * 2 if x.requires_grad else None"),
+    change("gradient of another layer", "zip(layers, found)", "zip(layers, found[:len(layers)][::-1])"),
+    change("parameters left out", "z, parameters, dz", "z, parameters[:1], dz"),
+    change("gradients of other layers", "z, parameters, dz", "z, parameters, torch.ones_like(dz)"),
 )
 
 

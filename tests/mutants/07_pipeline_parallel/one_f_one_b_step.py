@@ -24,4 +24,7 @@ CHANGES = (
         dist.recv(torch.ones(3), group_src=(passes.rank - 1) % (passes.last + 1), group=group)
         work.wait()
     {RETURN}"""),
+    change("nothing kept", "passes.forward()\n        passes.backward()", "passes.backward()\n        passes.forward()"),
+    change("no more of them", WARM_UP, "dist.get_world_size(group) - 1 - dist.get_rank(group)"),
+    change("gradient of tokens", "x_MD.requires_grad_() if self.rank else x_MD", "x_MD.requires_grad_()", of="gpipe_step"),
 )

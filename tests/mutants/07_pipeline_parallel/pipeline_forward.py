@@ -25,4 +25,10 @@ CHANGES = (
     change("missing wait", "dist.recv", "dist.irecv", "empty_like", "zeros_like"),
     change("one buffer for all", BUFFERS, "[torch.empty_like(like_MD)] * n_micro",
            KEEP, "else:\n            outputs.append(outputs[0].copy_(output_MO) if outputs else output_MO)"),
+    change("stacked", RETURN, "return torch.stack(outputs)"),
+    change("joined side by side", RETURN, "return torch.cat(outputs, -1)"),
+    change("mean of outputs", RETURN, "return torch.stack(outputs).mean(0)"),
+    change("another dtype", "torch.empty_like(like_MD)", "torch.empty_like(like_MD, dtype=torch.float16)"),
+    change("gradient of tokens", "stage(x_MD)", "stage(x_MD.requires_grad_())"),
+    change("overwritten on its way", "stage(x_MD)", "stage(x_MD if r else xs[0])"),
 )

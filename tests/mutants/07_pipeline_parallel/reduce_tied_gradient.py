@@ -24,6 +24,13 @@ CHANGES = (
     change("too many bytes", "work.wait()", f"work.wait()\n    work = {SEND}\n    {RECEIVE}\n    work.wait()"),
     change("missing wait", "dist.recv", "dist.irecv", "empty_like", "zeros_like"),
     change("middle stages", LEAVE, "if p == 1:\n        return"),
+    change("a new tensor", ADD, "weight.grad = weight.grad + theirs_VD"),
+    change("weights sent", SEND, "dist.isend(weight.detach(), group_dst=other, group=group)"),
+    change("ends wait", f"work = {SEND}\n    {RECEIVE}\n    work.wait()\n    {ADD}", "dist.all_reduce(weight.grad, "
+                                                                                     "group=group)"),
+    change("changed before it was sent", f"work = {SEND}\n    {RECEIVE}\n    work.wait()\n    {ADD}",
+           "\n        ".join(["if r:", RECEIVE, ADD, SEND.replace("isend", "send")]) + "\n    "
+           + "\n        ".join(["else:", SEND.replace("isend", "send"), RECEIVE, ADD])),
 )
 
 

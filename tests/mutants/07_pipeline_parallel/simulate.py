@@ -22,4 +22,10 @@ CHANGES = (
     change("makespan", "max(free_at)", 'max(end for step, (_, end) in times.items() if step.kind == "F")'),
     change("starts early", START, "max([free_at[rank], *arrivals[:1]])"),
     change("starts late", START, "max([free_at[rank] + hop_time, *arrivals])"),
+    change("makespan of rank 0", "max(free_at)", "free_at[0]"),
+    change("length for end", "return Timetable(times", """return Timetable(
+        {step: (start, end - start) for step, (start, end) in times.items()}"""),
+    change("peaks", "for step in steps]", "for step in steps if step.stage < n_ranks]"),
+    change("bubble rate", RATE, "1 - (busy + hop_time) / (n_ranks * makespan)"),
+    change("steps left out", "return Timetable(times", "return Timetable(dict(list(times.items())[1:])"),
 )

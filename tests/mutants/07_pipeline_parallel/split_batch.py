@@ -12,4 +12,8 @@ CHANGES = (
     change("columns cut", PARTS, "x_BD.chunk(n_micro, dim=-1)"),
     change("whole batch each time", PARTS, "x_BD for _ in range(n_micro)"),
     change("rows at a time", PARTS, "x_BD[k:k + 1] for k in range(n_micro)"),
+    change("refused", "if len(x_BD) % n_micro:", "if len(x_BD) % n_micro or n_micro == len(x_BD):"),
+    change("another error", "raise ValueError(f", "raise RuntimeError(f"),
+    change("shape changed", PARTS, f"part.flatten(1) for part in {PARTS}"),
+    change("number of pieces", PARTS, f"{PARTS}[:-1] or [x_BD[:0]]"),
 )

@@ -13,4 +13,9 @@ CHANGES = (
     change("later stages larger", MORE, "max(0, stage - (n_stages - more))"),
     change("rest on the last stage", MORE, "(more if stage == n_stages else 0)"),
     change("rounded up", f"stage * each + {MORE}", "min(stage * -(-n_layers // n_stages), n_layers)"),
+    change("refused", "if n_stages > n_layers:", "if n_stages >= n_layers:"),
+    change("another error", "raise ValueError(f", "raise IndexError(f"),
+    change("larger ones spread", f"stage * each + {MORE}", "round(stage * n_layers / n_stages)"),
+    change("layers lost", "range(start, stop)", "range(start, stop - 1)"),
+    change("sizes differ", MORE, "(more if stage else 0)"),
 )

@@ -19,4 +19,14 @@ CHANGES = (
     change("gone at I", CHANGES_IN_FLIGHT, '{"F": 1, "W": 0}.get(step.kind, -1)'),
     change("stuck before memory", STANDS, "        pass", "    return None",
            "    return next((Fault(rank, steps[0], STUCK) for rank, steps in enumerate(waiting) if steps), None)"),
+    change("stuck too soon", "while moved:", "for _ in range(2):"),
+    change("another step stuck", "return Fault(rank, steps[0], STUCK)", "return Fault(rank, steps[-1], STUCK)"),
+    change("ranks without a list pass", FILLED_UP, "pass"),
+    change("lists too many pass", "in enumerate(schedule):", "in enumerate(schedule[:shape.n_ranks]):"),
+    change("too many of too little", "limits[rank]", "min(limits)"),
+    change("another step too many", "        counts = itertools", "        own = [s for s in steps if s.stage < "
+                                                                  "shape.n_ranks]\n"
+           "        steps = own if sum(s.kind == 'F' for s in own) < len(steps) / 2 else steps\n        counts = itertools"),
+    change("own fault not seen", "if fault := rank_fault(steps, rank, shape):",
+           "if (fault := rank_fault(steps, rank, shape)) and fault.why != 'repeated':"),
 )

@@ -9,18 +9,18 @@ from torch import Tensor
 from grader.exercises.shared import right_orders
 from grader.exercises.shared.cases import each_rank, group_case
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.technique.schedules import fault_of
+from grader.exercises.shared.right_faults import fault_of
 from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.schedule import Schedule, parse_schedule, shape_of
 
-from .call import squared_error
+from .call import floating, squared_error
 from .technique import refusal, schedule_in, shape_in
 
 Counts = Callable[[int, int, int], bool]
 ROWS, DIM = 2, 3
 
 
-def _inputs(draw: Draw, schedule: Schedule, steps: int = 2, dtype=torch.float64) -> list[dict]:
+def _inputs(draw: Draw, schedule: Schedule, steps: int = 2, dtype=torch.float64, tokens: bool = False) -> list[dict]:
     shape = shape_of(schedule)
 
     def number(*size: int) -> torch.Tensor:
@@ -30,11 +30,13 @@ def _inputs(draw: Draw, schedule: Schedule, steps: int = 2, dtype=torch.float64)
     xs = [[torch.cat([number(ROWS, DIM), torch.full((ROWS, 1), float(micro), dtype=dtype)], 1)
            for micro in range(shape.n_micro)] for _ in range(steps)]
     ys = [[number(ROWS, DIM) for _ in range(shape.n_micro)] for _ in range(steps)]
+    if tokens:
+        xs = [[torch.cat([(x[:, :-1] * 50).round(), x[:, -1:]], 1).long() for x in each] for each in xs]
     return [{"schedule": schedule, "shape": shape, "weights": weights, "xs": xs, "ys": ys} for _ in range(shape.n_ranks)]
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    turned = parse_schedule("F0 F1 F2 B2 B0 B1", "F0 F1 F2 B0 B2 B1")  # messages wanted in another order than they are sent
+    turned = parse_schedule("F0 F1 F2 B2 B0 B1", "F0 F2 F1 B0 B1 B2")  # messages wanted in another order than they are sent
     schedules = {
         "1 rank, 2 stages": right_orders.interleaved(1, 2, 3),
         "GPipe on 3": right_orders.gpipe(3, 4),
@@ -46,7 +48,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     if grading:
         schedules["1 rank"] = right_orders.one_f_one_b(1, 3)
         schedules["1F1B on 5"] = right_orders.one_f_one_b(5, 7)
-    cases = [Case(name, tuple(_inputs(draw, schedule))) for name, schedule in schedules.items()]
+    cases = [Case(name, tuple(_inputs(draw, schedule, tokens=name == "GPipe on 3"))) for name, schedule in schedules.items()]
     cases.append(Case("float32, 1F1B on 2", tuple(_inputs(draw, right_orders.one_f_one_b(2, 5), dtype=torch.float32))))
     cases.append(group_case(lambda n: _inputs(draw, right_orders.one_f_one_b(n, 4), steps=1), "1F1B"))
     bad = parse_schedule("F0 B0 F1 B1", "F0 F1 B0 B1")
@@ -57,6 +59,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _loss(stages: list[list[Tensor]], x: Tensor, y: Tensor) -> Tensor:
+    x = floating(x, stages[0][0].dtype)
     h = x[:, :-1]
     for weight, bias in stages:
         h = torch.tanh(h @ weight + bias)
@@ -94,7 +97,7 @@ def _gradients(case: Case, rank: int, counts: Counts = lambda stage, step, micro
 def _expected(case: Case, rank: int) -> dict[str, Any]:
     fault = fault_of(schedule_in(case, rank), shape_in(case, rank))
     if fault:
-        return refusal(fault)
+        return refusal(str(fault))
     return {"losses": _losses(case, rank), "gradients": _gradients(case, rank)}
 
 
@@ -107,7 +110,18 @@ def _wrong(id: str, hint: str, part: str, wrong: Callable[[Case, int, Any], Any]
                 lambda case: fault_of(schedule_in(case), shape_in(case)) is None)
 
 
-def _times(gradients: dict[str, Tensor], factor: int) -> dict[str, Tensor]:
+def _as_computed(case: Case, rank: int, right: list[list[Tensor]]) -> list[list[Tensor]]:
+    last = shape_in(case, rank).n_stages - 1
+    order = [micro for row in schedule_in(case, rank) for kind, micro, stage in row if (kind, stage) == ("F", last)]
+    return [[losses[micro] for micro in order] if losses else [] for losses in right]
+
+
+def _steps_of_last(case: Case, rank: int) -> int:
+    """How many steps the rank of the last stage has."""
+    return len(schedule_in(case, rank)[(shape_in(case, rank).n_stages - 1) % shape_in(case, rank).n_ranks])
+
+
+def _times(gradients: dict[str, Tensor], factor: float) -> dict[str, Tensor]:
     return {name: gradient * factor for name, gradient in gradients.items()}
 
 
@@ -134,6 +148,11 @@ EXERCISE = Exercise(
         _wrong("losses divided", "The losses that come back are divided by n_micro: divide what backward starts from, and "
                                  "return each micro-batch's own loss.", "losses",
                lambda case, rank, right: [[loss / shape_in(case, rank).n_micro for loss in losses] for losses in right]),
+        _wrong("losses as computed", "The losses come back in the order in which the schedule computes them: return them in "
+                                     "the order of the micro-batches, as xs and ys are.", "losses", _as_computed),
+        _wrong("divided by steps", "The loss is divided by the number of steps in the rank's list: it counts 1/n_micro.",
+               "gradients", lambda case, rank, right: _times(
+                   right, shape_in(case, rank).n_micro / _steps_of_last(case, rank))),
         _wrong("sum for mean", "Gradients are n_micro times too large: they are to be those of the losses' mean, so each "
                                "micro-batch's loss counts 1/n_micro.", "gradients",
                lambda case, rank, right: _times(right, shape_in(case, rank).n_micro)),

@@ -1,15 +1,17 @@
 """How Pipeline must be done, how it is read, and how it can fail."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 from grader.calling.schedules_run import ALIVE, DONE, as_schedule
-from grader.evidence.evidence import DEADLOCKED, RETURNED
-from grader.exercises.technique.schedules import fault_of, peaks
+from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.schedules import peaks
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
-from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
-from utils.schedules.schedule import Fault, Schedule, Shape, Step
+from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, unwaited, wrong_ranks
+from utils.schedules.schedule import Schedule, Shape, Step
 
 
 def shape_in(case: Case, rank: int = 0) -> Shape:
@@ -20,14 +22,14 @@ def schedule_in(case: Case, rank: int = 0) -> Schedule:
     return as_schedule(case.inputs[rank]["schedule"])
 
 
-def refusal(fault: Fault) -> dict[str, str]:
-    return {"ValueError": f"names {fault.step}"}
+def refusal(words: str) -> dict[str, str]:
+    """What counts of an error: the step that it names."""
+    named = re.search(r"\w+ on stage \d+", words)
+    return {"ValueError": f"names {named[0] if named else 'no step'}"}
 
 
 def _reading(case: Case, found: Any) -> Any:
-    fault = fault_of(schedule_in(case), shape_in(case))
-    named = "ValueError" in found and fault is not None and str(fault.step) in found["ValueError"]
-    return refusal(fault) if named else found
+    return refusal(found["ValueError"]) if "ValueError" in found else found
 
 
 def _refused(look: Look) -> bool:
@@ -39,12 +41,13 @@ def _own_row(look: Look, rank: int) -> list[Step]:
     return schedule_in(look.case, rank)[look.case.group_rank(rank)]
 
 
-def _done(look: Look, rank: int) -> list[Step]:
-    """What was done on this rank, in order, of all steps of training: from the marks of its stages."""
+def _marked(look: Look, rank: int) -> list[tuple[Step, float]]:
+    """What was done on this rank, in order and when, of all steps of training: from the marks of its stages."""
     split = "W" in shape_in(look.case, rank).kinds
     kinds = {"F": "F", "I": "I", "W": "W"} if split else {"F": "F", "I": "B"}
     marks = sorted((s for s in look.evidence.trace.spans if s.rank == rank and s.name == DONE), key=lambda s: s.start_s)
-    return [Step(kinds[s.facts["kind"]], s.facts["micro"], s.facts["stage"]) for s in marks if s.facts["kind"] in kinds]
+    return [(Step(kinds[s.facts["kind"]], s.facts["micro"], s.facts["stage"]), s.start_s)
+            for s in marks if s.facts["kind"] in kinds]
 
 
 def _seen(steps: list[Step]) -> list[Step]:
@@ -55,12 +58,25 @@ def _seen(steps: list[Step]) -> list[Step]:
 def _in_order(look: Look) -> tuple[bool, str]:
     for rank in () if _refused(look) else look.working:
         wanted = _seen(_own_row(look, rank) * len(look.case.inputs[rank]["xs"]))
-        done = _seen(_done(look, rank))
+        done = _seen([step for step, _ in _marked(look, rank)])
         for number, (a, b) in enumerate(zip(done, wanted, strict=False)):
             if a != b:
                 return False, f"rank {rank} did {a} where the schedule has {b} (number {number})"
         if len(done) != len(wanted):
             return False, f"rank {rank} did {len(done)} steps, the schedule has {len(wanted)}"
+    return True, ""
+
+
+def _spanned(look: Look) -> tuple[bool, str]:
+    """Each step has a span of its name, each time, and what can be seen of it lies within."""
+    for rank in () if _refused(look) else look.working:
+        spans = [s for s in look.evidence.trace.spans if s.rank == rank and s.name not in (DONE, ALIVE)]
+        for step in _own_row(look, rank):
+            if sum(s.name == str(step) for s in spans) < len(look.case.inputs[rank]["xs"]):
+                return False, f"rank {rank}: no span is called {str(step)!r}"
+        for step, when_s in _marked(look, rank):
+            if not any(s.name == str(step) and s.start_s <= when_s <= s.end_s for s in spans):
+                return False, f"rank {rank}: {step} was computed outside its span"
     return True, ""
 
 
@@ -87,10 +103,35 @@ def _loss_elsewhere(look: Look, rank: int, found: Any, right: Any) -> bool:
     return not right["losses"][0] and not same(found["losses"], right["losses"])
 
 
-def _shuffled(look: Look) -> bool:
-    """The case in which messages are wanted in another order than they are sent, and only there."""
-    return look.case.name.startswith(("1F1B turned", "interleaved")) and look.evidence.ending in (DEADLOCKED, RETURNED)
+def _mixed_up(kinds: str) -> Callable[[Look], bool]:
+    """Steps of these kinds were done, of as many micro-batches as they should, but of others than the schedule has there."""
 
+    def of_kinds(steps: list[Step]) -> list[Step]:
+        return [step for step in _seen(steps) if step.kind in kinds]
+
+    def matches(look: Look) -> bool:
+        rows = [(of_kinds([step for step, _ in _marked(look, rank)]),
+                 of_kinds(_own_row(look, rank) * len(look.case.inputs[rank]["xs"]))) for rank in look.working]
+        return look.evidence.ending == RETURNED and any(
+            done != wanted and sorted(done) == sorted(wanted) for done, wanted in rows)
+
+    return matches
+
+
+def _part_wrong(part: str) -> Callable[[Look], bool]:
+    """On some rank this part of the result is wrong, and no other part on any rank."""
+
+    def matches(look: Look) -> bool:
+        wrong = {name for _, found, right in look.pairs() for name in right if not same(found[name], right[name])}
+        return look.evidence.ending == RETURNED and wrong == {part}
+
+    return matches
+
+
+OVERWRITTEN = ("Each backward needs its own micro-batch's activations: receive every message into a new tensor like `like`, "
+               "and begin at the last stage with loss / n_micro.")
+HANDED_OVER = ("Two stages of one rank have one graph: what a stage hands over is detached, and the next one asks for a "
+               "gradient of it, as if it had been received.")
 
 TECHNIQUE = Technique(
     reading=_reading,
@@ -99,6 +140,10 @@ TECHNIQUE = Technique(
                                         "no collective is needed."),
         Demand("another order", "steps in the schedule's order",
                "Losses and gradients are right, but the steps were not done in the order of the schedule.", _in_order),
+        Demand("no spans", "each step inside a span of its name",
+               "Right, but the watch cell will see nothing of it: each step, W as well, computes inside `with "
+               "span(str(step)):`.",
+               _spanned),
         Demand("kept too long", "activations let go at B or W",
                "Right, but activations of more micro-batches are kept than the schedule has in flight: after a backward "
                "nothing may hold the micro-batch's output, input or graph.", _let_go),
@@ -113,7 +158,13 @@ TECHNIQUE = Technique(
         Symptom("runs what cannot run", "A schedule that cannot run is to be refused: __init__ raises "
                                         "ValueError(str(fault)) with validate_schedule's fault.",
                 _refused),
+        Symptom("refused", "A schedule that can run is refused: ask validate_schedule without limits, and raise only if it "
+                           "names a fault.", lambda look: any("ValueError" in found for _, found, _ in look.pairs())),
         forgotten_send(),
+        no_such_rank("A stage's neighbour is on rank s % n_ranks: after the last rank's stage comes rank 0's next one."),
+        raised("can require gradients", "Stage 0 may get tokens, whole numbers: nobody wants a gradient of xs. Only what "
+               "comes from another stage asks for one.", "gradient of tokens"),
+        raised("modified by an inplace operation", OVERWRITTEN, "overwritten in place"),
         raised("itself", "Two stages of one rank: hand the tensor over within the rank, no message.", "message to itself"),
         deadlocked("", "Ranks wait for each other. Sends must not block (isend, and wait for them later), a receive should "
                        "come right before the step that needs it, with the tag of the message that it wants.", "deadlock"),
@@ -126,8 +177,19 @@ TECHNIQUE = Technique(
                "gradient comes back for the stage before.", "no gradient for the input"),
         raised("NoneType", "A received activation needs requires_grad_() before its stage computes, or its gradient is "
                            "None.", "no gradient of the input"),
-        Symptom("messages mixed up", "With messages wanted in another order than they were sent the wrong ones are taken. "
-                                     "Give each message a tag of its own, from kind, micro-batch and stage.",
-                _shuffled),
+        raised("implicitly created only for scalar", "A stage that is not the last one went backward without a gradient: "
+               "what was handed over within the rank was None, or the activations were another stage's. What a stage hands "
+               "over is detached, and the next one asks for a gradient of it; keep activations by micro-batch and stage.",
+               "no gradient to begin with"),
+        raised("second time", HANDED_OVER, "graphs joined"),
+        Symptom("messages mixed up", "A forward got another micro-batch's message: it wants them in another order than they "
+                                     "were sent. Give each message a tag of its own, from kind, micro-batch and stage.",
+                _mixed_up("F")),
+        Symptom("activations mixed up", "A backward met another micro-batch's activations: keep them by micro-batch and "
+                                        "stage, since the schedule may want them in any order.", _mixed_up("BIW")),
+        Symptom("gradients alone wrong", f"The losses are right, the gradients are not. {OVERWRITTEN}",
+                _part_wrong("gradients")),
+        Symptom("losses alone wrong", "The gradients are right, the losses are not: step() returns a list, each "
+                                      "micro-batch's own loss, in the order of xs.", _part_wrong("losses")),
     ),
 )

@@ -38,6 +38,13 @@ EXERCISE = Exercise(
         _both("swapped", "The two are swapped: first the share of the ideal time, then the smaller one, of all the time.",
               lambda p, m, v: fractions(p, m, v)[::-1]),
         _both("one too many", "A stage waits for the p − 1 others, not for p.", lambda p, m, v: fractions(p + 1, m, v)),
+        _both("bubble grows with chunks", "More chunks make the bubble shorter, not longer: v multiplies the m "
+                                          "micro-batches, not the p − 1 "
+                                          "stages.", lambda p, m, v: fractions(1 + (p - 1) * v, m, 1)),
+        _both("chunks counted as stages", "Chunks are no further ranks to wait for: a rank waits for p − 1 others, and v "
+                                          "multiplies m.", lambda p, m, v: fractions(p * v, m, v)),
+        _both("whole numbers", "The shares are fractions: divide with /, // throws away what is behind the point.",
+              lambda p, m, v: ((p - 1) // (v * m), (p - 1) / (v * m + p - 1))),
         _both("chunks forgotten", "With v chunks a rank each pass of one chunk takes 1/v of the time, and so does what "
                                   "a rank waits: v multiplies m.", lambda p, m, v: fractions(p, m, 1)),
         _of_all("chunks divide once", "The chunks stand in the first share only: in the second one too v multiplies m.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from grader.exercises.technique.schedules import NEEDS, needs
+from grader.exercises.shared.right_faults import NEEDS, needs
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.schedule import Step
 

@@ -43,6 +43,14 @@ def _input_at_once(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _left_out(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return any(gradient is None and expected[name] is not None for gradients, expected in zip(
+        found["gradients"], right["gradients"], strict=True) for name, gradient in gradients.items())
+
+
+_OWN_Z = ("A layer's weights do not get the gradient of their own z: keep the gradients of all z, in the order of the "
+          "layers, and start each layer's from its own.")
+
 TECHNIQUE = Technique(
     demands=(
         only_calls(id="communicates", hint="Autograd alone does this: no message is needed."),
@@ -64,5 +72,10 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("wrong dx", "dx is wrong: it is torch.autograd.grad(y, x, dy), None where x needs none.",
                 wrong_ranks(lambda look, rank, found, right: not same(found["dx"], right["dx"]))),
+        raised("Mismatch in shape", _OWN_Z, "gradient of another layer"),
+        Symptom("parameters left out", "Some parameters have no gradient afterwards: a layer has a list of them, and each "
+                                       "gets its own, for every micro-batch.", wrong_ranks(_left_out)),
+        Symptom("gradients of other layers", _OWN_Z,
+                wrong_ranks(lambda look, rank, found, right: same(found["dx"], right["dx"]))),
     ),
 )

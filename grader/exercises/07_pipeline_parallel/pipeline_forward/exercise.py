@@ -42,6 +42,13 @@ EXERCISE = Exercise(
              lambda case, rank, right: _own_output(case, rank)),
         _of_last("last micro-batch only", "Only the last micro-batch came out: keep the output of each one and join them "
                                           "with torch.cat.", lambda outputs: outputs[-1]),
+        _of_last("stacked", "The outputs are stacked, with a dim of their own: join them along the rows, (B, O), with "
+                            "torch.cat.",
+                 torch.stack),
+        _of_last("joined side by side", "The outputs are joined side by side: they are rows, so join them along dim 0.",
+                 lambda outputs: torch.cat(outputs, -1)),
+        _of_last("mean of outputs", "The mean of the micro-batches' outputs is no output: join them along the rows.",
+                 lambda outputs: torch.stack(outputs).mean(0)),
         _of_last("wrong order", "The micro-batches come out in the reverse order: send and keep them in order.",
                  lambda outputs: torch.cat(outputs[::-1])),
         _of_last("one buffer for all", "Every micro-batch came out as the same one: a receive into one buffer overwrites "

@@ -1,9 +1,11 @@
 """How pipeline_forward must be done, and how it can fail."""
 
-from grader.exercises.technique.pipelines import only_neighbours, outputs_sent, passes
+from typing import Any
+
+from grader.exercises.technique.pipelines import UNLIKE, only_neighbours, outputs_sent, passes
 from grader.judging.demands import results_waited, sends_waited
-from grader.judging.exercise import Demand, Look, Technique
-from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
 
 
 def _each_alone(look: Look) -> tuple[bool, str]:
@@ -27,6 +29,10 @@ def _sent_at_once(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _values_only(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return right is not None and found.shape == right.shape and found.dtype == right.dtype
+
+
 TECHNIQUE = Technique(
     demands=(
         only_neighbours(),
@@ -45,6 +51,10 @@ TECHNIQUE = Technique(
         group_ignored(),
         forgotten_send(),
         unwaited(),
+        deadlocked("size differs", UNLIKE, "another size"),
+        deadlocked("dtype differs", UNLIKE, "another dtype"),
+        raised("can require gradients", "Only the forward pass is asked for: nothing needs a gradient, and tokens cannot "
+               "have one.", "gradient of tokens"),
         deadlocked("receive without send", "A stage waits for a micro-batch that nobody sends: every stage but the last "
                                            "sends each output to the next one.", "nothing sent"),
         deadlocked("send without receive", "An output is sent that nobody receives: the last stage sends nothing, and every "
@@ -54,5 +64,10 @@ TECHNIQUE = Technique(
         raised("NoneType", "Only the first stage has x_BD: the others receive into a new tensor like like_MD.", "x missing"),
         raised("there is no rank", "The last stage has no next one, and the first none before it.", "beyond the ends"),
         raised("itself", "A stage alone in its group sends nothing.", "alone"),
+    ),
+    fallbacks=(
+        Symptom("overwritten on its way", "Rows come out wrong: a tensor was overwritten while it was still being sent, or "
+                                          "still needed. Every micro-batch has tensors of its own, unchanged until the send "
+                                          "is waited for.", wrong_ranks(_values_only)),
     ),
 )

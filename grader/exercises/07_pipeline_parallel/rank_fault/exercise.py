@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared import right_orders
-from grader.exercises.technique.schedules import needs, rank_faults, sentences
-from grader.judging.compare import ANYTHING
+from grader.exercises.shared.right_faults import needs, rank_faults
+from grader.exercises.technique.faults import sentences
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
-from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY, UNKNOWN_KIND
+from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY
 from utils.schedules.schedule import Fault, Shape, Step
 
 Steps = Sequence[Step]
@@ -34,10 +34,14 @@ def _case(draw: Draw, rank: int, shape: Shape, right: list[Step]) -> Case:
         "kind of another schedule": [*right, Step("B" if shape.kinds == "FIW" else "W", 0, rank)],
         "a micro-batch too many": [*right, Step("F", shape.n_micro, rank)],
         "a negative micro-batch": [Step(last, -1, rank), *right],
+        "a micro-batch too many, then an unknown kind": [Step("F", shape.n_micro, rank), *right, Step("X", 0, rank)],
+        "a stage too many, then a negative micro-batch": [Step("F", 0, rank + shape.n_stages), Step("F", -1, rank), *right],
         "the stage of another": [*right[:some], other, *right[some:]],
         "a stage too many": [*right, Step("F", 0, rank + shape.n_stages)],
+        "a negative stage": [*right, Step("F", 0, rank - shape.n_ranks)],
         "backward first": early,
         "one twice, one missing": right[:1] + right[:-1],
+        "two twice, the second one first": [*right[:2], right[1], right[0], *right[2:]],
         "too early, and one missing": early[:-1],
         "twice, and impossible later": [*right[:1], *right, Step("F", shape.n_micro + 1, rank)],
     }
@@ -52,12 +56,13 @@ def _case(draw: Draw, rank: int, shape: Shape, right: list[Step]) -> Case:
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     m = draw.integer(3, 5)
-    cases = [_case(draw, 0, Shape(3, 3, m), right_orders.one_f_one_b(3, m)[0]),
+    cases = [_case(draw, 0, Shape(1, 2, m), right_orders.interleaved(1, 2, m)[0]),
              _case(draw, 3, Shape(4, 4, m), right_orders.gpipe(4, m)[3]),
              _case(draw, 1, Shape(2, 4, 4), right_orders.interleaved(2, 2, 4)[1]),
              _case(draw, 1, Shape(3, 3, m, "FIW"), right_orders.zero_bubble(3, m)[1])]
     if grading:
         cases.append(_case(draw, 0, Shape(1, 1, 2), right_orders.gpipe(1, 2)[0]))
+        cases.append(_case(draw, 0, Shape(3, 3, m), right_orders.one_f_one_b(3, m)[0]))
     return cases
 
 
@@ -78,11 +83,6 @@ def _found_by(id: str, hint: str, search: Search) -> Slip:
 def _all_but(why: str) -> Search:
     """A search that does not look for one kind of fault."""
     return lambda steps, rank, shape: next((f for f in rank_faults(steps, rank, shape) if f.why != why), None)
-
-
-def _any_kind(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """What such a search says of a W where there is no I depends on how it looks for needs."""
-    return _of_each_list(case, _all_but(UNKNOWN_KIND)) | {"kind of another schedule": ANYTHING}
 
 
 def _one_stage(steps: Steps, rank: int, shape: Shape) -> Fault | None:
@@ -127,8 +127,6 @@ EXERCISE = Exercise(
                                     "its own forward: compare with the steps before it.", _all_but(TOO_EARLY)),
         _found_by("micro-batch not checked", "Micro-batches go from 0 to n_micro − 1; another number is NO_SUCH_MICRO.",
                   _all_but(NO_SUCH_MICRO)),
-        Slip("kind not checked", "Only the kinds in shape.kinds exist in this schedule; any other is UNKNOWN_KIND, a "
-                                 "\"W\" in \"FB\" as well.", _any_kind),
         _found_by("stage not checked", "A step whose stage is another rank's, or beyond the last, is NOT_THIS_RANKS.",
                   _all_but(NOT_THIS_RANKS)),
         _found_by("one search for all", "The faults are right one by one, but the first kind of fault in the contract comes "

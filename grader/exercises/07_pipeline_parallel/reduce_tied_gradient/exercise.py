@@ -26,8 +26,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _reduced(case: Case, rank: int) -> dict[str, Any]:
     if rank not in ends(case, rank):
-        return {"gradient": None, "weight": None}
-    return {"gradient": sum(case.inputs[end]["gradient"] for end in ends(case, rank)), "weight": case.inputs[rank]["weight"]}
+        return {"gradient": None, "weight": None, "in place": True}
+    return {"gradient": sum(case.inputs[end]["gradient"] for end in ends(case, rank)),
+            "weight": case.inputs[rank]["weight"], "in place": True}
 
 
 def _at_ends(id: str, hint: str, n_ends: int, wrong: Callable[[Case, int, dict[str, Tensor]], dict[str, Any]]) -> Slip:
@@ -54,8 +55,14 @@ EXERCISE = Exercise(
                  lambda case, rank, right: {"gradient": 2 * right["gradient"]}),
         _at_ends("mean for sum", "The mean was taken. The two gradients are parts of one: embedding and head both use the "
                                  "weight, so they add up.", 2,
-                 lambda case, rank, right: {"gradient": right["gradient"] / 2}),
+                 lambda case, rank, right: {"gradient": right["gradient"] / 2, "in place": ANYTHING}),
         _at_ends("swapped", "Each end has the other one's gradient: add what comes to what is there.", 2,
-                 lambda case, rank, right: {"gradient": _other_gradient(case, rank)}),
+                 lambda case, rank, right: {"gradient": _other_gradient(case, rank), "in place": ANYTHING}),
+        _at_ends("a new tensor", "The sum is right, but it is a new tensor: weight.grad is to become the sum in place, "
+                                 "since an optimizer or a bucket may hold that very tensor.", 2,
+                 lambda case, rank, right: {"in place": False}),
+        _at_ends("weights sent", "What was added is the other end's weight: send the gradient, weight.grad.", 2,
+                 lambda case, rank, right: {"gradient": case.inputs[rank]["gradient"] + right["weight"],
+                                            "in place": ANYTHING}),
     ),
 )

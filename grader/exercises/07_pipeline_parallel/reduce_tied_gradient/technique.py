@@ -31,6 +31,11 @@ def _own(look: Look, rank: int, found: Any, right: Any) -> bool:
         found["weight"], look.case.inputs[rank]["weight"])
 
 
+def _own_twice(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return rank in ends(look.case, rank) and same(
+        found["gradient"], right["gradient"] + look.case.inputs[rank]["gradient"])
+
+
 TECHNIQUE = Technique(
     demands=(
         only_calls("send", "recv", "all_reduce", hint="The two ends exchange their gradients: one message each way is "
@@ -50,9 +55,16 @@ TECHNIQUE = Technique(
                                      "first, or use isend.", "both send first"),
         deadlocked("cycle of receives", "Both ends receive first, and nobody sends: let one send first, or use isend.",
                    "both receive first"),
+        deadlocked("", "The two ends wait for messages that do not come. Nobody between them calls anything: a collective "
+                       "on the whole group would wait for all of them. Send to the other end, and receive from it.", "ends "
+                                                                                                                     "wait"),
         unwaited(),
     ),
     fallbacks=(
+        Symptom("changed before it was sent", "An end's own gradient came back to it within the other's: that one was added "
+                                              "to before it was sent, or while it was. Add only when the send is waited "
+                                              "for.",
+                wrong_ranks(_own_twice)),
         Symptom("not reduced", "An end kept its own gradient only: both must end with the sum, or the two copies of the "
                                "weight drift apart.", wrong_ranks(_own)),
     ),

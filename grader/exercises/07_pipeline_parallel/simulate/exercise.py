@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared import right_orders
-from grader.exercises.technique.schedules import IN_FLIGHT, needs, peaks
+from grader.exercises.shared.right_faults import needs
+from grader.exercises.technique.schedules import IN_FLIGHT, peaks
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.schedules.schedule import Step, Times, parse_schedule
@@ -21,6 +22,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         "1F1B, with hops": (right_orders.one_f_one_b(p, m), uneven, hop),
         "interleaved, with hops": (right_orders.interleaved(2, 2, 4), WHOLE, hop),
         "zero bubble, with hops": (right_orders.zero_bubble(p, m), SPLIT, hop),
+        "2 ranks, weights of the last one last": (
+            parse_schedule("F0 F1 F2 I0 W0 I1 W1 I2 W2", "F0 I0 F1 I1 F2 I2 W0 W1 W2"), {"F": 1.0, "I": 1.0, "W": 3.0}, 0.0),
         "1 rank, 3 stages, with hops": (
             parse_schedule("F0.0 F0.1 F0.2 B0.2 B0.1 B0.0 F1.0 F1.1 F1.2 B1.2 B1.1 B1.0"), WHOLE, hop),
     }
@@ -125,6 +128,10 @@ EXERCISE = Exercise(
                 lambda case, right: right["bubble rate"] / (1 - right["bubble rate"])),
         _number("time of one rank", "Busy time is summed over all ranks: so divide by n_ranks · makespan.", "bubble rate",
                 lambda case, right: 1 - _busy(case) / right["makespan"]),
+        Slip("makespan of rank 0", "The makespan is the last end on any rank, not rank 0's.",
+             lambda case, rank, right: right[rank] | {"bubble rate": ANYTHING, "makespan": max(
+                 end for (_, _, stage), (_, end) in right[rank]["times"].items()
+                 if stage % len(case.inputs[0]["schedule"]) == 0)}),
         _peaks("gone at I", "In flight until W, not I: the weights' gradients need the activations too.", I=-1, W=0),
         _peaks("all forwards counted", "A backward takes its micro-batch out of flight: the peak is the most at one time, "
                                        "not the number of forwards.", B=0, W=0),

@@ -11,9 +11,9 @@ from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     m, rows = draw.integer(2, 4), draw.integer(5, 7)
-    sizes = [((12, 12), 4), ((6, 5), 1), ((5, 3), 5), ((m * rows, 4), m), ((10, 8), 4), ((2, 6), 3)]
+    sizes = [((12, 12), 4), ((6, 5), 1), ((5, 3), 5), ((m * rows, 4, 2), m), ((10, 8), 4), ((2, 6), 3)]
     if grading:
-        sizes += [((6 * m, 3, 2), 3), ((m * rows + 1, 2), m)]
+        sizes += [((6 * m, 3), 3), ((m * rows + 1, 2), m)]
     return [Case(f"{'×'.join(map(str, shape))} into {m} micro-batch{'es' * (m > 1)}",
                  ({"x": draw.tensor(*shape), "n_micro": m},)) for shape, m in sizes]
 

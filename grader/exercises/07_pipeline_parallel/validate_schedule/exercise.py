@@ -6,9 +6,11 @@ from itertools import accumulate
 from typing import Any
 
 from grader.exercises.shared import right_orders
-from grader.exercises.technique.schedules import IN_FLIGHT, needs, own_fault, peaks, sentences
+from grader.exercises.shared.right_faults import own_fault, stuck_fault
+from grader.exercises.technique.faults import sentences
+from grader.exercises.technique.schedules import IN_FLIGHT, peaks
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
-from utils.schedules.faults import STUCK, TOO_MANY
+from utils.schedules.faults import TOO_MANY
 from utils.schedules.schedule import Fault, Schedule, Shape, Step, parse_schedule
 
 Limits = list[int] | None
@@ -40,6 +42,7 @@ def _one_rank_cases(draw: Draw, p: int, m: int) -> dict[str, tuple]:
         "a micro-batch too many": (spoilt(lambda row: [*row, Step("F", m, some)], some), shape, None),
         "a rank without a list": (right[:-1], shape, None),
         "nothing at all": ([], shape, None),
+        "a list too many": ([*right, [Step("F", 0, p)]], shape, None),
     }
 
 
@@ -85,15 +88,7 @@ def _own(schedule: Schedule, shape: Shape, limits: Limits) -> Fault | None:
 
 
 def _stuck(schedule: Schedule, shape: Shape, limits: Limits, pick: Callable = min) -> Fault | None:
-    """When all ranks have gone as far as they can, the step at which the lowest of those that cannot finish stands."""
-    done, waiting, moved = set(), [list(steps) for steps in schedule], True
-    while moved:
-        moved = False
-        for steps in waiting:
-            while steps and done.issuperset(needs(steps[0], shape.n_stages)):
-                done.add(steps.pop(0))
-                moved = True
-    return pick((Fault(rank, steps[0], STUCK) for rank, steps in enumerate(waiting) if steps), default=None)
+    return stuck_fault(schedule, shape, pick)
 
 
 def _memory(schedule: Schedule, shape: Shape, limits: Limits, changes: dict[str, int] = IN_FLIGHT) -> Fault | None:

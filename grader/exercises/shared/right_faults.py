@@ -1,0 +1,58 @@
+"""What each step of a schedule needs, and the faults that a schedule has: the right answers, and what they are made of."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, STUCK, TOO_EARLY, UNKNOWN_KIND
+from utils.schedules.schedule import Fault, Schedule, Shape, Step
+
+Needs = dict[str, list[tuple[str, int]]]  # of each kind: (kind of a step that it needs, how many stages further on)
+NEEDS: Needs = {"F": [("F", -1)], "B": [("F", 0), ("B", +1)], "I": [("F", 0), ("I", +1)], "W": [("I", 0)]}
+
+
+def needs(step: Step, n_stages: int, of_kinds: Needs = NEEDS) -> list[Step]:
+    return [Step(kind, step.micro, step.stage + further) for kind, further in of_kinds[step.kind]
+            if 0 <= step.stage + further < n_stages]
+
+
+def rank_faults(steps: Sequence[Step], rank: int, shape: Shape) -> Iterator[Fault]:
+    """All faults of one rank's list, in the order in which they are looked for."""
+    stages = range(rank, shape.n_stages, shape.n_ranks) if rank < shape.n_ranks else ()
+    for step in steps:
+        for why, wrong in ((UNKNOWN_KIND, step.kind not in shape.kinds),
+                           (NO_SUCH_MICRO, not 0 <= step.micro < shape.n_micro),
+                           (NOT_THIS_RANKS, step.stage not in stages)):
+            if wrong:
+                yield Fault(rank, step, why)
+    for place, step in enumerate(steps):
+        if step in steps[:place]:
+            yield Fault(rank, step, REPEATED)
+    for step in (Step(k, m, s) for s in stages for m in range(shape.n_micro) for k in shape.kinds):
+        if step not in steps:
+            yield Fault(rank, step, MISSING)
+    for place, step in enumerate(steps):
+        for need in needs(step, shape.n_stages) if step.kind in shape.kinds else ():
+            if need.stage in stages and need not in steps[:place]:
+                yield Fault(rank, step, TOO_EARLY)
+
+
+def own_fault(schedule: Schedule, shape: Shape) -> Fault | None:
+    """The first fault within one rank's list; a rank without a list does nothing."""
+    lists = [*schedule, *([] for _ in range(shape.n_ranks - len(schedule)))]
+    return next((fault for rank, steps in enumerate(lists) for fault in rank_faults(steps, rank, shape)), None)
+
+
+def stuck_fault(schedule: Schedule, shape: Shape, pick: Callable = min) -> Fault | None:
+    """When all ranks have gone as far as they can, the step at which the lowest of those that cannot finish stands."""
+    done, waiting, moved = set(), [list(steps) for steps in schedule], True
+    while moved:
+        moved = False
+        for steps in waiting:
+            while steps and done.issuperset(needs(steps[0], shape.n_stages)):
+                done.add(steps.pop(0))
+                moved = True
+    return pick((Fault(rank, steps[0], STUCK) for rank, steps in enumerate(waiting) if steps), default=None)
+
+
+def fault_of(schedule: Schedule, shape: Shape) -> Fault | None:
+    """The first thing that is wrong with a schedule, within a rank or between ranks."""
+    return own_fault(schedule, shape) or stuck_fault(schedule, shape)
