@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from utils import mark, run_ranks, span
+from utils import RankFailed, mark, run_ranks, span
 
 MIB = 1 << 20
 
@@ -25,6 +25,24 @@ def test_every_field_of_a_collective():
     assert (call.bytes, call.bytes_given, call.bytes_formula) == (96, 96, 96)
     assert call.end_s > call.start_s >= 0 and not call.is_async and call.waited
     assert call.source.function == "reduce" and "dist.all_reduce(torch.ones(3, 4" in call.source.code
+
+
+@pytest.mark.parametrize("wait", [
+    lambda future: future.wait(), lambda future: future.then(lambda done: done.value()).wait()], ids=["itself", "then"])
+def test_waiting_for_a_future_is_waiting_for_its_call(wait):
+    trace = run_ranks(lambda rank: wait(dist.all_reduce(torch.ones(3), async_op=True).get_future()), 2).trace
+    assert [call.waited for call in trace.of(op="all_reduce")] == [True, True]
+
+
+def test_a_message_is_waited_for_once():
+    def twice(rank):
+        work = dist.isend(torch.ones(3), dst=1 - rank)
+        dist.recv(torch.empty(3), src=1 - rank)
+        work.wait()
+        work.wait()
+
+    with pytest.raises(RankFailed, match="can be waited for once"):
+        run_ranks(twice, 2)
 
 
 FORMULA = [  # call on x of 12 float32 a rank, 3 ranks -> bytes that each rank sends

@@ -1,6 +1,7 @@
 """From evidence to a verdict; pure.
 
-exercise: an exercise is data. slips: mistakes in results. symptoms: mistakes of technique or of failure. demands: on the
+exercise: an exercise is data. slips: mistakes in results. symptoms: mistakes of technique or of failure. general: those
+that any function can make. demands: on the
 technique. network: what crossed the network against the calls. compare: where two results first differ. judge: the verdict.
 verdict: as text and HTML. html: templates.
 """

@@ -43,7 +43,7 @@ def first_difference(found: Any, expected: Any, tolerance: float, path: str = ""
         return next((part for part in parts if part), "")
     if isinstance(expected, float):
         close = isinstance(found, (int, float)) and math.isclose(found, expected, rel_tol=max(tolerance, 1e-9))
-        return "" if close else f"{path}: expected {expected:.6g}, found {_brief(found)}".lstrip(": ")
+        return "" if close else f"{path}: {_apart(expected, found)}".lstrip(": ")
     same = type(found) is type(expected) and found == expected
     return "" if same else f"{path}: expected {_brief(expected)}, found {_brief(found)}".lstrip(": ")
 
@@ -62,7 +62,14 @@ def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, pat
         return ""
     index = tuple(wrong.nonzero()[0].tolist())
     place = path + (str(list(index)) if index else "")
-    return f"{place}: expected {b[index].item():.6g}, found {a[index].item():.6g}".lstrip(": ")
+    return f"{place}: {_apart(b[index].item(), a[index].item())}".lstrip(": ")
+
+
+def _apart(expected: float, found: Any) -> str:
+    """Both numbers, with as many digits as it takes to see that they differ."""
+    if isinstance(found, float) and f"{found:.6g}" == f"{expected:.6g}":
+        return f"expected {expected:.15g}, found {found:.15g}"
+    return f"expected {expected:.6g}, found {_brief(found)}"
 
 
 def _brief(value: Any) -> str:

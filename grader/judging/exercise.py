@@ -69,11 +69,16 @@ class Slip:
 
 @dataclass(frozen=True)
 class Symptom:
-    """A mistake of technique or of failure. `matches(look)` says whether a failed case shows it; `hint` is the lesson."""
+    """A mistake of technique or of failure. `matches(look)` says whether a failed case shows it; `hint` is the lesson.
+
+    refuted: the failed cases that rule it out. weak: a guess, which counts only where nothing else explains anything.
+    """
 
     id: str
     hint: str
     matches: Callable[[Look], bool]
+    refuted: Callable[[Look], bool] = lambda look: False
+    weak: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from grader.evidence.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ER
 from grader.judging.compare import first_difference, same
 from grader.judging.demands import network_agrees
 from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Look, Slip, Symptom, Trial
+from grader.judging.general import LAST_RESORTS
 from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
 
 ROUNDED = 1e-6  # right sums of whole numbers are exact, a third of them is not
@@ -87,14 +88,17 @@ def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tu
 
 
 def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip]:
-    """What explains the failed cases: all of them, if anything does; else as many as possible."""
+    """What explains the failed cases: all of them, if anything does; else most. At last: what any function can do."""
     technique = exercise.technique
 
     def matched(symptoms: Sequence[Symptom]) -> list[tuple[int, Symptom]]:
-        return [(sum(_tried(symptom.matches, look) for look in failed), symptom) for symptom in symptoms]
+        return [(sum(_tried(symptom.matches, look) for look in failed), symptom) for symptom in symptoms
+                if not any(_tried(symptom.refuted, look) for look in failed)]
 
     slips = [(_tried(_explained, slip, exercise, failed), slip) for slip in exercise.slips]
-    explained = [*matched(technique.symptoms), *slips, *matched(technique.fallbacks)]
+    known = [*matched(technique.symptoms), *slips, *matched(technique.fallbacks)]
+    sure = [(count, mistake) for count, mistake in known if not getattr(mistake, "weak", False)]
+    explained = sure if any(count for count, _ in sure) else [*matched(LAST_RESORTS), *known]
     most = max((count for count, _ in explained), default=0)
     return [mistake for count, mistake in explained if count == most and count]
 

@@ -52,7 +52,10 @@ _ASK_THE_GROUP = ("With a group that is not the whole world the ranks miss each 
 
 
 def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:
-    """In a case with groups: a call on another group, or a peer outside the group or the rank itself."""
+    """In a case with groups: a call on another group, or a peer outside the group or the rank itself.
+
+    Where the whole world fails too, something else comes first.
+    """
     strays = ("not part of group", "itself: skip the exchange", "there is no rank", "out of bounds", "out of range")
 
     def matches(look: Look) -> bool:
@@ -60,7 +63,7 @@ def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:
         lost = look.evidence.ending == RAISED and any(text in look.evidence.error for text in strays)
         return look.case.groups is not None and (elsewhere or lost)
 
-    return Symptom("group ignored", hint, matches)
+    return Symptom("group ignored", hint, matches, refuted=lambda look: look.case.groups is None)
 
 
 def unwaited() -> Symptom:

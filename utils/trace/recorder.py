@@ -61,7 +61,8 @@ class Recorder:
         self._send, self.machinery = report, machinery
         self._later: deque[tuple[str, dict]] = deque()
         self._waits_announced: int | None = None
-        self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work -> call number
+        self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work, or a future of it -> call number
+        self._messages: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work of a send or receive -> waited for?
         self._latest = threading.local()  # its .work keeps a thread's newest Work alive until its caller holds it
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -159,6 +160,7 @@ class Recorder:
         with self._lock:
             self._outstanding.add(number)
         if "async_op" not in arguments:  # gloo gives up a send or receive whose Work is thrown away
+            self._messages[work] = False
             weakref.finalize(work, self._on_dropped, number)
         if arguments.get("async_op", False):
             with suppress(RuntimeError):  # gloo's reduce-scatter has no future
@@ -204,23 +206,39 @@ class Recorder:
 
             return wait
 
-        c10d.Work.wait, c10d.Work.synchronize = watched(c10d.Work.wait), watched(c10d.Work.synchronize)
-        self._follow_futures()
-        torch._C.Future.wait = watched(torch._C.Future.wait)
+        def once(original: Callable) -> Callable:
+            def wait(work, *args, **kwargs):
+                if self._messages.get(work):
+                    raise RuntimeError("a send or receive can be waited for once, and this one has been: with gloo a second "
+                                       "wait() would never end. Remove it.")
+                result = original(work, *args, **kwargs)
+                if work in self._messages:
+                    self._messages[work] = True
+                return result
+
+            return wait
+
+        c10d.Work.wait, c10d.Work.synchronize = once(watched(c10d.Work.wait)), watched(c10d.Work.synchronize)
+        self._watch_futures()
         self._watch_wait_tensor()
 
-    def _follow_futures(self) -> None:
-        """Who waits for a Work's future, or for what its then() makes of it, waits for the call."""
-        def followed(original: Callable) -> Callable:
-            def make(before, *args, **kwargs):
-                future, number = original(before, *args, **kwargs), self._call_of.get(before)
-                if number is not None:
-                    self._call_of[future] = number
-                return future
+    def _watch_futures(self) -> None:
+        """To wait for the future of a Work, or for one that begins where it ends, is to wait for its call."""
+        future = torch._C.Future
+        get_future, then, wait = c10d.Work.get_future, future.then, future.wait
 
-            return make
+        def remembered(made, of):
+            if (number := self._call_of.get(of)) is not None:
+                self._call_of[made] = number
+            return made
 
-        c10d.Work.get_future, torch._C.Future.then = followed(c10d.Work.get_future), followed(torch._C.Future.then)
+        def watched(awaited):
+            with self._blocked(self._call_of.get(awaited)):
+                return wait(awaited)
+
+        c10d.Work.get_future = lambda work: remembered(get_future(work), work)
+        future.then = lambda first, callback: remembered(then(first, callback), first)
+        future.wait = watched
 
     def _number_of(self, work) -> int | None:
         if getattr(self._latest, "work", None) is work:

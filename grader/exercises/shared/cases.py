@@ -40,8 +40,7 @@ def rooted_cases(draw: Draw, grading: bool, shape: Shape, big: int = BIG_ELEMENT
         sizes.append((largest, draw.integer(1, largest - 1), 2))
     if grading:
         sizes.append((4, draw.integer(1, 2), 2))
-    cases = [_with_roots(same_shape(f"{ranks(n)}, root {root}", draw, n, shape(n, k)), (root,) * n)
-             for n, root, k in sizes]
+    cases = [_with_roots(_typed(f"{ranks(n)}, root {root}", draw, n, shape(n, k)), (root,) * n) for n, root, k in sizes]
     in_groups = subgroup_case(draw, lambda n: shape(n, 2))
     cases.append(_with_roots(in_groups, tuple(2 if r in TWO_GROUPS[0] else 1 for r in range(5))))
     size = f"{shape(1, big)[-1] * 4 >> 10} KiB"
@@ -63,6 +62,12 @@ def _with_roots(case: Case, roots: Sequence[int]) -> Case:
 def same_shape(name: str, draw: Draw, world_size: int, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Case:
     """One tensor of the same shape on every rank."""
     return Case(name, tuple({"x": x} for x in draw.tensors(world_size, *shape, dtype=dtype)))
+
+
+def _typed(name: str, draw: Draw, n: int, shape: tuple[int, ...]) -> Case:
+    """Like same_shape; two ranks have float64."""
+    double = n == 2
+    return same_shape(name + ", float64" * double, draw, n, shape, torch.float64 if double else torch.float32)
 
 
 def big_case(name: str, draw: Draw, world_size: int, shape: tuple[int, ...]) -> Case:

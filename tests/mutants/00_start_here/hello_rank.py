@@ -13,4 +13,9 @@ CHANGES = (
     change("swapped", "{dist.get_rank()} of {dist.get_world_size()}", "{dist.get_world_size()} of {dist.get_rank()}"),
     change("other words", 'f"hello', 'f"Hello', '()}"', '()}!"'),
     change("not called", "()}", "}"),
+    change("no f-string", 'f"hello', '"hello'),
+    change("only some ranks", "return f", "return None if dist.get_rank() else f"),
+    change("texts of all", "    return f\"hello from rank {dist.get_rank()}", "    return [f\"hello from rank {rank}",
+           "()}\"", "()}\" for rank in range(dist.get_world_size())]"),
+    change("environment asked", "return f", "import os\n    return f", "dist.get_rank()", "os.environ['RANK']"),
 )

@@ -15,4 +15,5 @@ CHANGES = (
     change("ignores the group", "(group)", "()"),
     change("communicates", "    k,", "    dist.broadcast(torch.tensor(len(items)), group=group, group_src=0)\n    k,"),
     change("lost or doubled", " + (1 if r < extra else 0)", ""),
+    change("None for nothing", SHARE, f"{SHARE} or None"),
 )

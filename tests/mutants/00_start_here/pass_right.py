@@ -22,6 +22,11 @@ CHANGES = (
     change("receive from the wrong rank", "(r - 1)", "(r + 1)"),
     change("sender returned", "    dist.recv", "    received = dist.recv"),
     change("no such rank", "(r + 1) % n", "r + 1", "(r - 1) % n", "r - 1"),
+    change("open line", ISEND, f"work = None if r == n - 1 else {ISEND.removeprefix('work = ')}",
+           RECEIVE, f"{RECEIVE} if r else received.copy_(x)", WAIT, "    work and work.wait()\n"),
+    change("input overwritten", "torch.empty_like(x)", "x"),
+    change("waited twice", WAIT, 2 * WAIT),
+    change("dtype differs", "torch.empty_like(x)", "torch.empty(x.shape)"),
 )
 
 

@@ -18,6 +18,11 @@ CHANGES = (
            "sending.wait()", "dist.send(x_NC[to], group=group, group_dst=to)"),
     change("group ignored", "dist.get_rank(group)", "dist.get_rank()"),
     change("transposed here", "n, r = dist.get_world_size(group), dist.get_rank(group)", "return x_NC.T.contiguous()"),
+    change("input overwritten", "torch.empty_like(x_NC)", "x_NC"),
+    change("a round is missing", "torch.empty_like(x_NC)", "x_NC.clone()", "range(1, n)", "range(1, n - 1)"),
+    change("powers of two only", "(r + shift) % n, (r - shift) % n", "r ^ shift, r ^ shift"),
+    change("out of step", "isend(x_NC[to]", "isend(x_NC[source]"),
+    change("receive from the wrong rank", "(r - shift) % n", "(r + shift) % n"),
 )
 
 

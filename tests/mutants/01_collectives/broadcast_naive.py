@@ -10,6 +10,10 @@ CHANGES = (
     change("group ignored", "group_src=root", "src=root", "group_dst=peer", "dst=peer"),
     change("not sent to all", "range(dist.get_world_size(group))", "range(min(2, dist.get_world_size(group)))"),
     change("own x returned", "dist.recv(x,", "dist.recv(torch.empty_like(x),"),
+    change("wait forgotten", "dist.send", "dist.isend"),
+    change("nothing returned", "return x", "return"),
+    change("dtype differs", "dist.recv(x, group=group, group_src=root)\n        return x",
+           "x = torch.empty(x.shape)\n        dist.recv(x, group=group, group_src=root)\n        return x"),
 )
 
 

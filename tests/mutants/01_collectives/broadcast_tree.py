@@ -10,6 +10,7 @@ CHANGES = (
     change("past the last rank", " and place + have < n", ""),
     change("a round is missing", "math.ceil(math.log2(n))", "int(math.log2(n))"),
     change("group ignored", "group_dst=", "dst=", "group_src=", "src="),
+    change("places mixed up", "(place + have + root) % n", "place + have", "(place - have + root) % n", "place - have"),
 )
 
 

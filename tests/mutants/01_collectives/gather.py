@@ -18,6 +18,9 @@ CHANGES = (
            "dist.recv(out_NC[peer], group=group, group_src=peer)",
            "dist.recv(twice := torch.cat([x_C, x_C]), group=group, group_src=peer)\n"
            "            out_NC[peer] = twice[:len(x_C)]"),
+    change("columns", "return out_NC", "return out_NC.T"),
+    change("rows lost", "new_empty", "new_zeros", "recv(out_NC[peer]", "recv(out_NC[peer].clone()"),
+    change("list returned", "return out_NC", "return list(out_NC)"),
 )
 
 

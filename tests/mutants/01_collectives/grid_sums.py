@@ -15,6 +15,10 @@ CHANGES = (
     change("same tensor twice", "x.clone(), x.clone()", "x, x"),
     change("wrong grid", "row, col = divmod(dist.get_rank(), n_cols)", "col, row = divmod(dist.get_rank(), n_rows)",
            "i * n_cols + j", "j * n_rows + i"),
+    change("square grids only", "divmod(dist.get_rank(), n_cols)", "divmod(dist.get_rank(), n_rows)"),
+    change("mean for sum", "return row_sum, col_sum", "return row_sum / n_cols, col_sum / n_rows"),
+    change("own x missing", "return row_sum, col_sum", "return row_sum - x, col_sum - x"),
+    change("missing wait", "group=row_groups[row])", "group=row_groups[row], async_op=True)"),
 )
 
 

@@ -20,6 +20,15 @@ CHANGES = (
     change("one exchange only", "reversed(range(int(math.log2(n))))", "range(min(n - 1, 1))", *_WHOLE),
     change("mean for sum", "return sums", "return sums / n"),
     change("group ignored", _BEGIN, "group, n, r = dist.group.WORLD, dist.get_world_size(group), dist.get_rank()"),
+    change("second phase adds", "dist.recv(given", "received = torch.empty_like(given)\n        dist.recv(received",
+           "sending.wait()\n    return", "sending.wait()\n        given += received\n    return"),
+    change("second phase forwards", "reversed(swaps)", "swaps"),
+    change("an exchange is missing", "reversed(range(int(math.log2(n))))", "reversed(range(1, int(math.log2(n))))"),
+    change("kept half sent", "isend(given", "isend(kept"),
+    change("nothing added", "kept += received", "kept.copy_(received)"),
+    change("halves exchanged on the way back", "for peer, kept, given", "for peer, given, kept"),
+    change("wrong partner", "r ^ 2**k", "(r + 2**k) % n"),
+    change("dtype differs", "torch.empty_like(kept)", "torch.empty(kept.shape)"),
 )
 
 EQUIVALENT = {

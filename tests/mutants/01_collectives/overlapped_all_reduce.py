@@ -13,4 +13,5 @@ CHANGES = (
     change("group ignored", ", group=group", ""),
     change("library call", "total = x.clone()", "rows = [x.clone() for _ in range(dist.get_world_size(group))]",
            "dist.all_reduce(total", "dist.all_gather(rows, x", "return total", "return sum(rows)"),
+    change("no result", "return total, y", "return total, compute"),
 )

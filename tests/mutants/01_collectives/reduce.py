@@ -13,6 +13,12 @@ CHANGES = (
     change("result not only on root", "return total if place == 0 else None", "return total"),
     change("root is always 0", "n = dist.get_world_size(group)", "root, n = 0, dist.get_world_size(group)"),
     change("nothing added", "total += received", "pass"),
+    change("places mixed up", "(place - have + root) % n", "place - have", "(place + have + root) % n", "place + have"),
+    change("sent too early", "reversed(range(math.ceil(math.log2(n))))", "range(math.ceil(math.log2(n)))"),
+    change("a round is missing", "math.ceil(math.log2(n))", "int(math.log2(n))"),
+    change("powers of two only", " and place + have < n", ""),
+    change("parts lost or doubled", "total += received", "total += received + x"),
+    change("another type sent", "x.clone(), torch.empty_like(x)", "x.double(), torch.empty_like(x, dtype=torch.float64)"),
 )
 
 

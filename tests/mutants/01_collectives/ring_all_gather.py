@@ -15,7 +15,9 @@ CHANGES = (
            "return out_NC", "return torch.stack(out_NC)"),
     change("rows shifted by one", "out_NC[r]", "out_NC[(r + 1) % n]", "out_NC[(r - step) % n]",
            "out_NC[(r - step + 1) % n]", "out_NC[(r - step - 1) % n]", "out_NC[(r - step) % n]"),
-    change("a row missing", "range(n - 1)", "range(n - 2)", "new_empty", "new_zeros"),
+    change("too few steps", "range(n - 1)", "range(n - 2)", "new_empty", "new_zeros"),
+    change("a row missing", "new_empty", "new_zeros", "out_NC[r] = x_C", "pass", "out_NC[(r - step) % n], group",
+           "out_NC[(r - step) % n] if step else x_C, group"),
     change("whole tensors", "new_empty", "new_zeros", "isend(out_NC[(r - step) % n]", "isend(out_NC",
            "dist.recv(out_NC[(r - step - 1) % n]", "received_NC = torch.empty_like(out_NC)\n        dist.recv(received_NC",
            "sending.wait()", "sending.wait()\n        out_NC = out_NC.where(out_NC != 0, received_NC)"),
@@ -24,6 +26,11 @@ CHANGES = (
     change("open ring", "group_dst=(r + 1) % n", "group_dst=r + 1"),
     change("everyone waits", "sending = dist.isend", "dist.send", "sending.wait()", "pass"),
     change("group ignored", "(group)", "()", "group=group, group_dst=", "dst=", "group=group, group_src=", "src="),
+    change("columns", "return out_NC", "return out_NC.T"),
+    change("own row last", "return out_NC", "return out_NC.roll(-1 - r, 0)"),
+    change("own row overwritten", "recv(out_NC[(r - step - 1) % n]", "recv(out_NC[(r - step) % n]"),
+    change("another type sent", "x_C.new_empty(n, *x_C.shape)", "torch.empty(n, *x_C.shape)", "out_NC[r] = x_C",
+           "x_C = x_C.float()\n    out_NC[r] = x_C"),
 )
 
 

@@ -21,6 +21,13 @@ CHANGES = (
            "isend(x_NC[r], group=group, group_dst=(r + step + 1) % n)",
            "recv(x_NC[(r - step - 1) % n], group=group, group_src=(r - 1) % n)",
            "recv(x_NC[(r - step - 1) % n], group=group, group_src=(r - step - 1) % n)"),
+    change("chunk returned", "range(n - 1):  # all-gather", "range(0):  # all-gather", "x_NC.view(-1)[: len(x)]", "x_NC[r]"),
+    change("chunks returned", "x_NC.view(-1)[: len(x)]", "x_NC"),
+    change("tail cut off", "padding = -len(x) % n", "padding = 0\n    x = x[:len(x) // n * n]"),
+    change("padded in front", "(0, padding)", "(padding, 0)"),
+    change("own chunks gathered", "    for step in range(n - 1):  # all-gather",
+           "    x_NC[r] = own_NC[r]\n    for step in range(n - 1):  # all-gather",
+           "    received_C", "    own_NC = x_NC.clone()\n    received_C"),
 )
 
 EQUIVALENT = {

@@ -21,6 +21,18 @@ CHANGES = (
     change("everyone waits", "sending = dist.isend(partial_C, group=group, group_dst=(r + 1) % n)", "pass",
            "sending.wait()", "dist.send(partial_C, group=group, group_dst=(r + 1) % n)"),
     change("missing wait", "dist.recv", "dist.irecv", "empty_like", "zeros_like"),
+    change("too few steps", "range(n - 1)", "range(n - 2)"),
+    change("wrong way round", "group_dst=(r + 1) % n", "group_dst=(r - 1) % n",
+           "group_src=(r - 1) % n", "group_src=(r + 1) % n"),
+    change("wait forgotten", "sending = ", "", "        sending.wait()\n", ""),
+    change("another type sent", "x_NC[(r - 1) % n]", "x_NC[(r - 1) % n].bfloat16()", "return partial_C",
+           "return partial_C.to(x_NC.dtype)"),
+    change("waited late", "    for step", "    received_C, sends = torch.empty_like(partial_C), []\n    for step",
+           "        received_C = torch.empty_like(partial_C)\n", "", "sending.wait()", "sends.append(sending)",
+           "    return partial_C",
+           "    for sending in sends:\n        sending.wait()\n    return partial_C"),
+    change("out of step", "step - 2", "step - 1", "x_NC[(r - 1) % n]", "x_NC[(r + 1) % n]"),
+    change("another shape", "return partial_C", "return partial_C[None]"),
 )
 
 

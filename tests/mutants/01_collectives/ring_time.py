@@ -13,4 +13,11 @@ CHANGES = (
            "(beta_s_per_byte + total_bytes / n_ranks * alpha_s)"),
     change("steps of a tree", "steps * (alpha_s + ", "phases * math.ceil(math.log2(n_ranks)) * alpha_s + steps * ("),
     change("divided by beta", "* beta_s_per_byte", "/ beta_s_per_byte"),
+    change("latency of n steps", "steps * (alpha_s + ", "phases * n_ranks * alpha_s + steps * ("),
+    change("latency forgotten", "alpha_s + ", ""),
+    change("bytes forgotten", " + total_bytes / n_ranks * beta_s_per_byte", ""),
+    change("chunks of n−1", "total_bytes / n_ranks", "total_bytes / max(n_ranks - 1, 1)"),
+    change("milliseconds", "return ", "return 1e3 * "),
+    change("log2 n steps", "(n_ranks - 1)", "math.ceil(math.log2(n_ranks))"),
+    change("tensor returned", "return ", "return torch.tensor(1.0, dtype=torch.float64) * "),
 )

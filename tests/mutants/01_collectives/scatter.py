@@ -16,6 +16,9 @@ CHANGES = (
     change("own row", "return row_C", "return x_NC[dist.get_rank(group)]"),
     change("root is always 0", "!= root", "!= 0", "group_src=root", "group_src=0", "x_NC[root]", "x_NC[0]"),
     change("group ignored", "dist.get_rank(group)", "dist.get_rank()"),
+    change("columns", "x_NC[peer]", "x_NC[:, peer].contiguous()", "x_NC[0]", "x_NC[:, 0]", "x_NC[root]", "x_NC[:, root]"),
+    change("another shape", "x_NC[peer]", "x_NC[peer:peer + 1]", "x_NC[0]", "x_NC[:1]", "x_NC[root]", "x_NC[root:root + 1]"),
+    change("size differs", "x_NC[0]", "x_NC"),
 )
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import torch
 
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
-from grader.judging.symptoms import deadlocked, raised, wrong_ranks
+from grader.judging.symptoms import deadlocked, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
 PAIR_BYTES = 16  # a sum and a count, 8 bytes each
@@ -19,8 +19,10 @@ TECHNIQUE = Technique(
         bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", PAIR_BYTES, look.case.group_size(r)),
                    "sends two numbers", "The mean is right, but more than two numbers a rank travel: reduce your own "
                    "numbers to a sum and a count first."),
+        results_waited(),
     ),
     symptoms=(
+        unwaited(),
         raised("ZeroDivisionError", "A rank without numbers divides by its own count, 0. It still has something true "
                "to say: sum 0, count 0. Divide after the all-reduce.", "empty share"),
         raised("NoneType", "dist.all_reduce changes the tensor that it is given and returns nothing: do not assign its "

@@ -4,7 +4,7 @@ import re
 
 from grader.evidence.evidence import RETURNED
 from grader.judging.exercise import Look, Symptom, Technique
-from grader.judging.symptoms import every_rank, raised
+from grader.judging.symptoms import every_rank, raised, wrong_ranks
 
 _returned_none = every_rank(lambda look, rank, found, expected: found is None)
 
@@ -31,6 +31,14 @@ TECHNIQUE = Technique(
                 lambda look: _returned_none(look) and any(look.evidence.prints.values())),
         raised("NameError", "Only a %%ranks cell has rank and world_size ready. Inside a function, ask: "
                "dist.get_rank() and dist.get_world_size().", "rank not defined"),
+        Symptom("no f-string", "The text shows the braces themselves: put an f before the opening quote, so that Python "
+                "fills in what they hold.", every_rank(lambda look, rank, found, _: "{" in found)),
+        Symptom("only some ranks", "Only some ranks return the text: all run the same program, and each returns its own.",
+                wrong_ranks(lambda look, rank, found, _: found is None and any(look.outputs))),
+        Symptom("texts of all", "Each rank returns the texts of all: return this rank's own only.",
+                every_rank(lambda look, rank, found, right: isinstance(found, (list, tuple)) and right in found)),
+        raised("environ", "Nobody has set RANK and WORLD_SIZE here: ask dist.get_rank() and dist.get_world_size().",
+               "environment asked"),
         Symptom("not called", "The text holds a function, not a number: call it, with parentheses, dist.get_rank().",
                 every_rank(lambda look, rank, found, _: "<function" in found)),
     ),

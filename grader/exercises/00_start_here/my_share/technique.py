@@ -2,6 +2,7 @@
 
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.symptoms import wrong_ranks
 
 
 def _lost_or_doubled(look: Look) -> bool:
@@ -15,6 +16,10 @@ TECHNIQUE = Technique(
                         "and the number of ranks, and can work out its own share."),
              inputs_kept("The share is right, but the list that was handed in is no longer whole: others may still need it. "
                          "Cut the share out, items[start:stop], and leave items alone.", gate=True)),
+    symptoms=(
+        Symptom("None for nothing", "A rank without items returns None: its share is an empty list, as a slice gives it.",
+                wrong_ranks(lambda look, rank, found, right: found is None and right == [])),
+    ),
     fallbacks=(
         Symptom("lost or doubled", "Put end to end, the shares do not give the list: items are lost or doubled. Rank "
                 "r+1 must start where rank r ends.", _lost_or_doubled),

@@ -1,13 +1,17 @@
 """Everyone passes a tensor to the next rank: fix a version in which everyone receives first."""
 
+import torch
+
 from grader.exercises.shared.cases import each_rank, sweep, xs_of
-from grader.judging.exercise import Case, Draw, Exercise
+from grader.judging.exercise import Case, Draw, Exercise, Slip
 from grader.judging.slips import of_another, unchanged
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
     k = draw.integer(2, 5)
-    return sweep(grading, lambda n: [{"x": x} for x in draw.tensors(n, k)])
+    cases = sweep(grading, lambda n: [{"x": x} for x in draw.tensors(n, k)])
+    whole = Case("3 ranks, whole numbers", tuple({"x": x} for x in draw.tensors(3, 2, 2, dtype=torch.int64)))
+    return [whole if case.world_size == 3 else case for case in cases]
 
 
 EXERCISE = Exercise(
@@ -18,6 +22,9 @@ EXERCISE = Exercise(
     slips=(
         of_another("passed left", 2, "The tensors travel the wrong way: receive from the rank before, send to the rank "
                                      "after."),
+        Slip("open line", "The circle is not closed: rank 0 gets back its own x, but the rank before it is the last one. "
+             "The last rank sends to rank 0, (r + 1) % n.",
+             lambda case, r, right: case.inputs[r]["x"] if case.group_rank(r) == 0 else right[r]),
         unchanged("Each rank returns its own x: return the tensor that you received into."),
     ),
 )

@@ -1,8 +1,11 @@
 """How pass_right must be done, and how it can fail."""
 
+from dataclasses import replace
+
+from grader.exercises.technique.collectives import INPUT_OVERWRITTEN, message_to_itself
 from grader.judging.demands import messages_at_most, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Symptom, Technique
-from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, unwaited, wrong_ranks
+from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, unwaited, wrong_ranks
 from utils.trace.calls import POINT_TO_POINT
 
 TECHNIQUE = Technique(
@@ -23,8 +26,10 @@ TECHNIQUE = Technique(
                    "without waiting (isend), receive, then wait for the send."),
         deadlocked("receive from the wrong rank", "Each tensor goes one way and is awaited from the other: send to the "
                    "rank after, receive from the rank before."),
-        raised("itself", "With one rank there is no neighbour: the tensor comes back to its own rank "
-               "without a message.", "no neighbour"),
+        replace(message_to_itself("With one rank there is no neighbour: the tensor comes back to its own rank without a "
+                                  "message."), id="no neighbour"),
+        replace(INPUT_OVERWRITTEN, hint="x is overwritten while it is still being sent: receive into a new tensor "
+                "(torch.empty_like(x)), and leave x as it is until work.wait()."),
         Symptom("sender returned", "dist.recv returns the number of the sender; the message is written into the tensor "
                 "that you gave it.", wrong_ranks(lambda _, rank, found, right: isinstance(found, int))),
         unwaited(),

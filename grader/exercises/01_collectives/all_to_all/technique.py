@@ -2,6 +2,7 @@
 
 import torch
 
+from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import collectives
 from grader.judging.demands import bytes_sent, shared_work
 from grader.judging.exercise import Look, Symptom
@@ -15,7 +16,12 @@ def _only_own_row_is_wrong(look: Look, rank: int, found: torch.Tensor, expected:
 def _only_neighbours_right(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
     n, r = look.case.group_size(rank), look.case.group_rank(rank)
     right = set(range(n)) - set(collectives.wrong_rows(found, expected))
-    return n > 2 and right <= {r, (r - 1) % n, (r + 1) % n} and len(right) > 1
+    return n > 3 and right <= {r, (r - 1) % n, (r + 1) % n} and len(right) > 1
+
+
+def _too_few_messages(look: Look) -> bool:
+    sent = [(len(look.evidence.trace.of(rank, "send")), look.case.group_size(rank)) for rank in look.working]
+    return look.evidence.ending == RETURNED and all(1 < count < n - 1 or count == 0 < n - 1 for count, n in sent)
 
 
 TECHNIQUE = collectives.from_messages(
@@ -28,13 +34,20 @@ TECHNIQUE = collectives.from_messages(
             "A rank sends to itself, and such a message never arrives: copy row r of x_NC into row r of the result without "
             "any message."),
         collectives.EVERYONE_WAITS,
+        collectives.INPUT_OVERWRITTEN,
     ),
     fallbacks=(
+        collectives.powers_of_two_only("It stops where n is not a power of two: r ^ d is then no rank of the group. Send to "
+                                       "(r + d) % n and receive from (r − d) % n."),
+        Symptom("a round is missing", "Each rank sends fewer than n−1 messages: d runs from 1 to n−1, both included, and in "
+                                      "Python range(1, n) ends with n−1.", _too_few_messages),
         Symptom("own row missing", "The rows from other ranks are right, the own one is not: nobody sends it, so copy "
                                    "row r of x_NC into row r of the result.", wrong_ranks(_only_own_row_is_wrong)),
         Symptom("order of arrival", "All rows are there, but in the order of arrival: what rank s sent belongs in row s "
                                     "of the result.", wrong_ranks(collectives.in_other_order)),
         Symptom("neighbours only", "Only rows from neighbours are right: every rank sends to every other rank, also "
                                    "where there are more than two.", wrong_ranks(_only_neighbours_right)),
+        collectives.out_of_step("The messages go between the right ranks, but the rows are not those: rank i is sent row i "
+                                "of x_NC, and what comes from rank s becomes row s."),
     ),
 )

@@ -55,6 +55,21 @@ EXERCISE = Exercise(
                "reduce-scatter and for all-gather, which are half of it.") for op in ("all_reduce", "all_gather")),
         pair("n for n−1", lambda i, algorithm, bus: (algorithm, algorithm * (2 if i["op"] == "all_reduce" else 1)),
              "The bus bandwidth lacks (n−1)/n: a rank sends n−1 of the n chunks in each phase."),
+        *(pair("other units", lambda i, algorithm, bus, factor=factor: (factor * algorithm, factor * bus),
+               "Both are off by a power of 1000: GB/s are asked, and a GB is 10⁹ bytes.")
+          for factor in (1e9, 1e6, 1e3, 1e-3)),
+        *(pair("factor on both", wrong, "The factor belongs to the bus bandwidth only: the algorithm bandwidth is M / time, "
+               "whatever travels.")
+          for wrong in (lambda i, algorithm, bus: (bus, bus),
+                        lambda i, *right: tuple(part * (i["n_ranks"] - 1) / i["n_ranks"] for part in right))),
+        pair("seconds a byte", lambda i, algorithm, bus: (1 / algorithm, bus / algorithm**2),
+             "You divided the time by the bytes: a bandwidth is bytes divided by time."),
+        pair("n over n−1", lambda i, algorithm, bus: (algorithm, bus * (i["n_ranks"] / (i["n_ranks"] - 1)) ** 2),
+             "Your factor holds n/(n−1): a rank sends (n−1)/n of the array in each phase, less than all of it."),
+        pair("bytes of all ranks", lambda i, algorithm, bus: (algorithm, bus * i["n_ranks"]),
+             "The bus bandwidth is n times too large: count what one rank sends, (n−1)/n·M a phase, not what all send."),
+        *(pair("rounded", lambda i, *right, digits=digits: tuple(round(part, digits) for part in right),
+               "Both are rounded: return the numbers as they are, and round only what you print.") for digits in (0, 1, 2)),
         *(pair("bytes of one rank",
                lambda i, algorithm, bus, power=power: (algorithm * i["n_ranks"]**power, bus * i["n_ranks"]**power),
                "The algorithm bandwidth is n times off: total_bytes is the whole array already.") for power in (1, -1)),

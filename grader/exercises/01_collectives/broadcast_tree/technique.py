@@ -1,7 +1,17 @@
 """How broadcast_tree must be done, and how it can fail."""
 
+from dataclasses import replace
+
 from grader.evidence.evidence import DEADLOCKED, RAISED
-from grader.exercises.technique.collectives import TREE_BYTES, from_messages, message_to_itself, sends_to_root, tree_rounds
+from grader.exercises.technique.collectives import (
+    TREE_BYTES,
+    everyone_has_a_partner,
+    from_messages,
+    message_to_itself,
+    places_mixed_up,
+    sends_to_root,
+    tree_rounds,
+)
 from grader.judging.demands import messages_at_most, rounds_at_most
 from grader.judging.exercise import Look, Symptom
 
@@ -23,7 +33,8 @@ TECHNIQUE = from_messages(
                    "so that the number of ranks that have it doubles (1, 2, 4, …)."),
     TREE_BYTES,
     symptoms=(
-        message_to_itself(f"A rank sends to itself: {_PARTNER}"),
+        places_mixed_up(),
+        replace(message_to_itself(f"A rank sends to itself: {_PARTNER}"), refuted=everyone_has_a_partner),
         Symptom("past the last rank", f"A message went to the root, which has x already: {_PARTNER}", _root_is_sent_to),
     ),
 )

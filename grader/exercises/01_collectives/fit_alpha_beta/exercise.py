@@ -11,7 +11,14 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     rounds = [(4, 0.0), (2, 0.0), (4, 0.3), (8, 0.3)]
     if grading:
         rounds += [(3, 0.2), (16, 0.4)]
-    return [_measured(draw, n, noise) for n, noise in rounds]
+    return [*(_measured(draw, n, noise) for n, noise in rounds), _bent(draw)]
+
+
+def _bent(draw: Draw) -> Case:
+    """Large arrays take more than their share, as where caches are full: the line meets size 0 below 0."""
+    sizes = [2**power for power in range(12, 25, 2)]
+    times = [size * draw.integer(10, 90) * 1e-11 * (1 + size / sizes[-1]) for size in sizes]
+    return single("4 ranks, times that bend", sizes_bytes=sizes, times_s=times, n_ranks=4)
 
 
 def _measured(draw: Draw, n: int, noise: float) -> Case:
@@ -37,6 +44,11 @@ def _right(i: dict) -> tuple[float, float]:
 def _through_origin(i: dict) -> tuple[float, float]:
     """Of the least-squares line without an intercept."""
     return _of_line(i, *linear_regression(i["sizes_bytes"], i["times_s"], proportional=True))
+
+
+def _axes_swapped(i: dict) -> tuple[float, float]:
+    """Of the line of size over time."""
+    return _of_line(i, *linear_regression(i["times_s"], i["sizes_bytes"]))
 
 
 def _through_ends(i: dict) -> tuple[float, float]:
@@ -72,6 +84,20 @@ EXERCISE = Exercise(
              "α and β are twice what they should be: an all-reduce takes 2(n−1) steps, since it has two phases."),
         pair("bytes of a step", lambda i, alpha, beta: (alpha, beta / i["n_ranks"]),
              "α is right, β is not: a step carries one chunk, M/n bytes, so the slope over M is 2(n−1)/n·β."),
+        pair("multiplied", lambda i, alpha, beta: (
+            alpha * (2 * (i["n_ranks"] - 1)) ** 2, beta * (2 * (i["n_ranks"] - 1) / i["n_ranks"]) ** 2),
+             "You multiply intercept and slope by their factors: intercept = 2(n−1)·α and slope = 2(n−1)/n·β, so divide."),
+        pair("n on the wrong side", lambda i, alpha, beta: (alpha, beta / i["n_ranks"]**2),
+             "α is right, β is not: slope = 2(n−1)/n·β, so β is the slope times n, not divided by it."),
+        pair("bandwidth", lambda i, alpha, beta: (alpha, 1 / beta),
+             "α is right, and the second is a bandwidth: β is its inverse, seconds a byte."),
+        *(pair("negative alpha hidden", lambda i, alpha, beta, shown=shown: (shown(alpha), beta),
+               "A negative α is hidden: the line of measured times may meet size 0 below 0, and whoever sees that knows "
+               "that something bent it. Return what the fit gives.") for shown in (abs, lambda alpha: max(alpha, 0.0))),
+        formula("smallest time", lambda i: (min(i["times_s"]) / (2 * (i["n_ranks"] - 1)), _right(i)[1]),
+                "β is right, α comes from the smallest measurement: take the intercept of the line, its value at size 0."),
+        formula("axes swapped", _axes_swapped,
+                "You fitted the sizes as a function of the times: asked are times over sizes, the other way round."),
         formula("two points only", _through_ends,
                 "You drew a line through the first and the last measurement: with noise, all of them must count (least "
                 "squares)."),

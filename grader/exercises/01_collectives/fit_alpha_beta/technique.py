@@ -18,6 +18,9 @@ TECHNIQUE = Technique(
                 wrong_ranks(lambda look, r, found, _: any(isinstance(number, torch.Tensor) for number in found))),
     ),
     fallbacks=(
+        Symptom("another fit", "Exact times give the right line, noisy ones do not: asked is ordinary least squares, over "
+                "all measurements and with equal weights.", lambda look: "exact" not in look.case.name,
+                refuted=lambda look: "exact" in look.case.name),
         Symptom("single precision", "α is lost, or some digits are: sizes reach 10⁷, beside which float32 cannot hold a "
                                     "column of ones; compute in float64 (torch.tensor(..., dtype=torch.float64)).",
                 wrong_ranks(_nearly)),

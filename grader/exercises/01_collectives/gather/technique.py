@@ -19,6 +19,10 @@ TECHNIQUE = collectives.from_messages(
                    id="not received from all"),
     ),
     fallbacks=(
+        Symptom("rows lost", "The root has its own row and no other: what arrives was written into something else than the "
+                "result, such as a copy of its row (clone, or a list as index). Receive into out_NC[i] itself.",
+                wrong_ranks(lambda look, r, *pair: len(pair[1]) > 1 and collectives.wrong_rows(*pair) == [
+                    peer for peer in range(len(pair[1])) if peer != look.case.inputs[r]["root"]])),
         collectives.RESULT_EVERYWHERE,
         Symptom("root's row missing", "The other ranks' rows are right, the root's own is not: nobody sends it, so the "
                                       "root copies its x_C into row root itself.",

@@ -48,6 +48,10 @@ EXERCISE = Exercise(
              lambda case, r, right: right[r][::-1]),
         Slip("second sum of the first", _OF_A_SUM, lambda case, r, right: (right[r][0], total(xs_of(case, r)))),
         Slip("second sum of the first", _OF_A_SUM, lambda case, r, right: (total(xs_of(case, r)), right[r][1])),
+        Slip("mean for sum", "Both are means: sums over row and column are asked, so do not divide by the number of ranks.",
+             lambda case, r, right: (right[r][0] / case.inputs[r]["n_cols"], right[r][1] / case.inputs[r]["n_rows"])),
+        Slip("own x missing", "Both sums lack this rank's own x: it is part of its row and of its column.",
+             lambda case, r, right: tuple(part - case.inputs[r]["x"] for part in right[r])),
         Slip("same tensor twice", "Both results hold the sum of all ranks: they are one tensor, which two all_reduces "
                                   "have overwritten in turn; start each sum from its own x.clone().",
              lambda case, r, right: (total(xs_of(case, r)),) * 2),

@@ -2,9 +2,9 @@
 
 from grader.evidence.evidence import DEADLOCKED, RAISED
 from grader.judging.compare import same
-from grader.judging.demands import inputs_kept, only_calls
+from grader.judging.demands import inputs_kept, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import wrong_ranks
+from grader.judging.symptoms import unwaited, wrong_ranks
 
 
 def _in_lines(look: Look) -> tuple[bool, str]:
@@ -20,11 +20,16 @@ def _groups_differ(look: Look) -> bool:
     return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.error
 
 
+def _square(look: Look) -> bool:
+    return look.case.inputs[0]["n_rows"] == look.case.inputs[0]["n_cols"]
+
+
 def _takes_no_part(look: Look) -> bool:
     """Members wait for one that never comes, or a rank got its own x back."""
     stands = look.evidence.ending == DEADLOCKED and "in all_reduce" in look.evidence.error
-    return stands or wrong_ranks(lambda look, r, found, _: any(
-        same(total, look.case.inputs[r]["x"]) for total in found))(look)
+    return stands or wrong_ranks(lambda look, r, found, right: any(
+        same(total, look.case.inputs[r]["x"]) and not same(total, wanted)
+        for total, wanted in zip(found, right, strict=True)))(look)
 
 
 TECHNIQUE = Technique(
@@ -35,13 +40,18 @@ TECHNIQUE = Technique(
                "The sums are right, but ranks outside the row or column take part: give all_reduce the group of this "
                "rank's row or column.", _in_lines),
         inputs_kept("The sums are right, but x was overwritten: all_reduce works in place, so start both from x.clone()."),
+        results_waited(),
     ),
     symptoms=(
+        unwaited(),
         Symptom("not everyone makes every group",
                 "Ranks call new_group with different lists, or not equally often: every rank must call it for all rows "
                 "and all columns, in the same order, also for those that it is not in.", _groups_differ),
     ),
     fallbacks=(
+        Symptom("square grids only", "It stops unless the grid is square: it is numbered along its rows, rank = row·n_cols "
+                "+ col, so row, col = divmod(rank, n_cols), whatever n_rows is.",
+                lambda look: look.evidence.ending in (DEADLOCKED, RAISED), refuted=_square),
         Symptom("another rank's group", "Some ranks take part in no sum: each rank uses the group of its own row and that "
                                         "of its own column (with a group that it is not in, all_reduce returns at once "
                                         "and does nothing).", _takes_no_part),

@@ -7,7 +7,7 @@ import torch
 from grader.exercises.technique import collectives
 from grader.judging.demands import bytes_sent, messages_at_most, shared_work
 from grader.judging.exercise import Look, Symptom
-from grader.judging.symptoms import wrong_ranks
+from grader.judging.symptoms import deadlocked, wrong_ranks
 
 
 def _one_piece_is_right(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -28,6 +28,8 @@ TECHNIQUE = collectives.from_messages(
         collectives.message_to_itself("A rank sends to itself: the partner at distance d is r ^ d, and d is never 0."),
     ),
     fallbacks=(
+        deadlocked("receive from the wrong rank", "A rank's partner has another partner: at distance d the partner of r is "
+                   "r ^ d, for both of them.", "wrong partner"),
         Symptom("no doubling", "One piece of each rank holds the sum, the rest does not: the halving leaves rank r one "
                                "piece of M/n elements; now double back, exchanging finished pieces.",
                 wrong_ranks(_one_piece_is_right)),

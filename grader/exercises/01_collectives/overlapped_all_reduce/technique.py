@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+import torch
+
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited, sends_waited
-from grader.judging.exercise import Demand, Look, Technique
-from grader.judging.symptoms import group_ignored, unwaited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.trace.trace import Call, Span
 
 
@@ -29,12 +32,12 @@ def _not_once(look: Look, rank: int) -> str:
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", hint="One dist.all_reduce is all the communication that this exercise needs."),
-        Demand("compute once", "compute() is called once",
-               "The results are right, but compute() ran more than once: keep what the one call returns.",
-               on_each_rank(_not_once)),
         Demand("blocking call", "the all-reduce is asynchronous",
                "The all-reduce blocks, so nothing overlaps: with async_op=True it returns a work object at once.",
                _each(lambda call, span: call.is_async, "called a blocking all_reduce")),
+        Demand("compute once", "compute() is called once",
+               "The results are right, but compute() is called twice, or never: call it once and keep what it returns.",
+               on_each_rank(_not_once)),
         Demand("computed first", "the all-reduce starts before compute()",
                "compute() ran before the all-reduce was started, so nothing overlaps: start the communication first.",
                _each(lambda call, span: call.start_s <= span.start_s, "started the all_reduce after compute()")),
@@ -48,5 +51,11 @@ TECHNIQUE = Technique(
     symptoms=(
         group_ignored("The sum runs over ranks that are not in the group: pass group=group to all_reduce."),
         unwaited(),
+    ),
+    fallbacks=(
+        Symptom("read too early", "The first result is not the sum, though somebody waited for it: return the tensor that "
+                "all_reduce works on, and read it (or copy it) only after the wait.",
+                wrong_ranks(lambda look, r, found, expected: same(found[1], expected[1]) and isinstance(
+                    found[0], torch.Tensor) and found[0].shape == expected[0].shape), weak=True),
     ),
 )

@@ -31,6 +31,10 @@ EXERCISE = Exercise(
         Slip("order of arrival", "All rows are there, but in the order of arrival: what arrives in step s left rank "
                                  "r−s−1, so it is row (r−s−1) mod n.",
              lambda case, r, right: torch.stack([neighbour_x(case, r, -s) for s in range(len(right[r]))])),
+        Slip("columns", "The rows stand as columns, (C, n): asked is (n, C), one row a rank.",
+             lambda case, r, right: right[r].T),
+        Slip("own row last", "All rows are there, but each rank has its own at the end: row s of the result is that of rank "
+             "s, on every rank.", lambda case, r, right: right[r].roll(-1 - case.group_rank(r), 0)),
         *(Slip("rows shifted by one", "All rows are there, but each stands one place off: what arrives in step s left "
                                       "rank r−s−1, so it is row (r−s−1) mod n.",
                lambda case, r, right, places=places: right[r].roll(places, 0)) for places in (1, -1)),

@@ -1,17 +1,32 @@
 """How ring_all_gather must be done, and how it can fail."""
 
-from grader.exercises.technique.collectives import around_a_ring, wrong_rows
+import torch
+
+from grader.exercises.technique.collectives import around_a_ring, out_of_step, wrong_rows
+from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, tensor_bytes
-from grader.judging.exercise import Symptom
+from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
+
+
+def _own_row_overwritten(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
+    xs, r = look.case.peers_inputs(rank, "x"), look.case.group_rank(rank)
+    return any(same(found[r], x) for place, x in enumerate(xs) if place != r)
+
 
 TECHNIQUE = around_a_ring(
     bytes_sent(lambda look, r: (look.case.group_size(r) - 1) * tensor_bytes(look, r),
                "at most (n−1)·C elements = (n−1)/n·M",
-               "All rows arrive, but whole tensors travel: in each step pass on one row, the one that came last.",
+               "All rows arrive, but more than n−1 rows leave a rank: in each step pass on one row, the one that came last, "
+               "and stop after n−1 steps.",
                id="whole tensors"),
     fallbacks=(
-        Symptom("a row missing", "One row never arrived: n−1 steps are needed, one for each other rank.",
+        Symptom("own row overwritten", "The own row was overwritten by another: in step s the row (r − s) % n "
+                "is on its way out, and what comes is the row (r − s − 1) % n.", wrong_ranks(_own_row_overwritten)),
+        Symptom("a row missing", "One row is missing: n−1 steps bring those of the others, and the own one is copied "
+                "into row r.",
                 wrong_ranks(lambda look, r, *pair: len(wrong_rows(*pair)) == 1)),
+        out_of_step("The messages are as they should be, the rows are not: in step s a rank sends the row (r − s) % n, at "
+                    "first its own, and what comes is the row (r − s − 1) % n."),
     ),
 )

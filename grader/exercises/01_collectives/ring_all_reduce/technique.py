@@ -3,7 +3,7 @@
 import math
 
 from grader.evidence.evidence import DEADLOCKED, RAISED
-from grader.exercises.technique.collectives import around_a_ring
+from grader.exercises.technique.collectives import around_a_ring, out_of_step
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Look, Symptom
@@ -29,8 +29,9 @@ def _uneven_stops(look: Look) -> bool:
 
 TECHNIQUE = around_a_ring(
     bytes_sent(lambda look, r: 2 * (look.case.group_size(r) - 1) * _chunk_bytes(look, r), "at most 2(n−1)·⌈M/n⌉ elements",
-               "The sum is right, but whole tensors travel: a ring passes one chunk of ⌈M/n⌉ elements a step, n−1 steps "
-               "to reduce-scatter and n−1 to all-gather.", id="whole tensors"),
+               "The sum is right, but too much travels: a ring passes one chunk a step, n−1 steps to reduce-scatter and n−1 "
+               "to all-gather, and a chunk has ⌈M/n⌉ elements: pad to the next multiple of n, no further.",
+               id="whole tensors"),
     phases=2,
     symptoms=(
         Symptom("uneven length", "It stops where n does not divide the length of x, or exceeds it: chunks must be "
@@ -40,5 +41,7 @@ TECHNIQUE = around_a_ring(
         Symptom("no all-gather", "One chunk of each rank holds the sum, the rest does not: after the reduce-scatter, "
                                  "n−1 more steps must carry the finished chunks round.",
                 wrong_ranks(_only_a_chunk_is_right)),
+        out_of_step("The messages are as they should be, the sums are not: see that rank r holds the whole sum of chunk r "
+                    "before the second half begins, and that this half only copies."),
     ),
 )

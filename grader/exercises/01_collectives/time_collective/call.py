@@ -10,7 +10,7 @@ def call(fn, inputs: dict, group):
     def run_once():
         nonlocal now_s, calls
         mark("run_once")
-        now_s += inputs["first_s"] if calls == 0 else inputs["later_s"]
+        now_s += inputs["times_s"][(calls - 1) % inputs["repeats"]] if calls else inputs["first_s"]
         calls += 1
 
     def clock():

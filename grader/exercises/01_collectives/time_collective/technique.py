@@ -6,7 +6,7 @@ from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, wrong_ranks
+from grader.judging.symptoms import every_rank, group_ignored, wrong_ranks
 from utils.trace.calls import POINT_TO_POINT
 
 
@@ -23,10 +23,34 @@ def _not_together(look: Look, rank: int) -> str:
     return "" if met else f"rank {rank} read the clock without having waited for the others"
 
 
+def _in_between(look: Look, rank: int) -> str:
+    """Between its two readings of the clock a rank makes the calls that it times, and nothing else."""
+    times_s = _marks_s(look, rank, "clock")
+    within = [c for c in look.evidence.trace.of(rank) if times_s and times_s[0] < c.start_s < times_s[-1]]
+    return f"rank {rank} called {within[0].op} between the readings of the clock" if within else ""
+
+
+def _readings(look: Look, rank: int) -> str:
+    count = len(_marks_s(look, rank, "clock"))
+    return f"rank {rank} read the clock {count} times" if count != 2 else ""
+
+
+def _warm_ups(look: Look, rank: int) -> str:
+    """Calls before the first reading of the clock."""
+    timed_s = _marks_s(look, rank, "clock")[:1] or [math.inf]
+    count = sum(called_s < timed_s[0] for called_s in _marks_s(look, rank, "run_once"))
+    return f"rank {rank} made {count} calls before it read the clock" if count != 1 else ""
+
+
 def _not_timed(look: Look, rank: int) -> str:
     """Whoever reads the clock without having made the calls got the number elsewhere."""
     count, repeats = len(_marks_s(look, rank, "run_once")), look.case.inputs[rank]["repeats"]
     return f"rank {rank} made {count} of {repeats} calls" if count < repeats else ""
+
+
+def _no_clock(look: Look) -> bool:
+    """Some rank never read the clock that it was given."""
+    return look.evidence.ending == RETURNED and any(not _marks_s(look, rank, "clock") for rank in look.working)
 
 
 def _clock_first(look: Look) -> bool:
@@ -44,16 +68,28 @@ TECHNIQUE = Technique(
                "The number is right for this clock, but with a real one it holds the time in which early ranks wait for "
                "late ones: after the warm-up, meet at dist.barrier(group), then read the clock.",
                on_each_rank(_not_together)),
+        Demand("one warm-up", "one call before the clock starts", "The number is right, but run_once() is called more than "
+               "once before the clock starts: one warm-up is asked, each further one costs time.", on_each_rank(_warm_ups)),
+        Demand("other calls timed", "nothing but run_once between the readings", "Between the two readings of the clock "
+               "there are other calls, whose time is measured too: there, call run_once() and nothing else.",
+               on_each_rank(_in_between)),
+        Demand("two readings", "the clock is read twice", "The clock is read more than twice: read it before the first and "
+               "after the last of the repeats. A clock has a cost and a grain of its own.", on_each_rank(_readings)),
     ),
     symptoms=(
+        Symptom("another clock", "Some rank never calls clock(): the time comes from another clock. Use the one that is "
+                                 "handed in, which on a GPU may be a different one.", _no_clock),
         group_ignored("The time is that of ranks outside the group: give barrier and all_reduce the group."),
         Symptom("warm-up timed", "The first call is in the measurement, and it alone takes far longer (connections, "
                                  "buffers): call run_once() once before the first clock().", _clock_first),
     ),
     fallbacks=(
+        Symptom("digits lost", "The first digits are right, the last ones are lost: a float32 holds seven of them, and "
+                "round() keeps fewer. Make the tensor with dtype=torch.float64, and do not round.",
+                every_rank(lambda look, r, found, expected: same(found, expected, 1e-4))),
         Symptom("result not everywhere",
                 "Only some ranks have the result: every rank returns it, so use all_reduce rather than reduce.",
-                wrong_ranks(lambda look, r, found, _: found is None or found == 0)),
+                wrong_ranks(lambda look, r, found, _: found is None or found == 0 or look.evidence.trace.of(r, "reduce"))),
         Symptom("a tensor", "The result is a tensor: return a plain number, tensor.item().",
                 wrong_ranks(lambda look, r, found, expected: same(found.item(), expected))),
     ),
