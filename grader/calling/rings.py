@@ -1,6 +1,5 @@
 """What calls of exercises about recomputation and about attention over a long sequence share."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch.nn.functional as F
@@ -9,7 +8,6 @@ from torch import Tensor
 RUN, FLOPS = "run called", "FLOPs"
 LEAST = -1e30
 RESULTS = 5  # what may stand after attention, in sizes of q: o, lse, and copies of q, k and v
-REFUSED = "ValueError that names"
 
 
 def layer(x_BD: Tensor, up_DF: Tensor, down_FD: Tensor, p: float) -> Tensor:
@@ -18,18 +16,15 @@ def layer(x_BD: Tensor, up_DF: Tensor, down_FD: Tensor, p: float) -> Tensor:
 
 
 def trained(inputs: dict[str, Any]) -> tuple[Tensor, list[list[Tensor]]]:
-    """x and each layer's [up, down]: copies that get a gradient, but for what the case says is not trained."""
+    """x and each layer's [up, down]: copies that get a gradient, but for what the case says is not trained.
+
+    tied: all layers have the first one's.
+    """
+    layers = inputs["layers"]
     weights = [[pair["up"].clone().requires_grad_(), pair["down"].clone().requires_grad_(inputs["down_trained"])]
-               for pair in inputs["layers"]]
+               for pair in (layers[:1] if inputs["tied"] else layers)]
+    weights *= len(layers) // len(weights)
     return inputs["x"].clone().requires_grad_(inputs["x_trained"]), weights
-
-
-def attention_or_refusal(attention: Callable[[], Tensor], sizes: list[int]) -> Tensor | dict[str, Any]:
-    """What attention() gives; or which of the sizes its ValueError names."""
-    try:
-        return attention()
-    except ValueError as error:
-        return {REFUSED: [size for size in sizes if str(size) in str(error)]}
 
 
 def backward_of(o: Tensor, weights: Tensor) -> None:

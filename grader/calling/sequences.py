@@ -4,9 +4,9 @@ import time
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
+from grader.calling.splitting import built
 from utils.models.blocks import BlockGPT, TransformerBlock
 from utils.models.tiny import same_start
 from utils.trace.memory import held_bytes
@@ -18,19 +18,23 @@ SETTLE_S, POLL_S, QUIET_POLLS = 0.3, 0.005, 10
 
 
 def call_sequence_function(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
-    """function.apply(x, group) and the gradient of Σ weights·y; or that sizes were refused, by naming both."""
-    x = leaf(inputs["x"])
-    n = dist.get_world_size(group)
-    try:
-        with span(FORWARD):
-            y = function.apply(x, group)
-    except ValueError as error:
-        return {"refused": all(str(size) in str(error) for size in (len(x), n))}
-    if y.shape != inputs["weights"].shape:
+    """function.apply(x, group) and x's gradient, from weights as that of y; or which sizes were refused by naming them."""
+    x, weights = (laid_out(inputs[name], inputs.get("transposed", False)) for name in ("x", "weights"))
+    x.requires_grad_()
+    with span(FORWARD):
+        y = built(lambda: function.apply(x, group), inputs.get("refused"))
+    if not isinstance(y, Tensor):
+        return y
+    if y.shape != weights.shape:
         return {"y": y, "dx": None}
     with span(BACKWARD):
-        (y * inputs["weights"]).sum().backward()
+        y.backward(weights)
     return {"y": y, "dx": x.grad}
+
+
+def laid_out(tensor: Tensor, transposed: bool) -> Tensor:
+    """A copy; if asked for with its last dim's numbers first in memory, so that it is not contiguous."""
+    return tensor.transpose(0, -1).contiguous().transpose(0, -1) if transposed else tensor.clone()
 
 
 def make_block(inputs: dict[str, Any]) -> TransformerBlock:
@@ -42,7 +46,7 @@ def make_block(inputs: dict[str, Any]) -> TransformerBlock:
 def make_gpt(inputs: dict[str, Any]) -> BlockGPT:
     """The plain GPT of a case."""
     model = same_start(BlockGPT, inputs["model_seed"], length=inputs["length"], dim=inputs["dim"],
-                       n_layers=inputs["layers"], n_heads=inputs["heads"])
+                       n_layers=inputs["layers"], n_heads=inputs["heads"], p=inputs["p"])
     return _stirred(model, inputs["model_seed"]).double()
 
 

@@ -72,6 +72,7 @@ class Symptom:
     """A mistake of technique or of failure. `matches(look)` says whether a failed case shows it; `hint` is the lesson.
 
     refuted: the failed cases that rule it out. weak: a guess, which counts only where nothing else explains anything.
+    alone: it says nothing unless every failed case shows it.
     """
 
     id: str
@@ -79,6 +80,7 @@ class Symptom:
     matches: Callable[[Look], bool]
     refuted: Callable[[Look], bool] = lambda look: False
     weak: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)

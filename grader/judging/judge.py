@@ -92,8 +92,13 @@ def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip
     technique = exercise.technique
 
     def matched(symptoms: Sequence[Symptom]) -> list[tuple[int, Symptom]]:
-        return [(sum(_tried(symptom.matches, look) for look in failed), symptom) for symptom in symptoms
-                if not any(_tried(symptom.refuted, look) for look in failed)]
+        counts = []
+        for symptom in symptoms:
+            count = sum(bool(_tried(symptom.matches, look)) for look in failed)
+            refuted = any(_tried(symptom.refuted, look) for look in failed)
+            if not refuted and (count == len(failed) or not symptom.alone):
+                counts.append((count, symptom))
+        return counts
 
     slips = [(_tried(_explained, slip, exercise, failed), slip) for slip in exercise.slips]
     known = [*matched(technique.symptoms), *slips, *matched(technique.fallbacks)]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.calling.rings import REFUSED
+from grader.calling.splitting import REFUSED
 from grader.exercises.shared.cases import ranks
 from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Slip
@@ -20,8 +20,9 @@ Join = Callable[[Sequence[Tensor], int], Tensor]
 
 def inputs_of(draw: Draw, n: int, heads: int, rows: int, size: int,
               dtype: torch.dtype = torch.float64) -> list[dict[str, Any]]:
-    """q, k, v (2, heads, rows, size) of each of n ranks, and the weights of the loss."""
-    return [{name: (draw.tensor(2, heads, rows, size) / 25).to(dtype) for name in ("q", "k", "v", "weights")}
+    """q, k, v (2, heads, rows, size) of each of n ranks, and the weights of the loss; small where there are few digits."""
+    divisor = 100 if dtype == torch.bfloat16 else 25
+    return [{name: (draw.tensor(2, heads, rows, size) / divisor).to(dtype) for name in ("q", "k", "v", "weights")}
             for _ in range(n)]
 
 

@@ -14,8 +14,10 @@ from utils.models.shards import cut_dim
 
 def x_and_weights(draw: Draw, n: int, of_x: Sequence[int], of_y: Sequence[int],
                   dtype: torch.dtype = torch.float64) -> tuple[dict[str, Tensor], ...]:
-    """For each of n ranks x, and the weights of the loss, Σ weights·y, in the shapes of x and y."""
-    return tuple({"x": draw.tensor(*of_x, dtype=dtype), "weights": draw.tensor(*of_y, dtype=dtype)} for _ in range(n))
+    """For each of n ranks x, and the gradient of y, in the shapes of x and y; in float64 numbers that need all digits."""
+    divisor = 7 if dtype == torch.float64 else 1
+    return tuple({"x": draw.tensor(*of_x, dtype=dtype) / divisor, "weights": draw.tensor(*of_y, dtype=dtype) / divisor}
+                 for _ in range(n))
 
 
 def joined(case: Case, rank: int, name: str = "x") -> Tensor:
@@ -41,7 +43,12 @@ def divided_by_n(case: Case, rank: int, right: Tensor) -> Tensor:
 
 def keep_mask(shape: Sequence[int], p: float, seed: int) -> Tensor:
     """True where a number drawn uniformly from a generator with this seed is at least p."""
-    return torch.rand(tuple(shape), generator=torch.Generator().manual_seed(seed)) >= p
+    return drawn_by(shape, seed) >= p
+
+
+def drawn_by(shape: Sequence[int], seed: int) -> Tensor:
+    """Numbers drawn uniformly from a generator with this seed."""
+    return torch.rand(tuple(shape), generator=torch.Generator().manual_seed(seed))
 
 
 # ── models whose weights are cut ──

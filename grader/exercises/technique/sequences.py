@@ -4,12 +4,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from grader.calling.rings import REFUSED
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
 from grader.calling.sequences import BACKWARD, FORWARD, KEPT, NUMBERS
+from grader.calling.splitting import REFUSED
+from grader.evidence.evidence import RETURNED
+from grader.exercises.technique import sharding
 from grader.exercises.technique.rank_by_rank import spans_called
 from grader.exercises.technique.splitting import calls_in
+from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import group_ignored, too_few_gradients, unwaited
+from grader.judging.symptoms import every_rank, group_ignored, raised, too_few_gradients, unwaited, wrong_ranks
+from utils.models.shards import cut_dim
 
 # ── symptoms ──
 
@@ -19,7 +26,78 @@ KEEP_IN_CTX = ("The ranks of other groups are touched: pass group=group to every
 
 def function_symptoms(returned: str, ignored: str = KEEP_IN_CTX) -> tuple[Symptom, ...]:
     """Of an autograd function that communicates. returned: what backward has to return; ignored: what to say of groups."""
-    return group_ignored(ignored), unwaited(), too_few_gradients(returned)
+    return group_ignored(ignored), unwaited(), *gradient_symptoms(returned), *not_contiguous(), *other_numbers()
+
+
+def gradient_symptoms(returned: str) -> tuple[Symptom, ...]:
+    """Of a backward that returns too few values, or values in other places."""
+    misplaced = ("What backward returns stands in another place, or has another shape, than the argument of forward that it "
+                 f"belongs to: {returned}, in this order.")
+    return too_few_gradients(returned), *(raised(text, misplaced, "gradient in another place") for text in (
+        "returned an invalid gradient", "returned a gradient different than None"))
+
+
+def not_contiguous() -> tuple[Symptom, ...]:
+    """A tensor was handed to a collective as it lay in memory."""
+    hint = ("A gradient that autograd hands you, or x, need not be contiguous, and neither view nor a collective takes what "
+            "is not: call .contiguous() first.")
+    return tuple(raised(text, hint, "not contiguous") for text in ("contiguous", "view size is not compatible"))
+
+
+def only_in_groups() -> Symptom:
+    """To be looked at after slips: of a function that is right wherever the group is the world, nothing but this fails."""
+    return Symptom("world for group", "Only the case with groups goes wrong: somewhere the world's size, its ranks or the "
+                   "default group is taken. Ask dist.get_rank(group) and dist.get_world_size(group), address peers with "
+                   "group_dst= and group_src=, and pass the group to every call.", lambda look: look.case.groups is not None,
+                   alone=True)
+
+
+def other_numbers() -> tuple[Symptom, ...]:
+    """The right values, but not in the dtype, or not with the digits, that they came in."""
+
+    def has_other_dtype(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        return same(_in_float64(found), _in_float64(expected), 1e-2) and not same(found, expected, 1e-2)
+
+    def has_fewer_digits(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        return same(found, expected, 1e-5)
+
+    return (Symptom("another dtype", "The values are right, but in another dtype: make every tensor in x's own, with "
+                    "x.new_empty(...) or torch.empty_like(...), and a mask with x's dtype.", every_rank(has_other_dtype)),
+            Symptom("fewer digits", "Right to seven digits only: numbers that came in float64 went through float32. Make "
+                    "every tensor in x's own dtype, with x.new_empty(...) or torch.empty_like(...).",
+                    every_rank(has_fewer_digits)))
+
+
+def _in_float64(value: Any) -> Any:
+    return tree_map_only(Tensor, Tensor.double, value)
+
+
+def cut_weights_summed() -> Symptom:
+    """Of all gradients those of cut weights are wrong."""
+
+    def matches(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        wrong = [name for name, right in expected["gradients"].items() if not same(found["gradients"][name], right)]
+        return bool(wrong) and all(cut_dim(name) is not None for name in wrong)
+
+    return Symptom("cut weights summed", "Only the gradients of the cut weights, qkv, up, out and down, are wrong: each "
+                   "rank has rows or columns of its own there, and nobody else has a part of their gradient. Sum what is "
+                   "replicated, nothing else.", wrong_ranks(matches))
+
+
+def first_wrong_is(*parts: str) -> Callable[[Look], bool]:
+    """Whether a result was returned, and what is first wrong of it is one of these parts."""
+    return lambda look: look.evidence.ending == RETURNED and sharding.first_wrong_is(*parts)(look)
+
+
+def first_wrong_has_its_shape(*parts: str) -> Callable[[Look], bool]:
+    """Whether that part is moreover a tensor of the right shape on every rank, with other numbers."""
+
+    def matches(look: Look) -> bool:
+        part = sharding.first_wrong(look, look.right[look.working[0]])
+        return first_wrong_is(*parts)(look) and all(found[part].shape == expected[part].shape
+                                                    for _, found, expected in look.pairs())
+
+    return matches
 
 
 def not_refused(hint: str) -> Symptom:

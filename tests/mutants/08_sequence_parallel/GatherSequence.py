@@ -26,5 +26,13 @@ CHANGES = (
     change("too few gradients", SCATTER + ", None", SCATTER),
     change("group ignored", SCATTER, "GatherSequence.scattered(dy_SBD, None)"),
     change("missing wait", "x_sBD.contiguous(), group=group)", "x_sBD.contiguous(), group=group, async_op=True)"),
+    change("not contiguous", "x_SBD.contiguous(), group", "x_SBD.view(-1).view_as(x_SBD), group"),
+    change("gradient in another place", SCATTER + ", None", "None, " + SCATTER),
+    change("another rank's gradient", SCATTER, "GatherSequence.scattered(" + _rejoined("dy_SBD", "ctx.group", ")[::-1]")
+           + ", ctx.group)"),
+    change("wrong gradient", SCATTER, SCATTER + ".flip(0)"),
+    change("world for group", SCATTER, SCATTER + " * dist.get_world_size(ctx.group) / dist.get_world_size()"),
+    change("fewer digits", SCATTER, "GatherSequence.scattered(dy_SBD.float(), ctx.group).to(dy_SBD.dtype)"),
+    change("another dtype", GATHER, GATHER + ".float()"),
     change("too many bytes", GATHER, "GatherSequence.gathered(x_sBD, group)\n        " + GATHER),
 )

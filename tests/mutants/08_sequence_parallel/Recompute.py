@@ -7,6 +7,10 @@ GRADIENTS = "torch.autograd.grad(y, wanted, dy)"
 RETURNED = "*(next(gradients) if is_needed else None for is_needed in needed)"
 
 CHANGES = (
+    change("through the layers before", "x.detach().requires_grad_(needed[0])", "x"),
+    change("gradient of what needs none", "if is_needed]", "]"),
+    change("gradient in another place", "return None, *(next(gradients) if is_needed else None for is_needed in needed)",
+           "return *(next(gradients) if is_needed else None for is_needed in needed), None"),
     change("inside kept", "return run(x)", "with torch.enable_grad():\n"
                                            "            ctx.kept = run(x.detach().requires_grad_())\n"
                                            "        return ctx.kept.detach()"),

@@ -11,6 +11,11 @@ OWN_VALUES = "kv = torch.stack((RingAttention.pass_on(kv[0].clone(), {}), v_BHSK
 GRADIENTS_ON = "dkv = RingAttention.pass_on(dkv, ctx.group)"
 
 CHANGES = (
+    change("own triangle forgotten", "causal=is_own", "causal=False"),
+    change("half of an earlier rank", "early if source < rank", "late if source < rank"),
+    change("dk and dv exchanged", "return dq_BHSK, dkv[0], dkv[1], None", "return dq_BHSK, dkv[1], dkv[0], None"),
+    change("group ignored", "group_dst=", "dst=", "group_src=", "src="),
+    change("too few gradients", "dkv[1], None", "dkv[1]"),
     change("mask by local index", SEEN, "return every, every, True"),
     change("no mask", SEEN, "return every, every, False"),
     change("shards in one piece", SEEN, f"return every if source <= rank else {NO_ROWS}, every, source == rank"),

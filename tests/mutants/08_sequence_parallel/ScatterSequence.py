@@ -18,5 +18,10 @@ CHANGES = (
            "if length % n or not length:", "ctx.left = length % n; x_SBD = x_SBD[:length - ctx.left]\n        if False:",
            GATHER, f"F.pad({GATHER}, (0, 0, 0, 0, 0, ctx.left))"),
     change("group ignored", GATHER, "GatherSequence.gathered(dy_sBD, None)"),
+    change("wrong gradient", GATHER, GATHER + ".flip(0)"),
+    change("world for group", "dist.get_world_size(group)", "dist.get_world_size()"),
+    change("not contiguous", "scattered(x_SBD,", "scattered(x_SBD.view(-1).view_as(x_SBD),"),
+    change("fewer digits", "GatherSequence.scattered(x_SBD, group)",
+           "GatherSequence.scattered(x_SBD.float(), group).to(x_SBD.dtype)"),
     change("too few gradients", GATHER + ", None", GATHER),
 )

@@ -5,7 +5,13 @@ from tests.mutants import change
 REDUCE = "reduce_replicated_gradients(whole, self.group)"
 DIVIDE = "\n        for p in {}:\n            p.grad /= dist.get_world_size(self.group)"
 
+LAYERS = ("embedding", "positions", "norm", "head")
+
 CHANGES = (
+    *(change(f"{layer} not reduced alone", "(self.embedding, self.positions, self.norm, self.head) for",
+             "({}) for".format(", ".join(f"self.{one}" for one in LAYERS if one != layer))) for layer in LAYERS),
+    change("divided by the sequence", "tokens_SB.numel()", "len(tokens_SB)"),
+    change("cut weights summed", REDUCE, "reduce_replicated_gradients(list(self.parameters()), self.group)"),
     change("mean of the piece", "/ tokens_SB.numel()", "/ own_sB.numel()"),
     change("whole loss", "return total / tokens_SB.numel()",
            "loss, parts = total / tokens_SB.numel(), total.new_empty(n)\n"

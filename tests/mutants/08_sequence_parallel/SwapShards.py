@@ -7,6 +7,11 @@ KEEP = "ctx.cut, ctx.join, ctx.group = cut, join, group"
 SWAP, SWAP_BACK = "SwapShards.swapped(x, cut, join, group)", "SwapShards.swapped(dy, ctx.join, ctx.cut, ctx.group)"
 
 CHANGES = (
+    change("gradient scaled", "ctx.cut, ctx.group)", "ctx.cut, ctx.group) / dist.get_world_size(ctx.group)"),
+    change("cut as a row", "torch.stack(x.chunk(dist.get_world_size(group), cut))",
+           "x.reshape(-1, *x.chunk(dist.get_world_size(group), cut)[0].shape).contiguous()"),
+    change("dimensions fixed", "ctx.cut, ctx.join, ctx.group = cut", "cut, join = 1, 2; ctx.cut, ctx.join, ctx.group = cut"),
+    change("conjugate of another shape", "ctx.join, ctx.cut, ctx.group)", "ctx.cut, ctx.join, ctx.group)"),
     change("conjugate not reversed",  # where dy can be cut that way
            KEEP, f"ctx.again = x.shape[cut] % {N}**2 == 0; ctx.shape = x.shape; {KEEP}",
            SWAP_BACK, "SwapShards.swapped(dy, *((ctx.cut, ctx.join) if ctx.again else (ctx.join, ctx.cut)), ctx.group)"

@@ -5,6 +5,12 @@ from tests.mutants import change
 WEIGHED = "o1 * torch.exp(lse1 - safe)[..., None] + o2 * torch.exp(lse2 - safe)[..., None]"
 
 CHANGES = (
+    change("lse added", "[..., None], lse", "[..., None], lse1 + lse2"),
+    change("larger lse", "[..., None], lse", "[..., None], torch.maximum(lse1, lse2)"),
+    change("another base", "[..., None], lse", "[..., None], torch.maximum(lse1, lse2) + torch.log2(1 + torch.exp("
+           "-(lse1 - lse2).abs().nan_to_num()))"),
+    change("maximum not added", "[..., None], lse", "[..., None], lse - torch.maximum(lse1, lse2).nan_to_num(neginf=0)"),
+    change("another dtype", "[..., None], lse", "[..., None], lse.double()"),
     change("input changed", f"return {WEIGHED}", f"return o1.copy_({WEIGHED})"),
     change("plain average", WEIGHED, "(o1 + o2) / 2"),
     change("weighed by logarithms", "torch.exp(lse1 - safe)", "(lse1 / (lse1 + lse2))",
@@ -14,6 +20,6 @@ CHANGES = (
     change("overflow", "torch.logaddexp(lse1, lse2)", "torch.log(torch.exp(lse1) + torch.exp(lse2))",
            WEIGHED, "(o1 * lse1.exp()[..., None] + o2 * lse2.exp()[..., None]) / lse.exp().clamp(min=1e-300)[..., None]"),
     change("nothing seen", "- safe", "- lse"),
-    change("wrong lse", "[..., None], lse", "[..., None], torch.maximum(lse1, lse2)"),
+    change("wrong lse", "[..., None], lse", "[..., None], lse + 1"),
     change("weights without a dimension", "[..., None]", ""),
 )

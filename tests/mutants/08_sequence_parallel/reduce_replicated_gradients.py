@@ -16,6 +16,14 @@ CHANGES = (
            OWN, "gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]\n"
                 "    for p, gradient in zip(parameters, gradients): p.grad = gradient"),
     change("pieces mixed up", "for gradient in gradients])", "for gradient in gradients[::-1]])"),
+    change("own added", "gradient.copy_(", "gradient.add_("),
+    change("divided by the world", WRITE, "gradient.copy_(total.view_as(gradient) / dist.get_world_size())"),
+    change("weights for gradients", "row = torch.cat([gradient.flatten() for gradient in gradients])",
+           "row = torch.cat([p.detach().flatten() for p in parameters if p.grad is not None])"),
+    change("pieces do not fit", "for one in gradients]", "for one in parameters]",
+           "row.split", "F.pad(row, (0, sum(p.numel() for p in parameters if p.grad is None))).split"),
+    change("fewer digits", "for gradient in gradients])", "for gradient in gradients]).float()"),
+    change("world for group", WRITE, WRITE + "; gradient *= dist.get_world_size() / dist.get_world_size(group)"),
     change("group ignored", ", group=group", ""),
     change("library call",
            REDUCE, "parts = [torch.empty_like(row) for _ in range(dist.get_world_size(group))]\n"

@@ -10,6 +10,8 @@ OWN = "q_BHSK, k_BHSK, v_BHSK"
 DETACHED = "q_BHSK.detach(), k_BHSK.detach(), v_BHSK.detach()"
 
 CHANGES = (
+    change("another attention", "is_causal=True", "is_causal=True, scale=1.0"),
+    change("world for group", "dist.get_world_size(group)", "dist.get_world_size()"),
     change("no mask", ", is_causal=True", ""),
     change("own part only", "SwapShards.apply(x, 1, 2, group) for x", "x for x", BACK, ATTEND),
     change("not swapped back", BACK, ATTEND),

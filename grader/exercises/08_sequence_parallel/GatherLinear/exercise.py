@@ -14,14 +14,17 @@ from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, s: int, b: int, i: int, o: int, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Any], ...]:
-        return tuple({"x": draw.tensor(s, b, i, dtype=dtype) / 50, "weight": draw.tensor(o, i, dtype=dtype) / 50,
+    def inputs(n: int, s: int, b: int, i: int, o: int, dtype: torch.dtype = torch.float64,
+               transposed: bool = False) -> tuple[dict[str, Any], ...]:
+        return tuple({"transposed": transposed, "x": draw.tensor(s, b, i, dtype=dtype) / 50,
+                      "weight": draw.tensor(o, i, dtype=dtype) / 50,
                       "bias": draw.tensor(o, dtype=dtype) / 50, "weights": draw.tensor(n * s, b, o, dtype=dtype) / 50}
                      for _ in range(n))
 
-    sizes = [(1, 3, 2, 5, 4), (2, draw.integer(2, 5), 3, 7, 2), (3, 2, 2, 24, 3), (4, 8, 2, 24, 5)]
+    sizes = [(1, 3, 2, 5, 4), (2, draw.integer(2, 5), 3, 7, 2), (4, 8, 2, 24, 5)]
     sizes += [(5, 3, 2, 7, 2), (2, 9, 1, 3, 5)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {b}×{i} → {o}", inputs(n, s, b, i, o)) for n, s, b, i, o in sizes]
+    cases.append(Case("3 ranks, pieces of 2 positions, not contiguous", inputs(3, 2, 2, 24, 3, transposed=True)))
     return [*cases, Case("2 ranks, float32", inputs(2, 3, 2, 5, 3, torch.float32)),
             group_case(lambda n: inputs(n, 3, 2, 5, 2), "pieces of 3 positions")]
 
@@ -47,7 +50,7 @@ EXERCISE = Exercise(
     parameters=("x_sBI", "weight_OI", "bias_O", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    tolerance=1e-6,
+    tolerance=1e-9,
     points={"values": 3, "technique": 3},
     slips=(
         first_wrong_slip("bias forgotten", "The bias is missing: y = x Wᵀ + b.", "y",
@@ -61,6 +64,9 @@ EXERCISE = Exercise(
                          divided_by_n),
         first_wrong_slip("dW of the piece", "dW comes from this rank's positions alone: its columns have met the whole "
                          "sequence, so gather x again.", "dweight", _own_dw),
+        first_wrong_slip("db of the piece", "db comes from this rank's positions alone: its columns' bias was added at "
+                         "every position of the sequence.", "dbias", lambda case, r, db: own_piece(
+                             case, r, case.inputs[r]["weights"]).sum((0, 1))),
         first_wrong_slip("dW divided", "dW is n times too small: this rank's columns are its own, and nobody shares their "
                          "gradient.", "dweight", divided_by_n),
     ),

@@ -1,8 +1,14 @@
 """How GatherLinear must be done, and how it can fail."""
 
 from grader.calling.sequences import BACKWARD, FORWARD
-from grader.exercises.technique.sequences import function_symptoms, kept_at_most, whole_bytes
-from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions
+from grader.exercises.technique.sequences import (
+    first_wrong_is,
+    function_symptoms,
+    kept_at_most,
+    only_in_groups,
+    whole_bytes,
+)
+from grader.exercises.technique.sharding import gathers_and_reductions
 from grader.exercises.technique.splitting import calls_in
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -33,6 +39,7 @@ TECHNIQUE = Technique(
     ),
     symptoms=function_symptoms("dx, dweight, dbias and None"),
     fallbacks=(
+        only_in_groups(),
         Symptom("wrong y", "y is wrong: y = x Wᵀ + b with x the whole sequence, as in F.linear.",
                 first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: this rank's piece of the sum over ranks of dy W.",

@@ -13,12 +13,15 @@ from grader.judging.exercise import Case, Draw, Exercise
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """x (s, B, D), a piece of the sequence; weights (n·s, B, D)."""
-    def inputs(n: int, s: int, b: int, d: int, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Any], ...]:
-        return x_and_weights(draw, n, (s, b, d), (n * s, b, d), dtype)
+    def inputs(n: int, s: int, b: int, d: int, dtype: torch.dtype = torch.float64,
+               transposed: bool = False) -> tuple[dict[str, Any], ...]:
+        of_ranks = x_and_weights(draw, n, (s, b, d), (n * s, b, d), dtype)
+        return tuple(inputs | {"transposed": transposed} for inputs in of_ranks)
 
-    sizes = [(1, 3, 2, 5), (2, draw.integer(1, 5), 3, 2), (3, 2, 1, 5), (4, 3, draw.integer(1, 4), 3)]
+    sizes = [(1, 3, 2, 5), (2, draw.integer(1, 5), 3, 2), (4, 3, draw.integer(1, 4), 3)]
     sizes += [(5, 1, 2, 3), (2, 5, 1, 1)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {b}×{d}", inputs(n, s, b, d)) for n, s, b, d in sizes]
+    cases.append(Case("3 ranks, pieces of 2 positions, not contiguous", inputs(3, 2, 1, 5, transposed=True)))
     return [*cases, Case("2 ranks, bfloat16", inputs(2, 3, 2, 5, torch.bfloat16)),
             group_case(lambda n: inputs(n, 3, 2, 2), "pieces of 3 positions")]
 
@@ -41,6 +44,9 @@ EXERCISE = Exercise(
         first_wrong_slip("gradient not summed", "dx is the gradient of this rank's own use of x. But every rank has used "
                          "your piece: the conjugate of an all-gather sums over ranks, and each keeps its piece.", "dx",
                          lambda case, r, dx: own_piece(case, r, case.inputs[r]["weights"])),
+        first_wrong_slip("another rank's gradient", "dx is what belongs to another rank: the r-th piece of the summed "
+                         "gradient goes to rank r, whose positions those are.", "dx", lambda case, r, dx: own_piece(
+                             case, r, total(case.peers_inputs(r, "weights")).flip(0)).flip(0)),
         first_wrong_slip("mean for sum", "dx is n times too small: the ranks' gradients of one loss are summed, not "
                          "averaged.", "dx", divided_by_n),
     ),

@@ -1,7 +1,13 @@
 """How GatherSequence must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import function_symptoms, whole_bytes
-from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions
+from grader.exercises.technique.sequences import (
+    first_wrong_has_its_shape,
+    first_wrong_is,
+    function_symptoms,
+    only_in_groups,
+    whole_bytes,
+)
+from grader.exercises.technique.sharding import gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
 
@@ -17,6 +23,9 @@ TECHNIQUE = Technique(
     ),
     symptoms=function_symptoms("dx and None"),
     fallbacks=(
+        only_in_groups(),
+        Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: piece r of the sum "
+                                  "over ranks of dy.", first_wrong_has_its_shape("dx")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, one piece of the sequence.",
                 first_wrong_is("dx")),
         Symptom("wrong result", "y is not the whole sequence (n·s, B, D), the ranks' pieces in order.",

@@ -18,7 +18,7 @@ def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group)
     x_BD, weights = trained(inputs)
     y_BD, start = x_BD, held_bytes()
     for number, (up_DF, down_FD) in enumerate(weights):
-        y_BD = function.apply(_marked(number, up_DF, down_FD, inputs["p"]), y_BD, up_DF, down_FD)
+        y_BD = 1.0 * function.apply(_marked(number, up_DF, down_FD, inputs["p"]), y_BD, up_DF, down_FD)  # which is let go
     mark(KEPT, bytes=held_bytes() - start)
     after_forward = torch.rand(3)
     (y_BD * inputs["weights"]).sum().backward()

@@ -19,7 +19,7 @@ Gradients = list[list[Tensor | None]]  # of up and down in each layer
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def case(n_layers: int, dim: int, p: float, dtype: torch.dtype = torch.float64, x_trained: bool = True,
-             down_trained: bool = True) -> Case:
+             down_trained: bool = True, tied: bool = False) -> Case:
         def numbers(*shape: int) -> Tensor:
             return (draw.tensor(*shape) / 50).to(dtype)
 
@@ -27,12 +27,13 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         what = [f"{n_layers} layer{'s' * (n_layers > 1)}", f"dropout {p}", str(dtype).removeprefix("torch.")]
         what += [] if x_trained else ["x needs no gradient"]
         what += [] if down_trained else ["a frozen weight"]
+        what += ["one weight in both"] if tied else []
         return Case(", ".join(what), ({"x": numbers(ROWS, dim), "layers": layers, "p": p, "weights": numbers(ROWS, dim),
                                        "seed": draw.integer(0, 10**6), "x_trained": x_trained,
-                                       "down_trained": down_trained},))
+                                       "down_trained": down_trained, "tied": tied},))
 
     cases = [case(1, 3, 0.0), case(3, 5, 0.3), case(2, 4, 0.5, torch.float32), case(2, 3, 0.2, x_trained=False),
-             case(2, 3, 0.2, down_trained=False), case(2, 3, 0.1, torch.bfloat16)]
+             case(2, 3, 0.2, down_trained=False), case(2, 3, 0.1, tied=True), case(2, 3, 0.1, torch.bfloat16)]
     return [*cases, case(draw.integer(4, 6), 7, 0.4)] if grading else cases
 
 
@@ -119,6 +120,10 @@ def _input_lost(of_input: Callable[[Tensor], Tensor | None]) -> Callable[[Case, 
     return wrong
 
 
+def _not_tied(case: Case) -> bool:
+    return not case.inputs[0]["tied"]
+
+
 EXERCISE = Exercise(
     title="Run the layer again in backward",
     parameters=("run", "x", "*parameters"),
@@ -128,7 +133,7 @@ EXERCISE = Exercise(
     points={"values": 4, "technique": 4},
     slips=(
         Slip("gradient from above ignored", "Each layer's gradients are those of the plain sum of its outputs: the second "
-                                            "run's backward must start from dy.", _ones_from_above),
+                                            "run's backward must start from dy.", _ones_from_above, _not_tied),
         _parameters("parameter gradients twice", "The parameters' gradients are exactly twice the right ones: "
                     "torch.autograd.backward has already added them to p.grad, and then they are returned as well. Do one "
                     "of the two.", lambda gradient: 2 * gradient),
@@ -137,9 +142,9 @@ EXERCISE = Exercise(
           for lost in (_lost, torch.zeros_like)),
         *(Slip("input gradient lost", "The last layer's parameters have their gradients, the input has none, so everything "
                                       "before it learns nothing: return dx, the gradient of the second run's input.",
-               _input_lost(lost)) for lost in (_lost, torch.zeros_like)),
+               _input_lost(lost), _not_tied) for lost in (_lost, torch.zeros_like)),
         Slip("random state rewound in forward", "The forward pass must move the random state on as the layer itself does: "
                                                 "here the next layer's dropout draws the same numbers again. Read the state "
-                                                "before the run; set it back only in backward.", _rewound),
+                                                "before the run; set it back only in backward.", _rewound, _not_tied),
     ),
 )

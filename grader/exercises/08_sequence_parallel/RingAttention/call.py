@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
-from grader.calling.rings import FLOPS, RESULTS, attention_or_refusal, backward_of
+from grader.calling.rings import FLOPS, RESULTS, backward_of
 from grader.calling.sequences import KEPT, leaf, settled_bytes
+from grader.calling.splitting import built
 from utils.costs.flops import FlopCounter
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark
@@ -19,7 +20,7 @@ def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group)
     q, k, v = (leaf(inputs[name]) for name in "qkv")
     start = held_bytes()
     with FlopCounter() as forward:
-        o = attention_or_refusal(lambda: function.apply(q, k, v, group), inputs.get("sizes", []))
+        o = built(lambda: function.apply(q, k, v, group), inputs.get("sizes"))
     if isinstance(o, dict):
         return o
     mark(KEPT, bytes=settled_bytes(start, RESULTS * q.nbytes))

@@ -56,6 +56,20 @@ def _other_way(n: int, r: int, source: int, rows: int) -> tuple[int, int, Tensor
     return as_far_behind, as_far_behind, _seen_keys(n, r, source, rows)
 
 
+def _no_triangle(n: int, r: int, source: int, rows: int) -> tuple[int, int, Tensor]:
+    return source, source, _all_keys(rows) if source == r else _seen_keys(n, r, source, rows)
+
+
+def _earlier_ones_keys(late: bool) -> Sees:
+    """Of an earlier rank all keys are taken, or only the late half."""
+
+    def sees(n: int, r: int, source: int, rows: int) -> tuple[int, int, Tensor]:
+        wrong = _all_keys(rows) & (torch.arange(rows) >= rows // 2 if late else True)
+        return source, source, wrong if source < r else _seen_keys(n, r, source, rows)
+
+    return sees
+
+
 def _pass_by(sees: Sees, case: Case, rank: int, own: dict[str, Tensor] | None = None) -> Tensor:
     """o of one rank that sees this in each step; own: its q, k and v, if they are to have gradients."""
     n, r, own = case.group_size(rank), case.group_rank(rank), own or case.inputs[rank]
@@ -106,6 +120,13 @@ EXERCISE = Exercise(
                                      "2n−1−r: the second one lies after the chunks of later ranks too.", _in_one_piece),
         _sees("wrong way round", "The blocks are taken for another rank's: what goes to the next rank comes from the one "
                                  "before, so after `step` steps rank r has the keys of rank (r − step) mod n.", _other_way),
+        _sees("own triangle forgotten", "Of the other ranks the right keys are seen, but each query sees all of its own "
+              "rank's, later ones too: causal=True there.", _no_triangle),
+        *(_sees("half of an earlier rank", "Of an earlier rank's two chunks only the first lies before your late one and "
+                "your early one: all rows see its first half, none its second.", _earlier_ones_keys(late))
+          for late in (True, False)),
+        first_wrong_slip("dk and dv exchanged", "dK and dV have changed places: backward returns dq, dk, dv, None.", "dk",
+                         lambda case, rank, dk: whole_attention(case, rank, cut_zigzag, join_zigzag)["dv"], sizes_fit),
         _sees("values not sent", "The keys travel, the values do not: each output mixes this rank's own V with the "
                                  "others' weights.",
               lambda n, r, source, rows: (source, r, _seen_keys(n, r, source, rows))),

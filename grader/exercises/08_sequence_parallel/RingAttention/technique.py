@@ -2,11 +2,16 @@
 
 from grader.calling.rings import FLOPS, RESULTS
 from grader.calling.sequences import KEPT
-from grader.exercises.technique.sequences import marked_at_most, not_refused
-from grader.exercises.technique.sharding import first_wrong_is
+from grader.exercises.technique.sequences import (
+    first_wrong_is,
+    gradient_symptoms,
+    marked_at_most,
+    not_refused,
+    only_in_groups,
+)
 from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
+from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited
 
 FLOPS_A_PAIR = 16  # times K: 2 products forward, at most 6 backward, a multiplication and an addition each
 SLACK = 1.02
@@ -50,6 +55,9 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored(),
+        only_in_groups(),
+        *gradient_symptoms("dq, dk, dv and None"),
+        forgotten_send(),
         raised("itself: skip the exchange", "With one rank there is nobody to send to: skip the exchange.", "one rank"),
         deadlocked("", "Every rank waits in a send or a receive: start the send with isend, then receive, then wait.",
                    "ring stands"),
@@ -58,7 +66,8 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("wrong output", "o is wrong: start from zeros and lse = −inf, and merge in, for each step, the rows and "
                                 "keys that see each other.", first_wrong_is("o")),
-        Symptom("wrong dq", "o is right, dq is not: sum attend_backward's dq over all steps, with the merged o and lse.",
+        Symptom("wrong dq", "o is right, dq is not: sum attend_backward's dq over all steps, with the merged o and lse, and "
+                            "causal=True for your own keys.",
                 first_wrong_is("dq")),
         Symptom("wrong dk", "o and dq are right, dk is not: add each step's dk to the part of the travelling gradient that "
                             "belongs to the keys used.", first_wrong_is("dk")),

@@ -1,45 +1,37 @@
 """Reduce-scatter along the sequence in forward, all-gather in backward: partial sums become a piece of the sum."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank, group_case, ranks, total, xs_of
+from grader.exercises.shared.cases import group_case, ranks, total, xs_of
 from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece, x_and_weights
-from grader.exercises.shared.split_inputs import first_wrong_slip
+from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """x (S, B, D), one addend on each rank; weights (S/n, B, D)."""
-    def inputs(n: int, s: int, b: int, d: int, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Any], ...]:
-        return x_and_weights(draw, n, (s, b, d), (s // n, b, d), dtype)
+    def inputs(n: int, s: int, b: int, d: int, dtype: torch.dtype = torch.float64,
+               transposed: bool = False) -> tuple[dict[str, Any], ...]:
+        of_ranks = x_and_weights(draw, n, (s, b, d), (s // n, b, d), dtype)
+        return tuple(inputs | {"transposed": transposed, "refused": [s, n] if s % n else None} for inputs in of_ranks)
 
-    sizes = [(1, 3, 2, 5), (2, 2 * draw.integer(1, 5), 3, 2), (3, 6, 1, 5), (4, 12, draw.integer(1, 4), 3)]
+    sizes = [(1, 3, 2, 5), (2, 2 * draw.integer(1, 5), 3, 2), (4, 12, draw.integer(1, 4), 3)]
     sizes += [(5, 5, 2, 3), (2, 10, 1, 1), (4, 9, 4, 2)] if grading else []
     cases = [Case(f"{ranks(n)}, {s} positions, {b}×{d}", inputs(n, s, b, d)) for n, s, b, d in sizes]
     return [*cases,
             Case("2 ranks, float32", inputs(2, 6, 2, 5, torch.float32)),
+            Case("3 ranks, 6 positions, not contiguous", inputs(3, 6, 1, 5, transposed=True)),
             Case("2 ranks, 7 positions: refused", inputs(2, 7, 2, 2)),
             Case("4 ranks, 3 positions: refused", inputs(4, 3, 4, 1)),
             group_case(lambda n: inputs(n, 6, 2, 2), "6 positions")]
 
 
-def _fits(case: Case) -> bool:
-    """Whether the ranks of every group divide the sequence."""
-    return all(len(case.inputs[rank]["x"]) % case.group_size(rank) == 0 for rank in range(case.world_size))
-
-
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    if not _fits(case):
-        return {"refused": True}
     return {"y": own_piece(case, rank, total(xs_of(case, rank))), "dx": joined(case, rank, "weights")}
-
-
-_slip = partial(first_wrong_slip, shows=_fits)  # what is to be refused has no parts
 
 
 def _reversed(case: Case, rank: int, _: Tensor) -> Tensor:
@@ -58,18 +50,18 @@ EXERCISE = Exercise(
     title="From partial sums to a piece of the sum",
     parameters=("x_SBD", "group"),
     make_cases=_cases,
-    oracle=each_rank(_right),
+    oracle=or_refused(_right),
     tolerance=1e-9,
     slips=(
-        _slip("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks in "
-                                 "reverse.", "y", _reversed),
-        _slip("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be added.",
-              "y", lambda case, r, y: own_piece(case, r, case.inputs[r]["x"])),
-        _slip("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.", "y",
-              divided_by_n),
-        _slip("gradient not gathered", "dx has this rank's rows only. But each rank's x went into all positions of the "
-                                       "result: the conjugate of a reduce-scatter is an all-gather.", "dx", _own_rows),
-        _slip("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, undivided.", "dx",
-              divided_by_n),
+        first_wrong_slip("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks "
+                         "in reverse.", "y", _reversed),
+        first_wrong_slip("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be "
+                         "added.", "y", lambda case, r, y: own_piece(case, r, case.inputs[r]["x"])),
+        first_wrong_slip("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.",
+                         "y", divided_by_n),
+        first_wrong_slip("gradient not gathered", "dx has this rank's rows only. But each rank's x went into all positions "
+                         "of the result: the conjugate of a reduce-scatter is an all-gather.", "dx", _own_rows),
+        first_wrong_slip("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, "
+                         "undivided.", "dx", divided_by_n),
     ),
 )

@@ -1,7 +1,13 @@
 """How ScatterSequence must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import function_symptoms, not_refused
-from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions
+from grader.exercises.technique.sequences import (
+    first_wrong_has_its_shape,
+    first_wrong_is,
+    function_symptoms,
+    not_refused,
+    only_in_groups,
+)
+from grader.exercises.technique.sharding import gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Symptom, Technique
 
@@ -21,6 +27,9 @@ TECHNIQUE = Technique(
                     "call."),
     ),
     fallbacks=(
+        only_in_groups(),
+        Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: the ranks' pieces of "
+                                  "dy, one after another.", first_wrong_has_its_shape("dx")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, the whole sequence.",
                 first_wrong_is("dx")),
         Symptom("wrong result", "y is not piece r, (S/n, B, D), of the sum over ranks.", first_wrong_is("y")),

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch.distributed as dist
-
 from grader.calling.sequences import (
     BACKWARD,
     FORWARD,
@@ -16,6 +14,7 @@ from grader.calling.sequences import (
     make_block,
     settled_bytes,
 )
+from grader.calling.splitting import built
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
@@ -24,10 +23,9 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """wrapped = cls(block, group); wrapped(x, seed), backward, reduce_gradients() → y, dx and the gradients by name."""
     block = make_block(inputs)
     x = leaf(inputs["x"])
-    try:
-        wrapped = cls(block, group)
-    except ValueError as error:
-        return {"refused": all(str(size) in str(error) for size in (block.n_heads, dist.get_world_size(group)))}
+    wrapped = built(lambda: cls(block, group), inputs["refused"])
+    if isinstance(wrapped, dict):
+        return wrapped
     mark(NUMBERS, count=sum(p.numel() for p in wrapped.parameters()))
     start = held_bytes()
     with span(FORWARD):

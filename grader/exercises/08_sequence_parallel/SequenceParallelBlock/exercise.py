@@ -8,40 +8,42 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.sequences import gradients_by_name, make_block
-from grader.exercises.shared.cases import each_rank, group_case, ranks
+from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.sequence_inputs import cut_by_name, joined, keep_mask, own_gradients, own_piece
-from grader.exercises.shared.split_inputs import first_wrong_slip
+from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise
+from utils.models.blocks import Dropout
 
 NORMS = ("attention_norm.weight", "attention_norm.bias", "mlp_norm.weight", "mlp_norm.bias")
 BIASES = ("out.bias", "down.bias")
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, s: int, b: int, dim: int, heads: int, p: float = 0.0, dtype: str = "float64") -> tuple[dict, ...]:
-        common = {"dim": dim, "heads": heads, "p": p, "block_seed": draw.integer(0, 9999), "dtype": dtype,
-                  "seed": draw.integer(1, 99) if p else None}
+    def inputs(n: int, s: int, b: int, dim: int, heads: int, p: float = 0.0, dtype: str = "float64",
+               seed: int | None = None) -> tuple[dict, ...]:
+        common = {"dim": dim, "heads": heads, "p": p, "block_seed": draw.integer(0, 9999), "dtype": dtype, "seed": seed,
+                  "refused": [heads, n] if heads % n else None}
         kind = getattr(torch, dtype)
         return tuple({**common, "x": draw.tensor(s, b, dim, dtype=kind) / 50,
                       "weights": draw.tensor(s, b, dim, dtype=kind) / 50} for _ in range(n))
 
-    sizes = [(1, 3, 2, 6, 2), (2, 3, draw.integer(1, 3), 12, 2), (4, 2, 2, 12, 4), (3, 2, 1, 6, 3)]
+    sizes = [(1, 3, 2, 6, 2), (2, 3, draw.integer(1, 3), 12, 2)]
     sizes += [(5, 1, 2, 10, 5), (2, 4, 1, 20, 4)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {heads} heads", inputs(n, s, b, dim, heads))
              for n, s, b, dim, heads in sizes]
-    return [*cases,
-            Case("2 ranks, dropout, float32", inputs(2, 3, 2, 12, 4, 0.25, dtype="float32")),
+    seed, of_group = draw.integer(1, 99), draw.integer(1, 99)
+    return [*cases, Case("4 ranks, p = 0.25, no seed", inputs(4, 2, 2, 12, 4, 0.25)),
+            Case("3 ranks, seed 0", inputs(3, 2, 1, 6, 3, 0.25, seed=0)),
+            Case(f"2 ranks, seed {seed}, float32", inputs(2, 3, 2, 12, 4, 0.25, "float32", seed)),
             Case("2 ranks, 3 heads: refused", inputs(2, 2, 1, 6, 3)),
-            group_case(lambda n: inputs(n, 2, 1, 12, 6), "pieces of 2 positions, 6 heads")]
-
-
-def _fits(case: Case) -> bool:
-    """Whether the ranks of every group divide the heads."""
-    return all(inputs["heads"] % case.group_size(rank) == 0 for rank, inputs in enumerate(case.inputs))
+            group_case(lambda n: inputs(n, 2, 1, 12, 6, 0.5, seed=of_group), f"6 heads, seed {of_group}")]
 
 
 # ── one process ──
+
+
+Pass = Callable[[nn.Module, Tensor, Sequence[Dropout]], Tensor]  # (block, x, its three dropouts) -> y
 
 
 def _drop(case: Case, rank: int, mask_of: Callable[[int], int], number: int, dim: int, x: Tensor) -> Tensor:
@@ -49,24 +51,28 @@ def _drop(case: Case, rank: int, mask_of: Callable[[int], int], number: int, dim
 
     mask_of: of which member a member has its mask, its own if all is right.
     """
+    if case.inputs[rank]["seed"] is None:
+        return x
     inputs, n = case.inputs[rank], case.group_size(rank)
     shape = [size // n if i == dim else size for i, size in enumerate(x.shape)]
     masks = [keep_mask(shape, inputs["p"], (3 * inputs["seed"] + number) * n + mask_of(r)) for r in range(n)]
     return x * torch.cat(masks, dim) / (1 - inputs["p"])
 
 
-def _run(case: Case, rank: int, block: nn.Module, mask_of: Callable[[int], int] = lambda r: r) -> tuple[Tensor, Tensor]:
-    """The plain block on the whole sequence, forward and back: y and dx."""
+def _plain(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    return block(x, drops)
+
+
+def _run(case: Case, rank: int, block: nn.Module, mask_of: Callable[[int], int] = lambda r: r,
+         way: Pass = _plain) -> tuple[Tensor, Tensor]:
+    """The plain block on the whole sequence, forward (in another way, if asked for) and back: y and dx."""
     x = joined(case, rank).requires_grad_()
-    drops = [partial(_drop, case, rank, mask_of, number, dim) for number, dim in enumerate((1, 0, 0))]
-    y = block(x, drops if case.inputs[rank]["seed"] is not None else None)
+    y = way(block, x, [partial(_drop, case, rank, mask_of, number, dim) for number, dim in enumerate((1, 0, 0))])
     (y * joined(case, rank, "weights")).sum().backward()
     return y.detach(), x.grad
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    if not _fits(case):
-        return {"refused": True}
     block = make_block(case.inputs[rank])
     y, dx = _run(case, rank, block)
     return {"y": own_piece(case, rank, y), "dx": own_piece(case, rank, dx),
@@ -75,20 +81,81 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 
 # ── slips ──
 
+_slip = first_wrong_slip
 
-_slip = partial(first_wrong_slip, shows=_fits)  # what is to be refused has no parts
+Y = Callable[[Case, int, Tensor], Tensor]  # (case, rank, the right y) -> a wrong one
 
 
-def _biases_times(factor: Callable[[int], float]) -> Callable[[Case, int, Tensor], Tensor]:
-    """The biases of out and down are added factor(n) times."""
+def _times(factor: Callable[[int], float], *names: str) -> Y:
+    """These parameters are factor(n) times what they are."""
 
     def wrong(case: Case, rank: int, y: Tensor) -> Tensor:
         block = make_block(case.inputs[rank])
-        for bias in (block.out.bias, block.down.bias):
-            bias.data *= factor(case.group_size(rank))
+        for name in names:
+            block.get_parameter(name).data *= factor(case.group_size(rank))
         return own_piece(case, rank, _run(case, rank, block)[0])
 
     return wrong
+
+
+def _another_way(way: Pass) -> Y:
+    """The parts of the block are called in another way."""
+    return lambda case, rank, y: own_piece(case, rank, _run(case, rank, make_block(case.inputs[rank]), way=way)[0])
+
+
+def _attention(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    """The attention's half, with nothing added."""
+    return drops[1](block.out(block.attention(block.qkv(block.attention_norm(x)), drops[0])))
+
+
+def _mlp(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    return drops[2](block.down(block.gelu(block.up(block.mlp_norm(x)))))
+
+
+def _without_gelu(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    block.gelu = nn.Identity()
+    return block(x, drops)
+
+
+def _one_norm(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    block.mlp_norm = block.attention_norm
+    return block(x, drops)
+
+
+def _side_by_side(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    return x + _attention(block, x, drops) + _mlp(block, x, drops)
+
+
+def _to_the_input(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    return x + _mlp(block, x + _attention(block, x, drops), drops)
+
+
+def _to_the_norms(first: bool, second: bool) -> Pass:
+    def way(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+        h = (block.attention_norm(x) if first else x) + _attention(block, x, drops)
+        return (block.mlp_norm(h) if second else h) + _mlp(block, h, drops)
+
+    return way
+
+
+def _biases_last(block: nn.Module, x: Tensor, drops: Sequence[Dropout], layers: Sequence[str] = ("out", "down")) -> Tensor:
+    """The biases of these layers are added after the dropout."""
+    biases = []
+    for layer in layers:
+        biases.append(block.get_parameter(f"{layer}.bias").detach().clone())
+        block.get_submodule(layer).bias = None
+    added = dict(zip(layers, biases, strict=True))
+    h = x + _attention(block, x, drops) + added.get("out", 0)
+    return h + _mlp(block, h, drops) + added.get("down", 0)
+
+
+def _weights_kept(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    """No dropout of the attention weights."""
+    return block(x, (lambda weights: weights, *drops[1:]))
+
+
+def _no_dropout(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    return block(x, [lambda x: x] * 3)
 
 
 def _same_masks(case: Case, rank: int, y: Tensor) -> Tensor:
@@ -116,14 +183,35 @@ EXERCISE = Exercise(
     title="A block in pieces",
     parameters=("block", "group"),
     make_cases=_cases,
-    oracle=each_rank(_right),
+    oracle=or_refused(_right),
     tolerance=1e-5,
     points={"values": 4, "technique": 4},
     slips=(
-        _slip("bias on every rank", "The biases of out and down are in y n times: each rank added them before the "
-                                    "reduce-scatter. Add them afterwards, once.", "y", _biases_times(lambda n: n)),
-        _slip("bias forgotten", "The biases of out and down are missing: add them after the reduce-scatter.", "y",
-              _biases_times(lambda n: 0)),
+        *(_slip("bias on every rank", "The biases of out and down are in y n times: each rank added them before the "
+                                      "reduce-scatter. Add them afterwards, once.", "y", _times(lambda n: n, *biases))
+          for biases in (BIASES, BIASES[:1], BIASES[1:])),
+        *(_slip("bias forgotten", "The biases of out and down are missing: add them after the reduce-scatter.", "y",
+                _times(lambda n: 0, *biases)) for biases in (BIASES, BIASES[:1], BIASES[1:])),
+        *(_slip("bias after dropout", "The biases of out and down are dropped with the rest: bias first, then dropout, then "
+                                      "add to x.", "y", _another_way(partial(_biases_last, layers=layers)))
+          for layers in (("out", "down"), ("out",), ("down",))),
+        _slip("sum divided", "What the reduce-scatters give is divided by n: the ranks' heads and columns give addends of "
+                             "one sum.", "y", _times(lambda n: 1 / n, "out.weight", "down.weight")),
+        _slip("heads of all", "Every rank computes with all heads and columns, so each sum has everything n times: take the "
+                              "rank's cut, cut_block(block, rank, n).", "y",
+              _times(lambda n: n, "out.weight", "down.weight")),
+        _slip("gelu forgotten", "The GELU between up and down is missing.", "y", _another_way(_without_gelu)),
+        _slip("one norm", "The MLP's half has a LayerNorm of its own, mlp_norm.", "y", _another_way(_one_norm)),
+        *(_slip("norm added", "Each half is added to its input as it was before the norm, not to the normed one.", "y",
+                _another_way(_to_the_norms(*normed))) for normed in ((True, True), (True, False), (False, True))),
+        _slip("halves side by side", "The MLP's half starts from the attention half's result, x with attention added; here "
+                                     "it starts from the block's input.", "y", _another_way(_side_by_side)),
+        _slip("attention not added", "The MLP's half is added to the block's input, and the attention's part of the result "
+                                     "is lost: add it to what the attention's half gave.", "y", _another_way(_to_the_input)),
+        _slip("weights not dropped", "The attention weights go through no dropout: block.attention takes it as its second "
+                                     "argument.", "y", _another_way(_weights_kept)),
+        _slip("seed 0 for none", "0 is a seed as any other: only None means no dropout, so ask `seed is None`.", "y",
+              _another_way(_no_dropout), lambda case: case.inputs[0]["seed"] == 0),
         _slip("same masks", "All ranks draw the same dropout masks: their heads and positions differ, and so must their "
                             "masks. Use local_dropout.", "y", _same_masks),
         _slip("norms not reduced", "y and dx are right; the LayerNorms' gradients are those of this rank's positions "

@@ -1,13 +1,17 @@
 """How SequenceParallelBlock must be done, and how it can fail."""
 
 from grader.exercises.technique.sequences import (
+    cut_weights_summed,
+    first_wrong_is,
     kept_at_most,
     no_all_reduce_left,
     not_refused,
     numbers_at_most,
+    only_in_groups,
+    other_numbers,
     whole_bytes,
 )
-from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions
+from grader.exercises.technique.sharding import gathers_and_reductions
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, unwaited
@@ -36,6 +40,14 @@ def _share(look: Look, rank: int) -> int:
     return 12 * dim * dim // n + 7 * dim // n + 6 * dim
 
 
+def _drops(look: Look) -> bool:
+    return look.case.inputs[0]["p"] > 0
+
+
+def _is_seeded(look: Look) -> bool:
+    return look.case.inputs[0]["seed"] is not None
+
+
 TECHNIQUE = Technique(
     demands=(
         no_all_reduce_left(
@@ -54,18 +66,24 @@ TECHNIQUE = Technique(
         group_ignored("The ranks of other groups are touched: pass the group to every function, and to dist.get_rank and "
                       "dist.get_world_size."),
         unwaited(),
+        *other_numbers(),
         not_refused("Heads that the ranks do not divide must raise a ValueError that names both: cut_block does."),
     ),
     fallbacks=(
+        only_in_groups(),
+        Symptom("dropout without a seed", "Without a seed there is no dropout at all. Attention has one of its own, which "
+                                          "it takes if it is given none: hand it a function that returns what it gets.",
+                lambda look: _drops(look) and not _is_seeded(look) and first_wrong_is("y")(look), alone=True),
+        Symptom("wrong dropout", "Without dropout all is right: with a seed the three are local_dropout with block.p and "
+                                 "the seeds 3·seed, 3·seed + 1 and 3·seed + 2, of the attention weights, then of what out "
+                                 "and down give.", lambda look: _is_seeded(look) and first_wrong_is("y")(look), alone=True),
         Symptom("wrong y", "y is not the plain block's, cut along the sequence. In order: norm, GatherLinear with qkv, "
                            "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "
                            "half alike.",
-                lambda look: look.case.inputs[0]["seed"] is None and first_wrong_is("y")(look)),
+                first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: some function's backward is not its conjugate.",
                 first_wrong_is("dx")),
-        Symptom("wrong dropout", "Without dropout all is right: with a seed the three are local_dropout with 3·seed, "
-                                 "3·seed + 1 and 3·seed + 2, of the attention weights, then of what out and down give.",
-                first_wrong_is("y")),
+        cut_weights_summed(),
         Symptom("wrong gradients", "y and dx are right, gradients of parameters are not: each rank has those of its cut of "
                                    "qkv, out, up and down, and the sum over ranks of all others.",
                 first_wrong_is("gradients")),

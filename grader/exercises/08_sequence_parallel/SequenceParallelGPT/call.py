@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch import nn
 
 from grader.calling.sequences import BACKWARD, FORWARD, NUMBERS, REDUCE, gradients_by_name, make_gpt, plain_name
+from grader.calling.splitting import REFUSED, built
 from utils.trace.spans import mark, span
 
 
@@ -17,23 +18,28 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """
     plain = make_gpt(inputs)
     names = [name for name, _ in plain.named_parameters()]
-    try:
-        model = cls(plain, group)
-        losses, first = [], {}
-        mark(NUMBERS, count=sum(p.numel() for p in model.parameters()))
-        optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
-        for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True):
-            optimizer.zero_grad()
-            with span(FORWARD):
-                loss = model.loss(tokens, targets)
-            with span(BACKWARD):
-                loss.backward()
-            with span(REDUCE):
-                model.reduce_gradients()
-            first = first or {name: g for name, g in gradients_by_name(model).items() if name in names}
-            optimizer.step()
-            losses.append(loss.detach())
-    except ValueError as error:
-        return {"refused": all(str(size) in str(error) for size in (len(inputs["tokens"][0]), dist.get_world_size(group)))}
+    trained = built(lambda: _trained(cls, plain, names, inputs, group), inputs["refused"])
+    if REFUSED in trained:
+        return trained
+    model, losses, first = trained["model"], trained["losses"], trained["gradients"]
     named = {plain_name(name): p.detach() for name, p in model.named_parameters()}
     return {"losses": losses, "gradients": first, "parameters": {name: named[name] for name in names if name in named}}
+
+
+def _trained(cls: Callable, plain: nn.Module, names: list[str], inputs: dict[str, Any], group) -> dict[str, Any]:
+    model = cls(plain, group)
+    losses, first = [], {}
+    mark(NUMBERS, count=sum(p.numel() for p in model.parameters()))
+    optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
+    for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True):
+        optimizer.zero_grad()
+        with span(FORWARD):
+            loss = model.loss(tokens, targets)
+        with span(BACKWARD):
+            loss.backward()
+        with span(REDUCE):
+            model.reduce_gradients()
+        first = first or {name: g for name, g in gradients_by_name(model).items() if name in names}
+        optimizer.step()
+        losses.append(loss.detach())
+    return {"model": model, "losses": losses, "gradients": first}

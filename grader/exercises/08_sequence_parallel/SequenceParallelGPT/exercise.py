@@ -8,20 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.sequences import gradients_by_name, make_gpt
-from grader.exercises.shared.cases import each_rank, group_case, ranks
+from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.sequence_inputs import cut_by_name, own_gradients, own_piece
+from grader.exercises.shared.split_inputs import divides, or_refused
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip, Wrong
 from utils.models.tiny import next_byte_loss
 
 STEPS, LR = 2, 0.1
+P = 0.25  # of the dropouts that are not used
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, s: int, b: int, dim: int, layers: int, heads: int) -> tuple[dict[str, Any], ...]:
         tokens = [[draw.tensor(s, b, dtype=torch.int64).abs() for _ in range(STEPS)] for _ in range(2)]
         common = {"dim": dim, "heads": heads, "layers": layers, "length": s + 1, "model_seed": draw.integer(0, 9999),
-                  "lr": LR, "tokens": tokens[0], "targets": tokens[1]}
+                  "lr": LR, "tokens": tokens[0], "targets": tokens[1], "p": P,
+                  "refused": [s, n] if s % n else None}
         return (common,) * n
 
     sizes = [(1, 5, 2, 4, 1, 2), (2, 6, draw.integer(1, 3), 8, 2, 2), (4, 8, 2, 12, 1, 4)]
@@ -33,12 +36,11 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
             group_case(lambda n: of_group[n], "6 positions")]
 
 
-def _fits(case: Case) -> bool:
-    """Whether the ranks of every group divide the sequence."""
-    return all(len(inputs["tokens"][0]) % case.group_size(rank) == 0 for rank, inputs in enumerate(case.inputs))
-
-
 # ── one process with whole sequences ──
+
+
+def _model(case: Case, rank: int) -> nn.Module:
+    return make_gpt(case.inputs[rank]).eval()
 
 
 def _pass(case: Case, rank: int, model: nn.Module, step: int = 0) -> Tensor:
@@ -50,9 +52,7 @@ def _pass(case: Case, rank: int, model: nn.Module, step: int = 0) -> Tensor:
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    if not _fits(case):
-        return {"refused": True}
-    model, losses, first = make_gpt(case.inputs[rank]), [], {}
+    model, losses, first = _model(case, rank), [], {}
     optimizer = torch.optim.SGD(model.parameters(), lr=case.inputs[rank]["lr"])
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -66,7 +66,7 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 # ── slips, seen in the first step ──
 
 
-_slip = partial(Slip, shows=_fits)  # what is to be refused shows none
+_slip = partial(Slip, shows=divides)  # what is to be refused shows none
 
 
 def _first_loss(loss: Tensor) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _first_loss(loss: Tensor) -> dict[str, Any]:
 
 
 def _positions_from_0(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    inputs, n, model = case.inputs[rank], case.group_size(rank), make_gpt(case.inputs[rank])
+    inputs, n, model = case.inputs[rank], case.group_size(rank), _model(case, rank)
     length, rows = len(inputs["tokens"][0]), model.positions.weight.data
     rows[:length] = rows[:length // n].repeat(n, 1)
     return _first_loss(_pass(case, rank, model))
@@ -87,7 +87,7 @@ def _not_reduced(layers: Sequence[str], of_blocks: Sequence[str]) -> Wrong:
         return *layers, *(f"blocks.{i}.{name}" for i in range(case.inputs[rank]["layers"]) for name in of_blocks)
 
     def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-        own = own_gradients(case, rank, make_gpt(case.inputs[rank]), names(case, rank), partial(_pass, case, rank))
+        own = own_gradients(case, rank, _model(case, rank), names(case, rank), partial(_pass, case, rank))
         return _first_loss(right[rank]["losses"][0]) | {"gradients": right[rank]["gradients"] | own}
 
     return wrong
@@ -103,7 +103,7 @@ EXERCISE = Exercise(
     title="A GPT in pieces",
     parameters=("model", "group"),
     make_cases=_cases,
-    oracle=each_rank(_right),
+    oracle=or_refused(_right),
     trains=True,
     tolerance=1e-6,
     points={"values": 4, "technique": 4},
@@ -122,6 +122,12 @@ EXERCISE = Exercise(
         _slip("embedding not reduced", "The blocks are right; embedding, positions, last norm and head, whole on every "
                                        "rank and used on its positions only, have gradients that must be summed too.",
               _not_reduced(("embedding", "positions", "norm", "head"), ())),
+        *(_slip(f"{layer} not reduced alone", f"All gradients are right but that of `{layer}`: every rank has it whole "
+                f"and uses it on its own positions only, so its gradient must be summed too.", _not_reduced((layer,), ()))
+          for layer in ("embedding", "positions", "norm", "head")),
+        _slip("divided by the sequence", "Each rank's loss is as many times too large as the batch has sequences: the "
+                                         "mean is over all S·B positions.", lambda case, rank, right: _first_loss(
+                                             right[rank]["losses"][0] * case.inputs[rank]["tokens"][0].shape[1])),
         *(_slip("gradients scaled", "Every gradient is n times too large or too small.", partial(_gradients_times, factor))
           for factor in (lambda n: n, lambda n: 1 / n)),
     ),

@@ -3,9 +3,11 @@
 from typing import Any
 
 from grader.exercises.technique.sequences import (
+    cut_weights_summed,
     no_all_reduce_left,
     not_refused,
     numbers_at_most,
+    only_in_groups,
     to_be_refused,
 )
 from grader.exercises.technique.sharding import gathers_and_reductions
@@ -70,6 +72,8 @@ TECHNIQUE = Technique(
         not_refused("A sequence that the ranks do not divide must raise a ValueError naming both: piece does."),
     ),
     fallbacks=(
+        only_in_groups(),
+        cut_weights_summed(),
         Symptom("replicated gradients", "The cut weights' gradients are right; of those that every rank has whole, some are "
                                         "not the sum over ranks, once.", wrong_ranks(_whole_ones)),
         Symptom("wrong losses", "The losses are not those of the plain model on this rank's positions.",

@@ -97,6 +97,13 @@ EXERCISE = Exercise(
         _gradient("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was "
                                             "joined is cut and what was cut is joined.",
                   lambda case, r, cut, join: torch.cat(_received(case, r, "weights"), join), _splits_again),
+        *(first_wrong_slip("gradient scaled", "y is right, dx is n times too large or too small: every number goes to one "
+                           "rank and its gradient comes back from there, as it is.", "dx",
+                           lambda case, r, dx, power=power: dx * float(case.group_size(r)) ** power) for power in (1, -1)),
+        _output("cut as a row", "x was cut as one long row, by view or reshape: cut it along the dimension `cut`.",
+                lambda case, r, cut, join: torch.cat([
+                    x.flatten().chunk(case.group_size(r))[case.group_rank(r)].view_as(x.chunk(case.group_size(r), cut)[0])
+                    for x in xs_of(case, r)], join)),
         _gradient("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece "
                                        "belongs to the rank that it came from. Backward is a swap too.",
                   lambda case, r, cut, join: torch.cat(case.inputs[r]["weights"].chunk(case.group_size(r), join), cut)),

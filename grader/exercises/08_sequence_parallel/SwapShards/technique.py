@@ -1,7 +1,6 @@
 """How SwapShards must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import function_symptoms
-from grader.exercises.technique.sharding import first_wrong_is
+from grader.exercises.technique.sequences import first_wrong_is, function_symptoms, only_in_groups
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import raised
@@ -30,9 +29,16 @@ TECHNIQUE = Technique(
                    "(n−1)/n of x each way", "Right, but more was sent than (n−1)/n of x each way."),
         results_waited(),
     ),
-    symptoms=function_symptoms("dx, None, None, None", ignored=(
-        "The ranks of other groups are touched: pass group=group, and ask dist.get_world_size(group).")),
+    symptoms=(
+        raised("invalid gradient at index 0", "dx has not the shape of x: going back, what was joined is cut and what was "
+               "cut is joined, so backward swaps with `cut` and `join` exchanged.", "conjugate of another shape"),
+        *function_symptoms("dx, None, None, None", ignored=(
+            "The ranks of other groups are touched: pass group=group, and ask dist.get_world_size(group)."))),
     fallbacks=(
+        only_in_groups(),
+        Symptom("dimensions fixed", "Only where cut and join are others than 1 and 2 is it wrong: take the dimensions "
+                "that are given, there and back.",
+                lambda look: (look.case.inputs[0]["cut"], look.case.inputs[0]["join"]) != (1, 2), alone=True),
         Symptom("wrong output", "y is wrong: from rank s comes the piece number r of its x, and the n pieces are joined "
                                 "along `join` in the order of ranks.", first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: swap dy with cut and join exchanged.", first_wrong_is("dx")),

@@ -20,7 +20,7 @@ def kept(s: int, b: int, h: int, a: int, t: int, sequence_parallel: bool, recomp
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [(2048, 4, 6144, 64, 8), (2048, 1, 12288, 96, 8), (draw.integer(3, 99), 3, 60, 6, 1), (100, 2, 36, 6, 3)]
-    ways = [(False, "none"), (True, "none"), (False, "selective"), (True, "selective"), (True, "full")]
+    ways = [(parallel, how) for how in ("none", "selective", "full") for parallel in (False, True)]
     return [Case(f"s={s}, b={b}, h={h}, a={a}, t={t}, {'' if parallel else 'no '}sequence parallel, recompute {how}", ({
         "s": s, "b": b, "h": h, "a": a, "t": t, "sequence_parallel": parallel, "recompute": how},))
         for s, b, h, a, t in sizes for parallel, how in ways]
@@ -40,6 +40,10 @@ def _is_whole(inputs: Inputs) -> bool:
     return not inputs["sequence_parallel"] and inputs["recompute"] != "full"
 
 
+def _is_selective(inputs: Inputs) -> bool:
+    return inputs["recompute"] == "selective"
+
+
 def _is_full(inputs: Inputs) -> bool:
     return inputs["recompute"] == "full"
 
@@ -53,6 +57,24 @@ def _core_not_divided(inputs: Inputs) -> float:
     core = 5 * inputs["a"] * inputs["s"] ** 2 * inputs["b"]
     return kept(**inputs) - core / inputs["t"] + core
 
+
+def _more(bytes_of: Callable[[Inputs], float]) -> Callable[[Inputs], float]:
+    """So many bytes for each of the sbh too many."""
+    return lambda inputs: kept(**inputs) + inputs["s"] * inputs["b"] * inputs["h"] * bytes_of(inputs)
+
+
+def _rounded(inputs: Inputs) -> float:
+    """What t divides is divided by //."""
+    t, whole = inputs["t"], 0 if inputs["sequence_parallel"] else 10
+    return inputs["s"] * inputs["b"] * inputs["h"] * ((34 - whole) // t - (34 - whole) / t) + kept(**inputs)
+
+
+def _core_rounded(inputs: Inputs) -> float:
+    core, divisor = 5 * inputs["a"] * inputs["s"], inputs["h"] * inputs["t"]
+    return _more(lambda _: core // divisor - core / divisor)(inputs)
+
+
+_ROUNDED = "A fraction is lost: `//` rounds down. 34 is not a multiple of every t, nor 5as of h: divide with `/`."
 
 EXERCISE = Exercise(
     title="The table of activations",
@@ -76,7 +98,19 @@ EXERCISE = Exercise(
                "With full recomputation the layer's whole input is kept, 2sbh, on every rank: table 2 of the paper does not "
                "cut it.", lambda inputs: kept(**inputs) / inputs["t"]),
         _where(_is_full, "full keeps nothing", "To compute a layer again its input is needed: 2sbh.", lambda inputs: 0.0),
-        _where(lambda inputs: inputs["recompute"] == "selective", "core kept",
+        _where(_is_full, "input of one byte", "The layer's input takes 2 bytes a number: 2sbh.",
+               lambda inputs: kept(**inputs) / 2),
+        _where(_is_selective, "mask of the core kept", "All of the core is computed again, its dropout's mask as well: "
+               "nothing of 5as/h is left.", _more(lambda inputs: inputs["a"] * inputs["s"] / inputs["h"] / inputs["t"])),
+        _where(_is_selective, "less than the core again", "Selective recomputation drops the 5as/h only. q, k and v stay, "
+               "6sbh, divided as before: they are what the core is computed again from.",
+               _more(lambda inputs: -6 / inputs["t"])),
+        _where(_is_whole, "masks divided", "The two masks after out and down are whole on every rank without sequence "
+               "parallelism, and so is all else outside the cut weights: 4 + 4 + 2 = 10.",
+               _more(lambda inputs: 2 / inputs["t"] - 2)),
+        _where(lambda inputs: not _is_full(inputs), "rounded down", _ROUNDED, _rounded),
+        _where(lambda inputs: inputs["recompute"] == "none", "rounded down", _ROUNDED, _core_rounded),
+        _where(_is_selective, "core kept",
                "Selective recomputation drops what the core of attention keeps: the term 5as/h goes.",
                _kept_if(recompute="none")),
     ),

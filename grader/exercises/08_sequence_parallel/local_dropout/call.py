@@ -6,15 +6,17 @@ from typing import Any
 import torch
 
 from grader.calling.sequences import RANDOM_CHANGED, leaf
+from grader.calling.watching_inputs import watched
 from utils.trace.spans import mark
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """fn(x, p, seed, group) twice → both results and the gradient of Σ weights·y; marks a random state that has changed."""
+    inputs, weights = {name: inputs[name] for name in ("x", "p", "seed")}, inputs["weights"]
     x, state = leaf(inputs["x"]), torch.get_rng_state()
     y = fn(x, inputs["p"], inputs["seed"], group)
-    again = fn(inputs["x"].clone(), inputs["p"], inputs["seed"], group)
+    again = watched(fn, {**inputs, "x": inputs["x"].clone()}, group)
     if not torch.equal(state, torch.get_rng_state()):
         mark(RANDOM_CHANGED)
-    (y * inputs["weights"]).sum().backward()
+    (y * weights).sum().backward()
     return {"y": y, "again": again, "dx": x.grad}

@@ -7,20 +7,27 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.sequence_inputs import keep_mask
+from grader.exercises.shared.sequence_inputs import drawn_by, keep_mask
 from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, s: int, b: int, d: int, p: float, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Any], ...]:
+    def inputs(n: int, s: int, b: int, d: int, p: float, dtype: torch.dtype = torch.float64,
+               met: bool = False) -> tuple[dict[str, Any], ...]:
+        """met: p is near the one that is given, and a number that the last rank draws."""
         seed = draw.integer(2, 1000)
-        return tuple({"x": draw.tensor(s, b, d, dtype=dtype), "p": p, "seed": seed,
-                      "weights": draw.tensor(s, b, d, dtype=dtype)} for _ in range(n))
+        if met:
+            drawn = drawn_by((s, b, d), seed * n + n - 1).flatten()
+            p = drawn[(drawn - p).abs().argmin()].item()
+        divisor = 7 if dtype == torch.float64 else 1
+        return tuple({"x": draw.tensor(s, b, d, dtype=dtype) / divisor, "p": p, "seed": seed,
+                      "weights": draw.tensor(s, b, d, dtype=dtype) / divisor} for _ in range(n))
 
-    sizes = [(1, 3, 2, 7, 0.5), (2, draw.integer(2, 5), 3, 8, 0.25), (4, 5, 2, 9, 0.1), (2, 3, 2, 5, 0.0)]
+    sizes = [(1, 3, 2, 7, 0.5), (4, 5, 2, 9, 0.1), (2, 3, 2, 5, 0.0)]
     sizes += [(5, 2, 3, 8, 0.75), (3, 7, 2, 5, 0.5)] if grading else []
     cases = [Case(f"{ranks(n)}, {s}×{b}×{d}, p = {p}", inputs(n, s, b, d, p)) for n, s, b, d, p in sizes]
+    cases.append(Case("2 ranks, p is one of the numbers drawn", inputs(2, draw.integer(2, 5), 3, 8, 0.25, met=True)))
     return [*cases, Case("2 ranks, bfloat16, p = 0.25", inputs(2, 4, 2, 8, 0.25, torch.bfloat16)),
             group_case(lambda n: inputs(n, 3, 2, 8, 0.5), "3×2×8, p = 0.5")]
 
@@ -30,6 +37,12 @@ def _mask(case: Case, rank: int, seed: int | None = None) -> Tensor:
     inputs = case.inputs[rank]
     own_seed = inputs["seed"] * case.group_size(rank) + case.group_rank(rank)
     return keep_mask(inputs["x"].shape, inputs["p"], own_seed if seed is None else seed)
+
+
+def _drawn(case: Case, rank: int) -> Tensor:
+    """What this rank compares with p."""
+    inputs = case.inputs[rank]
+    return drawn_by(inputs["x"].shape, inputs["seed"] * case.group_size(rank) + case.group_rank(rank))
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
@@ -80,6 +93,12 @@ EXERCISE = Exercise(
           for seed in (lambda seed, case, rank: seed, lambda seed, case, rank: seed * case.group_size(rank))),
         _seeded("seeds meet", "With seed + r, rank 1 at one seed has the mask of rank 0 at the next: seed·n + r never meets "
                               "another.", lambda seed, case, rank: seed + case.group_rank(rank)),
+        _seeded("seed and rank exchanged", "The seed is seed·n + r: here seed and rank have changed places, and different "
+                "seeds and ranks meet.",
+                lambda seed, case, rank: case.group_rank(rank) * case.group_size(rank) + seed),
+        first_wrong_slip("strictly greater", "A number that is exactly p is kept: at least p means ≥, not >.", "y",
+                         lambda case, rank, y: case.inputs[rank]["x"] * (_drawn(case, rank) > case.inputs[rank]["p"])
+                         * _by_1_minus_p(case.inputs[rank]["p"])),
         _seeded("rank of the world", "With a group that is not the whole world take dist.get_rank(group) and "
                                      "dist.get_world_size(group).",
                 lambda seed, case, rank: seed * case.world_size + rank),

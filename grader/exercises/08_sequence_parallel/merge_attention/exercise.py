@@ -81,6 +81,16 @@ def _not_divided(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
     return o1 * torch.exp(lse1 - most) + o2 * torch.exp(lse2 - most)
 
 
+def _lse(id: str, hint: str, merge: Callable[[Tensor, Tensor], Tensor]) -> Slip:
+    """Of two parts o is right, and lse is merge(lse1, lse2)."""
+
+    def wrong(case: Case, rank: int, _: Tensor) -> Tensor:
+        inputs = case.inputs[rank]
+        return merge(*(attend(inputs["q"], k, v)[1] for k, v in zip(inputs["ks"], inputs["vs"], strict=True)))
+
+    return first_wrong_slip(id, hint, "lse", wrong, shows=lambda case: _tells(case) and len(case.inputs[0]["ks"]) == 2)
+
+
 EXERCISE = Exercise(
     title="Merge two partial attentions",
     parameters=("o1", "lse1", "o2", "lse2"),
@@ -94,6 +104,13 @@ EXERCISE = Exercise(
                                  "exp(lse_i − lse).", lambda o1, lse1, o2, lse2: (o1 + o2) / 2),
         _merged("weighed by logarithms", "The parts are weighed by lse, a logarithm: a part's share is exp(lse_i − lse).",
                 lambda o1, lse1, o2, lse2: (o1 * lse1 + o2 * lse2) / (lse1 + lse2)),
+        _lse("lse added", "lse1 + lse2 is the logarithm of a product. The sums of exponentials are added, and then their "
+             "logarithm is taken.", lambda lse1, lse2: lse1 + lse2),
+        _lse("larger lse", "The larger of both lse is a bound only: both parts' sums of exponentials count.", torch.maximum),
+        _lse("another base", "lse is the natural logarithm.",
+             lambda lse1, lse2: torch.maximum(lse1, lse2) + torch.log2(1 + torch.exp(-(lse1 - lse2).abs()))),
+        _lse("maximum not added", "The maximum was subtracted before exp, and must be added to the logarithm again.",
+             lambda lse1, lse2: torch.logaddexp(lse1, lse2) - torch.maximum(lse1, lse2)),
         _merged("weights swapped", "Each output is weighed with the other one's share.", _swapped),
         _merged("not divided", "The outputs are scaled by exp(lse_i − maximum), but their sum is not divided by the sum of "
                                "those: the weights must add up to 1.", _not_divided),

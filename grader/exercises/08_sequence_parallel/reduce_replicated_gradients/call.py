@@ -6,10 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+WEIGHT = 0.375  # of every parameter: gradients are never this
+
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> list[Tensor | None]:
     """fn(parameters, group) on parameters that have gradients, or none → the gradients afterwards."""
-    parameters = [nn.Parameter(torch.zeros(shape, dtype=torch.float64)) for shape in inputs["shapes"]]
+    parameters = [nn.Parameter(torch.full(shape, WEIGHT, dtype=torch.float64)) for shape in inputs["shapes"]]
     for p, gradient in zip(parameters, inputs["gradients"], strict=True):
         p.grad = None if gradient is None else gradient.clone()
     fn(parameters, group)

@@ -9,12 +9,14 @@ from grader.exercises.shared.cases import each_rank, group_case, ranks, total
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from grader.judging.slips import times, unchanged
 
+WEIGHT = 0.375  # of every parameter, see call.py
+
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, *shapes: tuple[int, ...], frozen: int | None = None) -> tuple[dict[str, Any], ...]:
         return tuple({"shapes": list(shapes), "gradients": [
-            None if number == frozen else draw.tensor(*shape, dtype=torch.float64) for number, shape in enumerate(shapes)]}
-            for _ in range(n))
+            None if number == frozen else draw.tensor(*shape, dtype=torch.float64) / 7
+            for number, shape in enumerate(shapes)]} for _ in range(n))
 
     width = draw.integer(2, 9)
     cases = [Case(ranks(1), inputs(1, (5,), (5,))),
@@ -36,6 +38,15 @@ def _zeros_for_none(case: Case, rank: int, right: list[Any]) -> list[Any]:
             for shape, gradient in zip(shapes, right[rank], strict=True)]
 
 
+def _own_added(case: Case, rank: int, right: list[Any]) -> list[Any]:
+    return [None if own is None else own + whole
+            for own, whole in zip(case.inputs[rank]["gradients"], right[rank], strict=True)]
+
+
+def _weights_summed(case: Case, rank: int, right: list[Any]) -> list[Any]:
+    return [None if one is None else torch.full_like(one, WEIGHT * case.group_size(rank)) for one in right[rank]]
+
+
 EXERCISE = Exercise(
     title="The gradients that nobody has whole",
     parameters=("parameters", "group"),
@@ -48,6 +59,11 @@ EXERCISE = Exercise(
         times("mean for sum", lambda case, rank: 1 / case.group_size(rank),
               "The gradients are n times too small. In data parallelism each rank has a loss of its own, and the mean is "
               "wanted; here all ranks compute parts of one loss."),
+        Slip("own added", "The sum already holds this rank's own gradient: it takes the gradient's place, and is not added "
+                          "to it.", _own_added),
+        times("divided by the world", lambda case, rank: 1 / case.world_size, "The sum is divided by the world's size: all "
+              "ranks of the group compute parts of one loss, so nothing is divided, least of all by ranks outside it."),
+        Slip("weights for gradients", "These are the weights' values, summed: reduce p.grad.", _weights_summed),
         Slip("only the first", "Only the first gradient is summed.",
              lambda case, rank, right: [right[rank][0], *case.inputs[rank]["gradients"][1:]]),
         Slip("invented gradient", "A parameter without a gradient must stay without one.", _zeros_for_none),

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.exercises.technique.sequences import only_in_groups, other_numbers
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -48,10 +49,16 @@ TECHNIQUE = Technique(
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group=group to the all-reduce."),
         unwaited(),
+        *other_numbers(),
         raised("NoneType", "Some parameters have no gradient: leave them out.", "no gradient"),
         raised("Expected all tensors", "Some parameters have no gradient: leave them out.", "none in the row"),
     ),
     fallbacks=(
+        only_in_groups(),
+        raised("is invalid for input of size", "A piece of the row has another size than its gradient: cut the row by the "
+               "numbers of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
+        raised("must match the size", "A piece of the row has another size than its gradient: cut the row by the "
+               "numbers of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
         Symptom("pieces mixed up", "The sums are there, but in other places: cut the row in the order in which you joined "
                                    "it.", wrong_ranks(_only_moved)),
     ),

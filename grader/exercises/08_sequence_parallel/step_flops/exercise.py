@@ -64,6 +64,34 @@ def _without_core(share: float) -> Callable[[Case, float, float], tuple[float, f
     return wrong
 
 
+def _weights(case: Case) -> float:
+    """One forward pass of all layers' products with weights."""
+    layers, s, b, h = (case.inputs[0][name] for name in ("layers", "s", "b", "h"))
+    return sum(forward_flops(layers, s, b, h).values()) - _core(case)
+
+
+def _weights_at_half(case: Case, model: float, again: float) -> tuple[float, float]:
+    model -= 1.5 * _weights(case)
+    return model, model + again - (_weights(case) / 2 if _again(case, "full") else 0)
+
+
+def _core_of_b(case: Case, model: float, again: float) -> tuple[float, float]:
+    """The attention core is counted b times."""
+    more = (case.inputs[0]["b"] - 1) * _core(case)
+    return model + 3 * more, model + 3 * more + again + (more if _again(case, "selective", "full") else 0)
+
+
+def _heads(more_again: int) -> Callable[[Case, float, float], tuple[float, float]]:
+    """A head in every layer; more_again: whether it runs again, too."""
+
+    def wrong(case: Case, model: float, again: float) -> tuple[float, float]:
+        layers, head = case.inputs[0]["layers"], _head(case)
+        model += 3 * (layers - 1) * head
+        return model, model + again + (more_again * layers * head if _again(case, "full") else 0)
+
+    return wrong
+
+
 EXERCISE = Exercise(
     title="FLOPs of the model, FLOPs of the hardware",
     parameters=("layers", "s", "b", "h", "vocabulary", "recompute"),
@@ -88,6 +116,29 @@ EXERCISE = Exercise(
               lambda case, model, again: (model, model)),
         _slip("recomputed twice", "What is computed again is counted twice: it is one more forward pass.",
               lambda case, model, again: (model, model + 2 * again)),
+        _slip("logits forward only", "The head is trained as well: its backward pass costs twice its forward pass, as "
+                                     "that of every product.",
+              lambda case, model, again: (model - 2 * _head(case), model - 2 * _head(case) + again)),
+        *(_slip("logits of every layer", "The head is there once, after the last layer: it is not multiplied by the layers.",
+                _heads(more_again)) for more_again in (0, 1)),
+        _slip("backward once", "A backward pass costs two forward passes, not one: for each product the gradient of its "
+                               "input, and the gradient of its weight (or of the other factor).",
+              lambda case, model, again: (model * 2 / 3, model * 2 / 3 + again)),
+        _slip("weights at half", "The four weights make 24bsh² in a layer's forward pass: 3h, h, 4h and 4h columns or rows, "
+                                 "two FLOPs for each number.", _weights_at_half),
+        _slip("batch twice", "The attention core is counted once too often for the batch: 2bs²h for each of its two "
+                             "products, all heads together.", _core_of_b),
+        _slip("model runs again", "What is computed again is the hardware's only: the model needs the same FLOPs, however "
+                                  "they are saved.", lambda case, model, again: (model + again, model + again)),
+        _slip("only what runs again", "The second number is all that the hardware does: what the model needs, and what runs "
+                                      "again besides.", lambda case, model, again: (model, again)),
+        _slip("one layer again", "Every layer runs again, not one of them.",
+              lambda case, model, again: (model, model + again / case.inputs[0]["layers"])),
+        _slip("half of the core again", "Selective recomputation runs both of the core's products again, QKᵀ and the "
+                                        "weights times V.",
+              lambda case, model, again: (model, model + again - (again / 2 if _again(case, "selective") else 0))),
+        _slip("full without the core", "Full recomputation runs all of a layer again, its attention core as well.",
+              lambda case, model, again: (model, model + again - (_core(case) if _again(case, "full") else 0))),
         _slip("logits again", "The head is not computed again: it is not part of a layer.",
               lambda case, model, again: (model, model + again + (_head(case) if _again(case, "full") else 0))),
         _slip("a whole step again", "Selective recomputation runs the attention core's *forward* again, 4bs²h a layer; "

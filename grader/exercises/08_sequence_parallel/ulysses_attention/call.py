@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from grader.calling.rings import attention_or_refusal, backward_of
+from grader.calling.rings import backward_of
 from grader.calling.sequences import leaf
+from grader.calling.splitting import built
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """o = fn(q, k, v, group) and its gradients; or what a ValueError says of the sizes that do not fit."""
     q, k, v = (leaf(inputs[name]) for name in "qkv")
-    o = attention_or_refusal(lambda: fn(q, k, v, group), inputs.get("sizes", []))
+    o = built(lambda: fn(q, k, v, group), inputs.get("sizes"))
     if isinstance(o, dict):
         return o
     backward_of(o, inputs["weights"])
