@@ -1,5 +1,6 @@
 """Inside a rank: what exercises about split layers share: what is to be split, refusals, one pass each way, marks."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ FORWARD, BACKWARD = "forward", "backward"
 OWN_NUMBERS, HELD, KEPT_ALIVE = "own numbers", "bytes held", "bytes kept alive"
 MASK = "mask drawn"
 REFUSED = "ValueError that names"
+NO_PART = "was made without"
 BLOCK_WEIGHT = 15.0  # in the blocks of a GPT, times the usual standard deviation of 0.02
 
 
@@ -41,19 +43,20 @@ def _laid_out(tensor: Tensor, transposed: bool) -> Tensor:
 
 def call_split_linear(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """layer = cls(linear, group) on a whole linear layer, then forward and backward → y, dx, and the gradients by name."""
-    return call_split_layer(lambda: cls(linear_of(inputs["linear"]), group, **inputs["options"]), inputs)
+    return call_split_layer(lambda: cls(linear_of(inputs["linear"]), group, **inputs["options"]), inputs, "weight", "bias")
 
 
-def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any]) -> dict[str, Any]:
+def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *names: str) -> dict[str, Any]:
     """layer = make(), then forward with x and back with the gradient dy → y, dx, and the gradients by name.
 
     Marks how many numbers are in the layer's parameters, and what it holds in all. A y that is not of dy's shape has no
-    way back.
+    way back. names: what the layer must have, be it None.
     """
     start = held_bytes()
     layer = built(make, inputs["refused"])
     if not isinstance(layer, nn.Module):
         return layer
+    parts_of(layer, *names)
     mark(OWN_NUMBERS, count=sum(p.numel() for p in layer.parameters()))
     mark(HELD, bytes=held_bytes() - start)
     x = inputs["x"].clone().requires_grad_()
@@ -65,6 +68,17 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any]) -> d
             y.backward(inputs["dy"].clone())
     gradients = {name: p.grad for name, p in layer.named_parameters() if p.grad is not None}
     return {"y": y_before_backward, "dx": x.grad, "gradients": gradients}
+
+
+def parts_of(layer: nn.Module, *names: str) -> dict[str, Any]:
+    """Name, as in "up.weight" → that part of a layer.  Raises: AttributeError in words of its own if there is none."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = operator.attrgetter(name)(layer)
+        except AttributeError:
+            raise AttributeError(f"{type(layer).__name__} {NO_PART} {name}") from None
+    return found
 
 
 def forward_and_back(forward: Callable[[], Tensor], weights: Tensor) -> Tensor:

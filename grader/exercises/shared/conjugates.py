@@ -60,6 +60,21 @@ def mean(case: Case, rank: int, name: str) -> Tensor:
     return total(case, rank, name) / case.group_size(rank)
 
 
+def largest(case: Case, rank: int, name: str) -> Tensor:
+    """The largest of the group, number by number."""
+    return torch.stack(case.peers_inputs(rank, name)).amax(0)
+
+
+def of_first(case: Case, rank: int, name: str) -> Tensor:
+    """The group's first rank's."""
+    return case.peers_inputs(rank, name)[0]
+
+
+def on_first(case: Case, rank: int, name: str) -> Tensor:
+    """This rank's on the group's first rank, zeros on the others."""
+    return own(case, rank, name) * (case.group_rank(rank) == 0)
+
+
 def own_times_n(case: Case, rank: int, name: str) -> Tensor:
     """This rank's, n times."""
     return own(case, rank, name) * case.group_size(rank)

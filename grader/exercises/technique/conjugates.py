@@ -1,6 +1,6 @@
 """What f and g demand, and how they fail."""
 
-from grader.exercises.technique.splitting import all_reduced, calls_are, sent_at_most
+from grader.exercises.technique.splitting import all_reduced, calls_are, only_in_groups, other_dtype, sent_at_most
 from grader.judging.demands import inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Technique
 from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
@@ -25,9 +25,11 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
         symptoms=(
             group_ignored("The ranks of other groups are touched: pass group=group to all_reduce; keep it in ctx for "
                           "backward."),
+            only_in_groups(),
             unwaited(),
             raised("has no attribute 'group'", "backward does not get the group: keep it in forward, ctx.group = group.",
                    "group not kept"),
             too_few_gradients("the gradient and None"),
+            other_dtype(),
         ),
     )

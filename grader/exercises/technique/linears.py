@@ -1,23 +1,34 @@
 """What the exercises on split linear layers have in common: the dims, and how such layers fail."""
 
-from grader.exercises.technique.splitting import first_wrong, sizes_taken
+from grader.exercises.technique.splitting import (
+    first_wrong,
+    only_in_groups,
+    other_dtype,
+    part_missing,
+    sizes_differ,
+    sizes_taken,
+)
 from grader.judging.exercise import Symptom
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 
 OUT, IN = 0, 1  # the dim of the weight that is cut
+NO_BIAS = "linear.bias may be None: then self.bias is None as well, and nothing is added."
 MISSING = ("A parameter is not there: weight and bias (None where linear has none) must be nn.Parameters of those names, "
            "made of plain numbers (detach).")
 
 
-def layer_symptoms(shapes: str) -> tuple[Symptom, ...]:
-    """shapes: what to say of sizes that do not fit."""
+def layer_symptoms(shapes: str, *more: Symptom) -> tuple[Symptom, ...]:
+    """shapes: what to say of sizes that do not fit, where none of `more` fits."""
     return (
         group_ignored("The ranks of other groups are touched: give group to your f or g, and to own_part."),
+        only_in_groups(),
         unwaited(),
-        raised("same dtype", "The numbers have another dtype than the layer that was given: copy its own numbers, do not "
-                             "make new ones.", "other dtype"),
-        raised("shape", shapes, "shapes"),
-        raised("size", shapes, "shapes"),
+        other_dtype("The numbers have another dtype than the layer that was given: copy its own numbers, do not make new "
+                    "ones."),
+        part_missing("weight or bias is not there: the layer needs both, and bias is None where linear has none."),
+        raised("'NoneType'", NO_BIAS, "bias taken for granted"),
+        *more,
+        sizes_differ(shapes, "shapes"),
     )
 
 
@@ -27,6 +38,9 @@ def layer_fallbacks(features: str, y: str, dx: str, gradients: str, missing: str
     return (
         Symptom("no gradient", missing, wrong_ranks(lambda look, rank, found, right: any(
             found["gradients"].get(name) is None for name in right["gradients"]))),
+        Symptom("more parameters", "There is a parameter that the whole layer does not have: where it has no bias, yours is "
+                                   "None.", wrong_ranks(lambda look, rank, found, right: bool(
+                                       found["gradients"].keys() - right["gradients"].keys()))),
         Symptom("wrong y", y, first_wrong("y")),
         Symptom("wrong dx", dx, first_wrong("dx")),
         Symptom("wrong gradients", gradients, first_wrong("gradients")),

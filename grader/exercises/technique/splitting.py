@@ -1,15 +1,18 @@
 """What exercises about split layers demand, and how they fail: which calls, only a share held, bad sizes refused."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from grader.calling.splitting import HELD, KEPT_ALIVE, OWN_NUMBERS, REFUSED
-from grader.evidence.evidence import DEADLOCKED
+from grader.calling.splitting import HELD, KEPT_ALIVE, NO_PART, OWN_NUMBERS, REFUSED
+from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED
 from grader.exercises.technique.rank_by_rank import spans_called
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import raised
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call
 
@@ -140,7 +143,62 @@ def sizes_taken(id: str, hint: str) -> Symptom:
     return Symptom(id, hint, lambda look: refused(look) and look.evidence.ending != DEADLOCKED)
 
 
+def refused_to_cut(look: Look) -> tuple[int, int] | None:
+    """The size and the number of ranks of which own_slice (or own_part) said that they do not fit."""
+    found = re.search(r"(\d+) [\w ]+ cannot be divided evenly among (\d+) ranks", look.evidence.error)
+    return (int(found[1]), int(found[2])) if found and look.evidence.ending == RAISED and not refused(look) else None
+
+
+def sizes_differ(hint: str, id: str, *said: str) -> Symptom:
+    """torch says that sizes do not fit, in one of these words, if some are given; not where a ValueError is asked for."""
+    words = said or ("shapes cannot be multiplied", "shape", "size of tensor", "expanded size", "size mismatch",
+                     "input of size", "cannot be divided evenly")
+    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and not refused(look)
+                   and any(text in look.evidence.error for text in words))
+
+
 # ── where a result first differs ──
+
+
+def within_group() -> Demand:
+    """Every call is on the rank's own group; for techniques whose result may be right all the same."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for call in look.evidence.trace.calls:
+            if call.members != look.case.members(call.rank):
+                return False, f"rank {call.rank} called {call.op} on ranks {', '.join(map(str, call.members))}"
+        return True, ""
+
+    return Demand("other ranks called", "calls on the own group only", (
+        "The result is right, but ranks of other groups are called: pass group=group to every call."), judge)
+
+
+def part_missing(hint: str) -> Symptom:
+    """What was made has not the parts that it must have."""
+    return raised(NO_PART, hint, "part missing")
+
+
+def only_in_groups() -> Symptom:
+    """A group that is not the world: if nothing else fails, its ranks were numbered, or counted, by the world."""
+    return Symptom("only in groups", (
+        "It goes wrong where the group is not the whole world: ask dist.get_rank(group) and dist.get_world_size(group), and "
+        "give group to all that cuts or communicates."), lambda look: look.case.groups is not None)
+
+
+def other_dtype(hint: str = "The numbers have another dtype than those that came in: make new tensors in the dtype of what "
+                            "you were given.") -> Symptom:
+    """A result of the right shape, but of another dtype; or torch says that dtypes do not fit."""
+    said = ("same dtype", "different dtypes", "scalar type", "expected dtype", "same type")
+
+    def matches(look: Look) -> bool:
+        if look.evidence.ending != RETURNED:
+            return any(text in look.evidence.error for text in said) or "dtype" in look.evidence.error_kind
+        leaves = [(found, right) for _, *pair in look.pairs() for found, right in zip(*map(tree_leaves, pair), strict=True)]
+        return any(isinstance(found, Tensor) and isinstance(right, Tensor) and found.shape == right.shape
+                   and found.dtype != right.dtype for found, right in leaves)
+
+    return Symptom("other dtype", hint, matches)
+
 
 
 def first_wrong(part: str, test: Callable[[Look, int, Any], bool] = lambda look, rank, found: True,

@@ -18,6 +18,18 @@ CHANGES = (
     change("kv summed for nothing", "if self.n_slots:", "if True:", "slots = grad",
            "if not self.n_slots:\n            gradient = gradient.clone()\n"
            "            dist.all_reduce(gradient, group=self.group)\n            return gradient\n        slots = grad"),
+    change("kv weights summed only", "if self.n_slots:", 'if self.n_slots and name == "weight":'),
+    change("one of k and v summed", "self.own_heads(v, n_kv_heads)\n",
+           "self.own_heads(v, n_kv_heads)\n        for p in self.v.parameters():\n            p._backward_hooks = None\n"),
+    change("shared gradient averaged", "return slots[self.first_kv]",
+           "return slots[self.first_kv] * self.n_slots / dist.get_world_size(self.group)"),
+    change("shared heads refused", "if n_kv_heads % n and n % n_kv_heads:", "if n_kv_heads % n:"),
+    change("heads not put back", "y_BHTK.transpose(1, 2).flatten(2)", "y_BHTK.reshape(*x_BTD.shape[:2], -1)"),
+    change("other scale", "is_causal=True", "is_causal=True, scale=1.0"),
+    change("only in groups", "self.first_kv = rank", "self.first_kv = dist.get_rank()"),
+    change("bias taken for granted", "for name, p in own.named_parameters():",
+           'own.bias = own.bias if own.bias is not None else nn.Parameter(whole.bias.data[rows])\n        '
+           "for name, p in own.named_parameters():"),
     change("kv heads in turn", _ATTEND,
            "k_BHTK, v_BHTK = (one.repeat(1, q_BHTK.shape[1] // one.shape[1], 1, 1) for one in (k_BHTK, v_BHTK))\n"
            f"        {_ATTEND}"),
@@ -33,6 +45,6 @@ CHANGES = (
            f"        dist.all_gather(parts, part, group=self.group)\n        {_RETURN}"),
     change("whole weights kept alive", 'own_part(linear.weight, 0, group, "output features")',
            "linear.weight.detach()[own_slice(linear.out_features, group)]", of="ColumnParallelLinear"),
-    change("wrong y", "is_causal=True", "is_causal=True, scale=(q_BHTK.shape[1] * q_BHTK.shape[3]) ** -0.5"),
-    change("layer missing", "self.q,", "self.queries,"),
+    change("wrong y", "unflatten(-1, (heads, -1)).transpose(1, 2)", "unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)"),
+    change("part missing", "self.q,", "self.queries,"),
 )

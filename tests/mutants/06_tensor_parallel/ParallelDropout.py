@@ -17,10 +17,15 @@ CHANGES = (
     change("another mask in backward", f"return {_SCALED}",
            "other = x * (torch.rand(x.shape, generator=self.generator) >= self.p) / (1 - self.p)\n"
            f"        return other + ({_SCALED} - other).detach()"),
+    change("one number for many", "torch.rand(x.shape,", "torch.rand(x.shape[-1:],"),
+    change("same mask, shifted", _STREAM, "0", _GENERATOR,
+           f"{_GENERATOR}\n        torch.rand(rank * split, generator=self.generator)"),
+    change("seed ignored", _SEED, "stream"),
+    change("input changed", f"return {_SCALED}", "x.data.mul_(keep / (1 - self.p))\n        return x * 1"),
     change("wrong rate", ">= self.p", "< self.p * 0.999"),
     change("not scaled", _SCALED, "x * keep"),
     change("drops in eval", "if not self.training:", "if False:"),
-    # Alike on all ranks where replicated, but different for each of the three modules that a check makes.
+    # Alike on all ranks where replicated, but different for each of three modules, of which a check makes a multiple.
     change("not reproducible", "stream = ",
            "ParallelDropout.made = (getattr(ParallelDropout, 'made', 0) + 1) % 3\n"
            "        stream = 1009 * ParallelDropout.made + ", _STREAM, f"({_STREAM})"),

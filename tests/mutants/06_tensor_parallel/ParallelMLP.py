@@ -18,6 +18,11 @@ CHANGES = (
     change("other activation", "F.silu", "F.sigmoid"),
     change("GELU by tanh", _GELU, 'F.gelu(self.up(x), approximate="tanh")'),
     change("no activation", _BOTH, "self.up(x) if self.gate is None else self.gate(x) * self.up(x)"),
+    change("gate added", _GATED, "F.silu(self.gate(x)) + self.up(x)"),
+    change("GELU on up too", _GATED, "F.silu(self.gate(x)) * F.gelu(self.up(x))"),
+    change("not GELU", _GELU, "F.relu(self.up(x))"),
+    change("part missing", "self.down = ", "self.below = ", "return self.down(", "return self.below("),
+    change("only in groups", "RowParallelLinear(down, group)", "RowParallelLinear(down)"),
     change("forward calls", _DOWN, f"dist.all_reduce(x.detach().clone(), group=self.group)\n        {_DOWN}"),
     change("library call", _DOWN,
            "parts = [torch.empty_like(hidden) for _ in range(dist.get_world_size(self.group))]\n"

@@ -7,7 +7,7 @@ _DIFFERENCE, _LOSS = "(softmax_BP - onehot_BP)", "return sums_2B[0].log() - sums
 
 CHANGES = (
     change("overflow", _LARGEST, "max_B = torch.zeros_like(logits_BP[:, 0])", _MAXIMUM, "pass"),
-    change("wrong losses", _MAXIMUM, "pass"),
+    change("wrong losses", _LOSS, "return sums_2B[0].log() - 2 * sums_2B[1]"),
     change("local softmax", "dist.all_reduce(sums_2B, group=group)", "dist.all_reduce(sums_2B[1], group=group)"),
     change("target looked up everywhere", "(logits_BP.gather(1, column_B1)[:, 0] - max_B) * own_B",
            "logits_BP.gather(1, (column_B % logits_BP.shape[1])[:, None])[:, 0]",
@@ -26,5 +26,21 @@ CHANGES = (
            "ctx.group = group\n        ctx.save_for_backward(exp_BP,", "onehot_BP = ",
            "sum_B = softmax_BP.sum(1)\n        dist.all_reduce(sum_B, group=ctx.group)\n"
            "        softmax_BP = softmax_BP / sum_B[:, None]\n        onehot_BP = "),
+    change("own maximum", _MAXIMUM, "pass"),
+    change("maximum not in target", "[:, 0] - max_B)", "[:, 0])"),
+    change("first column", "(column_B >= 0)", "(column_B > 0)"),
+    change("log too early", "torch.stack([exp_BP.sum(1), ", "torch.stack([exp_BP.sum(1).log(), ",
+           "sums_2B[0][:, None]", "exp_BP.sum(1, keepdim=True)", "sums_2B[0].log()", "sums_2B[0]"),
+    change("sign", _LOSS, "return sums_2B[1] - sums_2B[0].log()"),
+    change("mean", _LOSS, "return (sums_2B[0].log() - sums_2B[1]).mean().expand(len(targets_B)).clone()"),
+    change("one-hot not scaled", f"{_DIFFERENCE} * dloss_B[:, None]",
+           "softmax_BP * dloss_B[:, None] - onehot_BP"),
+    change("sign of dlogits", _DIFFERENCE, "(onehot_BP - softmax_BP)"),
+    change("divided by rows", "* dloss_B[:, None]", "* dloss_B[:, None] / len(dloss_B)"),
+    change("wrong dlogits", "* dloss_B[:, None]", "* dloss_B[:, None].abs()"),
+    change("foreign targets not 0", "- max_B) * own_B", "- max_B).masked_fill(~own_B, -1e4)"),
+    change("other ranks called", "dist.ReduceOp.MAX, group=group", "dist.ReduceOp.MAX"),
+    change("only in groups", "targets_B - dist.get_rank(group)", "targets_B - dist.get_rank()"),
+    change("other dtype", "return sums_2B[0].log()", "return sums_2B[0].double().log()"),
     change("input changed", _LOSS, f"logits_BP -= logits_BP.amax(1, keepdim=True)\n        {_LOSS}"),
 )

@@ -9,7 +9,18 @@ _BACKWARD = ("return y", "ctx.group = group\n        return y", "return dy, None
 
 CHANGES = (
     change("ids not masked", _SHIFTED, "ids % len(self.weight)", _MASKED, ""),
-    change("wrong y", "ids >= self.own.start", "ids > self.own.start"),
+    change("first own row lost", "ids >= self.own.start", "ids > self.own.start"),
+    change("last own row lost", "ids < self.own.stop", "ids < self.own.stop - 1"),
+    change("wrong y", _MASKED, " * (2 * mine[..., None] - 1)"),
+    change("mean", _SUM, f"{_SUM} / dist.get_world_size(self.group)"),
+    change("gradients of different rows summed", "self.weight)", "CopyToGroup.apply(self.weight, self.group))"),
+    change("input changed", "        mine = ",
+           "        given, ids = ids, ids.clone()\n        given.zero_()\n        mine = "),
+    change("part missing", "self.weight", "self.rows"),
+    change("ids of one shape only", "        mine = ", "        B, T = ids.shape\n        mine = "),
+    change("only in groups", "self.weight = ",
+           "rows = self.own.stop - self.own.start\n"
+           "        self.own = slice(dist.get_rank() * rows, (dist.get_rank() + 1) * rows)\n        self.weight = "),
     change("ids not shifted", _SHIFTED, "ids * mine"),
     change("foreign ids in gradient", _MASKED, "\n        part.data[~mine] = 0"),
     change("gradient n times", *_BACKWARD,

@@ -11,5 +11,8 @@ CHANGES = (
     change("own share sent", _SHARE, "2.0 * array_bytes"),
     change("array once", _SHARE, "1.0 * array_bytes"),
     change("array divided", _FOUR, "return 4 * all_reduce_bytes / n_ranks"),
+    change("not divided by n", _SHARE, "2 * (n_ranks - 1) * array_bytes"),
+    change("wrong count", _FOUR, "return 6 * all_reduce_bytes"),
+    change("rounded", _FOUR, "return 4 * all_reduce_bytes // 1"),
     change("weights sent", "length * dim", "length * dim * dim"),
 )

@@ -59,14 +59,25 @@ def _x_summed(case: Case, rank: int, right: Parts) -> Parts:
     return {"y": y, "weight": n * right["weight"]}
 
 
-def _with_rows(rows: Callable[[Tensor, int, int], Tensor]) -> Callable[[Case, int, Parts], Parts]:
-    """rows(weight or bias, n, k): those of the k-th of n ranks."""
+def _f_on_weight(case: Case, rank: int, right: Parts) -> Parts:
+    if not _copies(case):
+        return {}
+    return {"dx": _own_dx(case, rank), "weight": sum(whole(case, rank)["dW"].tensor_split(case.group_size(rank)))}
+
+
+def _n_th(tensor: Tensor, n: int, k: int) -> Tensor:
+    return tensor[k::n]
+
+
+def _with_rows(rows: Callable[[Tensor, int, int], Tensor],
+               of_bias: Callable[[Tensor, int, int], Tensor] | None = None) -> Callable[[Case, int, Parts], Parts]:
+    """rows(weight or bias, n, k): those of the k-th of n ranks. of_bias: the bias's, if others."""
 
     def change(case: Case, rank: int, right: Parts) -> Parts:
         layer, n, r = whole(case, rank), case.group_size(rank), case.group_rank(rank)
         weights = [rows(layer["weight"], n, k) for k in range(n)]
         dxs = [dy @ weight for dy, weight in zip(layer["dy"].tensor_split(n, -1), weights, strict=True)]
-        y = F.linear(layer["x"], weights[r], rows(layer["bias"], n, r))
+        y = F.linear(layer["x"], weights[r], (of_bias or rows)(layer["bias"], n, r))
         return {"y": y, "dx": sum(dxs) if _copies(case) else dxs[r]}
 
     return change
@@ -86,11 +97,17 @@ EXERCISE = Exercise(
                 lambda case, r, right: {"dx": _own_dx(case, r)}),
         changed("copy ignored", "With copy=False the caller has put f in front already: leave yours out.",
                 lambda case, r, right: {"dx": whole(case, r)["dx"]}),
+        changed("copy inverted", "f stands in front where copy is False, and not where it is True.",
+                lambda case, r, right: {"dx": _own_dx(case, r) if _copies(case) else whole(case, r)["dx"]}),
+        changed("f on the weight", "f is on the weight, so different rows' gradients are summed and dx is not: it belongs "
+                                   "on x, which all ranks share.", _f_on_weight),
         changed("f behind", "f stands behind the multiplication and sums the gradients of different outputs: it belongs in "
                             "front, on x.", _f_behind),
         changed("x summed", "x was summed over ranks before the multiplication: that is g. f passes x on.", _x_summed),
         changed("every n-th row", "Rank r has every n-th output, but its part is one piece: rows r·O/n to (r+1)·O/n.",
-                _with_rows(lambda tensor, n, k: tensor[k::n])),
+                _with_rows(_n_th)),
+        changed("every n-th row", "Rank r has every n-th output, but its part is one piece: rows r·O/n to (r+1)·O/n.",
+                _with_rows(_n_th, lambda bias, n, k: piece(bias, k, n))),
         changed("first rows", "Every rank has the rows of rank 0: its place is its rank in the group.",
                 _with_rows(lambda tensor, n, k: piece(tensor, 0, n))),
         times_n("times n", "The gradient of x is n times too large: is it summed, and multiplied too?", "dx"),

@@ -2,7 +2,7 @@
 
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
-from grader.exercises.technique.splitting import calls_are, share_only
+from grader.exercises.technique.splitting import calls_are, share_only, sizes_differ
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Technique
 
@@ -21,11 +21,14 @@ TECHNIQUE = Technique(
         *share_only(),
         results_waited(),
     ),
-    symptoms=layer_symptoms("The sizes do not fit: this rank's outputs need the rows [r·O/n, (r+1)·O/n) of the weight "
-                            "(O, I), and the same part of the bias (O,)."),
+    symptoms=layer_symptoms(
+        "The sizes do not fit: x is whole (…, I), and this rank's outputs need the rows [r·O/n, (r+1)·O/n) of the weight "
+        "(O, I): cut dim 0, the outputs.",
+        sizes_differ("The bias does not fit the outputs: it goes with them, so keep the part [r·O/n, (r+1)·O/n) of it.",
+                     "bias not cut", "expanded size", "size of tensor")),
     fallbacks=layer_fallbacks(
         "Output features",
-        y="y is wrong: x W_pᵀ + b_p with this rank's rows.",
+        y="y is wrong: x W_pᵀ + b_p, with this rank's rows of the numbers that linear has.",
         dx="y is right, dx is not: the sum over ranks of dy_p W_p, by f.",
         gradients="y and dx are right, a parameter's gradient is not: autograd computes dW_p and db_p if y is made from the "
                   "parameters."),

@@ -1,6 +1,6 @@
 """Megatron's f: identity forward, all-reduce backward."""
 
-from grader.exercises.shared.conjugates import conjugate, made_by, mean, own, own_times_n, total
+from grader.exercises.shared.conjugates import conjugate, largest, made_by, mean, of_first, own, own_times_n, total
 
 EXERCISE = conjugate("f: copy forward, sum backward", y=own, dx=total, slips=(
     made_by("f and g swapped", "This is g: it sums in forward and passes the gradient on. f does it the other way round.",
@@ -11,5 +11,7 @@ EXERCISE = conjugate("f: copy forward, sum backward", y=own, dx=total, slips=(
                                    "used by all ranks, so its gradient is the sum over them.", dx=own),
     made_by("mean", "The gradient is n times too small: a sum, not a mean, for all ranks have one loss.", dx=mean),
     made_by("times n", "Multiplying by n is not summing: each rank's gradient is different.", dx=own_times_n),
+    made_by("maximum", "The gradient is the largest of the ranks' shares: what is needed is their sum.", dx=largest),
+    made_by("first rank's gradient", "Every rank has the gradient of the first: it is the sum over ranks.", dx=of_first),
     made_by("x averaged", "Forward leaves the numbers of x as they are.", y=mean),
 ))

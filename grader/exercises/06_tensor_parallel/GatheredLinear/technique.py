@@ -1,7 +1,15 @@
 """How GatheredLinear must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
-from grader.exercises.technique.splitting import TOLERANCE, all_reduced, calls_are, first_wrong, sent_at_most
+from grader.exercises.technique.splitting import (
+    TOLERANCE,
+    all_reduced,
+    calls_are,
+    first_wrong,
+    only_in_groups,
+    other_dtype,
+    sent_at_most,
+)
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
@@ -39,7 +47,9 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group=group to every call."),
+        only_in_groups(),
         unwaited(),
+        other_dtype(),
         raised("invalid gradient", _SHAPES, "shapes"),
         raised("shape", _SHAPES, "shapes"),
         too_few_gradients("dx, dW, None"),

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from grader.calling.splitting import built, forward_and_back, linear_of, mark_parameters
+from grader.calling.splitting import built, forward_and_back, linear_of, mark_parameters, parts_of
 
 LAYERS = ("q", "k", "v", "out")
 
@@ -17,7 +17,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     if not isinstance(module, nn.Module):
         return module
     mark_parameters(module)
-    own = {f"{name}.{part}": getattr(getattr(module, name), part) for name in LAYERS for part in ("weight", "bias")}
+    own = parts_of(module, *(f"{name}.{part}" for name in LAYERS for part in ("weight", "bias")))
     start = {name: None if p is None else p.detach().clone() for name, p in own.items()}
     x_BTD = inputs["x"].clone().requires_grad_()
     y_BTD = forward_and_back(lambda: module(x_BTD), inputs["weights"])

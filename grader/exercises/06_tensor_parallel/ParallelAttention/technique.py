@@ -3,7 +3,20 @@
 from typing import Any
 
 from grader.calling.splitting import BACKWARD, FORWARD
-from grader.exercises.technique.splitting import TOLERANCE, all_reduced, all_reduces, first_wrong, part_only, sizes_taken
+from grader.evidence.evidence import RAISED
+from grader.exercises.technique.splitting import (
+    TOLERANCE,
+    all_reduced,
+    all_reduces,
+    first_wrong,
+    only_in_groups,
+    other_dtype,
+    part_missing,
+    part_only,
+    refused,
+    sizes_differ,
+    sizes_taken,
+)
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
@@ -24,6 +37,13 @@ def _only_kv(look: Look, rank: int, found: dict[str, Any]) -> bool:
     """Of the parameters those of k and v alone are wrong."""
     right = look.right[rank]["parameters"]
     return all(same(found[name], tensor, TOLERANCE) for name, tensor in right.items() if name not in KV)
+
+
+def _shared_refused(look: Look) -> bool:
+    """In a case that has more ranks than heads of k and v."""
+    rank = look.working[0]
+    return (look.evidence.ending == RAISED and "ValueError" in look.evidence.error and not refused(look)
+            and look.case.group_size(rank) > look.case.inputs[rank]["n_kv_heads"])
 
 
 TECHNIQUE = Technique(
@@ -51,9 +71,15 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group to every layer and every call."),
+        only_in_groups(),
         unwaited(),
-        raised("has no attribute", "The layers must be called q, k, v and out, each with a weight and a bias (or None).",
-               "layer missing"),
+        other_dtype(),
+        raised("'NoneType'", "A layer may have no bias: then your part's bias is None as well.", "bias taken for granted"),
+        part_missing("The layers must be called q, k, v and out, each with a weight and a bias (or None)."),
+        Symptom("shared heads refused", "There is a ValueError although n is a multiple of n_kv_heads: then several ranks "
+                                        "hold the same head of k and v.", _shared_refused),
+        sizes_differ("The sizes do not fit: a rank has H/n query heads and max(1, H_kv/n) heads of k and v; how many query "
+                     "heads share one of these follows from the rank's own numbers.", "shapes"),
     ),
     fallbacks=(
         Symptom("wrong kv head", "The rows of q are right, those of k and v are not: query head h belongs to key and value "
@@ -61,12 +87,13 @@ TECHNIQUE = Technique(
                 first_wrong("parameters", _only_kv)),
         Symptom("wrong part", "The parameters are not this rank's part: rows of whole heads of q, k and v, the same "
                               "columns of out, out's bias whole.", first_wrong("parameters")),
-        Symptom("wrong y", "The parts are right, y is not: each rank has H/n query heads of the old size K, scores are "
-                           "scaled by √K.", first_wrong("y")),
+        Symptom("wrong y", "The parts are right, y is not: each rank has H/n query heads of the old size K, q comes as "
+                           "(heads, K), and a position sees itself and earlier ones.", first_wrong("y")),
         Symptom("wrong dx", "y is right, dx is not: backward needs one all-reduce of it.", first_wrong("dx")),
-        Symptom("wrong gradients", "y and dx are right, a weight's or bias's gradient is not: the own part's, and "
-                                   "out.bias's counted once.", first_wrong("gradients")),
-        sizes_taken("sizes not checked", "Heads that n does not divide must be refused: raise ValueError naming n_heads and "
-                                         "the number of ranks before anything is cut."),
+        Symptom("wrong gradients", "y and dx are right, a weight's or bias's gradient is not: of shared heads it is "
+                                   "the sum over those who hold them, of all else what this rank has computed.",
+                first_wrong("gradients")),
+        sizes_taken("sizes not checked", "Heads that do not fit must be refused: a ValueError that names both numbers if n "
+                                         "does not divide n_heads, or if neither of n and n_kv_heads divides the other."),
     ),
 )

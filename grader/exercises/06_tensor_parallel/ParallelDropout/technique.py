@@ -1,22 +1,41 @@
 """How ParallelDropout must be done: which masks agree, and which differ."""
 
+import itertools
 import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from grader.calling.splitting import MASK
 from grader.judging.demands import only_calls
-from grader.judging.exercise import Demand, Look, Technique
-from utils.trace.trace import Span
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import wrong_ranks
 
 DEVIATIONS = 6  # of a count of dropped numbers: chance alone goes beyond once in half a thousand million
+ALIKE = 0.5  # a correlation that masks drawn by themselves are far from at every shift
 
 
-def _masks(look: Look, rank: int, module: str = "this") -> list[Span]:
-    marks = [s for s in look.evidence.trace.spans if s.rank == rank and s.name == MASK and s.facts["module"] == module]
-    return sorted(marks, key=lambda mark: mark.facts["call"])
+def _drawn(look: Look, rank: int) -> dict[str, Any]:
+    """What a rank marked: "calls", its masks as texts (1: dropped), and "of_seeds", digests of those of other seeds."""
+    return next(s.facts for s in look.evidence.trace.spans if s.rank == rank and s.name == MASK)
 
 
-def _digests(look: Look, rank: int, module: str = "this") -> list[str]:
-    return [mark.facts["digest"] for mark in _masks(look, rank, module)]
+def _calls(look: Look, rank: int) -> list[str]:
+    return _drawn(look, rank)["calls"]
+
+
+def _numbers(mask: str) -> Tensor:
+    return torch.tensor(list(mask.encode()), dtype=torch.float64) - ord("0")
+
+
+def _likeness(a: Tensor, b: Tensor) -> Tensor:
+    """How alike two masks are when one is shifted by 0, 1, 2, … places: 1 if equal, near 0 if drawn by themselves."""
+    a, b = a - a.mean(), b - b.mean()
+    length = a.norm() * b.norm()
+    return torch.fft.irfft(torch.fft.rfft(a).conj() * torch.fft.rfft(b), len(a)) / length if length else 0 * a
 
 
 def _groups(look: Look, split: bool) -> list[tuple[int, ...]]:
@@ -24,64 +43,114 @@ def _groups(look: Look, split: bool) -> list[tuple[int, ...]]:
             if look.case.inputs[members[0]]["split"] == split]
 
 
+def _pairs(look: Look) -> list[tuple[int, int]]:
+    """Ranks that have different parts of one tensor."""
+    return [pair for members in _groups(look, split=True) for pair in itertools.combinations(members, 2)]
+
+
 def _same_where_replicated(look: Look) -> tuple[bool, str]:
     for members in _groups(look, split=False):
         for rank in members[1:]:
-            if _digests(look, rank) != _digests(look, members[0]):
+            if _calls(look, rank) != _calls(look, members[0]):
                 return False, f"ranks {members[0]} and {rank} dropped different numbers of one tensor"
     return True, ""
 
 
 def _different_where_split(look: Look) -> tuple[bool, str]:
-    for members in _groups(look, split=True):
-        for number, rank in enumerate(members):
-            for earlier in members[:number]:
-                if set(_digests(look, rank)) & set(_digests(look, earlier)):
-                    return False, f"ranks {earlier} and {rank} dropped the same places of their parts"
+    for earlier, rank in _pairs(look):
+        if any(map(operator.eq, _calls(look, rank), _calls(look, earlier))):
+            return False, f"ranks {earlier} and {rank} dropped the same places of their parts"
+    return True, ""
+
+
+def _not_shifted(look: Look) -> tuple[bool, str]:
+    for earlier, rank in _pairs(look):
+        if _likeness(*(_numbers("".join(_calls(look, one))) for one in (earlier, rank))).max() > ALIKE:
+            return False, f"rank {rank}'s masks are rank {earlier}'s, some places further on"
+    return True, ""
+
+
+def _each_number_drawn(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        mask = _numbers(_calls(look, rank)[0])
+        if _likeness(mask, mask)[1:].max() > ALIKE:
+            return False, f"rank {rank}'s mask repeats itself"
     return True, ""
 
 
 def _new_every_call(look: Look) -> tuple[bool, str]:
     for rank in look.working:
-        digests = _digests(look, rank)
-        if len(set(digests)) < len(digests):
-            return False, f"rank {rank} drew {len(set(digests))} different masks in {len(digests)} calls"
+        calls = _calls(look, rank)
+        if len(set(calls)) < len(calls):
+            return False, f"rank {rank} drew {len(set(calls))} different masks in {len(calls)} calls"
     return True, ""
 
 
 def _rate(look: Look) -> tuple[bool, str]:
     for rank in look.working:
-        p, marks = look.case.inputs[rank]["p"], _masks(look, rank)
-        size, dropped = (sum(mark.facts[name] for mark in marks) for name in ("size", "dropped"))
+        p, masks = look.case.inputs[rank]["p"], "".join(_calls(look, rank))
+        size, dropped = len(masks), masks.count("1")
         if abs(dropped - p * size) > DEVIATIONS * math.sqrt(p * (1 - p) * size):
             return False, f"rank {rank} dropped {dropped / size:.1%}, wanted {p:.0%}"
     return True, ""
 
 
-def _no_collision(look: Look) -> tuple[bool, str]:
-    for members in dict.fromkeys(look.case.members(rank) for rank in look.working):
-        these = {digest: rank for rank in members for digest in _digests(look, rank)}
-        for rank in members:
-            for digest in _digests(look, rank, "other"):
-                if digest in these:
-                    return False, f"rank {rank} with the next seed drew what rank {these[digest]} drew with this one"
+def _seed_counts(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        if len({digests[0] for digests in _drawn(look, rank)["of_seeds"].values()}) == 1:
+            return False, f"rank {rank} draws the same masks with every seed"
     return True, ""
 
 
-TECHNIQUE = Technique(demands=(
-    only_calls(id="communicates", hint="No message is needed: ranks that begin with the same seed draw the same numbers."),
-    Demand("wrong rate", "the share p is dropped", "Not the share p is dropped: keep a number with probability 1 − p.",
-           _rate, gate=True),
-    Demand("same mask every call", "a new mask at every call",
-           "Every call draws the same mask: the generator goes on from call to call, so seed it once, in __init__.",
-           _new_every_call, gate=True),
-    Demand("masks differ where replicated", "one mask for all ranks where they hold the same tensor",
-           "split=False: all ranks hold the same tensor and must drop the same numbers, or their copies drift apart. Seed a "
-           "generator of your own, alike on all ranks.", _same_where_replicated, gate=True),
-    Demand("same mask where split", "another mask on every rank where each holds its part",
-           "split=True: each rank holds another part of one tensor, so every rank needs another mask. Make the rank part of "
-           "the seed.", _different_where_split, gate=True),
-    Demand("seeds collide", "other seed, other masks, on all ranks",
-           "The masks are right, but rank 1 with seed 5 draws what rank 0 draws with seed 6: seed + rank is the same "
-           "number. Make a seed from both that no other pair gives, such as seed·(n + 1) + rank.", _no_collision),
-))
+def _no_collision(look: Look) -> tuple[bool, str]:
+    """No mask of one seed and rank is one of another seed, nor where each rank has its part, of another rank."""
+    alone = [members if split else members[:1] for split in (True, False) for members in _groups(look, split)]
+    for members in alone:
+        drawn: dict[str, tuple[str, int]] = {}
+        for rank in members:
+            for seed, digests in _drawn(look, rank)["of_seeds"].items():
+                for digest in digests:
+                    other_seed, other_rank = drawn.setdefault(digest, (seed, rank))
+                    if (other_seed, other_rank) != (seed, rank):
+                        return False, f"seed {other_seed} on rank {other_rank} drew what seed {seed} drew on rank {rank}"
+    return True, ""
+
+
+def _gate(id: str, label: str, hint: str, judge: Callable[[Look], tuple[bool, str]]) -> Demand:
+    return Demand(id, label, hint, judge, gate=True)
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls(id="communicates", hint=(
+            "No message is needed: ranks that begin with the same seed draw the same numbers.")),
+        _gate("one number for many", "a number is drawn for each element",
+              "The same pattern comes again and again within one mask: draw a number for each element of x, not one for a "
+              "row or a column.", _each_number_drawn),
+        _gate("wrong rate", "the share p is dropped",
+              "Not the share p is dropped: keep a number with probability 1 − p.", _rate),
+        _gate("same mask every call", "a new mask at every call",
+              "Every call draws the same mask: the generator goes on from call to call, so seed it once, in __init__.",
+              _new_every_call),
+        _gate("masks differ where replicated", "one mask for all ranks where they hold the same tensor",
+              "split=False: all ranks hold the same tensor and must drop the same numbers, or their copies drift apart. "
+              "Seed a generator of your own, alike on all ranks.", _same_where_replicated),
+        _gate("same mask where split", "another mask on every rank where each holds its part",
+              "split=True: each rank holds another part of one tensor, so every rank needs another mask. Make the rank "
+              "part of the seed.", _different_where_split),
+        _gate("same mask, shifted", "masks that have nothing to do with each other",
+              "split=True: the ranks' masks are the same, only shifted by some places or calls. Draw each rank's from a "
+              "generator of its own, seeded once, with a seed in which the rank counts.", _not_shifted),
+        Demand("seed ignored", "another seed draws other masks",
+               "The masks are right, but they are the same for every seed: make both the seed and the rank part of the "
+               "generator's seed.", _seed_counts),
+        Demand("seeds collide", "other seed, other masks, on all ranks",
+               "The masks are right, but two pairs of seed and rank draw the same: with seed + rank it is 5 on rank 1 and 6 "
+               "on rank 0, with a product it is seed 0 everywhere. Make a seed from both that no other pair gives, such "
+               "as seed·(n + 1) + rank.", _no_collision),
+    ),
+    symptoms=(
+        Symptom("dtype changed", "The result must have the dtype of x: a mask of floats takes a short x into its own dtype.",
+                wrong_ranks(lambda look, rank, found, right: found["dtype"] != right["dtype"])),
+    ),
+)

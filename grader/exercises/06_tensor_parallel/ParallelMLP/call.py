@@ -15,4 +15,4 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         gate = {} if inputs["gate"] is None else {"gate": linear_of(inputs["gate"])}
         return cls(linear_of(inputs["up"]), linear_of(inputs["down"]), group, **gate)
 
-    return call_split_layer(make, inputs)
+    return call_split_layer(make, inputs, "up.weight", "up.bias", "down.weight", "down.bias", "gate")

@@ -88,6 +88,16 @@ def _own_dxs(*names: str) -> Callable[[Case, int, Parts], Parts]:
     return change
 
 
+def _twice_through(name: str) -> Callable[[Case, int, Parts], Parts]:
+    """What comes back through this layer is summed over ranks twice."""
+
+    def change(case: Case, rank: int, right: Parts) -> Parts:
+        dxs = _mlp(case, rank, _weights(case, rank))["dxs"]
+        return {"dx": sum(dx * (case.group_size(rank) if layer == name else 1) for layer, dx in dxs.items())}
+
+    return change
+
+
 def _bias_n_times(case: Case, rank: int, right: Parts) -> Parts:
     weights = _weights(case, rank)
     if "down.bias" not in weights:
@@ -104,6 +114,7 @@ def _activated(id: str, hint: str, activation: Activation, shows: Callable[[Case
 
 _ONE_OF_TWO = ("x reaches one of up and gate without f, so that share of dx is not summed: put x through f once, and give "
                "the result to both.")
+_TWICE = "dx is n times too large where it is summed twice: x goes through one f, here or in the layers (copy=False there)."
 _OTHER = "With a gate the activation is SiLU, not the sigmoid and not GELU."
 
 EXERCISE = Exercise(
@@ -119,12 +130,20 @@ EXERCISE = Exercise(
                 _own_dxs("up", "gate")),
         changed("f on one of two", _ONE_OF_TWO, _own_dxs("up"), shows=_gated),
         changed("f on one of two", _ONE_OF_TWO, _own_dxs("gate"), shows=_gated),
-        times_n("dx times n", "dx is n times too large: it is summed twice.", "dx"),
+        times_n("dx times n", _TWICE, "dx"),
+        *(changed("dx times n", _TWICE, _twice_through(name)) for name in ("up", "gate")),
         changed("bias n times", "The bias of down is in y n times: add it once, after g.", _bias_n_times),
         _activated("gate and up exchanged", "SiLU is for the gate: SiLU(gate(x))·up(x).",
                    lambda up, gate: F.silu(up) * gate),
         _activated("other activation", _OTHER, lambda up, gate: F.sigmoid(gate) * up),
         _activated("other activation", _OTHER, lambda up, gate: F.gelu(gate) * up),
+        _activated("gate added", "The gate is a factor: SiLU(gate(x))·up(x), not a term.",
+                   lambda up, gate: F.silu(gate) + up),
+        _activated("GELU on up too", "With a gate, up(x) itself is multiplied: the only activation is the gate's SiLU.",
+                   lambda up, gate: F.silu(gate) * F.gelu(up)),
+        *(_activated("not GELU", "Without a gate the activation is GELU: yours is another one.",
+                     lambda up, gate, other=other: other(up), shows=lambda case: not _gated(case))
+          for other in (F.relu, F.silu, F.tanh, F.sigmoid)),
         _activated("GELU by tanh", "The GELU is the exact one, F.gelu(x), not its approximation by tanh.",
                    lambda up, gate: F.gelu(up, approximate="tanh"), shows=lambda case: not _gated(case)),
         _activated("no activation", "Between up and down stands GELU, or the gate's SiLU: without it two layers are one.",

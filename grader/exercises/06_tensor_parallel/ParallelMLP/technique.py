@@ -2,10 +2,17 @@
 
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import layer_fallbacks
-from grader.exercises.technique.splitting import calls_are, share_only
+from grader.exercises.technique.splitting import (
+    calls_are,
+    only_in_groups,
+    other_dtype,
+    part_missing,
+    share_only,
+    sizes_differ,
+)
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.symptoms import group_ignored, unwaited
 
 TECHNIQUE = Technique(
     demands=(
@@ -20,15 +27,20 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: give group to every part."),
+        only_in_groups(),
         unwaited(),
-        raised("shape", "The sizes do not fit: up and gate keep rows (column parallel), down keeps columns (row parallel).",
-               "shapes"),
+        other_dtype(),
+        part_missing("A part is not there: they are called up, down and gate, each with weight and bias; gate is None where "
+                     "there is none."),
+        sizes_differ("The sizes do not fit: up and gate keep rows (column parallel), down keeps columns (row parallel), and "
+                     "nothing between them is cut or gathered.", "shapes"),
     ),
     fallbacks=layer_fallbacks(
         "Inner features",
-        y="y is wrong.",
-        dx="y is right, dx is not.",
-        gradients="y and dx are right, a parameter's gradient is not.",
+        y="y is wrong: down(GELU(up(x))), or with a gate down(SiLU(gate(x))·up(x)), with down's bias once. Compare the "
+          "inner numbers of one rank with those of a whole MLP.",
+        dx="y is right, dx is not: what comes back through up and gate together is summed over ranks once, by f.",
+        gradients="y and dx are right, a parameter's gradient is not: behind f and before g nothing is summed over ranks.",
         missing="A parameter is not there, or has no gradient: the parts are called up, down and gate, split layers with "
                 "weight and bias."),
 )

@@ -1,6 +1,6 @@
 """Megatron's g: all-reduce forward, identity backward."""
 
-from grader.exercises.shared.conjugates import conjugate, made_by, mean, own, own_times_n, total
+from grader.exercises.shared.conjugates import conjugate, largest, made_by, mean, of_first, on_first, own, own_times_n, total
 
 EXERCISE = conjugate("g: sum forward, copy backward", y=total, dx=own, slips=(
     made_by("f and g swapped", "This is f: it passes x on and sums the gradient. g does it the other way round.",
@@ -9,6 +9,9 @@ EXERCISE = conjugate("g: sum forward, copy backward", y=total, dx=own, slips=(
                                      "and would get it n times.", dx=total),
     made_by("not summed", "y is this rank's part of the sum only.", y=own),
     made_by("mean", "y is n times too small: the parts are terms of a sum, not estimates to be averaged.", y=mean),
+    made_by("first rank's term", "y is the first rank's term: every rank must bring its own x into the sum.", y=of_first),
+    made_by("maximum", "y is the largest of the terms: what is needed is their sum.", y=largest),
+    made_by("gradient on one rank", "Only the first rank gets dy: it goes to every term of the sum, whole.", dx=on_first),
     made_by("gradient times n", "The gradient is n times too large: y has one loss, counted once.", dx=own_times_n),
     made_by("gradient divided", "The gradient is divided by n, but each term of a sum gets the sum's whole gradient.",
             dx=lambda case, rank, name: own(case, rank, name) / case.group_size(rank)),

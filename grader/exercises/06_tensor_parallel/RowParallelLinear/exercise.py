@@ -34,8 +34,8 @@ def _bias_times(case: Case, rank: int, times: int) -> Tensor:
 
 
 def _averaged(case: Case, rank: int, right: Parts) -> Parts:
-    layer = whole(case, rank)
-    return {"y": (layer["y"] - layer["bias"]) / case.group_size(rank) + layer["bias"]}
+    layer, n = whole(case, rank), case.group_size(rank)
+    return {"y": (layer["y"] - layer["bias"]) / n + layer["bias"]} | {name: right[name] / n for name in ("dx", "weight")}
 
 
 def _with_columns(columns: Callable[[Tensor, int, int], Tensor]) -> Callable[[Case, int, Parts], Parts]:
@@ -50,11 +50,12 @@ def _with_columns(columns: Callable[[Tensor, int, int], Tensor]) -> Callable[[Ca
     return change
 
 
-def _bias_of_first(gradient_elsewhere: Callable[[Tensor], Tensor | None]) -> Slip:
-    """Only the group's first rank adds the bias, the others' has no gradient, or zeros."""
+def _bias_of(which: int, gradient_elsewhere: Callable[[Tensor], Tensor | None]) -> Slip:
+    """Only the first (0) or last (−1) of the group's ranks adds the bias, the others' has no gradient, or zeros."""
 
     def change(case: Case, rank: int, right: Parts) -> Parts:
-        return {} if case.group_rank(rank) == 0 or "bias" not in right else {"bias": gradient_elsewhere(right["bias"])}
+        adds_it = case.members(rank)[which] == rank
+        return {} if adds_it or "bias" not in right else {"bias": gradient_elsewhere(right["bias"])}
 
     return changed("bias's gradient on one rank", (
         "y is right, but only one rank's bias has a gradient, so the ranks' biases will drift apart: every rank adds it, "
@@ -70,8 +71,7 @@ EXERCISE = Exercise(
     slips=(
         changed("bias missing", "y lacks the bias.",
                 lambda case, r, right: {"y": _bias_times(case, r, 0), "bias": None}),
-        _bias_of_first(lambda right: None),
-        _bias_of_first(lambda right: 0 * right),
+        *(_bias_of(which, elsewhere) for which in (0, -1) for elsewhere in (lambda right: None, lambda right: 0 * right)),
         changed("bias n times", "The bias is in y n times: every rank added it before the sum. Add it once, after g.",
                 lambda case, r, right: {"y": _bias_times(case, r, case.group_size(r))}),
         times_n("bias divided", "y is right, but the bias's gradient is n times too small: it was added as n-ths before the "
@@ -87,6 +87,10 @@ EXERCISE = Exercise(
         times_n("summed both ways", "y is right, but dx and dW are n times too large: the sum's backward is the identity, "
                                     "not another sum. Use your g.", "dx", "weight"),
         changed("mean", "y is n times too small: the products are terms of a sum.", _averaged),
+        changed("mean", "y is n times too small: the products are terms of a sum.",
+                lambda case, r, right: {"y": _averaged(case, r, right)["y"]}),
+        changed("f in front", "dx is summed over ranks, but each rank has other inputs: x passes without f here.",
+                lambda case, r, right: {"dx": sum(whole(case, r)["dx"].tensor_split(case.group_size(r), -1))}),
         changed("every n-th column", "Rank r has every n-th column of the weight, but its inputs are one piece: columns "
                                      "r·I/n to (r+1)·I/n.", _with_columns(lambda weight, n, k: weight[:, k::n])),
         changed("first columns", "Every rank has the columns of rank 0: its place is its rank in the group.",

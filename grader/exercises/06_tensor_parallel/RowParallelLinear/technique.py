@@ -1,10 +1,19 @@
 """How RowParallelLinear must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
+from grader.evidence.evidence import RAISED
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
-from grader.exercises.technique.splitting import calls_are, share_only
+from grader.exercises.technique.splitting import calls_are, refused_to_cut, share_only
 from grader.judging.demands import only_calls, results_waited
-from grader.judging.exercise import Technique
+from grader.judging.exercise import Look, Symptom, Technique
+
+
+def _outputs_cut(look: Look) -> bool:
+    """own_part did not cut O numbers, or the sum has more numbers than the bias."""
+    outputs, cut = len(look.case.inputs[look.working[0]]["linear"]["weight"]), refused_to_cut(look)
+    said = look.evidence.ending == RAISED and "must match the size of tensor" in look.evidence.error
+    return cut[0] == outputs if cut else said
+
 
 TECHNIQUE = Technique(
     demands=(
@@ -15,8 +24,11 @@ TECHNIQUE = Technique(
         *share_only(),
         results_waited(),
     ),
-    symptoms=layer_symptoms("The sizes do not fit: this rank's x (…, I/n) needs the columns [r·I/n, (r+1)·I/n) of the "
-                            "weight (O, I); the bias (O,) stays whole."),
+    symptoms=layer_symptoms(
+        "The sizes do not fit: x is this rank's part already (…, I/n), and needs the columns [r·I/n, (r+1)·I/n) of the "
+        "weight (O, I): cut dim 1, the inputs.",
+        Symptom("outputs cut", "The outputs were cut, which are whole here: of the weight (O, I) cut dim 1, the inputs, and "
+                               "keep all of the bias.", _outputs_cut)),
     fallbacks=layer_fallbacks(
         "Input features",
         y="y is wrong: the sum over ranks of x_p W_pᵀ, plus the bias once.",

@@ -20,7 +20,9 @@ Columns = Callable[[Tensor, int], Tensor]  # (targets less the rank's first id, 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, rows: int, columns: int, dtype: str = "float64", shift: float = 0.0) -> tuple[dict[str, Any], ...]:
         kind = getattr(torch, dtype)
-        whole = draw.tensor(rows, n * columns, dtype=torch.float64) / 17 + shift
+        # where they are shifted, every second row lies as far on the other side: rows have nothing in common
+        sides = torch.tensor([1.0, -1.0]).repeat(rows)[:rows, None] * shift
+        whole = draw.tensor(rows, n * columns, dtype=torch.float64) / 17 + sides
         targets = torch.arange(rows) * draw.integer(1, 4) * max(1, columns - 1) % (n * columns)
         weights = draw.tensor(rows, dtype=torch.float64) / 20
         return tuple({"logits": part.to(kind).contiguous(), "targets": targets, "weights": weights.to(kind)}
@@ -63,7 +65,7 @@ def _dlogits(case: Case, rank: int, hot: Tensor | float) -> Tensor:
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    right = {"losses": _logits(case, rank).logsumexp(1) - _chosen(case, rank),
+    right = {"losses": _right_losses(case, rank),
              "dlogits": _dlogits(case, rank, _hot(case, rank)), "inputs left as they were": True}
     return in_dtype_of(right, case.inputs[rank]["logits"])
 
@@ -102,7 +104,52 @@ def _slip(id: str, hint: str, part: str, value: Callable[[Case, int], Tensor]) -
     return first_wrong_slip(id, hint, part, lambda case, r, right: value(case, r).to(right.dtype))
 
 
-WRONG_COLUMNS: tuple[Columns, ...] = (_column_0, torch.remainder)
+def _own_maximum(case: Case, rank: int) -> Tensor:
+    """The losses, where each rank subtracts the maximum of its own columns."""
+    parts = _logits(case, rank).chunk(case.group_size(rank), 1)
+    sums = sum((part - part.amax(1, keepdim=True)).exp().sum(1) for part in parts)
+    owners = case.inputs[rank]["targets"] // parts[0].shape[1]
+    maxima = torch.stack([part.amax(1) for part in parts], 1)
+    return sums.log() - (_chosen(case, rank) - maxima.gather(1, owners[:, None])[:, 0])
+
+
+def _right_losses(case: Case, rank: int) -> Tensor:
+    return _logits(case, rank).logsumexp(1) - _chosen(case, rank)
+
+
+def _first_column(change: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Case, int], Tensor]:
+    """The losses, changed where the target is a rank's first column by change(its logit, the one before it)."""
+
+    def losses(case: Case, rank: int) -> Tensor:
+        logits, targets = _logits(case, rank), case.inputs[rank]["targets"]
+        z = logits - logits.amax(1, keepdim=True)
+        before = z.gather(1, (targets - 1).clamp(min=0)[:, None])[:, 0] * (targets > 0)
+        first = targets % case.inputs[rank]["logits"].shape[1] == 0
+        return _right_losses(case, rank) + first * change(_chosen(case, rank) - logits.amax(1), before)
+
+    return losses
+
+
+def _log_too_early(case: Case, rank: int) -> Tensor:
+    """The losses, where logarithms are summed over ranks."""
+    logits = _logits(case, rank)
+    maximum = logits.amax(1)
+    parts = (logits - maximum[:, None]).chunk(case.group_size(rank), 1)
+    return sum(part.logsumexp(1) for part in parts) - (_chosen(case, rank) - maximum)
+
+
+def _own_softmax(case: Case, rank: int) -> Tensor:
+    """dlogits, where the softmax is that of the own columns."""
+    own = own_piece(case, rank, _logits(case, rank), 1)
+    return (own.softmax(1) - _hot(case, rank)) * case.inputs[rank]["weights"].double()[:, None]
+
+
+def _hot_unscaled(case: Case, rank: int) -> Tensor:
+    """dlogits, where only the softmax is multiplied by the gradient that comes in."""
+    return _dlogits(case, rank, 0.0) - _hot(case, rank)
+
+
+WRONG_COLUMNS: tuple[Columns, ...] = (_column_0, torch.remainder, lambda shifted, columns: shifted.clamp(0, columns - 1))
 _FOREIGN = ("Every rank adds a logit for every target, also for targets of other ranks: theirs must be 0 before the "
             "all-reduce.")
 _HOT = ("The losses are right; the −1 at the target is there on every rank: only the rank that has the target's column "
@@ -120,6 +167,20 @@ EXERCISE = Exercise(
                                "maximum everywhere).", "losses", _own_sum),
         *(_slip("target looked up everywhere", _FOREIGN, "losses", partial(_foreign_added, of_foreign, less_maximum))
           for of_foreign in WRONG_COLUMNS for less_maximum in (False, True)),
+        _slip("own maximum", "Each rank subtracts the maximum of its own columns, so their sums do not belong together: "
+                             "all-reduce the maximum first (ReduceOp.MAX).", "losses", _own_maximum),
+        _slip("maximum not in target", "The maximum is subtracted from the sum's logits and not from the target's: the loss "
+                                       "is log Σ exp(z − m) − (z_target − m).", "losses",
+              lambda case, r: _right_losses(case, r) - _logits(case, r).amax(1)),
+        *(_slip("first column", "Where the target is a rank's first column the losses are wrong: a rank's own targets are "
+                                "those with start ≤ target < stop.", "losses", _first_column(change))
+          for change in (lambda chosen, before: chosen, lambda chosen, before: -before)),
+        _slip("log too early", "Logarithms are summed over ranks: sum the exponentials, and take the logarithm after the "
+                               "all-reduce.", "losses", _log_too_early),
+        _slip("sign", "The losses have the wrong sign: log Σ exp(z) − z_target.", "losses",
+              lambda case, r: -_right_losses(case, r)),
+        _slip("mean", "The losses are averaged: return one loss for each row, (B,).", "losses",
+              lambda case, r: _right_losses(case, r).mean().expand(len(case.inputs[r]["targets"]))),
         _slip("incoming gradient lost", "The losses are right; dlogits do not depend on the losses' gradient: multiply by "
                                         "dloss_B, row by row.", "dlogits",
               lambda case, r: _less_hot(case, r, _hot(case, r))),
@@ -127,6 +188,18 @@ EXERCISE = Exercise(
               lambda case, r: _dlogits(case, r, 0.0)),
         *(_slip("one-hot everywhere", _HOT, "dlogits", partial(_hot_everywhere, of_foreign))
           for of_foreign in WRONG_COLUMNS),
+        _slip("local softmax in backward", "The losses are right, dlogits are not: the softmax of the own columns is "
+                                           "divided by the sum over all ranks.", "dlogits", _own_softmax),
+        _slip("one-hot not scaled", "The losses are right; in dlogits the −1 at the target is not multiplied by dloss_B: "
+                                    "subtract first, then multiply.", "dlogits", _hot_unscaled),
+        _slip("sign of dlogits", "The losses are right, dlogits have the wrong sign: softmax minus one-hot.", "dlogits",
+              lambda case, r: -_dlogits(case, r, _hot(case, r))),
+        _slip("divided by rows", "The losses are right, dlogits are divided by the number of rows: no mean was taken here, "
+                                 "and dloss_B has all that comes later.", "dlogits",
+              lambda case, r: _dlogits(case, r, _hot(case, r)) / len(case.inputs[r]["targets"])),
+        _slip("dlogits times n", "The losses are right, dlogits are n times too large: each rank's columns are its own, so "
+                                 "nothing is summed in backward.", "dlogits",
+              lambda case, r: _dlogits(case, r, _hot(case, r)) * case.group_size(r)),
         first_wrong_slip("input changed", "The results are right, but the logits were changed in place: somebody else may "
                                           "need them.", "inputs left as they were", lambda case, r, right: False),
     ),

@@ -3,7 +3,14 @@
 from torch import Tensor
 
 from grader.calling.splitting import BACKWARD
-from grader.exercises.technique.splitting import all_reduced, calls_in, first_wrong
+from grader.exercises.technique.splitting import (
+    all_reduced,
+    calls_in,
+    first_wrong,
+    only_in_groups,
+    other_dtype,
+    within_group,
+)
 from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
@@ -22,9 +29,16 @@ def _silent_backward(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
-def _not_finite(look: Look, rank: int, losses: Tensor) -> bool:
-    return not bool(losses.isfinite().all())
+def _overflowed(look: Look, rank: int, losses: Tensor) -> bool:
+    """Not finite, or absurd, with logits of which exp is."""
+    return _absurd(look, rank, losses) and bool((look.case.inputs[rank]["logits"].abs() > LARGE).any())
 
+
+def _absurd(look: Look, rank: int, losses: Tensor) -> bool:
+    return not bool((losses.abs() < FAR).any()) or not bool(losses.isfinite().all())
+
+
+LARGE, FAR = 80.0, 200.0  # a logit whose exp no float32 holds; a loss that no case has
 
 TECHNIQUE = Technique(
     demands=(
@@ -32,9 +46,10 @@ TECHNIQUE = Technique(
             "The logits must never be gathered: a maximum, a sum and the target's logit for each row are all that ranks "
             "must tell each other, by all-reduce.")),
         not_far_more_bytes(all_reduced(_reduced_bytes),
-                           "Whole rows of logits are sent: all-reduce numbers of shape (B,) only."),
+                           "Far more is sent than three times (B,): no rows of logits in forward, nothing in backward."),
         Demand("sent in backward", "nothing sent in backward", "The result is right, but backward communicates: with the "
                "softmax of the own columns saved, each rank has all that it needs.", _silent_backward),
+        within_group(),
         bytes_sent(all_reduced(_reduced_bytes), "three all-reduces of (B,)",
                    "The result is right, but more is sent than three numbers a row."),
         results_waited(),
@@ -43,16 +58,20 @@ TECHNIQUE = Technique(
         raised("index", "A target lies outside the own columns: subtract the first own id, and take column 0 for foreign "
                         "targets.", "targets not shifted"),
         group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
+        only_in_groups(),
         unwaited(),
+        other_dtype(),
         too_few_gradients("dlogits, None, None"),
         Symptom("overflow", "exp of a large logit is infinite, and of very negative ones all 0: subtract each row's "
                             "maximum first, the largest over all ranks (ReduceOp.MAX).",
-                first_wrong("losses", _not_finite)),
+                first_wrong("losses", _overflowed)),
+        Symptom("foreign targets not 0", "The losses are far too large: where the target is on another rank, put 0 into the "
+                                         "all-reduce, and no large negative number.", first_wrong("losses", _absurd)),
     ),
     fallbacks=(
         Symptom("wrong losses", "The losses are wrong. Each is log Σ exp(z − m) − (z_target − m), with one maximum m a row, "
                                 "the same on every rank.", first_wrong("losses")),
-        Symptom("local softmax in backward", "The losses are right, dlogits are not: the softmax of the own columns is "
-                                             "divided by the sum over all ranks.", first_wrong("dlogits")),
+        Symptom("wrong dlogits", "The losses are right, dlogits are not: of the own columns softmax minus one-hot, times "
+                                 "dloss_B row by row.", first_wrong("dlogits")),
     ),
 )

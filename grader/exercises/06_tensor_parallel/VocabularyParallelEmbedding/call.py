@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
-from grader.calling.splitting import built, forward_and_back, mark_parameters
+from grader.calling.splitting import built, forward_and_back, mark_parameters, parts_of
+from grader.calling.watching_inputs import INPUT_CHANGED
+from utils.trace.spans import mark
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -15,6 +18,8 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     if not isinstance(module, nn.Module):
         return module
     mark_parameters(module)
-    start = module.weight.detach().clone()
-    y = forward_and_back(lambda: module(inputs["ids"]), inputs["weights"])
+    start, ids = parts_of(module, "weight")["weight"].detach().clone(), inputs["ids"].clone()
+    y = forward_and_back(lambda: module(ids), inputs["weights"])
+    if not torch.equal(ids, inputs["ids"]):
+        mark(INPUT_CHANGED, parameter="ids")
     return {"weight": start, "y": y, "dweight": module.weight.grad}

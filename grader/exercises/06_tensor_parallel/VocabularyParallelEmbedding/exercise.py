@@ -1,12 +1,12 @@
 """VocabularyParallelEmbedding (challenge): the rows of an embedding split over the ranks, one all-reduce to look up."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.exercises.shared.cases import group_case, ranks
+from grader.exercises.shared.cases import group_case, ranks, total
 from grader.exercises.shared.sequence_inputs import own_piece
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.judging.exercise import Case, Draw, Exercise
@@ -37,16 +37,38 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     inputs = case.inputs[rank]
+    gradient = own_piece(case, rank, _whole_gradient(case, rank))
+    return {"weight": own_piece(case, rank, inputs["table"]), "y": inputs["table"][inputs["ids"]], "dweight": gradient}
+
+
+def _whole_gradient(case: Case, rank: int) -> Tensor:
+    """Of the whole table."""
+    inputs = case.inputs[rank]
     table = inputs["table"].clone().requires_grad_()
-    y = table[inputs["ids"]]
-    (y * inputs["weights"]).sum().backward()
-    return {"weight": own_piece(case, rank, inputs["table"]), "y": y.detach(), "dweight": own_piece(case, rank, table.grad)}
+    (table[inputs["ids"]] * inputs["weights"]).sum().backward()
+    return table.grad
 
 
-def _looked_up_everywhere(case: Case, rank: int, right: Tensor) -> Tensor:
-    """Every rank adds the row id % P of its own, also for ids of other ranks."""
-    inputs, n = case.inputs[rank], case.group_size(rank)
-    return sum(rows[inputs["ids"] % len(rows)] for rows in inputs["table"].chunk(n))
+def _looked_up_everywhere(of_foreign: Callable[[Tensor, int], Tensor]) -> Callable[[Case, int, Tensor], Tensor]:
+    """Every rank adds a row for every id. of_foreign(ids less the first own one, P): the rows that are looked up."""
+
+    def y(case: Case, rank: int, right: Tensor) -> Tensor:
+        inputs, n = case.inputs[rank], case.group_size(rank)
+        rows = len(inputs["table"]) // n
+        return sum(own[of_foreign(inputs["ids"] - member * rows, rows)]
+                   for member, own in enumerate(inputs["table"].chunk(n)))
+
+    return y
+
+
+def _without_rows(row: Callable[[int], int]) -> Callable[[Case, int, Tensor], Tensor]:
+    """Row row(P) of each rank's P is taken for a foreign one."""
+
+    def y(case: Case, rank: int, right: Tensor) -> Tensor:
+        rows = len(case.inputs[rank]["table"]) // case.group_size(rank)
+        return right * (case.inputs[rank]["ids"] % rows != row(rows))[..., None]
+
+    return y
 
 
 def _own_ids_only(case: Case, rank: int, right: Tensor) -> Tensor:
@@ -65,8 +87,19 @@ EXERCISE = Exercise(
     slips=(
         first_wrong_slip("rows in turn", "A rank's rows must be neighbours, r·V/n to (r+1)·V/n.", "weight",
                          lambda case, r, right: case.inputs[r]["table"][case.group_rank(r)::case.group_size(r)]),
-        first_wrong_slip("ids not masked", "Every rank adds a row for every id, also for ids of other ranks: their results "
-                                           "must be 0 before the all-reduce.", "y", _looked_up_everywhere),
+        *(first_wrong_slip("ids not masked", "Every rank adds a row for every id, also for ids of other ranks: their "
+                                             "results must be 0 before the all-reduce.", "y", _looked_up_everywhere(of))
+          for of in (torch.remainder, lambda ids, rows: ids * ((ids >= 0) & (ids < rows)),
+                     lambda ids, rows: ids.clamp(0, rows - 1))),
+        first_wrong_slip("first own row lost", "Each rank's first row is taken for a foreign one: the own ids are those "
+                                               "with start ≤ id < stop.", "y", _without_rows(lambda rows: 0)),
+        first_wrong_slip("last own row lost", "Each rank's last row is taken for a foreign one: the own ids are those with "
+                                              "start ≤ id < stop.", "y", _without_rows(lambda rows: rows - 1)),
+        first_wrong_slip("mean", "y is n times too small: one rank has the row and the others add 0, so it is a sum.", "y",
+                         lambda case, r, right: right / case.group_size(r)),
+        first_wrong_slip("gradients of different rows summed", (
+            "y is right, but the gradients of different ranks' rows were added up: each rank's weight is its own."),
+            "dweight", lambda case, r, right: total(_whole_gradient(case, r).chunk(case.group_size(r)))),
         first_wrong_slip("y not summed", "y has the own ids' rows only: sum over ranks (g).", "y", _own_ids_only),
         first_wrong_slip("gradient n times", "y is right, the gradient is n times too large: after the all-reduce, backward "
                                              "passes dy on as it is (g).", "dweight",

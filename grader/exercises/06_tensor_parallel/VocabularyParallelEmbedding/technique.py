@@ -1,8 +1,18 @@
 """How VocabularyParallelEmbedding must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
-from grader.exercises.technique.splitting import all_reduced, all_reduces, first_wrong, part_only, sizes_taken
-from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
+from grader.exercises.technique.splitting import (
+    all_reduced,
+    all_reduces,
+    first_wrong,
+    only_in_groups,
+    other_dtype,
+    part_missing,
+    part_only,
+    sizes_differ,
+    sizes_taken,
+)
+from grader.judging.demands import bytes_sent, inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
 
@@ -25,19 +35,27 @@ TECHNIQUE = Technique(
                     "The result is right, but forward does not take exactly one all-reduce of the result."),
         bytes_sent(all_reduced(_result_bytes), "one all-reduce of (…, D)",
                    "The result is right, but more is sent than one all-reduce of it."),
+        inputs_kept("The result is right, but the ids were changed in place: others still need them, the next rank's "
+                    "embedding or the loss."),
         results_waited(),
     ),
     symptoms=(
-        raised("index", "An id lies outside the own rows: subtract the first own row, and look up row 0 for foreign ids.",
+        raised("index", "An id lies outside the own rows: subtract the first own row from ids with start ≤ id < stop, and "
+               "look up row 0 for all others.",
                "ids not shifted"),
         group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
+        only_in_groups(),
         unwaited(),
+        other_dtype(),
+        part_missing("The rows that a rank keeps must be called weight, an nn.Parameter."),
+        raised("values to unpack", "ids may have any number of dims: F.embedding takes them all.", "ids of one shape only"),
+        sizes_differ("The sizes do not fit: the own rows are a piece of dim 0 of the table, (V/n, D).", "shapes"),
     ),
     fallbacks=(
         Symptom("wrong rows", "weight is not this rank's part of the table: rows r·V/n to (r+1)·V/n.",
                 first_wrong("weight", tolerance=TOLERANCE)),
-        Symptom("wrong y", "The rows are right, y is not: each id's row comes from the one rank that has it, the others add "
-                           "0.", first_wrong("y", tolerance=TOLERANCE)),
+        Symptom("wrong y", "The rows are right, y is not: each id's row comes from the one rank that has it (start ≤ id < "
+                           "stop), the others add 0.", first_wrong("y", tolerance=TOLERANCE)),
         Symptom("foreign ids in gradient", "y is right, the gradient is not: ids of other ranks must add nothing to it, not "
                                            "even to row 0. Multiply by the mask where autograd sees it.",
                 first_wrong("dweight", tolerance=TOLERANCE)),

@@ -1,5 +1,6 @@
 """What a rank sends for one transformer layer and step under tensor parallelism: four all-reduces of the activations."""
 
+import math
 from collections.abc import Sequence
 
 from grader.exercises.shared.cases import each_rank, ranks
@@ -7,7 +8,8 @@ from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    sizes = [(1, 2048, 12288, 8), (draw.integer(2, 9), 1000, 768, 6), (4, draw.integer(100, 900), 640, 3), (1, 512, 96, 1)]
+    sizes = [(1, 2048, 12288, 8), (draw.integer(2, 9), 1000, 768, 6), (4, draw.integer(100, 900), 640, 3), (1, 512, 96, 1),
+             (1, 3, 5, 7)]  # the last is no whole number of bytes
     return [Case(f"{b}×{t}×{d}, {ranks(n)}", ({"batch": b, "length": t, "dim": d, "n_ranks": n},)) for b, t, d, n in sizes]
 
 
@@ -21,6 +23,20 @@ def _sent(case: Case, rank: int) -> float:
     n = case.inputs[rank]["n_ranks"]
     return 4 * 2 * (n - 1) / n * _array_bytes(case, rank)
 
+
+def _share_rounded(case: Case, rank: int, right: list[float]) -> float:
+    """2(n−1)/n of the array, to a whole number of bytes."""
+    n = case.inputs[rank]["n_ranks"]
+    return 4.0 * (2 * (n - 1) * _array_bytes(case, rank) // n)
+
+
+def _factor_rounded(case: Case, rank: int, right: list[float]) -> float:
+    """2(n−1)/n, to a whole number."""
+    n = case.inputs[rank]["n_ranks"]
+    return 4.0 * (2 * (n - 1) // n) * _array_bytes(case, rank)
+
+
+_NO_WEIGHTS = "No weight is sent: it is the activations, batch × length × dim, that are summed."
 
 EXERCISE = Exercise(
     title="Bytes of a layer",
@@ -43,7 +59,17 @@ EXERCISE = Exercise(
              lambda case, r, right: 4 * _array_bytes(case, r)),
         Slip("array divided", "The activations that are summed are whole on every rank: their size does not fall with n.",
              lambda case, r, right: right[r] / case.inputs[r]["n_ranks"]),
-        Slip("weights sent", "No weight is sent: it is the activations, batch × length × dim, that are summed.",
+        Slip("not divided by n", "In a ring each of 2(n−1) steps sends an n-th of the array: 2(n−1)/n, not 2(n−1).",
+             lambda case, r, right: right[r] * case.inputs[r]["n_ranks"]),
+        Slip("wrong count", "There are four all-reduces: attention and MLP have each an f, which sums in backward, and a g, "
+                            "which sums in forward.", lambda case, r, right: right[r] * 1.5),
+        Slip("wrong count", "There are four all-reduces: attention and MLP have each an f, which sums in backward, and a g, "
+                            "which sums in forward.", lambda case, r, right: right[r] * 0.75),
+        *(Slip("rounded", "Rounded down: divide with /, the bytes need not be a whole number.", rounded)
+          for rounded in (lambda case, r, right: float(math.floor(right[r])), _share_rounded, _factor_rounded)),
+        Slip("weights sent", _NO_WEIGHTS, lambda case, r, right: right[r] * case.inputs[r]["dim"] / (
+            case.inputs[r]["batch"] * case.inputs[r]["length"])),
+        Slip("weights sent", _NO_WEIGHTS,
              lambda case, r, right: right[r] * case.inputs[r]["dim"]),
     ),
 )

@@ -1,6 +1,7 @@
 """make_tensor_parallel: a tiny GPT whose blocks are split over the ranks trains as the plain one does."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -73,11 +74,30 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
     return whole | parts
 
 
-def _cut_through(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, Tensor]:
+def _cut_through(case: Case, rank: int, right: dict[str, Tensor], kinds: tuple[str, ...]) -> dict[str, Tensor]:
     """Of qkv the r-th of n pieces of neighbouring rows."""
     n, r = case.group_size(rank), case.group_rank(rank)
     qkv = {name: p.detach().chunk(n)[r] for name, p in make_gpt(case.inputs[rank]).named_parameters() if ".qkv." in name}
-    return right | qkv
+    return right | {name: p for name, p in qkv.items() if name.endswith(kinds)}
+
+
+def _changed_start(change: Callable[[TinyGPT], None]) -> Callable[[Case, int, dict[str, Tensor]], dict[str, Tensor]]:
+    """The parts of a model to which change(model) was done."""
+
+    def start(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, Tensor]:
+        model = make_gpt(case.inputs[rank])
+        change(model)
+        n, r = case.group_size(rank), case.group_rank(rank)
+        return {name: _cut(name, p.detach(), r, n) for name, p in model.named_parameters()}
+
+    return start
+
+
+def _thirds_exchanged(model: TinyGPT) -> None:
+    with torch.no_grad():
+        for block in model.blocks:
+            for p in block.qkv.parameters():
+                p.copy_(torch.cat(p.chunk(3)[::-1]))
 
 
 def _first_loss(id: str, hint: str, change: Callable[[TinyGPT, int], None],
@@ -121,7 +141,13 @@ EXERCISE = Exercise(
     slips=(
         first_wrong_slip("qkv cut through", "qkv was cut into n pieces of neighbouring rows: rank 0 then has q's rows and "
                                             "none of v's. A rank needs its heads' rows of q, of k and of v.",
-                         "start", _cut_through),
+                         "start", partial(_cut_through, kinds=("weight", "bias"))),
+        *(first_wrong_slip(f"qkv's {kind} cut through", (
+            f"Of qkv the {kind} was cut into n pieces of neighbouring rows: cut it as the other, by heads of q, k and v."),
+            "start", partial(_cut_through, kinds=(kind,))) for kind in ("weight", "bias")),
+        first_wrong_slip("q, k and v exchanged", (
+            "The rows of q, k and v are joined in another order: first q, then k, then v."),
+            "start", _changed_start(_thirds_exchanged)),
         _first_loss("heads not divided", "A rank has n_heads / n heads of the old size; here n_heads stayed, so that the "
                                          "heads became smaller.", _smaller_heads, _heads_can_be_smaller),
         _first_loss("bias n times", "The biases of out and down are counted once a rank: add them after the all-reduce.",

@@ -6,11 +6,22 @@ import torch
 from torch import Tensor
 
 from grader.calling.splitting import BACKWARD, FORWARD, make_gpt
-from grader.exercises.technique.splitting import TOLERANCE, all_reduced, all_reduces, first_wrong, part_only, sizes_taken
+from grader.exercises.technique.splitting import (
+    TOLERANCE,
+    all_reduced,
+    all_reduces,
+    first_wrong,
+    only_in_groups,
+    other_dtype,
+    part_only,
+    sizes_differ,
+    sizes_taken,
+)
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.symptoms import group_ignored, unwaited
+from utils.models.shards import cut_dim
 
 
 def _activation_bytes(look: Look, rank: int) -> int:
@@ -41,6 +52,12 @@ def _whole_somewhere(look: Look, rank: int, start: dict[str, Tensor]) -> bool:
                                               for name, p in plain.named_parameters() if name in start)
 
 
+def _too_much_split(look: Look, rank: int, start: dict[str, Tensor]) -> bool:
+    """What should be whole is not."""
+    plain = make_gpt(look.case.inputs[rank])
+    return any(cut_dim(name) is None and p.shape != plain.get_parameter(name).shape for name, p in start.items())
+
+
 def _first_loss_right(look: Look, rank: int, losses: list[Any]) -> bool:
     return same(losses[0], look.right[rank]["losses"][0], TOLERANCE)
 
@@ -65,21 +82,27 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group to every layer."),
+        only_in_groups(),
         unwaited(),
-        raised("invalid for input of size", "The sizes do not fit: qkv's own rows are three pieces, of q, of k and of v, "
-               "and n_heads is the number of own heads.", "sizes"),
-        raised("is not divisible", "The sizes do not fit: n_heads must become the number of own heads.", "sizes"),
+        other_dtype(),
         Symptom("nothing returned", "make_tensor_parallel must return the model.",
                 lambda look: all(model is None for _, model, _ in look.pairs())),
+        Symptom("too much split", "What stands outside the blocks stays whole, and so do norms and the biases of out and "
+                                  "down: only qkv, up, out and down are cut.", first_wrong("start", _too_much_split)),
         Symptom("other names", "The names of the parameters must stay those of TinyGPT: blocks.0.qkv.weight, "
                                "blocks.0.out.bias and so on, and a tied head stays tied.",
                 first_wrong("start", _other_names)),
         Symptom("not split", "Some layer of a block is whole on every rank: qkv and up are column-parallel, out and down "
                              "row-parallel.", first_wrong("start", _whole_somewhere)),
+        sizes_differ("The sizes do not fit: n_heads must become the number of own heads.", "heads not divided",
+                     "invalid for input of size", "is not divisible", "unflatten"),
+        sizes_differ("The sizes do not fit: qkv and up are column-parallel and give own parts, out and down row-parallel "
+                     "and take these parts.", "sizes"),
     ),
     fallbacks=(
         Symptom("wrong part", "The parameters at the start are not this rank's part: rows of q, of k, of v for its heads, "
-                              "rows of up, columns of out and down; everything else whole.", first_wrong("start")),
+                              "rows of up, columns of out and down; everything else whole.",
+                first_wrong("start", lambda look, rank, start: not _other_names(look, rank, start))),
         Symptom("dx not summed", "The first loss is right, gradients are not: what qkv and up send back must be summed "
                                  "over ranks (f), or every layer below learns from the own heads only.",
                 first_wrong("losses", _first_loss_right)),
