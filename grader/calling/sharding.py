@@ -9,7 +9,7 @@ from utils.trace.memory import held_bytes
 HELD, OWNED, COMPUTED_IN, KEPT = "bytes held", "numbers owned", "computed in", "earlier layers kept"
 ROWS = "storages of rows"
 FREED_BYTES, SETTLE_S = 900, 0.3
-FORWARD, BACKWARD, BETWEEN = "forward", "backward", "between start_gather and gather"
+FORWARD, BACKWARD, BETWEEN, AFTER = "forward", "backward", "between start_gather and gather", "afterwards"
 REDUCING = "between reduce and finish"
 ROUNDS = 2  # in which a sharded layer is gathered and its gradients reduced
 

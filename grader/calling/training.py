@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from utils.trace.memory import held_bytes
 from utils.trace.spans import mark
 
 REPLACED, STANDING = "parameter replaced", "gradients stand"
@@ -30,6 +31,13 @@ def watch_gradients(model: nn.Module) -> None:
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.register_post_accumulate_grad_hook(note)
+
+
+def held_before(inputs: dict[str, Any]) -> int:
+    """Bytes held now, the batches included: they are counted once something touches them."""
+    for tensor in (*inputs["xs"], *inputs["ys"]):
+        tensor.detach()
+    return held_bytes()
 
 
 def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:

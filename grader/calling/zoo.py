@@ -58,6 +58,14 @@ class Unused(MLP):
         self.unused = nn.Linear(2, 2)
 
 
+class Seldom(Unused):
+    """Another layer rests where the batch begins with a zero, and gets no gradient then."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x_hidden = F.gelu(self.first(x))
+        return self.third(x_hidden if x[0, 0] == 0 else F.gelu(self.second(x_hidden)))
+
+
 class Buffered(MLP):
     """Holds numbers that are not parameters: some that it uses, of which it saves a part, and a count."""
 
@@ -134,8 +142,9 @@ class Empty(nn.Module):
 
 ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
-    "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "buffered": Buffered, "mixed": Mixed, "empty": Empty,
-    "odd": Odd, "deep": Deep, "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}
+    "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
+    "buffered": Buffered, "mixed": Mixed, "empty": Empty, "odd": Odd, "deep": Deep,
+    "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}
 
 
 def build(name: str, seed: int) -> nn.Module:

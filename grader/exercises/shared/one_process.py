@@ -1,5 +1,6 @@
 """What one plain process computes: the oracle of every exercise that trains a model."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,11 +40,12 @@ def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor
             for name, gradient in of_members[0].items()}
 
 
-def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True) -> dict[str, Any]:
+def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, zeros_from: float = math.inf) -> dict[str, Any]:
     """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
 
     inputs["gamma"], if there: what the learning rate is multiplied by after each step; inputs["left"]: what gradients are
-    left from before. Wrong ways: gradients times `factor`; gradients never forgotten.
+    left from before; inputs["kept"]: the steps, from 1 on, after which gradients stay. Wrong ways: gradients times `factor`;
+    gradients never forgotten; from a step on, zeros where there is no gradient.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
     leave_gradients(model, inputs.get("left"))
@@ -58,9 +60,12 @@ def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True) -> di
         losses.append(loss.detach())
         if (number + 1) % micro == 0:
             first = first or gradients(model)
+            step = (number + 1) // micro
             if optimizer:
+                for p in trained if step >= zeros_from else ():
+                    p.grad = torch.zeros_like(p) if p.grad is None else p.grad
                 optimizer.step()
-                if forget:
+                if forget and step not in inputs.get("kept", ()):
                     optimizer.zero_grad()
                 for group in optimizer.param_groups:
                     group["lr"] *= inputs.get("gamma", 1.0)

@@ -12,7 +12,7 @@ from grader.judging.slips import times
 
 SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "frozen": "a frozen layer", "unused": "an unused layer",
-            "buffered": "buffers", "mixed": "two dtypes", "empty": "no parameters",
+            "seldom": "layers that rest", "buffered": "buffers", "mixed": "two dtypes", "empty": "no parameters",
             "odd": "a half-frozen block and buffers", "gpt": "GPT"}
 Inputs = Callable[[str, int, int], list[dict[str, Any]]]  # (model, ranks n, seed) -> one dictionary a rank
 

@@ -4,10 +4,13 @@ from collections.abc import Callable
 
 import torch
 
+from grader.calling.sharding import AFTER
 from grader.calling.training import STANDING, make_optimizer
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_of, reduced
-from grader.exercises.technique.sharding import spans_of
+from grader.exercises.technique.rank_by_rank import on_each_rank
+from grader.exercises.technique.sharding import held_at_most, spans_of
+from grader.exercises.technique.training import dtypes_of
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
 
@@ -96,6 +99,28 @@ def never_all_gradients() -> Demand:
                   "keeps all of it: clone() the slice.)", judge)
 
 
+def nothing_else_kept(hint: str) -> Demand:
+    """Afterwards no more is held than the shards, and what belongs to them; and perhaps the room of one gradient."""
+
+    def allowed(look: Look, rank: int) -> float:
+        n = look.case.group_size(rank)
+        return max((-(-g.numel() // n) * n * g.itemsize for g in reduced(look.case, rank).values()), default=0) + CHECK_BYTES
+
+    return held_at_most("more kept", [AFTER], allowed, "afterwards only shards are kept", hint)
+
+
+def own_dtypes() -> Demand:
+    """Numbers travel in the types that the gradients have."""
+
+    def fault(look: Look, rank: int) -> str:
+        others = {call.dtype for call in look.evidence.trace.of(rank) if "float" in call.dtype} - dtypes_of(look, rank)
+        return f"rank {rank} sent {' and '.join(sorted(others))}" if others else ""
+
+    return Demand("another type on the way", "numbers travel in their own type", (
+        "On the way the numbers have another type than the gradients: float32 cuts float64 short, and doubles the bytes of "
+        "bfloat16. Leave each gradient and each parameter its own type."), on_each_rank(fault))
+
+
 # ── ways to fail ──
 
 
@@ -118,6 +143,18 @@ def misfit() -> Symptom:
     texts = ("size", "outputShape", "divisible")  # of views and copies, of gloo's reduce-scatter, of NCCL's
     hint = "The sizes do not fit: pad each flat tensor with zeros to n pieces of ⌈numel/n⌉."
     return raised_any("not padded", hint, *texts)
+
+
+def group_demanded(what: str) -> Symptom:
+    """Without a group nothing works."""
+    nobody = ("'NoneType' object has no attribute 'rank'", "'NoneType' object has no attribute 'size'", "argument: 'group'")
+
+    def matches(look: Look) -> bool:
+        alone = look.evidence.ending == RAISED and look.case.groups is None
+        return alone and any(text in look.evidence.error for text in nobody)
+
+    return Symptom("group demanded", f"{what} without a group must work: group=None means the world, as dist's functions "
+                                     f"take it; it has no methods.", matches)
 
 
 def drifted(id: str, hint: str, parameters: Callable[[dict], dict]) -> Symptom:

@@ -6,6 +6,14 @@ LEAST = "held.index(min(held))"
 
 CHANGES = (
     change("in turn", LEAST, "index % n_ranks"),
+    change("equals reversed", "key=lambda index: -sizes[index])", "key=lambda index: sizes[index])[::-1]"),
+    change("sizes as names", "return owners", "owner = {sizes[i]: owners[i] for i in sorted(range(len(sizes)), "
+           "key=lambda i: -sizes[i])}\n    return [owner[size] for size in sizes]"),
+    change("input changed", "held, owners =", "given = list(sizes)\n    held, owners =", "return owners",
+           "sizes.sort()\n    return owners", "-sizes[index]", "-given[index]", "+= sizes[index]", "+= given[index]"),
+    change("lists of tensors", "return owners", "return [[i for i in range(len(sizes)) if owners[i] == rank] "
+           "for rank in range(n_ranks)]"),
+    change("a run each", "return owners", "return sorted(owners)"),
     change("in blocks", LEAST, "index // -(-len(sizes) // n_ranks)"),
     change("given order", "sorted(range(len(sizes)), key=lambda index: -sizes[index])", "range(len(sizes))"),
     change("smallest first", "-sizes[index]", "sizes[index]"),

@@ -12,5 +12,11 @@ CHANGES = (
     change("start beyond the end", START, "rank * length"),
     change("length for stop", STOP, f"{STOP} - {START}"),
     change("elements", f"{START}, {STOP}", "torch.arange(n_elements).tensor_split(n_ranks)[rank]"),
+    change("rest to the last", "-(-n_elements // n_ranks)", "n_elements // n_ranks", STOP,
+           "n_elements if rank == n_ranks - 1 else (rank + 1) * length"),
+    change("one too many", "-(-n_elements // n_ranks)", "n_elements // n_ranks + 1"),
+    change("edges rounded", START, "-(-rank * n_elements // n_ranks)", STOP, "-(-(rank + 1) * n_elements // n_ranks)"),
+    change("zero for the end", f"return {START}, {STOP}",
+           f"return ({START}, {STOP}) if rank * length < n_elements else (0, 0)"),
     change("last included", STOP, f"{STOP} - 1"),
 )

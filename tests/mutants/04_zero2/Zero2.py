@@ -24,6 +24,28 @@ CHANGES = (
     change("other dtype", "torch.empty_like(shard)", "torch.empty(shard.shape)"),
     change("no optimizer", "self.optimizer", "self.hidden"),
     change("sum for mean", "mean /= self.n", "pass"),
+    change("divided by the world", "mean /= self.n", "mean /= dist.get_world_size()"),
+    change("divided twice", "mean /= self.n", "mean /= self.n**2"),
+    change("mean over passes", "shard.grad + mean", "(shard.grad + mean) / 2"),
+    change("options dropped", "values(), **options)", "values(), lr=options['lr'])"),
+    change("one step behind", STEP, "pass", AFTER_STEP, f"{STEP}\n        {AFTER_STEP}"),
+    change("zeros for None", "shard.grad = None", "shard.grad = torch.zeros_like(shard)"),
+    change("step forgets", AFTER_STEP, f"self.zero_grad()\n        {AFTER_STEP}"),
+    change("more kept", "[dist.get_rank(group)].clone()", "[dist.get_rank(group)]"),
+    change("another type on the way", REDUCE, "short = mean.float(); "
+           "dist.reduce_scatter_single(short, flat.float(), group=self.group); mean = short.to(mean.dtype)"),
+    change("shards of another type", "[dist.get_rank(group)].clone()", "[dist.get_rank(group)].clone().float()",
+           "mean /= self.n",
+           "mean /= self.n; mean = mean.to(shard.dtype)", "mean = torch.empty_like(shard)",
+           "mean = flat.new_empty(len(shard))", "whole = shard.new_empty(", "whole = parameter.new_empty(",
+           "dist.all_gather_single(whole, shard.detach(), group",
+           "dist.all_gather_single(whole, shard.detach().to(parameter.dtype), group"),
+    change("accepted", "require_equal(trained, group)", "pass"),
+    change("optimizer replaced", STEP, f"{STEP}; self.optimizer = type(self.optimizer)(self.shards.values(), "
+           "lr=self.optimizer.param_groups[0]['lr'])"),
+    change("group demanded", "dist.get_world_size(group)", "group.size()"),
+    change("not all take part", "parameter.grad = None", "parameter.grad = None\n"
+           "        if dist.get_rank(self.group) == 1 and len(flat) < 4:\n            return"),
     change("last pass only", "mean if shard.grad is None else shard.grad + mean", "mean"),
     change("library call", REDUCE, "dist.all_reduce(flat, group=self.group); "
            "mean = flat.view(self.n, -1)[dist.get_rank(self.group)].clone()"),

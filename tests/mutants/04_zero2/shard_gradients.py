@@ -15,6 +15,23 @@ REDUCE_ALL = """def reduce_all(p):
 
 CHANGES = (
     change("sum for mean", DIVIDE, "pass"),
+    change("divided by the world", DIVIDE, "shard /= dist.get_world_size()"),
+    change("mean over passes", ADD, "shards[parameter] = (shards[parameter] + shard) / 2 if parameter in shards else shard"),
+    change("divided again", DIVIDE, "pass", ADD,
+           "shards[parameter] = (shards[parameter] + shard if parameter in shards else shard) / n"),
+    change("zeros in front", "(0, -len(flat) % n)", "(-len(flat) % n, 0)"),
+    change("every n-th", REDUCE, REDUCE.replace("flat", "flat.view(-1, n).t().flatten()")),
+    change("more kept", "n, shards = dist.get_world_size(group), {}", "n, shards, kept = dist.get_world_size(group), {}, []",
+           DIVIDE, f"{DIVIDE}; kept.append(flat.clone())"),
+    change("another type on the way", REDUCE, "short = shard.float()\n"
+           "        dist.reduce_scatter_single(short, flat.float(), group=group)\n        shard = short.to(shard.dtype)"),
+    change("other keys", "shards = dist.get_world_size(group), {}",
+           "shards = dist.get_world_size(group), {}\n    names = {p: name for name, p in model.named_parameters()}",
+           "shards[parameter]", "shards[names[parameter]]", "parameter in shards", "names[parameter] in shards"),
+    change("more than gradients", "shards = dist.get_world_size(group), {}", "shards = dist.get_world_size(group), {}\n"
+           "    shards = {p: p.detach().new_zeros(-(-p.numel() // n)) for p in model.parameters()}"),
+    change("not a piece", DIVIDE, f"{DIVIDE}; shard = shard.repeat(n)"),
+    change("padding not zero", "F.pad(flat, (0, -len(flat) % n))", "F.pad(flat, (0, -len(flat) % n), value=1.0)"),
     change("last pass only", ADD, "shards[parameter] = shard"),
     change("first pass twice", FREE, "pass"),
     change("gradients left", FREE, "pass", DIVIDE, f"{DIVIDE}; parameter.grad.zero_()"),

@@ -1,9 +1,10 @@
 """How a rank calls ShardedOptimizer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.optim.lr_scheduler import StepLR
 
@@ -20,7 +21,9 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     model = build(inputs["model"], inputs["seed"])
 
     def make():
-        return fn(param_groups(model, inputs), OPTIMIZERS[inputs["optimizer"]], group, lr=inputs["lr"], **inputs["options"])
+        given = param_groups(model, inputs), OPTIMIZERS[inputs["optimizer"]]
+        of_group = () if group is dist.group.WORLD else (group,)
+        return fn(*given, *of_group, lr=inputs["lr"], **inputs["options"])
 
     optimizer, loss = _train(model, make, inputs)
     missing = sorted(defaults_of(inputs).keys() - optimizer.defaults.keys())
@@ -32,11 +35,12 @@ def defaults_of(inputs: dict[str, Any]) -> dict[str, Any]:
     return OPTIMIZERS[inputs["optimizer"]]([torch.zeros(1)]).defaults
 
 
-def param_groups(model: nn.Module, inputs: dict[str, Any]) -> list:
-    """The trained parameters; where the case says so, as two groups of which the second has another learning rate."""
+def param_groups(model: nn.Module, inputs: dict[str, Any]) -> Iterable:
+    """The trained parameters, to be run through once, as parameters() gives them; where the case says so, as two groups, of
+    which the second has another learning rate."""
     trained = [p for p in model.parameters() if p.requires_grad]
     if not inputs["two_groups"]:
-        return trained
+        return iter(trained)
     return [{"params": [p for p in trained if p.dim() > 1]},
             {"params": [p for p in trained if p.dim() <= 1], "lr": 2 * inputs["lr"]}]
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from grader.calling.training import make_optimizer, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_rank
@@ -19,6 +21,9 @@ STEPS, LR = 4, 0.05
 HALF = STEPS // 2  # from here on another optimizer, with the first one's state
 RATES = (1.0, 1.0, 0.5, 0.25)  # of LR, step by step, see call.py
 NEVER, UNTIL_LOADED = (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 0.5, 0.5)  # when a scheduler was heard
+NOT_LOADED = (1.0, 1.0, 1.0, 0.5)  # what it had come to is lost
+GROUPS = ("Parameter groups have options of their own (here a learning rate): keep the groups, each with this rank's part "
+          "of its parameters, and hand the options on group by group.")
 STATE_LOST = ("After load_state_dict() the training begins as if there had been no step before: the state is the wrapped "
               "optimizer's, so save and load that one.")
 
@@ -32,13 +37,13 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequence[int] = (0,),
-           decay: float = DECAY, factor: float = 1.0) -> dict[str, Any]:
+           decay: float = DECAY, factor: float = 1.0, steps: int = STEPS, zeros: bool = False) -> dict[str, Any]:
     """One process on the mean gradient. begins: the steps before which the optimizer is made, and knows of none before.
 
-    decay: of the weights, in the second half. factor: of the gradients.
+    decay: of the weights, in the second half. factor: of the gradients. zeros: where there is no gradient.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
-    for step in range(STEPS):
+    for step in range(steps):
         if step in begins:
             optimizer = make_optimizer(inputs, param_groups(model, inputs))
             first_rates = [group["lr"] for group in optimizer.param_groups]
@@ -50,6 +55,8 @@ def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequen
         losses = [loss_rows(model(xs[step]), ys[step]).mean()
                   for xs, ys in zip(case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
         (sum(losses) / len(losses) * factor).backward()
+        for p in model.parameters() if zeros else ():
+            p.grad = torch.zeros_like(p) if p.requires_grad and p.grad is None else p.grad
         optimizer.step()
     return {"parameters": parameters(model), "loss": losses[case.group_rank(rank)].detach(), "missing defaults": []}
 
@@ -81,9 +88,20 @@ EXERCISE = Exercise(
         Slip("sum for mean", "The owner steps with the sum of the gradients: divide by the number of ranks.",
              lambda case, r, right: _trained(case, r, RATES, (0,), DECAY, case.group_size(r)),
              shows=lambda case: all(inputs["optimizer"] == "SGD" for inputs in case.inputs)),  # AdamW hardly feels a scale
-        Slip("groups ignored", "Parameter groups have options of their own (here a learning rate): keep the groups, each "
-                               "with this rank's part of its parameters.",
-             lambda case, r, right: _trained(with_inputs(case, two_groups=False), r)),
+        Slip("divided by the world", "Right for the whole world, wrong in a group: divide by the number of ranks that took "
+                                     "part, dist.get_world_size(group).",
+             lambda case, r, right: _trained(case, r, RATES, (0,), DECAY, case.group_size(r) / case.world_size),
+             shows=lambda case: case.groups is not None),
+        Slip("groups ignored", GROUPS, lambda case, r, right: _trained(with_inputs(case, two_groups=False), r)),
+        *(Slip("groups ignored", GROUPS, lambda case, r, right, rates=rates: _trained(
+            with_inputs(case, two_groups=False), r, rates, (0,), _undecayed(case, r))) for rates in (RATES, NEVER)),
+        _other_way("options not loaded", "After load_state_dict() the rate is not the one that a scheduler had come to: the "
+                                         "state that is saved holds the options as they are now, and what is loaded goes "
+                                         "into self.param_groups too, else the old options win again.", NOT_LOADED),
+        _other_way("closure too late", "The closure computes the gradients, so step(closure) calls it first, then reduces "
+                                       "and updates.", RATES, (0,), DECAY, 1.0, HALF),
+        _other_way("zeros for None", "What has no grad is left alone: zeros in its place let weight decay and momentum move "
+                                     "it.", RATES, (0,), DECAY, 1.0, STEPS, True),
         *(_other_way("state lost", STATE_LOST, rates, (0, HALF)) for rates in (RATES, NEVER, UNTIL_LOADED)),
         *(Slip("rate not heard", RATE_NOT_HEARD, lambda case, r, right, rates=rates: _trained(
             case, r, rates, (0,), _undecayed(case, r))) for rates in (NEVER, UNTIL_LOADED)),

@@ -1,12 +1,16 @@
 """How ShardedOptimizer must work, and how it can fail."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
 from grader.exercises.technique.sharding import by_collectives
+from grader.exercises.technique.training import instead
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Look, Symptom
-from grader.judging.symptoms import raised
+from grader.judging.symptoms import deadlocked, raised
 from utils.costs.formulas import bytes_sent_per_rank
 
 from .call import LEFT
@@ -17,16 +21,24 @@ RATE_NOT_HEARD = ("A scheduler changes \"lr\" in self.param_groups, and the wrap
 
 def _balanced_share(look: Look, rank: int) -> float:
     """By whole tensors: an equal share and half the largest tensor's state, or that tensor's alone."""
-    sizes, n = zero.whole_state(look, rank), look.case.group_size(rank)
+    return _balanced(zero.whole_state(look, rank), look.case.group_size(rank)) + zero.STATE_SLACK_BYTES
+
+
+def _balanced(sizes: Sequence[int], n: int) -> float:
+    """No more than what one of n owners has of tensors of these sizes: a share and half the largest one, or that one."""
     largest = max(sizes, default=0)
-    return max(largest, sum(sizes) / n + largest / 2) + zero.STATE_SLACK_BYTES
+    return max(largest, sum(sizes) / n + largest / 2)
 
 
 def _sent(look: Look, rank: int) -> float:
-    total = sum(gradient.nbytes for gradient in reduced(look.case, rank).values())
-    steps = len(look.case.inputs[rank]["xs"])
-    averaged = bytes_sent_per_rank("all_reduce", total, look.case.group_size(rank))
-    return steps * averaged + zero.check_bytes(look, rank, times=2)
+    n, gradients = look.case.group_size(rank), list(reduced(look.case, rank).values())
+    total = sum(gradient.nbytes for gradient in gradients)
+    if look.evidence.trace.of(rank, "reduce_scatter"):  # of rows, one an owner and dtype, as long as the longest
+        longest = _balanced([gradient.nbytes for gradient in gradients], n)
+        dtypes = {gradient.dtype for gradient in gradients}
+        total = sum(min(longest, sum(g.nbytes for g in gradients if g.dtype == dtype)) for dtype in dtypes) * n
+    averaged = bytes_sent_per_rank("all_reduce", total, n)
+    return len(look.case.inputs[rank]["xs"]) * averaged + zero.check_bytes(look, rank, times=2)
 
 
 def _never_reduced(look: Look) -> bool:
@@ -38,6 +50,10 @@ def _never_reduced(look: Look) -> bool:
     return look.evidence.ending == RETURNED and several and not calls
 
 
+def _either(symptom: Symptom, other: Symptom) -> Symptom:
+    return replace(symptom, matches=lambda look: symptom.matches(look) or other.matches(look))
+
+
 def _closure_ignored(look: Look) -> bool:
     if look.evidence.ending == RAISED:
         texts = ("does not require grad", "unexpected keyword", "positional argument")
@@ -45,6 +61,9 @@ def _closure_ignored(look: Look) -> bool:
     return any(result["loss"] is None for _, result, _ in look.pairs())
 
 
+DRIFTED = ("The ranks' parameters differ: each owner updated its tensors, and the others never heard of it. After the step, "
+           "broadcast every parameter from its owner.")
+OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
     zero.something_sharded(),
     only_calls("reduce", "broadcast", "reduce_scatter", "all_gather", hint=(
@@ -52,6 +71,7 @@ TECHNIQUE = by_collectives(
         "an all-reduce brings every rank gradients that it does not use.")),
     zero.state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance "
                                         "the tensors by size, those of all groups together."),
+    OWN_DTYPES,
     bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
                "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "
                "parallelism sends."),
@@ -65,12 +85,18 @@ TECHNIQUE = by_collectives(
         Symptom("closure ignored", "step(closure) calls the closure, which computes loss and gradients, before it reduces "
                                    "them, and returns the closure's loss. (Gradients must be on meanwhile.)",
                 _closure_ignored),
+        zero.group_demanded("ShardedOptimizer(params, AdamW)"),
         raised("NoneType", "A parameter that took no part has grad None: leave it out, on all ranks.", "no gradient"),
         Symptom("gradients not reduced", "Each owner steps with its own gradient: bring it the sum over all ranks first.",
                 _never_reduced),
-        zero.drifted("parameters not sent", "The ranks' parameters differ: each owner updated its tensors, and the others "
-                                            "never heard of it. After the step, broadcast every parameter from its owner.",
-                     lambda result: result["parameters"]),
+        _either(zero.drifted("parameters not sent", DRIFTED, lambda result: result["parameters"]),
+                raised("but other numbers", DRIFTED, "")),  # so the next one finds, when it is made
+        instead(OWN_DTYPES),
+        raised("empty parameter list", "params may be a generator, such as model.parameters(), which can be run through "
+                                       "only once: make a list of it first. (Who owns nothing has empty groups.)",
+               "generator"),
+        deadlocked("", "The ranks miss each other: every one of the group, owner or not, calls each reduce and each "
+                       "broadcast, in one order.", "not all take part"),
         Symptom("gradients left", "After zero_grad() some gradients are still there, and the next ones are added to them: "
                                   "it must reach the parameters of all ranks, not only one's own.",
                 lambda look: any(s.name == LEFT and s.facts["count"] for s in look.evidence.trace.spans)),

@@ -1,10 +1,11 @@
 """Clip by the global norm, when each rank has only its shard of the gradient."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
@@ -13,8 +14,8 @@ from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, max_norm: float) -> list[dict[str, Any]]:
-        return [{"gradient_C": draw.tensor(draw.integer(1, 4), dtype=torch.float64) / 10, "max_norm": max_norm}
-                for _ in range(n)]
+        dtype = torch.float64 if n % 2 else torch.float32
+        return [{"gradient_C": draw.tensor(draw.integer(1, 4), dtype=dtype) / 10, "max_norm": max_norm} for _ in range(n)]
 
     def of(numbers: Sequence[Sequence[float]], max_norm: float, dtype: torch.dtype) -> tuple[dict[str, Any], ...]:
         return tuple({"gradient_C": torch.tensor(of_rank, dtype=dtype), "max_norm": max_norm} for of_rank in numbers)
@@ -36,6 +37,20 @@ def _norms(case: Case, rank: int) -> list[float]:
 
 def _whole_norm(case: Case, rank: int) -> float:
     return math.sqrt(sum(norm**2 for norm in _norms(case, rank)))
+
+
+def _scaled(id: str, hint: str, clip: Callable[[Tensor, float, float], Tensor]) -> Slip:
+    """The norm is right, the gradient is clip(this rank's, the norm, max_norm)."""
+    return Slip(id, hint, lambda case, r, right: right[r] | {"gradient": clip(
+        case.inputs[r]["gradient_C"], right[r]["norm"], case.inputs[r]["max_norm"])})
+
+
+def _of_the_whole(g: Tensor, norm: float, max_norm: float) -> Tensor:
+    return g * min(1.0, max_norm / norm) if norm else g
+
+
+def _to_full_length_each(g: Tensor, norm: float, max_norm: float) -> Tensor:
+    return g * (max_norm / g.norm().clamp(min=1e-6)) if norm > max_norm else g
 
 
 def _clipped(case: Case, rank: int, norm: float, largest: float = 1.0) -> dict[str, Any]:
@@ -60,6 +75,21 @@ EXERCISE = Exercise(
              lambda case, r, right: _clipped(case, r, sum(_norms(case, r)))),
         Slip("root forgotten", "That is the square of the norm: take the root of the sum.",
              lambda case, r, right: _clipped(case, r, _whole_norm(case, r) ** 2)),
+        Slip("mean of squares", "That is the norm of a mean: the squares of all ranks add up, and are not divided by their "
+                                "number.",
+             lambda case, r, right: _clipped(case, r, _whole_norm(case, r) / math.sqrt(case.group_size(r)))),
+        Slip("largest number", "That is the largest number, not the length: sum the squares of all numbers, and take the "
+                               "root.", lambda case, r, right: _clipped(case, r, max(
+                                   float(g.abs().max()) for g in case.peers_inputs(r, "gradient_C") if len(g)))),
+        _scaled("each number clamped", "Each number is clamped by itself, which turns the gradient's direction: scale all "
+                                       "numbers by one factor, max_norm / norm.",
+                lambda g, norm, max_norm: g.clamp(-max_norm, max_norm)),
+        _scaled("each piece at the limit", "Each rank scales its own piece to max_norm, and the whole stays longer than "
+                                           "that: one factor for all ranks, from the norm of the whole.",
+                _to_full_length_each),
+        _scaled("squared in place", "The norm is right, and the gradient holds squares: where it has that type already, "
+                                    "float() or double() makes no copy, so square it with square(), not in place.",
+                lambda g, norm, max_norm: _of_the_whole(g * g, norm, max_norm)),
         Slip("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
                               "1.", lambda case, r, right: _clipped(case, r, _whole_norm(case, r), math.inf)),
         Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",

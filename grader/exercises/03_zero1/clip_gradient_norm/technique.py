@@ -1,5 +1,8 @@
 """How clip_gradient_norm must be done, and how it can fail."""
 
+import math
+from typing import Any
+
 import torch
 
 from grader.evidence.evidence import RAISED
@@ -7,7 +10,7 @@ from grader.exercises.technique.sharding import by_collectives
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Look, Symptom
-from grader.judging.symptoms import every_rank, wrong_ranks
+from grader.judging.symptoms import deadlocked, every_rank, raised, wrong_ranks
 
 
 def _by_zero(look: Look) -> bool:
@@ -17,9 +20,16 @@ def _by_zero(look: Look) -> bool:
 
 
 def _in_16_bits(look: Look) -> bool:
-    """Every rank is wrong, or has it infinite, where numbers have 16 bits."""
-    return look.case.inputs[0]["gradient_C"].dtype == torch.float16 and every_rank(
-        lambda look, r, found, right: not same(found, right))(look)
+    """Every rank has numbers that are not finite where they have 16 bits, or a norm that lost digits."""
+
+    def lost(look: Look, rank: int, found: Any, right: Any) -> bool:
+        finite = math.isfinite(found["norm"]) and bool(found["gradient"].isfinite().all())
+        return not finite or (not same(found["norm"], right["norm"]) and same(found["norm"], right["norm"], DIGITS_LOST))
+
+    return look.case.inputs[0]["gradient_C"].dtype == torch.float16 and every_rank(lost)(look)
+
+
+DIGITS_LOST = 0.01
 
 
 TECHNIQUE = by_collectives(
@@ -30,6 +40,13 @@ TECHNIQUE = by_collectives(
     symptoms=(
         Symptom("not a number", "Where all gradients are zero the factor is 0/0: then leave them alone.", _by_zero),
         Symptom("16 bits", "In 16 bits a square overflows (300² is infinite in float16) or loses its digits: turn the "
-                           "gradient, or its norm, into float32 before you square and sum.", _in_16_bits),
+                           "gradient, or its norm, into float32 before you square and sum, and scale by the one factor "
+                           "max_norm / norm.", _in_16_bits),
+        Symptom("a tensor", "Returned is a tensor; wanted is a float: norm.item().", every_rank(
+            lambda look, r, found, right: isinstance(found["norm"], torch.Tensor))),
+        deadlocked("", "The ranks miss each other: every one calls the all-reduce, also who owns nothing (the sum of no "
+                       "numbers is 0) and who has nothing to clip.", "not all take part"),
+        raised("narrowing", "The gradient may be float64, which vector_norm(dtype=torch.float32) refuses to shorten: "
+                            "compute in float64.", "float64 refused"),
     ),
 )

@@ -25,13 +25,39 @@ def _dealt(sizes: Sequence[int], n_ranks: int, order: Sequence[int]) -> list[int
 
 def _owners(sizes: Sequence[int], n_ranks: int) -> list[int]:
     """The largest first; of equally large tensors the first comes first."""
-    return _dealt(sizes, n_ranks, sorted(range(len(sizes)), key=lambda index: -sizes[index]))
+    return _dealt(sizes, n_ranks, _by_size(sizes))
+
+
+def _by_size(sizes: Sequence[int]) -> list[int]:
+    """Indices from the largest to the smallest, equals in their order."""
+    return sorted(range(len(sizes)), key=lambda index: -sizes[index])
+
+
+def _in_order_of_size(sizes: Sequence[int], owner: Callable[[int], int]) -> list[int]:
+    """owner(number) of each tensor, where 0 is the number of the largest one."""
+    numbers = {index: number for number, index in enumerate(_by_size(sizes))}
+    return [owner(numbers[index]) for index in range(len(sizes))]
+
+
+def _there_and_back(number: int, n_ranks: int) -> int:
+    lap, place = divmod(number, n_ranks)
+    return n_ranks - 1 - place if lap % 2 else place
+
+
+def _by_name(sizes: list[int], n_ranks: int) -> list[int]:
+    """One owner for each size, the last one's."""
+    in_order = sorted(sizes, reverse=True)
+    owner = dict(zip(in_order, _owners(in_order, n_ranks), strict=True))
+    return [owner[size] for size in sizes]
 
 
 def _by(id: str, rule: Callable[[list[int], int], list[int]], hint: str) -> Slip:
     """Another rule: rule(sizes, n_ranks) -> owners."""
     return Slip(id, hint, lambda case, r, right: rule(**case.inputs[r]))
 
+
+IN_TURN = ("Each rank gets as many tensors as the others, dealt out in turn, as if all were equally large: give each to "
+           "the rank that has the fewest numbers so far.")
 
 EXERCISE = Exercise(
     title="Whole tensors, balanced",
@@ -41,7 +67,10 @@ EXERCISE = Exercise(
     points={VALUES: 2},
     slips=(
         _by("in turn", lambda sizes, n_ranks: [index % n_ranks for index in range(len(sizes))],
-            "Dealt out in turn, as if all tensors were equally large: give each to the rank that has least."),
+            IN_TURN),
+        _by("in turn", lambda sizes, n_ranks: _in_order_of_size(sizes, lambda number: number % n_ranks), IN_TURN),
+        _by("in turn", lambda sizes, n_ranks: _in_order_of_size(sizes, lambda number: _there_and_back(number, n_ranks)),
+            IN_TURN),
         _by("in blocks", lambda sizes, n_ranks: [index // -(-len(sizes) // n_ranks) for index in range(len(sizes))],
             "Each rank gets as many tensors as the others, not as many numbers: a large one weighs more."),
         _by("given order", lambda sizes, n_ranks: _dealt(sizes, n_ranks, range(len(sizes))),
@@ -51,6 +80,12 @@ EXERCISE = Exercise(
             "The smallest come first: begin with the largest, so that small ones fill the gaps."),
         Slip("last of equals", "Of ranks that hold equally much the lowest gets the next one; all ranks must agree.",
              lambda case, r, right: [case.inputs[r]["n_ranks"] - 1 - owner for owner in right[r]]),
+        _by("equals reversed",
+            lambda sizes, n_ranks: _dealt(sizes, n_ranks, sorted(range(len(sizes)), key=lambda index: sizes[index])[::-1]),
+            "Of equally large tensors the first comes first: a sorted list that is turned round has them the other way "
+            "round."),
+        _by("sizes as names", _by_name, "Tensors of one size share an owner: two tensors may be equally large, so go by "
+                                        "their indices."),
         _by("all to one", lambda sizes, n_ranks: [0] * len(sizes), "One rank owns everything: nothing is divided."),
         _by("as dealt", lambda sizes, n_ranks: _owners(sorted(sizes, reverse=True), n_ranks),
             "These are the right owners in the order in which they were dealt out, by size: owners[i] is to be the owner of "

@@ -36,6 +36,16 @@ def _loaded(inputs: dict[str, Any], cut: Callable[[Tensor, dict[str, Any]], Tens
     return {name: cut(torch.cat([shards[name] for shards in inputs["saved"]]), inputs) for name in inputs["saved"][0]}
 
 
+def _zeros_in_front(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
+    whole, n = padded[:inputs["n_elements"]], inputs["n_ranks"]
+    return torch.cat([whole.new_zeros(-len(whole) % n), whole]).view(n, -1)[inputs["rank"]]
+
+
+def _dealt(whole: Tensor, inputs: dict[str, Any]) -> Tensor:
+    n = inputs["n_ranks"]
+    return torch.cat([whole, whole.new_zeros(-len(whole) % n)]).view(-1, n)[:, inputs["rank"]]
+
+
 def _wrong(id: str, cut: Callable[[Tensor, dict[str, Any]], Tensor], hint: str) -> Slip:
     return formula(id, lambda inputs: _loaded(inputs, cut), hint)
 
@@ -56,6 +66,21 @@ EXERCISE = Exercise(
         _wrong("not padded",
                lambda padded, inputs: cuts.rounded_up(padded[:inputs["n_elements"]], inputs["rank"], inputs["n_ranks"]),
                "The last shards must be as long as the others, filled up with zeros."),
+        _wrong("balanced",
+               lambda padded, inputs: cuts.balanced(padded[:inputs["n_elements"]], inputs["rank"], inputs["n_ranks"]),
+               "Balanced, as tensor_split() cuts: all shards have ⌈n_elements/n_ranks⌉ numbers, the last ones filled up "
+               "with zeros."),
+        _wrong("zeros in front", _zeros_in_front, "The padding comes at the end of the array, behind the numbers."),
+        _wrong("zeros lost", lambda padded, inputs: pieces(padded[:int(padded.nonzero().max()) + 1], inputs["n_ranks"])[
+            inputs["rank"]] if padded.any() else padded, "The last number may be a zero, as any other may: where the "
+                                                         "padding begins is told by n_elements, not by what stands there."),
+        _wrong("every n-th", lambda padded, inputs: _dealt(padded[:inputs["n_elements"]], inputs),
+               "Dealt out in turn: a shard is one piece of the array, not every n-th number."),
+        formula("ranks reversed", lambda inputs: _loaded(inputs | {"saved": inputs["saved"][::-1]}),
+                "The old shards are put together in the wrong order: rank 0's comes first."),
+        Slip("type not kept", "The numbers are right, their type is not: a new tensor of the same type comes from "
+                              "new_zeros().",
+             lambda case, r, right: {name: tensor.float() for name, tensor in right[r].items()}),
         _wrong("everything", lambda padded, inputs: padded[:inputs["n_elements"]],
                "Returned is all of it: cut out this rank's shard."),
     ),

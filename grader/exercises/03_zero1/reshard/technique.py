@@ -1,15 +1,27 @@
 """How reshard must be done, and how it can fail."""
 
 from grader.judging.demands import inputs_kept, only_calls
-from grader.judging.exercise import Symptom, Technique
-from grader.judging.symptoms import wrong_ranks
+from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.symptoms import raised, wrong_ranks
+
+
+def _only_padding(look: Look, rank: int, loaded: dict, right: dict) -> bool:
+    """Every number that is there is right."""
+    return all(loaded[name].shape == shard.shape and bool((loaded[name] == shard)[shard != 0].all())
+               for name, shard in right.items())
+
 
 TECHNIQUE = Technique(
     demands=(only_calls(id="communicates", hint="All saved shards are there: no message is needed."),
              inputs_kept("The shards that were handed in are no longer what they were: others may still load them. Put them "
                          "together in a new tensor.", gate=True)),
+    symptoms=(
+        raised("IndexError", "Some rank finds no piece: chunk() may give fewer pieces than ranks, where the numbers are "
+                             "few. Each rank gets a shard, perhaps of zeros only.", "too few pieces"),
+    ),
     fallbacks=(
         Symptom("one tensor only", "Every tensor of the state is to be there, under its name.",
                 wrong_ranks(lambda look, r, loaded, right: loaded.keys() < right.keys())),
+        Symptom("padding not zero", "Right but for the padding, which is to be zeros.", wrong_ranks(_only_padding)),
     ),
 )

@@ -1,6 +1,6 @@
 """Flat ranges: which part of a flat array of parameters is whose, when all parts but the last ones are equally long."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from grader.exercises.shared import cuts
 from grader.exercises.shared.cases import each_rank, ranks
@@ -22,10 +22,23 @@ def _range(inputs: dict[str, int], cut: cuts.Cut = cuts.rounded_up) -> Range:
     return part.start, part.stop
 
 
+def _of_length(inputs: dict[str, int], length: int) -> Range:
+    """Parts of this length, cut short at the end of the array."""
+    return tuple(min(number * length, inputs["n_elements"]) for number in (inputs["rank"], inputs["rank"] + 1))
+
+
+def _between(inputs: dict[str, int], edge: Callable[[int, int], int]) -> Range:
+    """Each rank's exact share is n_elements / n_ranks; edge(numerator, denominator) rounds where shares begin and end."""
+    return tuple(edge(number * inputs["n_elements"], inputs["n_ranks"]) for number in (inputs["rank"], inputs["rank"] + 1))
+
+
 def _uncut(inputs: dict[str, int]) -> Range:
     length = -(-inputs["n_elements"] // inputs["n_ranks"])
     return inputs["rank"] * length, (inputs["rank"] + 1) * length
 
+
+EDGES = ("Where a part begins is rounded, so the lengths differ: round the length n_elements / n_ranks up first, once for "
+         "all ranks, and begin at rank times that.")
 
 EXERCISE = Exercise(
     title="Whose part of the flat array",
@@ -36,6 +49,14 @@ EXERCISE = Exercise(
     slips=(
         formula("tail lost", lambda inputs: _range(inputs, cuts.rounded_down),
                 "Rounding down, n_elements // n_ranks, leaves the last elements to nobody: round up."),
+        formula("rest to the last", lambda inputs: _range(inputs, cuts.rest_to_the_last),
+                "Rounded down, with all that is left over for the last rank: then the last part is the longest. Round up, "
+                "and the last ones are cut short."),
+        formula("one too many", lambda inputs: _of_length(inputs, inputs["n_elements"] // inputs["n_ranks"] + 1),
+                "Where n_ranks divides n_elements, nothing is to be rounded up: your parts have one element too many then."),
+        formula("edges rounded", lambda inputs: _between(inputs, lambda many, n: -(-many // n)),
+                EDGES),
+        formula("edges rounded", lambda inputs: _between(inputs, lambda many, n: many // n), EDGES),
         formula("lengths differ by one", lambda inputs: _range(inputs, cuts.balanced),
                 "Balanced, but a reduce-scatter needs parts of one length: all have ⌈n_elements/n_ranks⌉ elements, only the "
                 "last ones are cut short."),
@@ -43,6 +64,8 @@ EXERCISE = Exercise(
         Slip("start beyond the end", "Some ranks have nothing left, and their range starts beyond the array: then start and "
                                      "stop are both n_elements.",
              lambda case, r, right: (_uncut(case.inputs[r])[0], right[r][1])),
+        Slip("zero for the end", "A rank with nothing left gets start = stop = n_elements, where the array ends, not zeros.",
+             lambda case, r, right: (0, 0) if right[r][0] == right[r][1] else right[r]),
         Slip("length for stop", "The second number is where the range ends, not its length.",
              lambda case, r, right: (right[r][0], right[r][1] - right[r][0])),
         Slip("last included", "stop is the first element that is no longer part of the range.",

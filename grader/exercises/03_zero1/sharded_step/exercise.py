@@ -1,6 +1,8 @@
 """ZeRO-1's step: reduce-scatter the gradients, update the own shard, all-gather the parameters."""
 
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,6 +56,12 @@ def _result(case: Case, rank: int) -> dict[str, Tensor]:
     return {"flat": flat, "shard": own_shard(case, rank, flat)}
 
 
+def _piled_up(case: Case) -> Case:
+    """Each step's gradients are added to those of the steps before."""
+    return replace(case, inputs=tuple(
+        inputs | {"gradients": list(itertools.accumulate(inputs["gradients"]))} for inputs in case.inputs))
+
+
 def _updated(id: str, hint: str, flat: Callable[[Case, int], Tensor], **shows: Callable[[Case], bool]) -> Slip:
     """The shard is this rank's part of flat(case, rank); whatever was gathered then."""
     return Slip(id, hint, lambda case, r, right: {"flat": ANYTHING, "shard": own_shard(case, r, flat(case, r))}, **shows)
@@ -74,6 +82,16 @@ EXERCISE = Exercise(
                                          "took part, dist.get_world_size(group).",
                  lambda case, r: _train(with_inputs(case, lr=LR * case.group_size(r) / case.world_size), r),
                  shows=lambda case: case.groups is not None),
+        _updated("divided twice", "The shard's gradient is n times too small: the mean is divided by n once, before the "
+                                  "reduce-scatter or after it.",
+                 lambda case, r: _train(with_inputs(case, lr=LR / case.group_size(r)), r),
+                 shows=lambda case: case.inputs[0]["optimizer"] == "SGD"),
+        _updated("gradients pile up", "The first step is right, later ones also hold the gradients of the steps before: "
+                                      "shard_C.grad is to be replaced, not added to.",
+                 lambda case, r: _train(_piled_up(case), r)),
+        _updated("optimizer passed by", "The shard was moved against the gradient by hand. It is optimizer.step() that "
+                                        "knows how to update, by momentum and variance too: put the mean into shard_C.grad.",
+                 lambda case, r: _train(with_inputs(case, optimizer="SGD"), r)),
         _updated("own gradient", "Each rank updated its shard with its own gradient: the shard's gradient is the mean over "
                                  "ranks, which the reduce-scatter brings.",
                  lambda case, r: _train(with_inputs(case, gradients=case.inputs[r]["gradients"]), r)),

@@ -3,24 +3,76 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+import torch.distributed as dist
+from torch import nn
 from torch.optim.lr_scheduler import StepLR
 
-from grader.calling.training import OPTIMIZERS, Held, parameters, watch_gradients
+from grader.calling.sharding import AFTER, HELD, settled
+from grader.calling.training import OPTIMIZERS, Held, held_before, parameters, watch_gradients
 from grader.calling.zoo import build, loss_rows
-from utils.trace.spans import span
+from utils.trace.spans import mark, span
+
+ANOTHER, ACCEPTED, STEPPED_IN = "another optimizer", "accepted", "types of the shards"
+NOTHING, UNEQUAL = "nothing to train", "ranks that differ"
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """trainer = fn(module, optimizer class, group, lr=…); steps of `micro` backward passes each → the parameters."""
+    """trainer = fn(module, optimizer class, group, lr=…); steps of `micro` backward passes each → the parameters.
+
+    Marks what is held in the end beside the module, the shards and their state; another optimizer than at the start; and,
+    where the case asks for it, modules that are taken though they must not be.
+    """
     model = build(inputs["model"], inputs["seed"])
     watch_gradients(model)
-    trainer = fn(model, OPTIMIZERS[inputs["optimizer"]], group, lr=inputs["lr"], **inputs["options"])
-    scheduler = StepLR(trainer.optimizer, 1, gamma=inputs["gamma"])
+    start = held_before(inputs)
+    given = parameters(model)  # these very tensors
+    trainer = _made(fn, model, inputs, group)
+    optimizer = trainer.optimizer
+    scheduler = StepLR(optimizer, 1, gamma=inputs["gamma"])
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
         with span("backward"):
             (loss_rows(model(x), y).mean() / inputs["micro"]).backward()
         if number % inputs["micro"] == 0:
             trainer.step()
-            trainer.zero_grad()
+            if number // inputs["micro"] not in inputs["kept"]:
+                trainer.zero_grad()
             scheduler.step()
-    return Held(parameters(model), model, trainer)
+    if trainer.optimizer is not optimizer:
+        mark(ANOTHER)
+    mark(STEPPED_IN, dtypes=sorted({str(p.dtype).removeprefix("torch.") for p in _stepped_on(optimizer)}))
+    own = _bytes_of(optimizer)
+    mark(HELD, phase=AFTER, bytes=settled(start, own) - own)
+    if inputs["model"] == "linear":
+        _offer(fn, inputs, group)
+    return Held(given, model, trainer)
+
+
+def _made(fn: Callable, model: nn.Module, inputs: dict[str, Any], group) -> Any:
+    """Without a group where it is the world."""
+    of_group = () if group is dist.group.WORLD else (group,)
+    return fn(model, OPTIMIZERS[inputs["optimizer"]], *of_group, lr=inputs["lr"], **inputs["options"])
+
+
+def _bytes_of(optimizer: torch.optim.Optimizer) -> int:
+    """What it steps on, and its state."""
+    state = [value for of_one in optimizer.state.values() for value in of_one.values() if isinstance(value, torch.Tensor)]
+    return sum(tensor.nbytes for tensor in (*state, *_stepped_on(optimizer)))
+
+
+def _stepped_on(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [p for one in optimizer.param_groups for p in one["params"]]
+
+
+def _offer(fn: Callable, inputs: dict[str, Any], group) -> None:
+    """Two modules that a ValueError should answer; ranks that differ need not be noticed by the first one."""
+    rank = dist.get_rank(group)
+    offers = {NOTHING: build(inputs["model"], inputs["seed"]).requires_grad_(False),
+              UNEQUAL: build(inputs["model"], inputs["seed"] + rank)}
+    for what, module in offers.items():
+        try:
+            _made(fn, module, inputs, group)
+        except ValueError:
+            continue
+        if what == NOTHING or rank:
+            mark(ACCEPTED, what=what)

@@ -1,6 +1,6 @@
 """Zero2: gradients and optimizer state in shards, for any module and any optimizer that works number by number."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,7 @@ from grader.calling.training import parameters
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import with_batches
-from grader.exercises.shared.zero_cases import odd_models, optimizer_for
+from grader.exercises.shared.zero_cases import odd_models, optimizer_for, with_inputs
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS, LR, GAMMA = 2, 0.05, 0.5
@@ -17,7 +17,8 @@ STEPS, LR, GAMMA = 2, 0.05, 0.5
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
         micro = 2 if n in (2, 3) else 1
-        make = with_batches(draw, lambda n: 2, STEPS * micro, lr=LR, gamma=GAMMA, micro=micro, **optimizer_for(model, n))
+        make = with_batches(draw, lambda n: 2, STEPS * micro, lr=LR, gamma=GAMMA, micro=micro, kept=[1] * (n == 1),
+                            **optimizer_for(model, n))
         return make(model, n, seed)
 
     return odd_models(draw, grading, inputs, "a tensor of 3 numbers")
@@ -26,10 +27,23 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 def _last_passes(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     """As if each step had only its last backward pass, whose loss is still divided by their number."""
     micro = case.inputs[rank]["micro"]
-    last = tuple(inputs | {"micro": 1, "xs": inputs["xs"][micro - 1::micro], "ys": inputs["ys"][micro - 1::micro]}
+    last = tuple(inputs | {name: inputs[name][micro - 1::micro] for name in ("xs", "ys")} | {"micro": 1, "kept": ()}
                  for inputs in case.inputs)
     return train(replace(case, inputs=last), rank, factor=1 / micro)["parameters"]
 
+
+def _one_step_less(case: Case) -> Case:
+    return replace(case, inputs=tuple(
+        inputs | {name: inputs[name][:-inputs["micro"]] for name in ("xs", "ys")} for inputs in case.inputs))
+
+
+def _trained(id: str, hint: str, how: Callable[[Case, int], dict[str, Any]], **shows: Callable[[Case], bool]) -> Slip:
+    """how(case, rank) trains in another way."""
+    return Slip(id, hint, lambda case, r, right: how(case, r)["parameters"], **shows)
+
+
+ZEROS = ("A parameter that takes no part in a step has no gradient: with zeros for one, weight decay and momentum move it "
+         "all the same. Set a shard's grad to None, and leave it there.")
 
 EXERCISE = Exercise(
     title="Train with gradients in shards",
@@ -40,11 +54,27 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(
-        Slip("nothing trained", "The parameters are those of the start: after the optimizer's step on the shards, "
-                                "all-gather them into the module's parameters.",
+        Slip("nothing trained", "The module's tensors are those of the start: after the optimizer's step on the shards, "
+                                "gather them and copy them in place (copy_); p.data = … puts other tensors there.",
              lambda case, r, right: parameters(model_of(case, r))),
         Slip("sum for mean", "The shards are updated with the sum of the gradients: divide by the number of ranks.",
              lambda case, r, right: train(case, r, factor=case.group_size(r))["parameters"]),
+        _trained("divided by the world", "Right for the whole world, wrong in a group: divide by the number of ranks that "
+                                         "took part, dist.get_world_size(group).",
+                 lambda case, r: train(case, r, factor=case.group_size(r) / case.world_size)),
+        _trained("divided twice", "The gradients are n times too small: the mean is divided by n once.",
+                 lambda case, r: train(case, r, factor=1 / case.group_size(r))),
+        _trained("mean over passes", "Gradients of several passes add up, as in p.grad: the mean is over ranks only.",
+                 lambda case, r: train(case, r, factor=1 / case.inputs[r]["micro"])),
+        _trained("options dropped", "The wrapped class gets options (**options, here momentum): pass all of them on to it.",
+                 lambda case, r: train(with_inputs(case, options={}), r)),
+        _trained("one step behind", "The parameters are one step behind: the optimizer steps on the shards first, then "
+                                    "they are gathered.", lambda case, r: train(_one_step_less(case), r),
+                 shows=lambda case: case.inputs[0]["model"] != "seldom"),  # where what rests is gathered, or is not
+        _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=1)),
+        _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=2)),
+        _trained("step forgets", "A step leaves the gradients where they are, and only zero_grad() forgets them: whoever "
+                                 "does not call it goes on adding.", lambda case, r: train(with_inputs(case, kept=()), r)),
         Slip("last pass only", "Of several backward passes only the last one counts: add to the gradient that the "
                                "shard has.", _last_passes),
         Slip("gradients pile up", "Right after the first step, wrong later: zero_grad() must forget the gradient shards, "

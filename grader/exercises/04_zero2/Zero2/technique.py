@@ -2,10 +2,14 @@
 
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
+from grader.exercises.technique.training import dtypes_of, instead
 from grader.judging.demands import bytes_sent, only_calls
-from grader.judging.exercise import Look
-from grader.judging.symptoms import raised
+from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import deadlocked, raised
+
+from .call import ACCEPTED, ANOTHER, STEPPED_IN
 
 STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with momentum
 
@@ -13,7 +17,8 @@ STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with mome
 def _sent(look: Look, rank: int) -> float:
     total, passes = zero.padded_bytes(look, rank), len(look.case.inputs[rank]["xs"])
     steps = passes // look.case.inputs[rank]["micro"]
-    return gathers_and_reductions(look, rank, total, gathers=steps, reductions=passes) + zero.check_bytes(look, rank)
+    checks = zero.check_bytes(look, rank, times=3)
+    return gathers_and_reductions(look, rank, total, gathers=steps, reductions=passes) + checks
 
 
 def _share(look: Look, rank: int) -> float:
@@ -23,6 +28,19 @@ def _share(look: Look, rank: int) -> float:
                for g in reduced(look.case, rank).values())
 
 
+def _taken(look: Look, rank: int) -> str:
+    taken = spans_called(look, rank, ACCEPTED)
+    return f"rank {rank}: accepted with {taken[0].facts['what']}" if taken else ""
+
+
+def _shortened(look: Look, rank: int) -> str:
+    """A type that no shard has, though parameters do."""
+    marks = spans_called(look, rank, STEPPED_IN)
+    missing = dtypes_of(look, rank) - set(marks[0].facts["dtypes"]) if marks else ()
+    return f"rank {rank}: no shard is {' or '.join(sorted(missing))}" if missing else ""
+
+
+OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
     zero.something_sharded(),
     only_calls("reduce_scatter", "all_gather", "broadcast", hint=(
@@ -31,11 +49,28 @@ TECHNIQUE = by_collectives(
     zero.never_all_gradients(),
     zero.state_divided(_share, "The result is right, but ranks hold optimizer state for more than their shards: give "
                                "the optimizer one piece of each parameter."),
+    zero.nothing_else_kept("The result is right, but more is kept than the shards and their state. Whoever keeps a slice "
+                           "of a tensor keeps all of it: clone() the shard; p.grad is to be None after each pass; and no "
+                           "copy of the parameters is needed."),
+    OWN_DTYPES,
+    Demand("shards of another type", "each shard has its parameter's type", (
+        "The shards have another type than the parameters that they are pieces of: float32 cuts the numbers of a float64 "
+        "module short. Cut each shard out of its parameter as it is."), on_each_rank(_shortened)),
+    Demand("accepted", "a module that ranks hold differently, or with nothing to train, is a ValueError", (
+        "A module with nothing to train, or one that is not equal on all ranks, must be refused with a ValueError when the "
+        "trainer is made: require_equal(module.parameters(), group) compares."), on_each_rank(_taken)),
     bytes_sent(_sent, "k reduce-scatters and one all-gather of Ψ a step",
                "Right, but more was sent: parameters are gathered once a step, gradients reduced once a backward pass."),
     symptoms=(
         raised("attribute 'optimizer'", "A scheduler needs the optimizer that steps on the shards: keep it as "
                                         "self.optimizer.", "no optimizer"),
+        Symptom("optimizer replaced", "self.optimizer is another one than at the start: a new optimizer knows nothing of "
+                                      "the steps before, and a scheduler holds the old one. Make it once.",
+                lambda look: any(s.name == ANOTHER for s in look.evidence.trace.spans)),
+        instead(OWN_DTYPES),
+        zero.group_demanded("Zero2(module, AdamW)"),
+        deadlocked("", "The ranks miss each other: every one of the group calls each reduce-scatter and each all-gather, "
+                       "in one order, whatever it owns.", "not all take part"),
         zero.drifted("ranks drift apart", "The ranks' models differ from one another: every rank must gather all shards, in "
                                            "rank order, into p.data.", lambda parameters: parameters),
         zero.other_type(),

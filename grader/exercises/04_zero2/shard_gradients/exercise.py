@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank
@@ -21,7 +22,18 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return odd_models(draw, grading, with_batches(draw, lambda n: 2, PASSES), "a tensor of 3 numbers")
 
 
-def _shards(case: Case, rank: int, passes: Sequence[int] = (FIRST, LAST)) -> Shards:
+def _zeros_in_front(case: Case, rank: int, row: Tensor) -> Tensor:
+    n = case.group_size(rank)
+    return F.pad(row, (-len(row) % n, 0)).view(n, -1)[case.group_rank(rank)]
+
+
+def _dealt(case: Case, rank: int, row: Tensor) -> Tensor:
+    n = case.group_size(rank)
+    return F.pad(row, (0, -len(row) % n)).view(-1, n)[:, case.group_rank(rank)]
+
+
+def _shards(case: Case, rank: int, passes: Sequence[int] = (FIRST, LAST),
+            cut: Callable[[Case, int, Tensor], Tensor] = own_shard) -> Shards:
     """This rank's pieces of the mean gradients, summed over these backward passes; of the gradients that exist."""
     total: dict[str, Tensor] = {}
     for number in passes:
@@ -30,7 +42,13 @@ def _shards(case: Case, rank: int, passes: Sequence[int] = (FIRST, LAST)) -> Sha
         for name, gradient in mean_gradients(case, rank, batches).items():
             if gradient is not None:
                 total[name] = total.get(name, 0) + gradient
-    return {name: own_shard(case, rank, gradient.flatten()) for name, gradient in total.items()}
+    return {name: cut(case, rank, gradient.flatten()) for name, gradient in total.items()}
+
+
+def _both_passes(case: Case, rank: int, both: Callable[[Tensor, Tensor], Tensor]) -> Shards:
+    """both(the first pass's, the last one's), where there are two."""
+    first, last = (_shards(case, rank, (number,)) for number in (FIRST, LAST))
+    return {name: both(shard, last[name]) if name in last else shard for name, shard in first.items()}
 
 
 def _wrong(id: str, hint: str, shards: Callable[[Case, int, list[Any]], Shards]) -> Slip:
@@ -48,11 +66,24 @@ EXERCISE = Exercise(
     slips=(
         _wrong("sum for mean", "The shards are n times too large: divide by the number of ranks.",
                lambda case, r, right: {name: shard * case.group_size(r) for name, shard in right[r]["shards"].items()}),
+        _wrong("divided by the world", "Right for the whole world, too small in a group: divide by the number of ranks that "
+                                       "took part, dist.get_world_size(group).",
+               lambda case, r, right: {name: shard * case.group_size(r) / case.world_size
+                                       for name, shard in right[r]["shards"].items()}),
+        _wrong("mean over passes", "Gradients of several passes add up, as in p.grad: the mean is over ranks only.",
+               lambda case, r, right: _both_passes(case, r, lambda first, last: (first + last) / 2)),
+        _wrong("divided again", "Each pass divides what was kept before once more: divide the new piece, then add it.",
+               lambda case, r, right: _both_passes(case, r, lambda first, last: first / case.group_size(r) + last)),
+        _wrong("zeros in front", "The padding comes at the end, behind the numbers: F.pad(flat, (0, …)).",
+               lambda case, r, right: _shards(case, r, cut=_zeros_in_front)),
+        _wrong("every n-th", "Dealt out in turn: a shard is one piece of the flat gradient, not every n-th number.",
+               lambda case, r, right: _shards(case, r, cut=_dealt)),
         _wrong("last pass only", "The shards hold the last backward pass only: gradients add up over micro-batches, so add "
-                                 "to the shard that is there.", lambda case, r, right: _shards(case, r, (LAST,))),
+                                 "to the shard that is there.",
+               lambda case, r, right: _both_passes(case, r, lambda first, last: last)),
         _wrong("first pass twice", "The first backward pass is counted again in the second: free p.grad, else new gradients "
                                    "are added to what was reduced already.",
-               lambda case, r, right: _shards(case, r, (FIRST, FIRST, LAST))),
+               lambda case, r, right: _both_passes(case, r, lambda first, last: 2 * first + last)),
         _wrong("another rank's shard", "Ranks hold each other's shards: rank r of the group keeps the r-th piece.",
                lambda case, r, right: right[case.members(r)[-1 - case.group_rank(r)]]["shards"]),  # dealt from the last on
         _wrong("nothing kept", "The dictionary is empty: the hooks are to put the shards into the one that was returned.",

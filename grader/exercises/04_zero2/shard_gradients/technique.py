@@ -1,28 +1,44 @@
 """How shard_gradients must be done, and how it can fail."""
 
+from grader.exercises.technique import zero
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
-from grader.exercises.technique.zero import misfit, never_all_gradients, other_type, padded_bytes
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
 
 
+def _whole_length(look: Look, rank: int, result: dict, right: dict) -> bool:
+    n = look.case.group_size(rank)
+    return n > 1 and all(result["shards"][name].numel() > (n - 1) * len(shard) for name, shard in right["shards"].items())
+
+
+def _only_padding(look: Look, rank: int, result: dict, right: dict) -> bool:
+    """All that is not 0 is right."""
+    return all(same(result["shards"][name][shard != 0], shard[shard != 0]) for name, shard in right["shards"].items())
+
+
 def _sent(look: Look, rank: int) -> float:
     passes = len(look.case.inputs[rank]["xs"])
-    return gathers_and_reductions(look, rank, padded_bytes(look, rank), gathers=0, reductions=passes)
+    return gathers_and_reductions(look, rank, zero.padded_bytes(look, rank), gathers=0, reductions=passes)
 
 
 TECHNIQUE = by_collectives(
     only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
                "all-reduce would bring every rank the whole gradient."),
-    never_all_gradients(),
+    zero.never_all_gradients(),
+    zero.nothing_else_kept("The result is right, but after the passes more is kept than the shards: whole gradients, or "
+                           "flat copies of them. Whoever keeps a slice of a tensor keeps all of it: clone() the slice."),
+    zero.own_dtypes(),
     bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
                "Right, but gradients were reduced more than once a backward pass: a tied weight has one gradient."),
     group_hint="The ranks of other groups are touched: pass group=group.",
     symptoms=(
-        other_type(),
-        misfit(),
+        zero.other_type(),
+        zero.misfit(),
+        Symptom("other keys", "The dictionary's keys are the parameters themselves, as the hook gets them, not their names.",
+                wrong_ranks(lambda look, r, result, right: bool(result["shards"]) and not (
+                    result["shards"].keys() & right["shards"].keys()))),
         raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
                "frozen hooked"),
         raised("KeyError", "In the first pass a parameter has no shard yet to add to.", "first pass"),
@@ -31,5 +47,12 @@ TECHNIQUE = by_collectives(
         Symptom("gradients left", "The shards are right, but gradients still stand after the backward pass: set p.grad to "
                                   "None in the hook.", wrong_ranks(
                                       lambda look, r, result, right: same(result["shards"], right["shards"]))),
+        Symptom("more than gradients", "The dictionary has shards for what got no gradient (frozen, or unused): put one in "
+                                       "when a gradient comes.", wrong_ranks(
+                                           lambda look, r, result, right: result["shards"].keys() > right["shards"].keys())),
+        Symptom("not a piece", "A shard is this rank's piece alone, ⌈numel/n⌉ numbers: yours are as long as the whole.",
+                wrong_ranks(_whole_length)),
+        Symptom("padding not zero", "Right but for the padding at the end, which is to be zeros.",
+                wrong_ranks(_only_padding)),
     ),
 )

@@ -10,6 +10,11 @@ EXERCISE = bytes_exercise(
     ("parameters forgotten", lambda n: 16 / n, PARAMETERS),
     ("parameters forgotten", lambda n: 14 / n, PARAMETERS),
     ("gradients whole", lambda n: 4 + 12 / n, "(4 + 12/N)Ψ is ZeRO-1: here the gradients are divided too."),
+    ("rounded down", lambda n: 2 + 14 // n, "14 // N is a whole number, 0 from 15 ranks on: use /."),
+    ("state of 8 bytes", lambda n: 2 + 10 / n, "8 bytes are momentum and variance; the float32 master copy, 4 more, is "
+                                               "state too: 12, and 2 of gradient."),
+    ("gradients forgotten", lambda n: 2 + 12 / n, "The gradients' 2 bytes are missing: they are divided as the state is, "
+                                                  "but they are there."),
     ("nothing divided", lambda n: 16, "That is data parallelism's 16 bytes a parameter."),
     ("state whole", lambda n: 14 + 2 / n, "The gradients are divided, and so is, since ZeRO-1, the optimizer's state."),
 )

@@ -18,6 +18,10 @@ def _sent(inputs: dict[str, int], passes: Callable[[int], float] = lambda k: k +
     return passes(inputs["n_micro"]) * (inputs["n_ranks"] - 1) / inputs["n_ranks"] * 2 * inputs["n_parameters"]
 
 
+def _rounded_down(n_parameters: int, n_ranks: int, n_micro: int) -> float:
+    return (n_micro + 1) * (n_ranks - 1) // n_ranks * 2 * n_parameters
+
+
 def _passes(id: str, passes: Callable[[int], float], hint: str) -> Slip:
     return formula(id, lambda inputs: _sent(inputs, passes), hint)
 
@@ -38,6 +42,13 @@ EXERCISE = Exercise(
         _passes("float32", lambda k: 2 * (k + 1), "In mixed precision gradients and parameters travel with 2 bytes each, "
                 "not 4."),
         _passes("numbers", lambda k: (k + 1) / 2, "So many numbers are sent; wanted are bytes, and each number has 2."),
+        _passes("all-reduced every time", lambda k: 2 * k + 1, "A gradient is reduce-scattered after every backward pass, "
+                "which is half of an all-reduce; the other half carries parameters, once a step."),
+        formula("rounded down", lambda inputs: _rounded_down(**inputs), "(n−1)/n is no whole number: use /, not //."),
+        formula("not divided", lambda inputs: _sent(inputs) * inputs["n_ranks"],
+                "n − 1 pieces are sent, each of them an n-th of the whole: (n−1)/n."),
+        formula("one piece sent", lambda inputs: (inputs["n_micro"] + 1) * 2 * inputs["n_parameters"] / inputs["n_ranks"],
+                "In a ring a rank sends n − 1 pieces, not one: (n−1)/n."),
         formula("own share sent", lambda inputs: (inputs["n_micro"] + 1) * 2.0 * inputs["n_parameters"],
                 "A rank does not send itself its own share: (n−1)/n."),
     ),
