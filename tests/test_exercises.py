@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from dataclasses import replace
 
 import cloudpickle
 import pytest
@@ -25,6 +26,7 @@ def _mutant(unit: str, name: str, number: int, fn):
 
 MUTANTS = [_mutant(unit, name, number, fn) for unit, name in PAIRS for number, fn in enumerate(mutants_of(unit, name))]
 GRADING_SEED = 20_261
+TIMEOUT_S = 10.0  # for mutants, of which some never end
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -60,7 +62,7 @@ def test_skeleton_earns_nothing(name):
 def test_mutant_gets_its_hint(name, fn, warm):
     if fn.__module__ in sys.modules:
         cloudpickle.register_pickle_by_value(sys.modules[fn.__module__])
-    verdict = verdict_on(EXERCISES[name], fn, place=warm)
+    verdict = verdict_on(replace(EXERCISES[name], timeout_s=TIMEOUT_S), fn, place=warm)
     assert not verdict.passed and verdict.points < verdict.max_points
     assert verdict.hint_ids[:1] == (fn.hint,), str(verdict)
     assert len(str(verdict).splitlines()) <= 40, "more than one screen"

@@ -52,21 +52,22 @@ class WarmPlace(Place):
 
     def start(self, settings: Settings, start_method: str, preload: Sequence[str] = ()) -> StartedRank:
         while self._pool:
-            idle = self._pool.pop()
+            idle = self._pool.pop(0)  # who has had the longest time to get ready
             try:
-                Channel(idle.connection).send("settings", pickle.dumps(settings))
+                if _becomes_idle(idle):
+                    Channel(idle.connection).send("settings", pickle.dumps(settings))
+                    return _lent(idle)
             except OSError:  # it has lived long enough
-                super().end([idle], finished=True)
-                continue
-            return _lent(idle)
+                pass
+            super().end([idle], finished=False)
         return _lent(super().start(settings, start_method, preload))
 
     def end(self, ranks: Sequence[StartedRank], finished: bool) -> None:
-        tired = []
-        for rank in ranks:
-            own = rank.process.owner
-            (self._pool if finished and _becomes_idle(own) else tired).append(own)
-        super().end(tired, finished=False)
+        own = [rank.process.owner for rank in ranks]
+        if finished:
+            self._pool += own
+        else:
+            super().end(own, finished=False)
 
 
 class _Recorder(Recorder):

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """See the module's first line.
+    """See the module's first line. Equal to itself only, so that what follows from a case can be remembered with it.
 
     inputs: one dictionary a rank, parameter name -> tensor, number, string, None, or lists, tuples, dicts of these; the
         function is called with its values in this order, and with the group last if it takes one.

@@ -20,7 +20,8 @@ LIGHTER = 0.45  # how far towards white the second chunk's colours go
 def schedule_table(schedule: Schedule, title: str = "") -> Picture:
     """Each rank's steps in their order, one beside the other: who does what, not when."""
     times = {Step(*step): (float(place), place + 1.0) for row in schedule for place, step in enumerate(row)}
-    return schedule_grids({title: times}, len(schedule), "each rank's steps, in order")
+    drawn = schedule_grids({title: times}, len(schedule), "each rank's steps, in order")
+    return Picture(drawn.figure, f"{title or 'Schedule'}: {len(times)} steps on {len(schedule)} ranks, in order; no times.")
 
 
 def schedule_grid(times: Times, n_ranks: int, title: str = "", label: str = "time") -> Picture:

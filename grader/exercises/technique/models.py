@@ -1,5 +1,7 @@
 """The model that a case trains, as it is at the start, and which gradients it has: what limits on bytes are counted from."""
 
+import functools
+
 from torch import nn
 
 from grader.calling.zoo import build, loss_rows
@@ -16,6 +18,7 @@ def model_of(case: Case, rank: int) -> nn.Module:
     return given_model(case, case.members(rank)[0])
 
 
+@functools.lru_cache(maxsize=64)
 def reduced(case: Case, rank: int) -> dict[str, nn.Parameter]:
     """Name → parameter, of those that get a gradient; a tied one once."""
     model, inputs = given_model(case, rank), case.inputs[rank]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,6 +50,11 @@ def _of_the_whole(g: Tensor, norm: float, max_norm: float) -> Tensor:
     return g * min(1.0, max_norm / norm) if norm else g
 
 
+def _squared(dtype: torch.dtype, g: Tensor, norm: float, max_norm: float) -> Tensor:
+    """Gradients of this type were squared before they were scaled."""
+    return _of_the_whole(g * g if g.dtype == dtype else g, norm, max_norm)
+
+
 def _to_full_length_each(g: Tensor, norm: float, max_norm: float) -> Tensor:
     return g * (max_norm / g.norm().clamp(min=1e-6)) if norm > max_norm else g
 
@@ -87,9 +93,9 @@ EXERCISE = Exercise(
         _scaled("each piece at the limit", "Each rank scales its own piece to max_norm, and the whole stays longer than "
                                            "that: one factor for all ranks, from the norm of the whole.",
                 _to_full_length_each),
-        _scaled("squared in place", "The norm is right, and the gradient holds squares: where it has that type already, "
-                                    "float() or double() makes no copy, so square it with square(), not in place.",
-                lambda g, norm, max_norm: _of_the_whole(g * g, norm, max_norm)),
+        *(_scaled("squared in place", "The norm is right, and the gradient holds squares: where it has that type already, "
+                                      "float() or double() makes no copy, so square it with square(), not in place.",
+                  partial(_squared, dtype)) for dtype in (torch.float32, torch.float64)),
         Slip("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
                               "1.", lambda case, r, right: _clipped(case, r, _whole_norm(case, r), math.inf)),
         Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",

@@ -121,7 +121,7 @@ TECHNIQUE = Technique(
                "freed too early"),
         Symptom("outputs without hooks", "Backward found the pieces of a layer, which was not gathered again: hang a hook "
                                          "on each tensor that it returns, in tuples and dictionaries too (tensors_in).",
-                lambda look: "non-singleton dimension" in look.evidence.error and "run_backward" in look.evidence.error),
+                lambda look: "non-singleton dimension" in look.evidence.error and ", line " not in look.evidence.error),
         raised("required positional argument", "forward passes everything on to the module: *args and **kwargs.",
                "keywords dropped"),
         raised("got Float and Double", "The arguments were cast, the parameters were not: layers must be gathered in "

@@ -197,9 +197,6 @@ EXERCISE = Exercise(
           for layers in (("out", "down"), ("out",), ("down",))),
         _slip("sum divided", "What the reduce-scatters give is divided by n: the ranks' heads and columns give addends of "
                              "one sum.", "y", _times(lambda n: 1 / n, "out.weight", "down.weight")),
-        _slip("heads of all", "Every rank computes with all heads and columns, so each sum has everything n times: take the "
-                              "rank's cut, cut_block(block, rank, n).", "y",
-              _times(lambda n: n, "out.weight", "down.weight")),
         _slip("gelu forgotten", "The GELU between up and down is missing.", "y", _another_way(_without_gelu)),
         _slip("one norm", "The MLP's half has a LayerNorm of its own, mlp_norm.", "y", _another_way(_one_norm)),
         *(_slip("norm added", "Each half is added to its input as it was before the norm, not to the normed one.", "y",

@@ -67,6 +67,9 @@ TECHNIQUE = Technique(
                       "dist.get_world_size."),
         unwaited(),
         *other_numbers(),
+        Symptom("heads of all", "Every rank computes with all heads and columns, so each sum has everything n times: take "
+                                "the rank's cut, cut_block(block, rank, n).",
+                lambda look: not numbers_at_most(_share).judge(look)[0]),
         not_refused("Heads that the ranks do not divide must raise a ValueError that names both: cut_block does."),
     ),
     fallbacks=(
