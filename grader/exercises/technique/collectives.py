@@ -193,7 +193,7 @@ def _too_few_steps(phases: int) -> Symptom:
 
     def sent_too_few(look: Look, rank: int) -> bool:
         n, sent = look.case.group_size(rank), len(look.evidence.trace.of(rank, "send"))
-        return n > 1 and sent < phases * (n - 1) and sent != n - 1
+        return n > 1 and 0 < sent < phases * (n - 1) and sent != n - 1
 
     return Symptom("too few steps", "Too few messages: a ring takes n−1 steps to go round, for reduce-scatter and for "
                    "all-gather. After fewer, some ranks' parts have not come by.",
