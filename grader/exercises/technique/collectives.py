@@ -149,7 +149,7 @@ _OTHER_WAY_ROUND = Symptom(
 
 def out_of_step(hint: str) -> Symptom:
     """As many messages as it takes, each waited for in time, and yet a wrong result: what else than the indices?"""
-    return Symptom("out of step", hint, lambda look: look.evidence.ending == RETURNED and all(
+    return Symptom("out of step", hint, lambda look: look.evidence.ending == RETURNED and look.case.world_size > 1 and all(
         len(look.evidence.trace.of(rank, "send")) >= look.case.group_size(rank) - 1
         and not _sends_again_before_the_wait(look, rank) for rank in look.working), weak=True)
 
@@ -193,7 +193,7 @@ def _too_few_steps(phases: int) -> Symptom:
 
     def sent_too_few(look: Look, rank: int) -> bool:
         n, sent = look.case.group_size(rank), len(look.evidence.trace.of(rank, "send"))
-        return n > 1 and 0 < sent < phases * (n - 1) and sent != n - 1
+        return n > 1 and (sent or n == 2) and sent < phases * (n - 1) and sent != n - 1
 
     return Symptom("too few steps", "Too few messages: a ring takes n−1 steps to go round, for reduce-scatter and for "
                    "all-gather. After fewer, some ranks' parts have not come by.",
