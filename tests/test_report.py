@@ -323,7 +323,7 @@ def test_an_empty_class_has_an_empty_report():
 
 
 @pytest.mark.parametrize("how, symptom, words", [
-    ("mean", "mean for sum", "rank 0"), ("zeros", "wrong values", "wrong values: rank 0: [0]: expected"),
+    ("mean", "mean for sum", "rank 0"), ("zeros", "too few steps", "rank 0: [0]: expected"),
     ("blank", "not written yet", "NotImplementedError"), ("nothing", "nothing to judge", "the solution cell is missing"),
     ("talks", "network contradicts", "the calls account for 0 B"),
 ])
@@ -333,6 +333,8 @@ def test_reasons_in_words(how, symptom, words):
 
 
 def test_an_ending_without_a_hint_is_a_symptom_too():
+    facts = record({RING: "zeros"})["exercises"][RING] | {"hints": []}
+    assert read_outcome(RING, facts).symptom == "wrong values"
     facts = record({RING: "raised"})["exercises"][RING] | {"hints": []}
     assert read_outcome(RING, facts).symptom == "raised IndexError"
     facts = record({RING: "deadlock"})["exercises"][RING] | {"hints": []}
