@@ -79,7 +79,7 @@ def bench_marking(line: Callable) -> None:
         ours_s, course = _ours(Path(folder) / "ours")
         together = course.marks()
         for kind in reversed(CLASS):
-            course.grader("autograde", UNIT, "--student", f"{kind}-0", "--workers", "1", "--regrade", "--yes")
+            course.program("grader", "autograde", UNIT, "--student", f"{kind}-0", "--workers", "1", "--regrade", "--yes")
         same = course.marks() == together
         line("marks of each kind: alone, in the opposite order / in parallel", float(same), "= 1", same)
         stock_s = _stock(Path(folder) / "stock")

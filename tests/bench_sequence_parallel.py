@@ -32,8 +32,8 @@ def bench_sequence_parallel(line: Callable, in_turn: Callable) -> None:
 
     def race() -> list[float]:
         own, other = wrap(same_start(TransformerBlock, **SIZES)), torchs(same_start(TransformerBlock, **SIZES))
-        x_sBD = torch.randn(POSITIONS // dist.get_world_size(), BATCH, SIZES["dim"], requires_grad=True)
-        return in_turn(step_of(own, x_sBD, own.reduce_gradients), step_of(other, x_sBD, lambda: full(other)), rounds=ROUNDS)
+        x_PBD = torch.randn(POSITIONS // dist.get_world_size(), BATCH, SIZES["dim"], requires_grad=True)
+        return in_turn(step_of(own, x_PBD, own.reduce_gradients), step_of(other, x_PBD, lambda: full(other)), rounds=ROUNDS)
 
     own_s, torchs_s = slowest(race, WORLD_SIZE)
     ratio = own_s / torchs_s
@@ -41,12 +41,12 @@ def bench_sequence_parallel(line: Callable, in_turn: Callable) -> None:
          f"{1e3 * own_s:.1f} ms against {1e3 * torchs_s:.1f} ms")
 
 
-def step_of(block: nn.Module, x_sBD: torch.Tensor, finish: Callable[[], object]) -> Callable[[], None]:
+def step_of(block: nn.Module, x_PBD: torch.Tensor, finish: Callable[[], object]) -> Callable[[], None]:
     """A forward and a backward pass; finish() makes the replicated gradients whole."""
 
     def step() -> None:
         block.zero_grad()
-        block(x_sBD).square().mean().backward()
+        block(x_PBD).square().mean().backward()
         finish()
 
     return step

@@ -3,9 +3,12 @@
 from functools import partial
 
 import pytest
+import torch
 
 from tests.warm_ranks import WarmPlace
 from utils.ranks.place import Place
+
+torch.set_num_threads(1)  # several workers, each with a thread a processor, would mostly wait for each other
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -83,7 +83,7 @@ class Course:
             except SystemExit as exited:
                 code = exited.code
         if code:
-            raise subprocess.CalledProcessError(code, arguments, stdout.getvalue(), stderr.getvalue())
+            raise _failed(code, arguments, stdout.getvalue(), stderr.getvalue())
         return stdout.getvalue() + stderr.getvalue()
 
     def program(self, module: str, *arguments: str) -> str:
@@ -91,7 +91,7 @@ class Course:
         done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=self.root, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, env=self.environment())
         if done.returncode:
-            raise subprocess.CalledProcessError(done.returncode, arguments, done.stdout, done.stderr)
+            raise _failed(done.returncode, arguments, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
     @contextlib.contextmanager
@@ -151,3 +151,10 @@ def belongs(cell: NotebookNode, exercises: set[str]) -> bool:
     if is_solution(cell) or is_check(cell):
         return name_of(cell).removesuffix("_check") in exercises
     return cell.cell_type == "code" and "watch" not in cell.metadata.get("tags", [])
+
+
+def _failed(code: int, arguments: Sequence[str], stdout: str, stderr: str) -> subprocess.CalledProcessError:
+    """With the end of what it said, which the error alone does not show."""
+    error = subprocess.CalledProcessError(code, arguments, stdout, stderr)
+    error.add_note((stdout + stderr)[-2000:])
+    return error

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -13,9 +14,12 @@ from pathlib import Path
 
 import nbformat
 from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 ROOT = Path(__file__).resolve().parent.parent
 TOKEN = "token-of-a-test"
+CLICK_MS = 10_000
+PATIENCE_S = 240.0  # for a page, a click, a whole notebook: on a busy machine all of them take their time
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]
@@ -24,8 +28,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 @contextlib.contextmanager
 def lab(folder: Path) -> Iterator[str]:
     """Serve `folder`; the server's address. The server is ended on leaving."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = _free_port()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     settings = os.pathsep.join([str(folder), str(ROOT / "tools")])  # as `make lab` has it: no question about news
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "JUPYTER_CONFIG_PATH": settings}
@@ -48,7 +51,9 @@ def page() -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         try:
-            yield browser.new_page(viewport={"width": 1280, "height": 900})
+            tab = browser.new_page(viewport={"width": 1280, "height": 900})
+            tab.set_default_timeout(1e3 * PATIENCE_S)
+            yield tab
         finally:
             browser.close()
 
@@ -56,17 +61,23 @@ def page() -> Iterator[Page]:
 def open_notebook(page: Page, address: str, path: str) -> None:
     """Open a notebook and wait for its kernel."""
     page.goto(f"{address}/lab/tree/{path}?token={TOKEN}")
-    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", timeout=60_000)
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
 
 
-def run_all(page: Page, file: Path, timeout_s: float = 240.0) -> nbformat.NotebookNode:
+def run_all(page: Page, file: Path, timeout_s: float = PATIENCE_S) -> nbformat.NotebookNode:
     """Run > Run All Cells, save, and the notebook as it is then on disk."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
+        if page.locator("dialog.jp-Dialog").count():  # on a busy machine JupyterLab may have something to ask
+            print("JupyterLab asks:", page.inner_text("dialog.jp-Dialog"))
+            page.locator("dialog.jp-Dialog .jp-mod-accept").last.click()
         if page.locator(".jp-InputArea-prompt:text-matches('\\[(\\d+|\\*)\\]')").count() == 0:
-            page.click("text=Run >> nth=0")  # again, if it came before the kernel could take it
-            page.click("text=Run All Cells")
+            try:  # again, if it came before the kernel could take it, or if a question came up meanwhile
+                page.click("text=Run >> nth=0", timeout=CLICK_MS)
+                page.click("text=Run All Cells", timeout=CLICK_MS)
+            except PlaywrightTimeout:
+                continue
         page.wait_for_timeout(500)
         if page.get_attribute(".jp-Notebook-ExecutionIndicator", "data-status") != "idle":
             continue
@@ -84,7 +95,15 @@ def errors_of(notebook: nbformat.NotebookNode) -> list[str]:
             for output in cell.outputs if output.output_type == "error"]
 
 
-def _wait_for(address: str, log: Path, timeout_s: float = 60.0) -> None:
+def _free_port() -> int:
+    """A port that nobody has, and that no connection of ranks is given before the server takes it."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("no port from 20000 to 31999 is free")
+
+
+def _wait_for(address: str, log: Path, timeout_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):

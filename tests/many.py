@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 
 from grader.checks import verdict_on
@@ -10,6 +11,7 @@ from grader.judging.verdict import Verdict
 from tests.mutants import with_source
 from tests.warm_ranks import WarmPlace
 
+TIMEOUT_S = 10.0  # some answers never end
 Answer = tuple[str, str, str]  # unit, exercise, the source of its cell
 
 
@@ -23,7 +25,8 @@ def _verdict(answer: Answer) -> Verdict | str:
     unit, exercise, source = answer
     try:
         fn = with_source(unit, exercise, source)
-        return verdict_on(EXERCISES[exercise], fn, place=partial(WarmPlace, _idle_ranks()))
+        exercise = replace(EXERCISES[exercise], timeout_s=TIMEOUT_S)
+        return verdict_on(exercise, fn, place=partial(WarmPlace, _idle_ranks()))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 

@@ -13,7 +13,7 @@ from tests.submissions import pass_whole_tensors
 
 UNIT = "01_collectives"
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
-              pytest.mark.xdist_group("browser"), pytest.mark.timeout(600), pytest.mark.long]
+              pytest.mark.xdist_group("browser"), pytest.mark.timeout(1200), pytest.mark.long]
 SHOTS = os.environ.get("SCREENSHOTS")  # a folder to leave screenshots in
 
 
@@ -23,28 +23,33 @@ def shoot(page, name: str) -> None:
         page.screenshot(path=f"{SHOTS}/{name}.png")
 
 
-FIVE_CELLS = (
-    "%load_ext utils\nimport torch\nimport torch.distributed as dist\nfrom utils import figures, run_ranks, widgets",
+SIX_CELLS = (
+    "%load_ext utils\nimport torch\nimport torch.distributed as dist\n"
+    "from utils import Predictions, figures, run_ranks, widgets",
     "def total(rank):\n    x = torch.tensor([float(rank)])\n    dist.all_reduce(x)\n    return x.item()\n\n"
     "run = run_ranks(total, 4)\nrun.results",
     "run.trace",
     "%%ranks 2\nprint(f'rank {rank} of {world_size}')\nrank",
     "widgets.ring_stepper()",
+    "predict = Predictions('01_collectives')\npredict.number('sum', 'What is 0 + 1 + 2 + 3?', unit='in all')",
 )
 
 
 def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
-    """Five cells with all that differs from a kernel without a browser; whole units are run by test_notebooks."""
-    file = tmp_path / "five_cells.ipynb"
+    """Six cells with all that differs from a kernel without a browser; whole units are run by test_notebooks."""
+    file = tmp_path / "six_cells.ipynb"
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    cells = [nbformat.v4.new_code_cell(source) for source in FIVE_CELLS]
+    cells = [nbformat.v4.new_code_cell(source) for source in SIX_CELLS]
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), file)
     with lab(tmp_path) as address, page() as tab:
         open_notebook(tab, address, file.name)
         assert tab.locator("text=Jupyter news").count() == 0
         notebook = run_all(tab, file)
-        tab.wait_for_selector(".jupyter-widgets", timeout=30_000)
-        shoot(tab, "five-cells")
+        tab.wait_for_selector(".widget-slider")
+        tab.fill("input[placeholder='your guess']", "7")
+        tab.click("text=Keep my guess")
+        tab.wait_for_selector("text=Your guess: 7 in all.")
+        shoot(tab, "six-cells")
     assert errors_of(notebook) == []
     assert "[6.0, 6.0, 6.0, 6.0]" in notebook.cells[1].outputs[0].data["text/plain"]
     assert "<img" in "".join(notebook.cells[2].outputs[0].data["text/html"])
@@ -70,15 +75,15 @@ def test_the_formgrader_marks_and_shows_the_marks_and_feedback_leaks_nothing(tmp
     with lab(tmp_path) as address, page() as tab:
         tab.goto(f"{address}/lab?token={TOKEN}")  # signs in
         tab.goto(f"{address}/formgrader/manage_submissions/{UNIT}")
-        tab.click("td.autograde a", timeout=60_000)
-        tab.wait_for_selector("text=Successfully autograded", timeout=180_000)
+        tab.click("td.autograde a")
+        tab.wait_for_selector("text=Successfully autograded")
         shoot(tab, "formgrader-autograded")
         tab.goto(f"{address}/formgrader/gradebook/{UNIT}/{UNIT}")
-        tab.wait_for_selector("text=Submission #1", timeout=60_000)
+        tab.wait_for_selector("text=Submission #1")
         assert "6" in tab.inner_text("table").split()  # of 8 points
         shoot(tab, "formgrader-marks")
         tab.click("text=Submission #1")
-        tab.wait_for_selector("text=whole tensors travel", timeout=60_000)
+        tab.wait_for_selector("text=whole tensors travel")
         shoot(tab, "formgrader-notebook")
     assert course.marks()["ann"] == {"ring_all_gather": 4.0, "ring_all_reduce": 2.0}
     course.nbgrader("generate_feedback", UNIT, "--student", "ann")

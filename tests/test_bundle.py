@@ -73,7 +73,7 @@ def test_one_folder_with_what_a_student_needs(archive):
     assert all(entry.isreg() and (entry.mtime, entry.uid, entry.gid, entry.mode) == (0, 0, 0, 0o644) for entry in entries)
     assert {PurePosixPath(name).parts[0] for name in names} == {bundle.TOP}
     assert {PurePosixPath(name).parts[1] for name in names} == {
-        "README.md", "environment.yml", "Makefile", "pyproject.toml", "tools", "notebooks", "utils", "grader"}
+        "README.md", "environment.yml", "Makefile", "pyproject.toml", "docs", "tools", "notebooks", "utils", "grader"}
     inside = [name.removeprefix(f"{bundle.TOP}/") for name in names]
     assert not [name for name in inside if NEVER.search(name)]
     assert {f"notebooks/{e.unit}/{e.unit}.ipynb" for e in EXERCISES.values()} <= set(inside)

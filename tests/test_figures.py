@@ -109,6 +109,9 @@ PICTURES = {
     "traffic without sends": lambda: figures.traffic_figure(training()),
     **{f"matrix of {n}": (lambda n=n: figures.matrix_figure(random_matrix(n), "bytes")) for n in (1, 2, 4, 8, 16, 40)},
     **{f"{op} on {n}": (lambda op=op, n=n: collective_picture(op, n)) for op in COLLECTIVES for n in (2, 4, 8)},
+    **{f"{n} processes": (lambda n=n: figures.ranks_figure(n)) for n in (2, 4, 6)},
+    **{f"gradients of {layers} layers on {n}": (lambda layers=layers, n=n: figures.gradients_figure(layers, n))
+       for layers, n in ((2, 2), (4, 4), (5, 8))},
     "before and after": lambda: figures.before_after("shift", [["a"], ["b"]], [["b"], ["a"]]),
     **{f"ring of {n}": (lambda n=n: figures.ring_figure(n, n - 2, "reduce_scatter")) for n in SIZES},
     "ring all-gather": lambda: figures.ring_figure(4, 0, "all_gather"),
@@ -132,9 +135,26 @@ PICTURES = {
     "memory": lambda: figures.memory_bars(MEMORY, limit_bytes=80e9, title="7.5B parameters", base=1000),
     **{f"{' and '.join(cuts)} cut among {n}": (lambda cuts=cuts, n=n: figures.split_figure(cuts, n))
        for cuts in (("outputs",), ("inputs",), ("outputs", "inputs")) for n in (2, 3, 6)},
+    **{f"stages of {sizes}": (lambda sizes=sizes: figures.stages_figure(sizes))
+       for sizes in ([2, 2, 2, 2], [3, 1], [7, 7, 6, 6])},
     "outputs gathered": lambda: figures.split_figure(("outputs",), 4, gathered=True),
+    **{f"gather and free, {n} ranks, {layers} layers": (lambda n=n, layers=layers: figures.gather_free_figure(n, layers))
+       for n, layers in ((2, 2), (3, 3), (4, 3))},
+    **{f"conjugates on {n}": (lambda n=n: figures.conjugates_figure(n)) for n in (2, 4, 6)},
+    "sent by ranks": lambda: figures.sent_by_ranks_figure(
+        {"many heads": {"ring": {2: 4.0, 4: 5.0, 8: 5.5}, "all-to-all": {2: 2.0, 4: 1.5, 8: 0.9}},
+         "few heads": {"ring": {2: 0.5, 4: 0.6}}}, {"many heads": {"ring": {2: 4.0}}}),
+    "drift": lambda: figures.drift_figure({"summed": [5.0, 4.0], "forgotten": [5.0, 4.1]},
+                                          {"summed": [0.0, 0.0], "forgotten": [0.0, 0.1]}),
+    **{f"a step of ZeRO-1 on {n}": (lambda n=n: figures.zero1_step_figure(n)) for n in (2, 4, 8)},
     "layer times": lambda: figures.layer_times([2, 4, 8, 16], [1e8] * 4, [0.04, 0.02, 0.01, 0.005], {
         "NVLink": 300.0, "InfiniBand": 25.0}, node=8),
+    **{f"data parallel on {n}": (lambda n=n: figures.data_parallel_figure(n)) for n in (2, 3, 6)},
+    "tokens a rank": lambda: figures.tokens_figure([2**k for k in range(17)], {
+        "NVLink": [min(1.0, 2**k / 900) for k in range(17)], "InfiniBand": [min(1.0, 2**k / 8000) for k in range(17)]},
+        {"NVLink": 900, "InfiniBand": 8000}),
+    "buckets": lambda: figures.bucket_figure([2.0**k for k in range(12, 24, 2)], {
+        "measured": [9, 5, 4, 4.4, 6, 8], "by formula": [8, 5, 4, 4, 6.5, 8]}),
     "memory of nothing": lambda: figures.memory_bars([("rank 0", {"parameters": 0})]),
 }
 

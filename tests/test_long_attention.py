@@ -11,7 +11,7 @@ from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
 from utils.figures.calculators import activation_calculator
 from utils.figures.curves import trade_figure
-from utils.figures.long_attention import blocks_per_step, causal_work_figure, owners
+from utils.figures.long_attention import blocks_per_step, causal_work_figure, owners, sent_by_ranks_figure
 from utils.models.attention import attend, attend_backward, cut_zigzag, join_zigzag
 
 SOLUTIONS = functions_of("solutions", "08_sequence_parallel")
@@ -153,8 +153,11 @@ def test_figures_say_what_they_show():
     assert "full: 1 KiB, 20 ms" in trade_figure({"full": (1024, 0.02)}).words
     with pytest.raises(ValueError, match="2 to 8"):
         causal_work_figure(9)
-    with pytest.raises(ValueError, match="one or more"):
-        trade_figure({})
+    assert "few heads: ring 0.50 on 2, 0.62 on 4" in sent_by_ranks_figure(
+        {"few heads": {"ring": {2: 0.5, 4: 0.62}}}, {}).words
+    for figure in (trade_figure, lambda panels: sent_by_ranks_figure(panels, {})):
+        with pytest.raises(ValueError, match="one or more"):
+            figure({})
 
 
 def test_the_calculator_runs_on_the_formula_it_is_given():

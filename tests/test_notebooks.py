@@ -1,5 +1,6 @@
 """The notebooks: generated from the solutions, in the course's form, and running from top to bottom."""
 
+import ast
 import re
 
 import nbformat
@@ -15,6 +16,8 @@ LONGEST_MARKDOWN_WORDS = 110  # "about 80"
 LONGEST_CODE_LINES = 20
 LONGEST_CLASS_LINES = 90  # what a unit ends with; a student is handed no more than LONGEST_SKELETON_LINES of it
 LONGEST_SKELETON_LINES = 40
+ASKED = re.compile(r"predict\.(?:number|choice)\(\s*\"([\w-]+)\"")
+COMPARED = re.compile(r"predict\.compare\(\s*\"([\w-]+)\"")
 
 
 def read(folder: str, unit: str):
@@ -42,14 +45,14 @@ def test_an_exercise_is_four_cells(name):
     exercise = EXERCISES[name]
     cells = read("solutions", exercise.unit).cells
     start = next(i for i, cell in enumerate(cells) if cell.id == f"{name}-contract")
-    contract, skeleton, watch, check = cells[start:start + 4]
+    contract, skeleton, *guess, watch, check = cells[start:start + 4 + (cells[start + 2].id == f"{name}-guess")]
     assert [c.id for c in (skeleton, watch, check)] == [name, f"{name}-watch", f"{name}-check"]
     assert contract.cell_type == "markdown" and contract.source.startswith("###")
     for word in ("line", "min", "●"):
         assert word in contract.source, f"the contract does not say {word!r}"
     assert ("(c)" in contract.source) == exercise.optional
     assert skeleton.metadata.nbgrader.grade_id == name and skeleton.metadata.nbgrader.solution
-    assert "watch" in watch.metadata.tags and "redict" in watch.source
+    assert all("watch" in cell.metadata.tags for cell in (*guess, watch))
     assert check.metadata.nbgrader.grade_id == f"{name}_check" and check.metadata.nbgrader.locked
     assert check.metadata.nbgrader.points == exercise.max_points
     assert check.source == f"check.{name}({name})"
@@ -66,13 +69,42 @@ def test_exercises_come_in_the_order_of_the_course(unit):
 def test_cells_are_short_and_clean(unit):
     for cell in read("solutions", unit).cells:
         if cell.cell_type == "markdown":
-            assert len(cell.source.split()) <= LONGEST_MARKDOWN_WORDS, cell.id
+            unfolded = re.sub(r"<details>.*?</details>", "", cell.source, flags=re.S)
+            assert len(unfolded.split()) <= LONGEST_MARKDOWN_WORDS, cell.id
         else:
             longest = LONGEST_CLASS_LINES if cell.source.startswith("class ") else LONGEST_CODE_LINES
             assert len(cell.source.splitlines()) <= longest + 4 * ("SOLUTION" in cell.source), cell.id
             assert not cell.outputs and cell.execution_count is None, cell.id
         assert not re.search(r"(?<![\w.])/(home|root|tmp|work|Users)/", cell.source), cell.id
         assert re.fullmatch(r"[A-Za-z0-9_-]+", cell.id), cell.id
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_setup_cells_do_nothing_but_import_and_no_id_comes_twice(unit):
+    for cell in read("solutions", unit).cells:
+        if cell.id.startswith("setup"):
+            python = re.sub(r"^%.*$", "", cell.source, flags=re.M)
+            assert all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.parse(python).body), cell.id
+    ids = [cell.id for cell in read("solutions", unit).cells]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_has_a_ladder_of_hints(name):
+    contract = next(cell for cell in read("solutions", EXERCISES[name].unit).cells if cell.id == f"{name}-contract")
+    hints = re.findall(r"<details><summary>(.+?)</summary>\n\n.+?\n\n</details>", contract.source, re.S)
+    assert 2 <= len(hints) <= 4 and [hint[:6] for hint in hints] == [f"Hint {i + 1}" for i in range(len(hints))]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_prediction_is_asked_before_it_is_compared(unit):
+    cells = [cell for cell in read("solutions", unit).cells if cell.cell_type == "code"]
+    asked = [(name, i) for i, cell in enumerate(cells) for name in ASKED.findall(cell.source)]
+    compared = {name: i for i, cell in enumerate(cells) for name in COMPARED.findall(cell.source)}
+    assert 4 <= len(asked) == len(dict(asked)) and set(dict(asked)) == set(compared)
+    assert all(i < compared[name] for name, i in asked)
+    assert not [cell.id for cell in cells if "# Predict" in cell.source]
+    assert any(cell.id == "guesses" and cell.source == "predict.table()" for cell in cells)
 
 
 @pytest.mark.parametrize("unit", UNITS)

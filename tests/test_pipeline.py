@@ -163,6 +163,6 @@ def test_a_batch_that_does_not_divide():
 
 @pytest.mark.parametrize("name", TORCHS)
 def test_a_step_names_the_sizes_that_do_not_divide(name):
-    x_BD, y_BO = batch_of(1, 2, torch.float64)  # 6 rows
+    step, (x_BD, y_BO) = SOLUTIONS[name], batch_of(1, 2, torch.float64)  # 6 rows
     with pytest.raises(Exception, match="6 rows cannot be cut into 4 micro-batches"):
-        run_ranks(lambda: SOLUTIONS[name](stages_of(1, torch.float64)[0], x_BD, y_BO, mean_loss, 4, None, None), 1)
+        run_ranks(lambda: step(stages_of(1, torch.float64)[0], x_BD, y_BO, mean_loss, 4, None, None), 1)

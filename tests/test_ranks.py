@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from utils import DeadlineExceeded, RankFailed, run_ranks
 from utils.ranks.output import MAX_LINES_SHOWN
+from utils.ranks.slow_link import slow_link
 from utils.ranks.torchrun import read_results, write_job
 
 
@@ -59,6 +60,20 @@ def test_spawn_works_as_forkserver_does():
 
 
 # ── errors ──
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux paces connections")
+def test_a_slow_link_holds_bytes_back_and_nothing_else():
+    def reduce_4_MiB():
+        slowed, whole = slow_link(40), torch.ones(1 << 20)
+        dist.barrier()
+        start_s = time.perf_counter()
+        dist.all_reduce(whole)
+        return slowed, time.perf_counter() - start_s, whole[0].item()
+
+    for slowed, seconds, total in run_ranks(reduce_4_MiB, 2).results:
+        assert slowed and total == 2
+        assert seconds > 0.8 * (4 << 20) / 40e6
 
 
 def test_all_errors_are_collected_and_equal_ones_told_once():

@@ -71,12 +71,28 @@ def test_a_rank_keeps_what_the_formula_says(n, b, h, a):
 
     def kept() -> int:
         wrapped = reference("SequenceParallelBlock")(same_start(TransformerBlock, dim=h, n_heads=a).bfloat16())
-        x_sBD = numbers(s, b, h, dtype=torch.bfloat16).requires_grad_()
-        return saved_bytes(wrapped, lambda: wrapped(x_sBD, 1))
+        x_PBD = numbers(s, b, h, dtype=torch.bfloat16).requires_grad_()
+        return saved_bytes(wrapped, lambda: wrapped(x_PBD, 1))
 
     formula = reference("activation_bytes")(s * n, b, h, a, n, True, "none")
     for found in run_ranks(kept, n).results:
         assert formula <= found <= formula + 4 * 4 * s * b
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_full_recomputation_keeps_the_input_as_the_rank_has_it(n, is_cut):
+    """A piece, 2sbh/t, around the unit's own block; table 2's 2sbh around one that is given whole sequences."""
+    s, b, h, a = 8, 2, 24, 4
+
+    def kept() -> int:
+        plain = same_start(TransformerBlock, dim=h, n_heads=a).bfloat16()
+        block = reference("SequenceParallelBlock")(plain) if is_cut else plain
+        x = numbers(s // n if is_cut else s, b, h, dtype=torch.bfloat16).requires_grad_()
+        return saved_bytes(block, lambda: reference("Recompute").apply(block, x, *block.parameters()))
+
+    formula = reference("activation_bytes")(s, b, h, a, n, is_cut, "full")
+    assert set(run_ranks(kept, n).results) == {formula}
 
 
 def test_a_storage_counts_once_and_parameters_do_not():
@@ -115,6 +131,24 @@ def test_both_techniques_leave_less_than_a_fifth():
         assert of[True, "selective"] / before < 0.2
 
 
+# ── figures ──
+
+
+def test_the_schematic_says_in_words_what_each_operator_does():
+    words = figures.conjugates_figure(3).words
+    assert "before the cut weights identity forward, all-reduce backward" in words
+    assert "after the cut weights reduce-scatter forward, all-gather backward" in words
+    with pytest.raises(ValueError, match="from 2 to 6; got 7"):
+        figures.conjugates_figure(7)
+
+
+def test_the_drift_needs_a_loss_for_each_name():
+    assert "summed: loss from 5.000 to 4.000, difference in the end 0" in figures.drift_figure(
+        {"summed": [5.0, 4.0]}, {"summed": [0.0, 0.0]}).words
+    with pytest.raises(ValueError, match="same names"):
+        figures.drift_figure({"summed": [5.0]}, {"forgotten": [0.1]})
+
+
 # ── conjugates ──
 
 
@@ -143,14 +177,14 @@ def gradients_at(n: int, dtype: torch.dtype, make) -> list[dict[str, torch.Tenso
 
     def passes(rank):
         block = a_block(dtype=dtype)
-        x_sBD, dy_sBD = (piece(numbers(12, 2, 24, seed=s, dtype=dtype), rank, n) for s in (1, 2))
-        x_sBD.requires_grad_()
+        x_PBD, dy_PBD = (piece(numbers(12, 2, 24, seed=s, dtype=dtype), rank, n) for s in (1, 2))
+        x_PBD.requires_grad_()
         wrapped = make(block)
-        y_sBD = wrapped(x_sBD)
-        y_sBD.backward(dy_sBD)
+        y_PBD = wrapped(x_PBD)
+        y_PBD.backward(dy_PBD)
         getattr(wrapped, "reduce_gradients", lambda: None)()
         named = dict(getattr(wrapped, "block", wrapped).named_parameters())
-        return {"y": y_sBD.detach(), "dx": x_sBD.grad} | {name: local_of(p.grad, name, rank, n) for name, p in named.items()}
+        return {"y": y_PBD.detach(), "dx": x_PBD.grad} | {name: local_of(p.grad, name, rank, n) for name, p in named.items()}
 
     return run_ranks(passes, n).results
 

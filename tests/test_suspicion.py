@@ -86,7 +86,17 @@ def test_markdown_is_not_looked_at():
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, *CONTROLS], ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_honest_notebooks_raise_no_suspicion(path):
-    assert suspicions(nbformat.read(path, as_version=4)) == []
+    released = ROOT / "notebooks" / path.stem / f"{path.stem}.ipynb"
+    assert suspicions(nbformat.read(path, as_version=4),
+                      nbformat.read(released, as_version=4) if released.exists() else None) == []
+
+
+def test_what_came_with_the_unit_is_told_only_when_it_was_changed():
+    given, changed = (new_notebook(cells=[new_code_cell(f"import subprocess{more}")]) for more in ("", "  # mine"))
+    assert suspicions(given, given) == [] and len(suspicions(changed, given)) == 1
+    used = new_notebook(cells=[*given.cells, new_code_cell('subprocess.run(["ls"])')])
+    alarm, = suspicions(used, given)  # the import came with the unit, its use did not
+    assert "uses subprocess" in alarm.text
 
 
 @pytest.mark.parametrize("tag", ["raises-exception", "skip-execution", "watch"])

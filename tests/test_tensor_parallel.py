@@ -204,7 +204,7 @@ def test_figures_name_what_they_can_draw(draw, message):
 
 
 def test_the_words_of_a_figure_say_what_is_drawn():
-    assert "W is divided by outputs" in (words := split_figure(["outputs", "inputs"], 4).words)
-    assert "V is divided by inputs, and g sums" in words and "4 ranks" in words
+    assert "W₁ is divided by outputs" in (words := split_figure(["outputs", "inputs"], 4).words)
+    assert "W₂ is divided by inputs, and g sums" in words and "4 ranks" in words
     words = layer_times([2, 8], [300e6, 600e6], [0.03, 0.0075], {"a link": 300.0}, node=8).words
     assert "computing: 30 ms on 2 ranks, 7.5 ms on 8 ranks" in words and "a link: 1 ms on 2 ranks, 2 ms on 8 ranks" in words

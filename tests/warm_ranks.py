@@ -21,6 +21,7 @@ from utils.ranks.worker import Inbox, Settings, begin_process, run_once
 from utils.trace.recorder import Recorder
 
 IDLE_WITHIN_S = 2.0
+ENOUGH = 10  # idle ranks, before a case waits for one to get ready
 MOST_RUNS = 200  # what a long life piles up is nobody's business here
 
 
@@ -51,16 +52,28 @@ class WarmPlace(Place):
         os._exit(0)
 
     def start(self, settings: Settings, start_method: str, preload: Sequence[str] = ()) -> StartedRank:
-        while self._pool:
-            idle = self._pool.pop(0)  # who has had the longest time to get ready
+        while (own := self._idle()) is not None:
             try:
-                if _becomes_idle(idle):
-                    Channel(idle.connection).send("settings", pickle.dumps(settings))
-                    return _lent(idle)
+                Channel(own.connection).send("settings", pickle.dumps(settings))
+                return _lent(own)
             except OSError:  # it has lived long enough
-                pass
-            super().end([idle], finished=False)
+                super().end([own], finished=False)
         return _lent(super().start(settings, start_method, preload))
+
+    def _idle(self) -> StartedRank | None:
+        """A rank that waits for a task; None if another is to be started.
+
+        To leave a group takes gloo 10 ms a peer, in which a rank only waits: so there are some more than one case needs.
+        """
+        for wait_s in (0.0, IDLE_WITHIN_S) if len(self._pool) >= ENOUGH else (0.0,):
+            for own in list(self._pool):
+                stands = _becomes_idle(own, wait_s)
+                if stands is not None:
+                    self._pool.remove(own)
+                    if stands:
+                        return own
+                    super().end([own], finished=False)
+        return None
 
     def end(self, ranks: Sequence[StartedRank], finished: bool) -> None:
         own = [rank.process.owner for rank in ranks]
@@ -94,15 +107,16 @@ def _lent(own: StartedRank) -> StartedRank:
     return StartedRank(own.process, *ends)
 
 
-def _becomes_idle(rank: StartedRank) -> bool:
+def _becomes_idle(rank: StartedRank, within_s: float) -> bool | None:
+    """Whether it says so; None if it said nothing yet and was not waited for. False: it is of no use any more."""
     try:
         channel = Channel(rank.connection)
-        while rank.connection.poll(IDLE_WITHIN_S):
+        while rank.connection.poll(within_s):
             if any(message.kind == "idle" for message in channel.arrivals()):
                 return True
     except (OSError, EOFError, ValueError):
-        pass
-    return False
+        return False
+    return False if within_s else None
 
 
 def _random_state() -> tuple:

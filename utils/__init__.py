@@ -5,10 +5,12 @@ import sys
 from importlib.util import LazyLoader, find_spec, module_from_spec
 
 from utils.deadlocks.errors import DeadlineExceeded, Deadlock, Mismatch, RankFailed, RanksError
+from utils.notebook.predictions import Predictions
 from utils.ranks.run import Run, run_ranks
 from utils.trace.spans import mark, span
 
-__all__ = ["DeadlineExceeded", "Deadlock", "Mismatch", "RankFailed", "RanksError", "Run", "mark", "run_ranks", "span"]
+__all__ = ["DeadlineExceeded", "Deadlock", "Mismatch", "Predictions", "RankFailed", "RanksError", "Run", "mark", "run_ranks",
+           "span"]
 
 
 def __getattr__(name: str):

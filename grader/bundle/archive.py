@@ -8,6 +8,8 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import torch
+
 from grader.checks import PUBLIC_SEED
 from grader.exercises import EXERCISES, stored
 
@@ -30,7 +32,7 @@ def files() -> dict[str, bytes]:
         "environment.yml": students_environment(_text("environment.yml")),
         "Makefile": students_makefile(_text("Makefile")),
         "pyproject.toml": students_project(_text("pyproject.toml")),
-        **{name: _text(name) for name in ("tools/requirements.py", "tools/labconfig/page_config.json")},
+        **{name: _text(name) for name in ("tools/requirements.py", "tools/labconfig/page_config.json", "docs/glossary.md")},
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}
@@ -118,6 +120,7 @@ def _text(path: str | Path) -> str:
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # sums in one order, and so the same bytes, on any machine
     archive = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "build" / f"{TOP}.tar.xz"
     write(archive)
     print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB")

@@ -46,10 +46,17 @@ def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
 
 
 def leave_gradients(model: nn.Module, left: float | None) -> None:
-    """As an earlier pass may have left them: `left` in each trained matrix, the same on all ranks; none elsewhere."""
+    """As an earlier pass may have left them: `left` in each trained matrix, the same on all ranks; none elsewhere.
+
+    A gradient that is there stays the same tensor.
+    """
     for parameter in model.parameters():
-        stands = left is not None and parameter.requires_grad and parameter.ndim > 1
-        parameter.grad = torch.full_like(parameter, left) if stands else None
+        if left is None or not parameter.requires_grad or parameter.ndim < 2:
+            parameter.grad = None
+        elif parameter.grad is None:
+            parameter.grad = torch.full_like(parameter, left)
+        else:
+            parameter.grad.fill_(left)
 
 
 class Held(dict):

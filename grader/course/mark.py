@@ -109,10 +109,12 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     student, wrong_with_file = reading.read(submitted)
-    notebook, not_used = splice(nbformat.reads(released.decode(), as_version=4), student)
+    release = nbformat.reads(released.decode(), as_version=4)
+    suspicious = suspicions(student, release)  # before the release is filled with the student's cells
+    notebook, not_used = splice(release, student)
     marks = mark_notebook(notebook, seed, unsafe, known)
     marks.remarks[:0] = [*wrong_with_file, *not_used]
-    marks.alarms += [*(Alarm(OTHER, text) for text in wrong_with_file), *suspicions(student)]
+    marks.alarms += [*(Alarm(OTHER, text) for text in wrong_with_file), *suspicious]
     return nbformat.writes(notebook).encode(), marks.record()
 
 

@@ -102,9 +102,12 @@ def _cells(name: str, title: str) -> list[NotebookNode]:
     check = solution | {"grade": True, "grade_id": f"{name}_check", "locked": True, "points": POINTS, "solution": False}
     contract = (f"### {title}\n\n●●○○○ · 10 minutes · about 6 lines\n\n"
                 "Shapes in and out, what each rank returns, which bytes may move. (To be written.)")
+    ladder = ("a nudge", "the idea", "almost the code")
+    contract += "".join(f"\n\n<details><summary>Hint {number}: {rung}</summary>\n\n(To be written.)\n\n</details>"
+                        for number, rung in enumerate(ladder, 1))
     skeleton = (f'def {name}(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:\n    """What it returns."""\n'
                 f'    ### BEGIN SOLUTION\n    raise NotImplementedError("{name}: the reference")\n    ### END SOLUTION')
-    watch = f"# Predict: what will each rank hold?\n# (to be written: run_ranks({name}, 4) on a small input, and its trace)"
+    watch = f"# What does each rank hold?\n# (to be written: run_ranks({name}, 4) on a small input, and its trace)"
     return [new_markdown_cell(contract, id=f"{name}-contract"),
             new_code_cell(skeleton, id=name, metadata={"nbgrader": solution}),
             new_code_cell(watch, id=f"{name}-watch", metadata={"tags": ["watch"]}),

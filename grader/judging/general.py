@@ -38,14 +38,61 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _tensors(*values: Any) -> bool:
+    return all(isinstance(value, torch.Tensor) for value in values)
+
+
 def _other_type(found: Any, right: Any) -> bool:
-    both = isinstance(found, torch.Tensor) and isinstance(right, torch.Tensor)
-    return both and found.dtype != right.dtype and same(found.double(), right.double(), ROUNDED)
+    return _tensors(found, right) and found.dtype != right.dtype and same(found.double(), right.double(), ROUNDED)
 
 
 def _other_shape(found: Any, right: Any) -> bool:
-    both = isinstance(found, torch.Tensor) and isinstance(right, torch.Tensor)
-    return both and found.shape != right.shape and same(found.flatten(), right.flatten(), ROUNDED)
+    return _tensors(found, right) and found.shape != right.shape and same(found.flatten(), right.flatten(), ROUNDED)
+
+
+def _longer(found: Any, right: Any) -> bool:
+    return _tensors(found, right) and found.numel() > right.numel()
+
+
+def _shorter(found: Any, right: Any) -> bool:
+    return _longer(right, found)
+
+
+def _of_others(look: Look) -> bool:
+    """Some ranks have another rank's result, all others their own; there must be a difference."""
+    fits = look.evidence.ending == RETURNED
+    return fits and all(any(same(found, look.right[other]) for other in look.working) for _, found, _ in look.pairs())
+
+
+def _only_zeros(found: Any, right: Any) -> bool:
+    return isinstance(found, torch.Tensor) and found.numel() > 0 and not found.any()
+
+
+def _ratio(found: Any, right: Any) -> float:
+    """By how much all numbers of a part differ; 0 where it is not one factor, or cannot be told."""
+    if not isinstance(found, (int, float, torch.Tensor)) or not isinstance(right, (int, float, torch.Tensor)):
+        return 0.0
+    a, b = (torch.as_tensor(value).double().flatten() for value in (found, right))
+    if a.shape != b.shape or not b.any() or not bool(torch.isfinite(a).all()):
+        return 0.0
+    ratio = float(a[b.abs().argmax()] / b[b.abs().argmax()])
+    return round(ratio, 6) if same(a, b * ratio, ROUNDED) else 0.0
+
+
+def _constant_factor(test: Callable[[float], bool]) -> Callable[[Look], bool]:
+    """True for a returned case whose wrong parts are all the same number of times the right ones, and test(number)."""
+
+    def matches(look: Look) -> bool:
+        ratios = {_ratio(*pair) for _, found, right in look.pairs() for pair in _wrong_parts(found, right)}
+        return look.evidence.ending == RETURNED and len(ratios) == 1 and test(ratios.pop())
+
+    return matches
+
+
+def _reordered(found: Any, right: Any) -> bool:
+    alike = _tensors(found, right) and found.shape == right.shape and found.dtype == right.dtype
+    distinct = alike and right.unique().numel() > 2
+    return distinct and same(*(x.double().flatten().sort().values for x in (found, right)), ROUNDED)
 
 
 def _tensor_for_number(found: Any, right: Any) -> bool:
@@ -78,6 +125,24 @@ LAST_RESORTS: Sequence[Symptom] = (
             _each_wrong_part(_tensor_for_number)),
     Symptom("list returned", "The result is a list of tensors where one tensor is asked: put them together (torch.stack).",
             _each_wrong_part(_list_for_tensor)),
+    Symptom("too long", "A result has more elements than it should (the table says how many): look at what is rounded up, "
+            "and whether padding is added where none is needed.", _each_wrong_part(_longer)),
+    Symptom("too short", "A result has fewer elements than it should (the table says how many): look at what is rounded "
+            "down, and whether a last part, or the padding, is lost.", _each_wrong_part(_shorter)),
+    Symptom("another rank's result", "Ranks return what others should: look at every index that is made from the rank, and "
+            "ask for the rank in the group, dist.get_rank(group).", _of_others),
+    Symptom("all zeros", "A result holds nothing but zeros: what was received or computed never got into it.",
+            _each_wrong_part(_only_zeros)),
+    Symptom("wrong sign", "Every number has the wrong sign.",
+            _each_wrong_part(lambda found, right: _ratio(found, right) == -1)),
+    Symptom("too large by a factor", "The numbers are right but for a factor: they are a constant number of times too "
+            "large. A division is missing, or something is counted more than once.",
+            _constant_factor(lambda ratio: ratio > 1)),
+    Symptom("too small by a factor", "The numbers are right but for a factor: they are a constant number of times too "
+            "small. Something is divided twice, or by too much, or not all is counted.",
+            _constant_factor(lambda ratio: 0 < ratio < 1)),
+    Symptom("another order", "The numbers are all there, but in another order: compare which of them stands where in the "
+            "table.", _each_wrong_part(_reordered)),
     raised("expected tensors, numbers, strings", "What is returned is no result: a function that was never called, or a "
            "work object, perhaps. Return the tensor or the number itself.", "no result"),
     raised("can be waited for once", "wait() is called twice on the work object of one isend or irecv; the second wait may "
@@ -85,7 +150,7 @@ LAST_RESORTS: Sequence[Symptom] = (
     Symptom("endless recursion", "The function calls itself without end: it needs a case in which it does not call itself, "
             "and each call must come nearer to that.", lambda look: _ended(look, RAISED, "RecursionError")),
     Symptom("unknown name", "A name is used that nobody has defined: look at the line in the message, and define the name "
-            "before it (r = dist.get_rank(group), say) or mend its spelling.",
+            "before it (r = dist.get_rank(group), say) or fix its spelling.",
             lambda look: _ended(look, RAISED, "NameError", "UnboundLocalError")),
     Symptom("never ends", "Time ran out while a rank was still busy, or waited for one that was: look at the line shown for "
             "the rank that does not wait, for a loop whose end never comes.",

@@ -1,6 +1,6 @@
-"""Answers that students gave, wrong and right but unusual (*.jsonl): are they rejected or accepted, and what are they told?
+"""Answers that students gave, wrong and right but unusual: are they rejected or accepted, and what are they told?
 
-`make answers` runs them through the public checks.
+`make answers` runs them (<unit>.jsonl, <unit>.<more>.jsonl) through the public checks.
 """
 
 import argparse
@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 
 def answers(*chosen: str) -> list[dict]:
     """All of them, or those of some units or exercises: unit, exercise, label, kind, mistake in words, code."""
-    every = [{"unit": file.stem, **json.loads(line)} for file in sorted(HERE.glob("*.jsonl"))
+    every = [{"unit": file.name.partition(".")[0], **json.loads(line)} for file in sorted(HERE.glob("*.jsonl"))
              for line in file.read_text().splitlines()]
     return [answer for answer in every if not chosen or {answer["unit"], answer["exercise"]} & set(chosen)]
 

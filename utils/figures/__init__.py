@@ -7,21 +7,28 @@ from importlib import import_module
 from typing import Any
 
 _PLACES = {
-    "collectives": ("before_after", "collective_picture"),
-    "costs_figures": ("alpha_beta_figure", "bandwidth_figure", "published_all_reduce_figure", "ring_or_tree_figure"),
-    "curves": ("layer_times", "loss_curves", "memory_curve", "step_time_figure", "trade_figure"),
-    "hardware": ("ladder_figure", "superpod_table"),
-    "long_attention": ("causal_work_figure",),
-    "machines": ("node_figure", "torus_figure"),
+    "backward": ("gradients_figure",),
     "bars": ("activation_bars", "memory_bars"),
+    "collectives": ("before_after", "collective_picture"),
+    "conjugates": ("conjugates_figure",),
+    "costs_figures": ("alpha_beta_figure", "bandwidth_figure", "published_all_reduce_figure", "ring_or_tree_figure"),
+    "curves": ("drift_figure", "layer_times", "loss_curves", "memory_curve", "step_time_figure", "trade_figure"),
+    "data_parallel": ("bucket_figure", "data_parallel_figure", "tokens_figure"),
+    "hardware": ("ladder_figure", "superpod_table"),
+    "long_attention": ("causal_work_figure", "sent_by_ranks_figure"),
+    "machines": ("node_figure", "torus_figure"),
     "pipeline": ("schedule_grid", "schedule_grids", "schedule_table"),
+    "processes": ("ranks_figure",),
     "ring": ("ring_figure", "ring_filmstrip", "ring_steps"),
+    "sharded_layers": ("gather_free_figure",),
     "splits": ("split_figure",),
+    "stages": ("stages_figure",),
     "style": ("Picture", "figure_html", "human_bytes"),
     "tables": ("Column", "Table", "bytes_table"),
     "timeline": ("timeline_figure",),
     "traffic": ("matrix_figure", "traffic_figure"),
     "tree": ("broadcast_rounds_figure", "tree_figure", "tree_rounds"),
+    "zero1": ("zero1_step_figure",),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 __all__ = list(_PLACE_OF)

@@ -14,7 +14,8 @@ from utils.figures.widgets import Interactive
 
 A100_BYTES = 80e9
 WAYS = {"everything kept": (False, "none"), "sequence parallel": (True, "none"),
-        "selective recomputation": (False, "selective"), "both": (True, "selective"), "full recomputation": (True, "full")}
+        "selective recomputation": (False, "selective"), "both": (True, "selective"),
+        "full recomputation": (False, "full"), "full, of pieces": (True, "full")}
 
 
 def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive:

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from utils.figures.colours import BLACK, CYCLE, FAINT, series_look
-from utils.figures.style import Picture, byte_unit, human_bytes, plot, styled
+from utils.figures.style import Picture, byte_unit, human_bytes, new_figure, plot, styled
 
 MIB = 1 << 20
 
@@ -33,6 +33,29 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Picture:
     axes.legend(loc="upper right")
     return Picture(figure, "Loss against step. " + "; ".join(
         f"{name}: from {losses[0]:.3f} to {losses[-1]:.3f}" for name, losses in curves.items()) + ".")
+
+
+@styled
+def drift_figure(losses: Mapping[str, Sequence[float]], drifts: Mapping[str, Sequence[float]]) -> Picture:
+    """Left the loss of each step, right how far apart the ranks are in what should be equal on all of them.
+
+    losses, drifts: name → value after each step; the same names in both.
+    Raises: ValueError unless both have the same names, one or more.
+    """
+    if not losses or list(losses) != list(drifts):
+        raise ValueError(f"losses and drifts should have the same names, one or more: got {list(losses)} and {list(drifts)}")
+    figure = new_figure(3.0, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+    for axes, curves, label in zip(figure.subplots(1, 2), (losses, drifts), (
+            "loss of the batch (nats a byte)", "largest difference between ranks"), strict=True):
+        for number, (name, values) in enumerate(curves.items()):
+            axes.plot(values, color=CYCLE[number], linewidth=3 - 1.4 * bool(number), linestyle="--" if number else "-",
+                      label=name)
+        axes.set(xlabel="step", ylabel=label)
+        axes.legend(loc="upper right" if curves is losses else "upper left")
+    return Picture(figure, "Loss, and difference between ranks. " + "; ".join(
+        f"{name}: loss from {losses[name][0]:.3f} to {losses[name][-1]:.3f}, difference in the end {drifts[name][-1]:.2g}"
+        for name in losses) + ".")
 
 
 @styled

@@ -1,15 +1,16 @@
-"""Causal attention over a sequence in shards: which blocks each rank computes."""
+"""Causal attention over a sequence in shards: which blocks each rank computes, and how much it sends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
-from utils.figures.colours import CYCLE, FAINT, PALE, ink_on
+from utils.figures.colours import CYCLE, FAINT, PALE, ink_on, series_look
 from utils.figures.shapes import bar, name_rows, tile, write
 from utils.figures.style import Picture, new_figure, styled
 
 CUTS = ("in order", "two chunks a rank")
+Panels = Mapping[str, Mapping[str, Mapping[int, float]]]  # title → way → ranks → what each rank sends
 
 
 def owners(n_ranks: int, zigzag: bool) -> list[int]:
@@ -77,3 +78,37 @@ def _draw_steps(axes: Axes, steps: Sequence[Sequence[float]]) -> None:
             axes.axvline(left, color=FAINT, linewidth=0.6)
     axes.set(xlabel="blocks, step after step")
     name_rows(axes, [f"rank {rank}" for rank in range(len(steps))])
+
+
+@styled
+def sent_by_ranks_figure(panels: Panels, measured: Panels) -> Picture:
+    """What a rank sends against the number of ranks: side by side a panel for each title, in it a line for each way.
+
+    panels, measured: title → name of a way → number of ranks → what each rank sends, in sizes of the whole q;
+    measured ones are drawn as crosses.
+    Raises: ValueError without panels.
+    """
+    if not panels:
+        raise ValueError("sent_by_ranks_figure needs one or more {title: {name: {ranks: amount}}}")
+    figure = new_figure(3.0, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (title, ways) in zip(grid, panels.items(), strict=True):
+        for number, (name, sent) in enumerate(ways.items()):
+            axes.plot(list(sent), list(sent.values()), label=name, markersize=5, **series_look(number))
+            found = measured.get(title, {}).get(name, {})
+            axes.plot(list(found), list(found.values()), linestyle="none", marker="x", markersize=9, color="black",
+                      label="measured" if found and number == len(ways) - 1 else None)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        ticks = sorted({n for sent in ways.values() for n in sent})
+        axes.set(xlabel="ranks", title=title, xticks=[n for n in ticks if n & (n - 1) == 0])
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
+        axes.grid(True)
+    grid[0].set_ylabel("sent by a rank, in whole q's")
+    grid[0].legend(loc="best")
+    return Picture(figure, "Sent by each rank. " + ". ".join(f"{title}: " + "; ".join(
+        f"{name} " + ", ".join(f"{amount:.2f} on {n}" for n, amount in sent.items()) for name, sent in ways.items())
+        for title, ways in panels.items()) + ".")

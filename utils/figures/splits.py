@@ -30,7 +30,7 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False) 
     sizes = SIZES_IN if len(cuts) == 2 or cuts[0] == OUTPUTS else SIZES_IN[1:]
     pen.block("x", sizes[0], ROWS_IN, "" if cuts[0] == OUTPUTS else "columns")
     for number, cut in enumerate(cuts):
-        name = ("W", "V")[number]
+        name = "W" if len(cuts) == 1 else ("W₁", "W₂")[number]
         if cut == OUTPUTS:
             pen.sign("·") if gathered else pen.circle("f")
             pen.block(f"{name}ᵀ", sizes[number + 1], sizes[number], "columns")

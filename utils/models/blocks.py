@@ -1,6 +1,6 @@
 """A whole transformer block with named parts, as Korthikanti et al. count it, and a GPT made of such blocks.
 
-Shapes: S sequence, B batch, D model, H heads, K size of a head, F = 4·D, V vocabulary. The sequence comes first, as in
+Shapes: S sequence, B batch, D model, H heads, K size of a head, M = 4·D, V vocabulary. The sequence comes first, as in
 Megatron: a piece of the sequence is then one piece of memory, and can be sent as it is.
 """
 

@@ -1,5 +1,6 @@
 """Cases that exercises of every unit share: world sizes, subgroups, and one size that the wire counts."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -122,6 +123,13 @@ def total(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 def each_rank(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:
     """An oracle of whole cases from one of single ranks; every rank of these cases takes part."""
     return lambda case: [oracle(case, rank) for rank in range(case.world_size)]
+
+
+def once_a_group(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """compute(case, rank, ...) whose result is the same for all members of a group: done once, for the first of them."""
+    remembered = functools.lru_cache(maxsize=32)(compute)
+    return functools.wraps(compute)(
+        lambda case, rank, *how, **named: remembered(case, case.members(rank)[0], *how, **named))
 
 
 def each_group(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from grader.calling.training import gradients, leave_gradients, make_optimizer, parameters
 from grader.calling.zoo import IN, LENGTH, OUT, loss_rows
+from grader.exercises.shared.cases import once_a_group
 from grader.exercises.technique.models import given_model, model_of
 from grader.judging.exercise import Case, Draw
 
@@ -40,6 +41,7 @@ def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor
             for name, gradient in of_members[0].items()}
 
 
+@once_a_group
 def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, zeros_from: float = math.inf) -> dict[str, Any]:
     """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
 

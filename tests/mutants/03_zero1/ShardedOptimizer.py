@@ -5,7 +5,7 @@ from tests.mutants import change
 REDUCE = "dist.reduce(p.grad, group=self.group, group_dst=self.owner[p], async_op=True)"
 ALL_REDUCE = "dist.all_reduce(p.grad, group=self.group, async_op=True)"
 COPIES = "[dist.broadcast(p.data, group=self.group, group_src=self.owner[p], async_op=True) for p in trained]"
-OWN_PART = '[one | {"params": [p for p in one["params"] if self.owner[p] == rank]} for one in groups]'
+OWN_PART = '[group | {"params": [p for p in group["params"] if self.owner[p] == rank]} for group in groups]'
 SUPER = "super().__init__(params, options)"
 
 CHANGES = (
@@ -33,8 +33,11 @@ CHANGES = (
            "trained = [p for p in self.owner if p.grad is not None and (dist.get_rank(self.group) or p.dim() > 1)]"),
     change("state lost", "def state_dict", "def wrapped_state", "def load_state_dict", "def load_wrapped_state"),
     change("rate not heard", "self._copy_options(self, self.wrapped)", "pass"),
-    change("other options not heard", 'other.update({name: value for name, value in one.items() if name != "params"})',
-           'other["lr"] = one["lr"]'),
+    change("options not there", 'taken.update({name: value for name, value in given.items() if name != "params"})',
+           'taken["lr"] = given["lr"]'),
+    change("other options not heard", "self._copy_options(self, self.wrapped)",
+           '[taken.update({name: given[name] for name in ("lr", "weight_decay")}) '
+           'for given, taken in zip(self.param_groups, self.wrapped.param_groups)]'),
     change("defaults", "self.defaults = self.wrapped.defaults", "pass"),
     change("closure ignored", "return loss", "return None"),
     change("gradients left", "def state_dict", "def zero_grad(self): self.wrapped.zero_grad()\n\n    def state_dict"),

@@ -2,14 +2,14 @@
 
 from tests.mutants import change
 
-LEAST = "held.index(min(held))"
+LEAST = "totals.index(min(totals))"
 
 CHANGES = (
     change("in turn", LEAST, "index % n_ranks"),
     change("equals reversed", "key=lambda index: -sizes[index])", "key=lambda index: sizes[index])[::-1]"),
     change("sizes as names", "return owners", "owner = {sizes[i]: owners[i] for i in sorted(range(len(sizes)), "
            "key=lambda i: -sizes[i])}\n    return [owner[size] for size in sizes]"),
-    change("input changed", "held, owners =", "given = list(sizes)\n    held, owners =", "return owners",
+    change("input changed", "totals, owners =", "given = list(sizes)\n    totals, owners =", "return owners",
            "sizes.sort()\n    return owners", "-sizes[index]", "-given[index]", "+= sizes[index]", "+= given[index]"),
     change("lists of tensors", "return owners", "return [[i for i in range(len(sizes)) if owners[i] == rank] "
            "for rank in range(n_ranks)]"),
@@ -17,7 +17,7 @@ CHANGES = (
     change("in blocks", LEAST, "index // -(-len(sizes) // n_ranks)"),
     change("given order", "sorted(range(len(sizes)), key=lambda index: -sizes[index])", "range(len(sizes))"),
     change("smallest first", "-sizes[index]", "sizes[index]"),
-    change("last of equals", LEAST, "max(rank for rank in range(n_ranks) if held[rank] == min(held))"),
-    change("as dealt", "held, owners =", "sizes = sorted(sizes, reverse=True)\n    held, owners ="),
+    change("last of equals", LEAST, "max(rank for rank in range(n_ranks) if totals[rank] == min(totals))"),
+    change("as dealt", "totals, owners =", "sizes = sorted(sizes, reverse=True)\n    totals, owners ="),
     change("all to one", LEAST, "0"),
 )

@@ -2,7 +2,7 @@
 
 from tests.mutants import change
 
-GATHER = "return GatherSequence.gathered(x_sBD, group)"
+GATHER = "return GatherSequence.gathered(x_PBD, group)"
 SCATTER = "GatherSequence.scattered(dy_SBD, ctx.group)"
 OWN_PIECE = "chunk(dist.get_world_size({0}))[dist.get_rank({0})]"
 
@@ -14,18 +14,18 @@ def _rejoined(x: str, group: str, then: str) -> str:
 
 CHANGES = (
     change("gradient not summed", SCATTER, "dy_SBD." + OWN_PIECE.format("ctx.group")),
-    change("library call", "dist.reduce_scatter_single(y_sBD, x_SBD.contiguous(), group=group)",
-           "dist.all_reduce(x_SBD := x_SBD.clone(), group=group); y_sBD = x_SBD." + OWN_PIECE.format("group")),
+    change("library call", "dist.reduce_scatter_single(y_PBD, x_SBD.contiguous(), group=group)",
+           "dist.all_reduce(x_SBD := x_SBD.clone(), group=group); y_PBD = x_SBD." + OWN_PIECE.format("group")),
     change("mean for sum", SCATTER, SCATTER + " / dist.get_world_size(ctx.group)"),
     change("pieces reversed",
-           GATHER, "return " + _rejoined("GatherSequence.gathered(x_sBD, group)", "group", ")[::-1]"),
+           GATHER, "return " + _rejoined("GatherSequence.gathered(x_PBD, group)", "group", ")[::-1]"),
            "scattered(dy_SBD, ", "scattered(" + _rejoined("dy_SBD", "ctx.group", ")[::-1]") + ", "),
     change("gathered along the batch",
-           GATHER, "return " + _rejoined("GatherSequence.gathered(x_sBD, group)", "group", "), 1"),
+           GATHER, "return " + _rejoined("GatherSequence.gathered(x_PBD, group)", "group", "), 1"),
            "scattered(dy_SBD, ", "scattered(" + _rejoined("dy_SBD", "ctx.group", ", 1)") + ", "),
     change("too few gradients", SCATTER + ", None", SCATTER),
     change("group ignored", SCATTER, "GatherSequence.scattered(dy_SBD, None)"),
-    change("missing wait", "x_sBD.contiguous(), group=group)", "x_sBD.contiguous(), group=group, async_op=True)"),
+    change("missing wait", "x_PBD.contiguous(), group=group)", "x_PBD.contiguous(), group=group, async_op=True)"),
     change("not contiguous", "x_SBD.contiguous(), group", "x_SBD.view(-1).view_as(x_SBD), group"),
     change("gradient in another place", SCATTER + ", None", "None, " + SCATTER),
     change("another rank's gradient", SCATTER, "GatherSequence.scattered(" + _rejoined("dy_SBD", "ctx.group", ")[::-1]")
@@ -34,5 +34,5 @@ CHANGES = (
     change("world for group", SCATTER, SCATTER + " * dist.get_world_size(ctx.group) / dist.get_world_size()"),
     change("fewer digits", SCATTER, "GatherSequence.scattered(dy_SBD.float(), ctx.group).to(dy_SBD.dtype)"),
     change("another dtype", GATHER, GATHER + ".float()"),
-    change("too many bytes", GATHER, "GatherSequence.gathered(x_sBD, group)\n        " + GATHER),
+    change("too many bytes", GATHER, "GatherSequence.gathered(x_PBD, group)\n        " + GATHER),
 )

@@ -5,15 +5,15 @@ from tests.mutants import change
 SEEN = "return late if source > rank else every, early if source < rank else every, source == rank"
 NO_ROWS = "(slice(None), slice(None), slice(0))"
 KEEP = "ctx.group = group"
-ODD = "if q_BHSK.shape[2] % 2:"
+ODD = "if q_BHPK.shape[2] % 2:"
 PASS_ON, PASS_BACK = "kv = RingAttention.pass_on(kv, group)", "kv = RingAttention.pass_on(kv, ctx.group)"
-OWN_VALUES = "kv = torch.stack((RingAttention.pass_on(kv[0].clone(), {}), v_BHSK))"
+OWN_VALUES = "kv = torch.stack((RingAttention.pass_on(kv[0].clone(), {}), v_BHPK))"
 GRADIENTS_ON = "dkv = RingAttention.pass_on(dkv, ctx.group)"
 
 CHANGES = (
     change("own triangle forgotten", "causal=is_own", "causal=False"),
     change("half of an earlier rank", "early if source < rank", "late if source < rank"),
-    change("dk and dv exchanged", "return dq_BHSK, dkv[0], dkv[1], None", "return dq_BHSK, dkv[1], dkv[0], None"),
+    change("dk and dv exchanged", "return dq_BHPK, dkv[0], dkv[1], None", "return dq_BHPK, dkv[1], dkv[0], None"),
     change("group ignored", "group_dst=", "dst=", "group_src=", "src="),
     change("too few gradients", "dkv[1], None", "dkv[1]"),
     change("mask by local index", SEEN, "return every, every, True"),
@@ -24,13 +24,13 @@ CHANGES = (
     change("gradients left on the way", GRADIENTS_ON, GRADIENTS_ON + " if step < n - 1 else dkv"),
     change("own queries only", "+= dk\n", "+= dk * is_own\n", "+= dv\n", "+= dv * is_own\n", GRADIENTS_ON, "pass"),
     change("own part only", SEEN, f"return every if source == rank else {NO_ROWS}, every, source == rank"),
-    change("hidden blocks computed", KEEP, f"{KEEP}\n        for _ in range(n): attend(q_BHSK, k_BHSK, v_BHSK)"),
+    change("hidden blocks computed", KEEP, f"{KEEP}\n        for _ in range(n): attend(q_BHPK, k_BHPK, v_BHPK)"),
     change("others' keys kept", KEEP, "ctx.group, ctx.kept = group, [kv.clone() for _ in range(n)]"),
     change("whole gather", KEEP, f"{KEEP}\n        whole = kv.new_empty(n * len(kv), *kv.shape[1:])\n"
                                  "        dist.all_gather_single(whole, kv, group=group)"),
     change("not refused",
-           ODD, f"q_BHSK, k_BHSK, v_BHSK = (x[:, :, :-(x.shape[2] % 2) or None] for x in (q_BHSK, k_BHSK, v_BHSK))\n"
+           ODD, f"q_BHPK, k_BHPK, v_BHPK = (x[:, :, :-(x.shape[2] % 2) or None] for x in (q_BHPK, k_BHPK, v_BHPK))\n"
                 f"        {ODD}"),
-    change("wrong dq", "return dq_BHSK", "return dq_BHSK * dq_BHSK.shape[-1] ** 0.5"),
+    change("wrong dq", "return dq_BHPK", "return dq_BHPK * dq_BHPK.shape[-1] ** 0.5"),
     change("too many bytes", KEEP, f"{KEEP}; RingAttention.pass_on(RingAttention.pass_on(kv, group), group)"),
 )

@@ -12,23 +12,23 @@ CHANGES = (
              "({}) for".format(", ".join(f"self.{one}" for one in LAYERS if one != layer))) for layer in LAYERS),
     change("divided by the sequence", "tokens_SB.numel()", "len(tokens_SB)"),
     change("cut weights summed", REDUCE, "reduce_replicated_gradients(list(self.parameters()), self.group)"),
-    change("mean of the piece", "/ tokens_SB.numel()", "/ own_sB.numel()"),
+    change("mean of the piece", "/ tokens_SB.numel()", "/ own_PB.numel()"),
     change("whole loss", "return total / tokens_SB.numel()",
            "loss, parts = total / tokens_SB.numel(), total.new_empty(n)\n"
            "        dist.all_gather_single(parts, loss.detach().view(1), group=self.group)\n"
            "        return loss + (parts.sum() - loss.detach())"),
     change("all-reduce left", "return total", "dist.all_reduce(total.detach().clone(), group=self.group)\n"
                                               "        return total"),
-    change("positions from 0", "piece(torch.arange(len(tokens_SB)), rank, n)", "torch.arange(len(own_sB))"),
+    change("positions from 0", "piece(torch.arange(len(tokens_SB)), rank, n)", "torch.arange(len(own_PB))"),
     change("blocks not reduced", "whole += replicated(block.block)", "pass"),
     change("embedding not reduced", "(self.embedding, self.positions, self.norm, self.head) for p", "() for p"),
     change("replicated gradients", REDUCE, REDUCE + DIVIDE.format("whole")),
     change("gradients scaled", REDUCE, REDUCE + DIVIDE.format("self.parameters()")),
-    change("not refused", "own_sB = piece(", "length = len(tokens_SB) // n * n\n"
+    change("not refused", "own_PB = piece(", "length = len(tokens_SB) // n * n\n"
                                              "        tokens_SB, targets_SB = tokens_SB[:length], targets_SB[:length]\n"
-                                             "        own_sB = piece("),
+                                             "        own_PB = piece("),
     change("weights not cut", "self.group = group", "self.group, self.plain = group, model.blocks"),
     change("group ignored", REDUCE, "reduce_replicated_gradients(whole, None)"),
-    change("too many bytes", "return total", "GatherSequence.gathered(logits_sBV.detach(), self.group)\n"
+    change("too many bytes", "return total", "GatherSequence.gathered(logits_PBV.detach(), self.group)\n"
                                              "        return total"),
 )

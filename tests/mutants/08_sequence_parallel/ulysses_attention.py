@@ -6,8 +6,8 @@ REFUSE = "if heads % n:\n"
 SWAPPED = "swapped = ["
 ATTEND = "F.scaled_dot_product_attention(*swapped, is_causal=True)"
 BACK = f"SwapShards.apply({ATTEND}, 2, 1, group)"
-OWN = "q_BHSK, k_BHSK, v_BHSK"
-DETACHED = "q_BHSK.detach(), k_BHSK.detach(), v_BHSK.detach()"
+OWN = "q_BHPK, k_BHPK, v_BHPK"
+DETACHED = "q_BHPK.detach(), k_BHPK.detach(), v_BHPK.detach()"
 
 CHANGES = (
     change("another attention", "is_causal=True", "is_causal=True, scale=1.0"),
@@ -18,10 +18,10 @@ CHANGES = (
     change("heads mixed", BACK, f"torch.cat({BACK}.chunk(n, 1)[::-1], 1)"),
     change("not refused", REFUSE, f"{REFUSE}        return F.scaled_dot_product_attention({OWN}, is_causal=True)\n"),
     change("gradients stay", f"for x in ({OWN})", f"for x in ({DETACHED})",
-           BACK, f"{BACK} + 0 * (q_BHSK + k_BHSK + v_BHSK)"),
-    change("library call", SWAPPED, "dist.all_gather([torch.empty_like(k_BHSK) for _ in range(n)], k_BHSK.detach(), "
+           BACK, f"{BACK} + 0 * (q_BHPK + k_BHPK + v_BHPK)"),
+    change("library call", SWAPPED, "dist.all_gather([torch.empty_like(k_BHPK) for _ in range(n)], k_BHPK.detach(), "
                                     f"group=group)\n    {SWAPPED}"),
-    change("too many bytes", SWAPPED, f"SwapShards.apply(q_BHSK.detach(), 1, 2, group)\n    {SWAPPED}"),
+    change("too many bytes", SWAPPED, f"SwapShards.apply(q_BHPK.detach(), 1, 2, group)\n    {SWAPPED}"),
     change("far too many bytes", SWAPPED, f"for x in 3 * ({DETACHED}):\n        SwapShards.apply(x, 1, 2, group)\n"
                                           f"    {SWAPPED}"),
 )

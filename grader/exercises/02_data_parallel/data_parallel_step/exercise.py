@@ -7,7 +7,7 @@ import torch
 
 from grader.calling.training import make_optimizer, parameters
 from grader.calling.zoo import loss_rows
-from grader.exercises.shared.cases import each_group
+from grader.exercises.shared.cases import each_group, once_a_group
 from grader.exercises.shared.one_process import batch, train
 from grader.exercises.shared.training_cases import SEEDS, model_cases
 from grader.exercises.technique.models import given_model
@@ -71,9 +71,15 @@ def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left
     return {"losses": losses, "detached": ANYTHING, "parameters": parameters(model)}
 
 
+@once_a_group
+def _together(case: Case, rank: int, weight: Weight, left: float = 0.0, zeros: bool = False) -> dict[str, Any]:
+    """Steps on the rows of all members."""
+    return _trained(case, rank, case.members(rank), weight, left, zeros)
+
+
 def _weighed(id: str, hint: str, weight: Weight, shows: Callable[[Case], bool] = lambda case: True) -> Slip:
     """Gradients are summed over ranks, with other weights."""
-    return Slip(id, hint, lambda case, r, right: _steps(_trained(case, r, case.members(r), weight)), shows)
+    return Slip(id, hint, lambda case, r, right: _steps(_together(case, r, weight)), shows)
 
 
 def _steps(trained: dict[str, Any]) -> dict[str, Any]:
@@ -115,12 +121,12 @@ EXERCISE = Exercise(
         _alone(lambda rows, size, n: 1.0, _all_have_rows),
         Slip("gradients pile up", "The gradients of the last step are still there: call optimizer.zero_grad() before "
                                   "backward().",
-             lambda case, r, right: _steps(_trained(case, r, case.members(r), _of_batch, left=case.group_size(r)))),
+             lambda case, r, right: _steps(_together(case, r, _of_batch, left=case.group_size(r)))),
         Slip("zeros for none", "A parameter without a gradient has zeros now, and AdamW decays it: where p.grad is None, "
                                "leave it None.",
-             lambda case, r, right: _steps(_trained(case, r, case.members(r), _of_batch, zeros=True))),
+             lambda case, r, right: _steps(_together(case, r, _of_batch, zeros=True))),
         Slip("loss after the step", "The loss is that of the new parameters: return the one that you went backward from.",
-             lambda case, r, right: _trained(case, r, case.members(r), _of_batch)),
+             lambda case, r, right: _together(case, r, _of_batch)),
         Slip("loss divided too", "The parameters are right, the loss is n times too small: each rank's part is divided by "
                                  "the whole batch_size already, so their sum is the mean.",
              lambda case, r, right: right[r] | {"losses": [loss / case.group_size(r) for loss in right[r]["losses"]]}),

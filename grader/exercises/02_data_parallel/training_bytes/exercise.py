@@ -29,7 +29,7 @@ def _mistaken(id: str, hint: str, sizes: dict[str, int]) -> Slip:
 
 
 EXERCISE = Exercise(
-    title="The 16 bytes of a parameter",
+    title="The bytes of a parameter",
     parameters=("n_parameters", "mixed_precision"),
     make_cases=_cases,
     oracle=lambda case: [_bytes(**case.inputs[0])],

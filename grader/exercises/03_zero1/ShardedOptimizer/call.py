@@ -6,14 +6,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.optim.lr_scheduler import StepLR
+from torch.optim.lr_scheduler import OneCycleLR, StepLR
 
 from grader.calling.training import OPTIMIZERS, Held, parameters
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
 LEFT = "gradients left"
-DECAY = 0.1
+DECAY, MOMENTUM = 0.1, 0.95  # of weights; what a scheduler sets, of SGD or as the first of AdamW's betas
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -45,11 +45,21 @@ def param_groups(model: nn.Module, inputs: dict[str, Any]) -> Iterable:
             {"params": [p for p in trained if p.dim() <= 1], "lr": 2 * inputs["lr"]}]
 
 
+def cycle(optimizer: torch.optim.Optimizer) -> None:
+    """Puts it under OneCycleLR, which looks for momentum or betas in `defaults` and in every group, and sets the momentum.
+
+    The rates stay: they begin at a 25th of the highest one.
+    """
+    highest = [25 * options["lr"] for options in optimizer.param_groups]
+    OneCycleLR(optimizer, highest, total_steps=100, max_momentum=MOMENTUM)
+
+
 def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) -> tuple[Any, Any]:
     """Some steps on batches of its own, under a scheduler; halfway a second optimizer goes on from the first one's state.
 
-    The rate is halved before the second half, and then after every step; in the second half weights decay. Leaves a mark for
-    gradients that are left after zero_grad(). → the second optimizer, and what its last step returned.
+    The rate is halved before the second half, and then after every step; the momentum is set after the first step, see
+    cycle(), and saved; in the second half weights decay. Leaves a mark for gradients that are left after zero_grad(). → the
+    second optimizer, and what its last step returned.
     """
     optimizer, half = make(), len(inputs["xs"]) // 2
     scheduler = StepLR(optimizer, half, gamma=0.5)
@@ -60,6 +70,8 @@ def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) ->
             scheduler = StepLR(optimizer, 1, gamma=0.5)
             for options in optimizer.param_groups:
                 options["weight_decay"] = DECAY
+        if number == 1:
+            cycle(optimizer)
         optimizer.zero_grad()
         mark(LEFT, count=sum(p.grad is not None and bool(p.grad.any()) for p in model.parameters()))
 

@@ -17,6 +17,13 @@ from .call import LEFT
 
 RATE_NOT_HEARD = ("A scheduler changes \"lr\" in self.param_groups, and the wrapped optimizer has groups of its own: copy "
                   "the options over before it steps (and back after load_state_dict()).")
+NO_DEFAULTS = ("Schedulers such as OneCycleLR look into optimizer.defaults, which lacks options of the wrapped optimizer "
+               "(momentum, betas, …): set self.defaults to the wrapped one's.")
+NO_OPTIONS = ("Every option counts, not \"lr\" alone: OneCycleLR changes momentum or betas in self.param_groups, which "
+              "lacks them. Copy all options of the wrapped optimizer into self.param_groups once it is made, group by "
+              "group, and all of them back before it steps.")
+GROUPS = ("Parameter groups have options of their own (here a learning rate): keep the groups, each with this rank's part "
+          "of its parameters, and hand the options on group by group.")
 
 
 def _balanced_share(look: Look, rank: int) -> float:
@@ -50,6 +57,12 @@ def _never_reduced(look: Look) -> bool:
     return look.evidence.ending == RETURNED and several and not calls
 
 
+def _lacks_options(look: Look) -> bool:
+    """A scheduler finds a group without the options of the wrapped optimizer."""
+    return look.evidence.ending == RAISED and any(text in look.evidence.error for text in ("KeyError: 'betas'",
+                                                                                           "KeyError: 'momentum'"))
+
+
 def _either(symptom: Symptom, other: Symptom) -> Symptom:
     return replace(symptom, matches=lambda look: symptom.matches(look) or other.matches(look))
 
@@ -79,6 +92,9 @@ TECHNIQUE = by_collectives(
     symptoms=(
         raised("is not an Optimizer", "A scheduler takes nothing but an Optimizer: write class ShardedOptimizer("
                "torch.optim.Optimizer), as the skeleton has it.", "not an optimizer"),
+        raised("optimizer must support momentum", NO_DEFAULTS, "defaults"),
+        Symptom("groups ignored", GROUPS, _lacks_options, refuted=lambda look: not look.case.inputs[0]["two_groups"]),
+        Symptom("options not there", NO_OPTIONS, _lacks_options),
         zero.raised_any("super forgotten", "Optimizer's own constructor makes self.param_groups, with the options in each: "
                                            "call super().__init__(params, options).",
                         "attribute 'param_groups'", "_optimizer_step_pre_hooks", "KeyError: 'lr'"),

@@ -2,4 +2,4 @@
 
 from grader.exercises.technique.arithmetic import arithmetic, whole_bytes
 
-TECHNIQUE = arithmetic(whole_bytes("N need not divide 12Ψ: use /, not //."))
+TECHNIQUE = arithmetic(whole_bytes("n need not divide 12Ψ: use /, not //."))

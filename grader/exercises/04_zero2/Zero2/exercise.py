@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from grader.calling.training import parameters
-from grader.exercises.shared.cases import each_group
+from grader.exercises.shared.cases import each_group, once_a_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import with_batches
 from grader.exercises.shared.zero_cases import odd_models, optimizer_for, with_inputs
@@ -39,7 +39,8 @@ def _one_step_less(case: Case) -> Case:
 
 def _trained(id: str, hint: str, how: Callable[[Case, int], dict[str, Any]], **shows: Callable[[Case], bool]) -> Slip:
     """how(case, rank) trains in another way."""
-    return Slip(id, hint, lambda case, r, right: how(case, r)["parameters"], **shows)
+    trained = once_a_group(how)
+    return Slip(id, hint, lambda case, r, right: trained(case, r)["parameters"], **shows)
 
 
 ZEROS = ("A parameter that takes no part in a step has no gradient: with zeros for one, weight decay and momentum move it "

@@ -6,7 +6,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.cases import each_rank, once_a_group
 from grader.exercises.shared.one_process import TOLERANCE, mean_gradients
 from grader.exercises.shared.training_cases import with_batches
 from grader.exercises.shared.zero_cases import odd_models, own_shard
@@ -32,14 +32,20 @@ def _dealt(case: Case, rank: int, row: Tensor) -> Tensor:
     return F.pad(row, (0, -len(row) % n)).view(-1, n)[:, case.group_rank(rank)]
 
 
+@once_a_group
+def _mean(case: Case, rank: int, number: int) -> dict[str, Tensor | None]:
+    """The mean gradients of one backward pass."""
+    batches = [(xs[number], ys[number]) for xs, ys in zip(
+        case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
+    return mean_gradients(case, rank, batches)
+
+
 def _shards(case: Case, rank: int, passes: Sequence[int] = (FIRST, LAST),
             cut: Callable[[Case, int, Tensor], Tensor] = own_shard) -> Shards:
     """This rank's pieces of the mean gradients, summed over these backward passes; of the gradients that exist."""
     total: dict[str, Tensor] = {}
     for number in passes:
-        batches = [(xs[number], ys[number]) for xs, ys in zip(
-            case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
-        for name, gradient in mean_gradients(case, rank, batches).items():
+        for name, gradient in _mean(case, rank, number).items():
             if gradient is not None:
                 total[name] = total.get(name, 0) + gradient
     return {name: cut(case, rank, gradient.flatten()) for name, gradient in total.items()}

@@ -1,16 +1,16 @@
-"""(2 + 14/N)·Ψ: what a rank holds under ZeRO-2 in mixed precision."""
+"""(2 + 14/n)·Ψ: what a rank holds under ZeRO-2 in mixed precision."""
 
 from grader.exercises.shared.zero_cases import bytes_exercise
 
 PARAMETERS = ("That divides everything: the 2 bytes of each parameter itself still stand on every rank. (Some notes have "
-              "(2 + K)Ψ/N here; it is 2Ψ + (2 + K)Ψ/N.)")
+              "(2 + K)Ψ/n here; it is 2Ψ + (2 + K)Ψ/n.)")
 
 EXERCISE = bytes_exercise(
     lambda n: 2 + 14 / n,
     ("parameters forgotten", lambda n: 16 / n, PARAMETERS),
     ("parameters forgotten", lambda n: 14 / n, PARAMETERS),
-    ("gradients whole", lambda n: 4 + 12 / n, "(4 + 12/N)Ψ is ZeRO-1: here the gradients are divided too."),
-    ("rounded down", lambda n: 2 + 14 // n, "14 // N is a whole number, 0 from 15 ranks on: use /."),
+    ("gradients whole", lambda n: 4 + 12 / n, "(4 + 12/n)Ψ is ZeRO-1: here the gradients are divided too."),
+    ("rounded down", lambda n: 2 + 14 // n, "14 // n is a whole number, 0 from 15 ranks on: use /."),
     ("state of 8 bytes", lambda n: 2 + 10 / n, "8 bytes are momentum and variance; the float32 master copy, 4 more, is "
                                                "state too: 12, and 2 of gradient."),
     ("gradients forgotten", lambda n: 2 + 12 / n, "The gradients' 2 bytes are missing: they are divided as the state is, "

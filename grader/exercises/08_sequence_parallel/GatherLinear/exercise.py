@@ -47,7 +47,7 @@ def _own_dw(case: Case, rank: int, _: Tensor) -> Tensor:
 
 EXERCISE = Exercise(
     title="A linear layer that keeps a piece",
-    parameters=("x_sBI", "weight_OI", "bias_O", "group"),
+    parameters=("x_PBI", "weight_OI", "bias_O", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
     tolerance=1e-9,

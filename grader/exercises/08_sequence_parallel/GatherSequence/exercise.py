@@ -12,7 +12,7 @@ from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    """x (s, B, D), a piece of the sequence; weights (n·s, B, D)."""
+    """x (P, B, D), a piece of the sequence; weights (S, B, D)."""
     def inputs(n: int, s: int, b: int, d: int, dtype: torch.dtype = torch.float64,
                transposed: bool = False) -> tuple[dict[str, Any], ...]:
         of_ranks = x_and_weights(draw, n, (s, b, d), (n * s, b, d), dtype)
@@ -32,7 +32,7 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 
 EXERCISE = Exercise(
     title="From a piece to the whole sequence, and back",
-    parameters=("x_sBD", "group"),
+    parameters=("x_PBD", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
     tolerance=1e-9,

@@ -28,7 +28,7 @@ TECHNIQUE = Technique(
                                   "over ranks of dy.", first_wrong_has_its_shape("dx")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, one piece of the sequence.",
                 first_wrong_is("dx")),
-        Symptom("wrong result", "y is not the whole sequence (n·s, B, D), the ranks' pieces in order.",
+        Symptom("wrong result", "y is not the whole sequence (S, B, D), the ranks' pieces in order.",
                 first_wrong_is("y")),
     ),
 )

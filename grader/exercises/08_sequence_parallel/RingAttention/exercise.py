@@ -100,7 +100,7 @@ def _sees(id: str, hint: str, sees: Sees) -> Slip:
 
 EXERCISE = Exercise(
     title="Ring attention, with the same work for all",
-    parameters=("q_BHSK", "k_BHSK", "v_BHSK", "group"),
+    parameters=("q_BHPK", "k_BHPK", "v_BHPK", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: whole_attention(case, rank, cut_zigzag, join_zigzag)),
     tolerance=TOLERANCE,

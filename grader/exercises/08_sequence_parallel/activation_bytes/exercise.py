@@ -10,9 +10,13 @@ Inputs = dict[str, Any]
 
 
 def kept(s: int, b: int, h: int, a: int, t: int, sequence_parallel: bool, recompute: str) -> float:
-    """Korthikanti et al., table 2."""
+    """Korthikanti et al., table 2, but for full recomputation: a layer's input is kept as the rank has it, whole or a piece.
+
+    The table prints 2sbh there: its text leaves the input whole, since to cut it would cost one more all-gather a layer.
+    Between sequence-parallel blocks it is a piece already, and `Recompute` around one keeps just that.
+    """
     if recompute == "full":
-        return float(2 * s * b * h)
+        return 2 * s * b * h / (t if sequence_parallel else 1)
     whole = 0 if sequence_parallel else 10
     core = 0 if recompute == "selective" else 5 * a * s / h / t
     return s * b * h * (whole + (34 - whole) / t + core)
@@ -34,6 +38,14 @@ def _where(shows: Callable[[Inputs], bool], id: str, hint: str, wrong: Callable[
 def _kept_if(**others: Any) -> Callable[[Inputs], float]:
     """As if some inputs were others."""
     return lambda inputs: kept(**inputs | others)
+
+
+def _is_in_pieces(inputs: Inputs) -> bool:
+    return inputs["sequence_parallel"]
+
+
+def _is_not_in_pieces(inputs: Inputs) -> bool:
+    return not inputs["sequence_parallel"]
 
 
 def _is_whole(inputs: Inputs) -> bool:
@@ -84,21 +96,26 @@ EXERCISE = Exercise(
     tolerance=1e-9,
     points={VALUES: 2},
     slips=(
-        _where(_is_whole, "all divided",
+        _where(lambda inputs: _is_full(inputs) and _is_not_in_pieces(inputs), "full divided",
+               "Without sequence parallelism every rank has the layer's whole input, and full recomputation keeps it as it "
+               "is: 2sbh, which t does not divide.", lambda inputs: kept(**inputs) / inputs["t"]),
+        _where(lambda inputs: _is_full(inputs) and _is_in_pieces(inputs), "piece counted whole",
+               "With sequence parallelism the layer's input is this rank's piece, and full recomputation keeps just that: "
+               "2sbh/t. The 2sbh of the paper's table 2 are a whole input's.", _kept_if(sequence_parallel=False)),
+        _where(_is_not_in_pieces, "all divided",
                "Without sequence parallelism both LayerNorms' inputs, the inputs of qkv and up, and the two masks after out "
                "and down stay whole: 10sbh that t does not divide.", _kept_if(sequence_parallel=True)),
         _where(_is_whole, "linear inputs divided",
                "The inputs of qkv and up are whole under tensor parallelism: it cuts their outputs. With norms and masks: "
                "4 + 4 + 2 = 10.", _linear_inputs_divided),
-        _where(lambda inputs: inputs["sequence_parallel"], "nothing divided more",
-               "With sequence parallelism the 10sbh are divided as well: 34/t.", _kept_if(sequence_parallel=False)),
+        _where(_is_in_pieces, "nothing divided more",
+               "With sequence parallelism what was whole is in pieces: the 10sbh are divided as well, 34/t.",
+               _kept_if(sequence_parallel=False)),
         _where(lambda inputs: inputs["recompute"] == "none", "core not divided",
                "The heads are divided over the ranks, and their scores with them: 5as/(ht).", _core_not_divided),
-        _where(_is_full, "full divided",
-               "With full recomputation the layer's whole input is kept, 2sbh, on every rank: table 2 of the paper does not "
-               "cut it.", lambda inputs: kept(**inputs) / inputs["t"]),
-        _where(_is_full, "full keeps nothing", "To compute a layer again its input is needed: 2sbh.", lambda inputs: 0.0),
-        _where(_is_full, "input of one byte", "The layer's input takes 2 bytes a number: 2sbh.",
+        _where(_is_full, "full keeps nothing", "To compute a layer again its input is needed: 2 bytes a number.",
+               lambda inputs: 0.0),
+        _where(_is_full, "input of one byte", "The layer's input takes 2 bytes a number: 2sbh where it is whole.",
                lambda inputs: kept(**inputs) / 2),
         _where(_is_selective, "mask of the core kept", "All of the core is computed again, its dropout's mask as well: "
                "nothing of 5as/h is left.", _more(lambda inputs: inputs["a"] * inputs["s"] / inputs["h"] / inputs["t"])),

@@ -83,7 +83,7 @@ def _scaled(id: str, hint: str, scale: Callable[[float], float], exchanged: bool
 
 EXERCISE = Exercise(
     title="Dropout on a piece",
-    parameters=("x_sBD", "p", "seed", "group"),
+    parameters=("x_PBD", "p", "seed", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
     tolerance=1e-9,

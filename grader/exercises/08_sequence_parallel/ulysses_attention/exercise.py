@@ -39,7 +39,7 @@ def _not_back(case: Case, rank: int) -> Tensor:
 
 EXERCISE = Exercise(
     title="Whole sequence, own heads, and back",
-    parameters=("q_BHSK", "k_BHSK", "v_BHSK", "group"),
+    parameters=("q_BHPK", "k_BHPK", "v_BHPK", "group"),
     make_cases=_cases,
     oracle=each_rank(whole_attention),
     tolerance=TOLERANCE,

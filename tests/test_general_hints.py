@@ -1,0 +1,42 @@
+"""Hints of last resort: what is said of an answer that no rule of its exercise explains."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from grader.evidence.evidence import RETURNED
+from grader.judging.general import LAST_RESORTS
+
+RIGHT = [torch.tensor([1.0, 2.0, 4.0]), torch.tensor([3.0, 5.0, 9.0])]
+
+
+def hints(found: list) -> list[str]:
+    """The last resorts that fit these results of two ranks."""
+    look = SimpleNamespace(right=RIGHT, working=[0, 1], evidence=SimpleNamespace(ending=RETURNED, error_kind="", error=""),
+                           pairs=lambda: [(rank, found[rank], RIGHT[rank]) for rank in (0, 1)])
+    return [symptom.id for symptom in LAST_RESORTS if symptom.matches(look)]
+
+
+@pytest.mark.parametrize("found, hint", [
+    ([torch.tensor([1.0, 2.0, 4.0, 0.0]), torch.tensor([3.0, 5.0, 9.0, 0.0])], "too long"),
+    ([x[:2] for x in RIGHT], "too short"),
+    (RIGHT[::-1], "another rank's result"),
+    ([RIGHT[0], RIGHT[0]], "another rank's result"),
+    ([torch.zeros(3), RIGHT[1]], "all zeros"),
+    ([-x for x in RIGHT], "wrong sign"),
+    ([3 * x for x in RIGHT], "too large by a factor"),
+    ([RIGHT[0], RIGHT[1] / 2], "too small by a factor"),
+    ([x.flip(0) for x in RIGHT], "another order"),
+    ([x.double() for x in RIGHT], "another type"),
+    ([x[None] for x in RIGHT], "another shape"),
+    ([list(x) for x in RIGHT], "list returned"),
+])
+def test_what_can_be_seen_from_the_results_alone(found, hint):
+    assert hints(found) == [hint]
+
+
+@pytest.mark.parametrize("found", [
+    [2 * RIGHT[0], 3 * RIGHT[1]], [RIGHT[0] + 1, RIGHT[1]], [torch.tensor([float("nan")] * 3), RIGHT[1]], ["a", "b"]])
+def test_nothing_is_said_of_what_fits_no_pattern(found):
+    assert hints(found) == []

@@ -1,0 +1,108 @@
+"""Data parallelism in pictures: one step, how many tokens a rank needs, and how large a bucket should be."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+from utils.figures.colours import BLACK, CYCLE, FAINT, PALE, rank_colour, series_look
+from utils.figures.shapes import arrow, box, cell, tile, write
+from utils.figures.style import Picture, canvas, human_bytes, plot, styled
+
+MOST_RANKS = 6
+ROW_IN, BOX_IN = 0.62, 0.36  # from rank to rank; the height of a box
+# Where each column's middle lies, how wide its boxes are, its heading and what is true of it below.
+COLUMNS = {"batch": (0.75, 0.7, "the batch", ""), "rows": (2.15, 0.8, "rows", "different"),
+           "model": (3.55, 1.0, "model", "equal"), "gradient": (4.95, 0.9, "gradient", "different"),
+           "reduce": (6.1, 0.5, "", ""), "sum": (7.15, 0.8, "sum", "equal"), "step": (8.3, 0.8, "step", "equal")}
+
+
+@styled
+def data_parallel_figure(n_ranks: int = 3) -> Picture:
+    """One step: the batch in shares, the whole model on each rank, gradients that an all-reduce sums, equal steps.
+
+    Raises: ValueError unless there are 2 to 6 ranks.
+    """
+    if not 2 <= n_ranks <= MOST_RANKS:
+        raise ValueError(f"n_ranks must be from 2 to {MOST_RANKS}; got {n_ranks}")
+    height = 1.0 + n_ranks * ROW_IN
+    figure, axes = canvas(height)
+    for x, _, heading, below in COLUMNS.values():
+        write(axes, (x, height - 0.22), heading, fontweight="bold")
+        write(axes, (x, 0.2), below, 8.5, color=FAINT)
+    middles = [height - 0.5 - ROW_IN * (rank + 0.5) for rank in range(n_ranks)]
+    for rank, y in enumerate(middles):
+        _draw_rank(axes, rank, y, n_ranks)
+    x, width, _, _ = COLUMNS["reduce"]
+    box(axes, (x, sum(middles) / n_ranks), (width, n_ranks * ROW_IN), "", PALE)
+    write(axes, (x, sum(middles) / n_ranks), "all-reduce", 9.5, rotation=90, zorder=3)
+    return Picture(figure, f"A step of data parallelism on {n_ranks} ranks. Each takes its own rows of the batch through a "
+                           "whole copy of the model, forward and backward, to a gradient of its own; an all-reduce gives "
+                           "every rank the sum of all gradients; every rank takes the same step.")
+
+
+def _draw_rank(axes: Axes, rank: int, y: float, n_ranks: int) -> None:
+    """One rank's way from its rows to its step."""
+    batch_x, batch_width, *_ = COLUMNS["batch"]
+    tile(axes, (batch_x - batch_width / 2, y - ROW_IN / 2), (batch_width, ROW_IN), rank_colour(rank), "white", 1.5)
+    for name, text, colour in (("rows", f"of rank {rank}", rank_colour(rank)), ("model", "whole", PALE),
+                               ("gradient", "own", rank_colour(rank)), ("step", "the same", PALE)):
+        x, width, *_ = COLUMNS[name]
+        box(axes, (x, y), (width, BOX_IN), text, colour)
+    x, width, *_ = COLUMNS["sum"]
+    cell(axes, (x - width / 2, y - BOX_IN / 2), (width, BOX_IN), range(n_ranks), (), 8.5)
+    names = list(COLUMNS)
+    for left, right in itertools.pairwise(names):
+        start = COLUMNS[left][0] + COLUMNS[left][1] / 2
+        end = COLUMNS[right][0] - COLUMNS[right][1] / 2
+        arrow(axes, (start, y), (end, y))
+
+
+@styled
+def tokens_figure(tokens: Sequence[float], shares: Mapping[str, Sequence[float]], needed: Mapping[str, float]) -> Picture:
+    """The share of its own speed that a rank keeps, against the tokens that it has in a step; both axes logarithmic.
+
+    tokens: a rank's in a step; shares: name of a link → share (0 to 1) at each of them; needed: name → tokens from which
+    the all-reduce hides behind the backward pass, marked by a line.
+    """
+    figure, axes = plot(3.4)
+    axes.axhline(100, color=BLACK, linewidth=1)
+    for number, (name, kept) in enumerate(shares.items()):
+        axes.plot(tokens, [100 * share for share in kept], color=CYCLE[number], linewidth=2,
+                  label=f"{name}: hidden from {needed[name]:,.0f} tokens on")
+        axes.axvline(needed[name], color=CYCLE[number], linewidth=0.8, linestyle=(0, (3, 2)))
+    axes.set_xscale("log", base=2)
+    axes.set(yscale="log", xlabel="tokens of one rank in a step", ylabel="% of a rank's own speed", ylim=(0.8, 130))
+    axes.set_xticks([4**power for power in range(30) if tokens[0] <= 4**power <= tokens[-1]])
+    axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.legend(loc="lower right", frameon=True, framealpha=1, edgecolor="white")
+    return Picture(figure, "How much of its own speed a rank keeps. " + "; ".join(
+        f"{name}: {kept[0]:.0%} with {tokens[0]:,.0f} tokens, {kept[-1]:.0%} with {tokens[-1]:,.0f}, the all-reduce hidden "
+        f"from {needed[name]:,.0f} on" for name, kept in shares.items()) + ".")
+
+
+@styled
+def bucket_figure(sizes_bytes: Sequence[float], times_ms: Mapping[str, Sequence[float]]) -> Picture:
+    """Milliseconds of a step against the size of its buckets; one line for each name, its lowest point filled.
+
+    sizes_bytes: of a bucket; times_ms: name → milliseconds at each of them, such as measured, by formula.
+    """
+    figure, axes = plot(3.2)
+    lows = []
+    for number, (name, times) in enumerate(times_ms.items()):
+        look = series_look(number)
+        low = min(range(len(times)), key=times.__getitem__)
+        axes.plot(sizes_bytes, times, markerfacecolor="white", label=name, **look)
+        axes.plot(sizes_bytes[low], times[low], markersize=9, **look)
+        lows.append(f"{name}: {times[0]:.3g} ms with {human_bytes(sizes_bytes[0])}, lowest {times[low]:.3g} ms with "
+                    f"{human_bytes(sizes_bytes[low])}, {times[-1]:.3g} ms with {human_bytes(sizes_bytes[-1])}")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes_bytes)
+    axes.xaxis.set_major_formatter(lambda size, _: human_bytes(size))
+    axes.minorticks_off()
+    axes.set(xlabel="size of a bucket", ylabel="milliseconds a step", ylim=(0, None))
+    axes.legend(loc="lower right")
+    axes.grid(True)
+    return Picture(figure, "Milliseconds of a step against the size of its buckets. " + "; ".join(lows) + ".")
