@@ -94,6 +94,7 @@ def known_to(path: Path) -> dict[str, Exercise]:
 @pytest.fixture(autouse=True)
 def cells_are_given_up_sooner(monkeypatch):
     monkeypatch.setattr(mark, "CELL_TIMEOUT_S", 15)
+    monkeypatch.setattr(mark, "CELLS_LIMITS", replace(mark.CELLS_LIMITS, memory_bytes=1 << 30))  # sooner than the time
 
 
 def with_fewer_cases(exercise: Exercise) -> Exercise:
