@@ -1,4 +1,4 @@
-"""Groups of tests first, which one worker takes whole; of the rest the long ones, so that none ends alone. Warm ranks."""
+"""Groups of tests, which one worker takes whole and mostly waits in, among others; long tests before short ones. Warm ranks."""
 
 from functools import partial
 
@@ -12,11 +12,15 @@ torch.set_num_threads(1)  # several workers, each with a thread a processor, wou
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def order(item: pytest.Item) -> tuple[bool, bool]:
-        alone = item.get_closest_marker("xdist_group") is None  # a group keeps its order, so that no fixture is made twice
-        return alone, alone and item.get_closest_marker("long") is None
-
-    items.sort(key=order)
+    groups: dict[str, list[pytest.Item]] = {}
+    alone: list[pytest.Item] = []
+    for item in items:
+        group = item.get_closest_marker("xdist_group")  # it keeps its order, so that no fixture is made twice
+        groups.setdefault(group.args[0], []).append(item) if group else alone.append(item)
+    alone.sort(key=lambda item: item.get_closest_marker("long") is None)
+    share = len(alone) // (4 * len(groups)) if groups else 0  # all groups have begun long before the end
+    items[:] = [item for i, group in enumerate(groups.values()) for item in group + alone[i * share:(i + 1) * share]]
+    items += alone[len(groups) * share:]
 
 
 @pytest.fixture(scope="session")

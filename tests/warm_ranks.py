@@ -1,7 +1,7 @@
 """Ranks that take one function after another, with a new process group each time: several times as cheap as fresh ones.
 
 A run in which any rank raised, hung or was ended leaves no rank behind; only those that all returned are used again.
-Fresh ranks are what students get, and what the references are tried on.
+Fresh ranks are what students get, and what the notebooks' own checks of the references run on.
 """
 
 import os
