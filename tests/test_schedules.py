@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, schedules
 
+from grader.exercises.shared.right_orders import all_kept
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks, widgets
 from utils.costs.tables import read_table
@@ -20,9 +21,9 @@ from utils.schedules.schedule import Fault, Shape, Step, format_schedule, measur
 from utils.trace.trace import Trace
 
 SOLUTION = functions_of("solutions", "07_pipeline_parallel")
-gpipe_schedule, one_f_one_b_schedule, interleaved_schedule, zero_bubble_schedule, simulate, validate_schedule, Pipeline = (
-    SOLUTION[name] for name in ("gpipe_schedule", "one_f_one_b_schedule", "interleaved_schedule", "zero_bubble_schedule",
-                                "simulate", "validate_schedule", "Pipeline"))
+gpipe_schedule, one_f_one_b_schedule, interleaved_schedule, zero_bubble_schedule, race_schedule = (
+    SOLUTION[f"{name}_schedule"] for name in ("gpipe", "one_f_one_b", "interleaved", "zero_bubble", "race"))
+simulate, validate_schedule, Pipeline = (SOLUTION[name] for name in ("simulate", "validate_schedule", "Pipeline"))
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank has to import all this
 DIM, ROWS = 5, 3
 
@@ -37,6 +38,17 @@ def test_published_idle_shares_to_four_decimals(row):
     assert f"{one.bubble_rate:.4f}" == f"{row['b_1F1B']:.4f}"
     assert f"{zero.bubble_rate:.4f}" == f"{row['b_ZBH1']:.4f}"
     assert one.peaks == [p - rank for rank in range(p)] and zero.peaks == [p] * p
+
+
+@pytest.mark.parametrize("row", read_table("zero_bubble_tables_1.5B_6.2B"), ids=lambda row: f"{row['model']}-{row['m']}")
+def test_the_bars_of_the_race_are_the_published_schedules(row):
+    """ZB-H1 in the memory of p; in that of 2p − 1 ZB-H2, whose share is published for each rank's own time."""
+    p, m, hop, times = row["p"], row["m"], row["Tcomm_ms"], {"F": row["TF_ms"], "I": row["TB_ms"], "W": row["TW_ms"]}
+    assert all_kept(p, m, p) == zero_bubble_schedule(p, m)
+    second = simulate(all_kept(p, m, 2 * p - 1), times, hop)
+    own = max(second.times[steps[-1]][1] - second.times[steps[0]][0] for steps in all_kept(p, m, 2 * p - 1))
+    assert f"{1 - m * sum(times.values()) / own:.4f}" == f"{row['b_ZBH2']:.4f}" and second.peaks == [2 * p - 1] * p
+    assert simulate(race_schedule(p, m, times, hop, 2 * p - 1), times, hop).makespan <= second.makespan
 
 
 @pytest.mark.parametrize("p, m", [(1, 3), (2, 2), (4, 8), (3, 7)])

@@ -90,10 +90,11 @@ def interleaved(n_ranks: int, n_chunks: int, n_micro: int) -> Schedule:
     return rows
 
 
-def put_off(n_stages: int, n_micro: int, by: Callable[[int], int]) -> Schedule:
-    """1F1B whose weights' gradients come by(rank) micro-batches later."""
+def put_off(n_stages: int, n_micro: int, by: Callable[[int], int],
+            first: Callable[[int, int, int], int] = warm_up) -> Schedule:
+    """1F1B, or in_turn with another `first`, whose weights' gradients come by(rank) micro-batches later."""
     rows = []
-    for rank, steps in enumerate(one_f_one_b(n_stages, n_micro)):
+    for rank, steps in enumerate(in_turn(n_stages, n_micro, first)):
         row, done = [], 0
         for kind, micro, stage in steps:
             row.append(Step("F" if kind == "F" else "I", micro, stage))
@@ -107,3 +108,16 @@ def put_off(n_stages: int, n_micro: int, by: Callable[[int], int]) -> Schedule:
 def zero_bubble(n_stages: int, n_micro: int) -> Schedule:
     """ZB-H1 of Qi et al., arXiv 2401.10241."""
     return put_off(n_stages, n_micro, lambda rank: rank)
+
+
+def all_kept(n_stages: int, n_micro: int, most: int) -> Schedule:
+    """Every rank fills the memory of `most` micro-batches: ZB-H1 at n_stages, ZB-H2 at 2·n_stages − 1, between them a line.
+
+    Source: Qi et al., arXiv 2401.10241, sections 2.1 and 2.2, where the warm-up falls by 1 or by 2 from rank to rank.
+    """
+
+    def ahead(rank: int) -> int:
+        return (most - 1) * (n_stages - 1 - rank) // (n_stages - 1)
+
+    return put_off(n_stages, n_micro, lambda rank: most - 1 - ahead(rank),
+                   lambda n_stages, n_micro, stage: min(ahead(stage), n_micro))

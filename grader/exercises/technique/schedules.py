@@ -83,11 +83,12 @@ def _possible(schedule: Schedule, n_stages: int) -> dict[Step, list[Step]]:
 # ── time and memory of a schedule that can run ──
 
 
-def makespan_of(schedule: Schedule, n_stages: int, durations: dict[str, float]) -> float:
-    """When the last step ends, if nothing takes time on its way."""
+def makespan_of(schedule: Schedule, n_stages: int, durations: dict[str, float], hop_time: float = 0.0) -> float:
+    """When the last step ends, if what comes from another rank takes hop_time on its way."""
     ends: dict[Step, float] = {}
     for step, earlier in _possible(schedule, n_stages).items():
-        ends[step] = max((ends[need] for need in earlier), default=0.0) + durations[step.kind]
+        arrivals = [ends[need] + hop_time * ((need.stage - step.stage) % len(schedule) > 0) for need in earlier]
+        ends[step] = max(arrivals, default=0.0) + durations[step.kind]
     return max(ends.values())
 
 

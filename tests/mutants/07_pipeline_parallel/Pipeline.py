@@ -8,7 +8,7 @@ LOSS, HALF = "y.detach() * self.shape.n_micro", "dx, self.later[micro, stage] = 
 RETURN, BEGIN = "return [self.losses[micro] for micro in sorted(self.losses)]", "self.xs, self.ys, self.losses = xs, ys, {}"
 
 CHANGES = (
-    change("runs what cannot run", "if fault is not None:", "if False:"),
+    change("runs what cannot run", "if fault := validate_schedule(schedule, shape):", "if fault := None:"),
     change("messages mixed up", ", tag=tag", ""),
     change("deadlock", START, START.replace("work = dist.isend", "dist.send"), NOTE, ""),
     change("wait forgotten", START, START.removeprefix("work = "), NOTE, ""),

@@ -5,7 +5,7 @@ from tests.mutants import change
 ELSEWHERE, REPEATED = "return Fault(rank, step, NOT_THIS_RANKS)", "return Fault(rank, step, REPEATED)"
 BEFORE = "need not in steps[:position]"
 LOOP = "for position, step in enumerate(steps):"
-KIND = "return Fault(rank, step, UNKNOWN_KIND)"
+KIND, MARK = "return Fault(rank, step, UNKNOWN_KIND)", "### BEGIN SOLUTION"
 
 CHANGES = (
     change("stages of a rank", "step.stage not in stages", "step.stage != rank"),
@@ -16,7 +16,8 @@ CHANGES = (
     change("micro-batch not checked", "if step.micro not in range(shape.n_micro):", "if False:"),
     change("unknown kind overlooked", "if step.kind not in shape.kinds:", "if False:"),
     change("stage not checked", "if step.stage not in stages:", "if False:"),
-    change("one search for all", "for step in steps:", LOOP, f"{ELSEWHERE}\n    {LOOP}", ELSEWHERE, REPEATED, f"""{REPEATED}
+    change("one search for all", "for step in steps:", LOOP, f"{ELSEWHERE}\n    {MARK}\n    {LOOP}", ELSEWHERE, REPEATED,
+           f"""{REPEATED}
         if any(need.stage in stages and {BEFORE} for need in dependencies(step, shape.n_stages)):
             return Fault(rank, step, TOO_EARLY)"""),
     change("too early, of another step", "return Fault(rank, step, TOO_EARLY)",

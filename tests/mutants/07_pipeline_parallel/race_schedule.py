@@ -1,0 +1,17 @@
+"""Slow or wrong schedules in the race."""
+
+from tests.mutants import change
+
+KEPT, WARM_UP = "range(n_stages, most + 1)", "(kept - 1) * (n_stages - 1 - rank) // (n_stages - 1)"
+DELAY = "delay = kept - 1 - warm_up"
+
+CHANGES = (
+    change("1F1B in pieces", KEPT, "[n_stages]", DELAY, "delay = 0"),
+    change("all forward first", WARM_UP, "n_micro", DELAY, "delay = 0"),
+    change("too much in flight", KEPT, "[2 * n_stages - 1]"),
+    change("bar of ZB-H1", DELAY, "delay = max(0, kept - 2 - warm_up)"),
+    change("bar with more memory", KEPT, "[n_stages]"),
+    change("still whole", "return min(", "return one_f_one_b_schedule(n_stages, n_micro)\n    return min("),
+    change("missing", "return min(", "return [[] for _ in range(n_stages)]\n    return min("),
+    change("bubble left", WARM_UP, "0", DELAY, "delay = 0"),
+)
