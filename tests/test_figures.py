@@ -112,6 +112,7 @@ PICTURES = {
     **{f"{n} processes": (lambda n=n: figures.ranks_figure(n)) for n in (2, 4, 6)},
     **{f"gradients of {layers} layers on {n}": (lambda layers=layers, n=n: figures.gradients_figure(layers, n))
        for layers, n in ((2, 2), (4, 4), (5, 8))},
+    **{f"packed row of {n}": (lambda n=n: figures.packed_row_figure(n)) for n in (2, 4)},
     "before and after": lambda: figures.before_after("shift", [["a"], ["b"]], [["b"], ["a"]]),
     **{f"ring of {n}": (lambda n=n: figures.ring_figure(n, n - 2, "reduce_scatter")) for n in SIZES},
     "ring all-gather": lambda: figures.ring_figure(4, 0, "all_gather"),

@@ -1,10 +1,14 @@
 """Inside a rank: what stands in its memory while sharded parameters are computed with, and the names of such marks."""
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from utils.trace.memory import held_bytes
+from utils.trace.spans import mark
 
 HELD, OWNED, COMPUTED_IN, KEPT = "bytes held", "numbers owned", "computed in", "earlier layers kept"
 ROWS = "storages of rows"
@@ -20,6 +24,16 @@ def settled(start: int, enough: int) -> int:
     while held_bytes() - start > enough and time.monotonic() < deadline_s:
         time.sleep(0.002)
     return held_bytes() - start
+
+
+def shards_by_name(model: nn.Module, shards: Mapping[nn.Parameter, Tensor], start: int) -> dict[str, Any]:
+    """The shards of gradients, and whether gradients were left behind; marks what is held beyond `start` beside them."""
+    left = sorted(name for name, p in model.named_parameters() if p.grad is not None)
+    own = sum(getattr(shard, "nbytes", 0) for shard in shards.values())
+    mark(HELD, phase=AFTER, bytes=settled(start, own) - own)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return {"shards": {names.get(key, f"the {type(key).__name__} {key}"): shard for key, shard in shards.items()},
+            "gradients left": left}
 
 
 def dtype_of(name: str | None) -> torch.dtype | None:

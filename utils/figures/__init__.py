@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 _PLACES = {
-    "backward": ("gradients_figure",),
+    "backward": ("gradients_figure", "packed_row_figure"),
     "bars": ("activation_bars", "memory_bars"),
     "collectives": ("before_after", "collective_picture"),
     "conjugates": ("conjugates_figure",),

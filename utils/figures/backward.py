@@ -1,14 +1,16 @@
-"""What a rank holds of the gradients, layer by layer, while the backward pass goes on."""
+"""What a rank holds of the gradients, layer by layer, while the backward pass goes on; and how several travel as one row."""
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import FAINT, GREY, ORANGE
-from utils.figures.shapes import tile, write
+from utils.figures.colours import FAINT, GREY, ORANGE, ink_on, rank_colour
+from utils.figures.shapes import line, tile, write
 from utils.figures.style import Picture, canvas, styled
 
 CELL_IN, ROW_IN, GAP_IN, TOP_IN, BOTTOM_IN = 0.62, 0.36, 0.08, 0.85, 0.5
 LEFTS_IN = 0.3, 4.75  # of the two sides
 MOST_LAYERS, MOST_RANKS = 5, 8
+PIECES = (("a", 3), ("b", 1), ("c", 2))  # gradients, and how long a piece of each is
+STRIP_IN, WIDE_IN, MOST_PACKED = 0.34, 8.2, 4
 
 
 @styled
@@ -50,3 +52,36 @@ def _side(axes: Axes, left_in: float, title: str, n_layers: int, kept: float) ->
             if part:
                 tile(axes, corner, (size[0] * part, size[1]), ORANGE)
         write(axes, (left_in + n_layers * CELL_IN + 0.12, y + ROW_IN / 2), f"{1 + moment * kept:g}", ha="left")
+
+
+
+@styled
+def packed_row_figure(n_ranks: int = 3) -> Picture:
+    """Three gradients as one row for a reduce-scatter: laid end to end, and sorted by the rank that a piece is for.
+
+    n_ranks: 2 to 4.  Raises: ValueError for other numbers.
+    """
+    if not 2 <= n_ranks <= MOST_PACKED:
+        raise ValueError(f"can draw 2 to {MOST_PACKED} ranks, not {n_ranks}")
+    figure, axes = canvas(2.65)
+    tensors = [(name, size, rank) for name, size in PIECES for rank in range(n_ranks)]
+    _row(axes, 1.55, "end to end: each rank would get pieces that belong to others", tensors, n_ranks)
+    _row(axes, 0.3, "sorted by rank: each rank gets its own pieces", sorted(tensors, key=lambda piece: piece[2]), n_ranks)
+    return Picture(figure, f"Gradients a, b and c as one row for a reduce-scatter among {n_ranks} ranks. Laid end to end, "
+                           f"the {n_ranks} equal parts of the row mix pieces of different ranks. Sorted by rank, part r is "
+                           "piece r of a, of b and of c.")
+
+
+def _row(axes: Axes, bottom_in: float, title: str, pieces: list[tuple[str, int, int]], n_ranks: int) -> None:
+    """Pieces (name, length, rank) in the colours of their ranks, and below them which part of the row goes to whom."""
+    write(axes, (0.3, bottom_in + STRIP_IN + 0.46), title, ha="left", fontweight="bold")
+    unit_in, left_in = WIDE_IN / sum(size for _, size, _ in pieces), 0.3
+    for name, size, rank in pieces:
+        tile(axes, (left_in, bottom_in + 0.12), (size * unit_in, STRIP_IN), rank_colour(rank), "white", 1.0)
+        write(axes, (left_in + size * unit_in / 2, bottom_in + 0.12 + STRIP_IN / 2), f"{name}{rank}", 8.5,
+              color=ink_on(rank_colour(rank)))
+        left_in += size * unit_in
+    part_in = WIDE_IN / n_ranks
+    for rank in range(n_ranks):
+        line(axes, (0.35 + rank * part_in, bottom_in + 0.04), (0.25 + (rank + 1) * part_in, bottom_in + 0.04), GREY)
+        write(axes, (0.3 + (rank + 0.5) * part_in, bottom_in - 0.1), f"part {rank}, to rank {rank}", 8.5, color=FAINT)

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank, pieces, ranks
+from grader.exercises.shared.cases import each_rank, once_a_group, pieces, ranks
 from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.one_process import mean_gradients
 from grader.exercises.shared.training_cases import SEEDS, Inputs, model_cases
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
 from utils.models.layers import pieces_of
@@ -53,6 +54,28 @@ def own_pieces(case: Case, rank: int, tensors: Sequence[Tensor]) -> list[Tensor]
     """What lies on `rank` of each of a layer's tensors, perhaps nothing, when all are one flat row."""
     shard = own_shard(case, rank, torch.cat([tensor.flatten() for tensor in tensors]))
     return pieces_of(shard, [tensor.shape for tensor in tensors], first=case.group_rank(rank) * len(shard))
+
+
+Shards = dict[str, Tensor]
+
+
+@once_a_group
+def _mean(case: Case, rank: int, number: int) -> dict[str, Tensor | None]:
+    """The mean gradients of one backward pass."""
+    batches = [(xs[number], ys[number]) for xs, ys in zip(
+        case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
+    return mean_gradients(case, rank, batches)
+
+
+def mean_shards(case: Case, rank: int, passes: Sequence[int],
+                cut: Callable[[Case, int, Tensor], Tensor] = own_shard) -> Shards:
+    """This rank's pieces of the mean gradients, summed over these backward passes; of the gradients that exist."""
+    total: dict[str, Tensor] = {}
+    for number in passes:
+        for name, gradient in _mean(case, rank, number).items():
+            if gradient is not None:
+                total[name] = total.get(name, 0) + gradient
+    return {name: cut(case, rank, gradient.flatten()) for name, gradient in total.items()}
 
 
 # ── what a rank holds ──

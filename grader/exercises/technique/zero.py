@@ -145,6 +145,22 @@ def misfit() -> Symptom:
     return raised_any("not padded", hint, *texts)
 
 
+def hooked_twice() -> Symptom:
+    """Only models with a tied weight fail: at the second call of its hook the gradient is gone."""
+
+    def tied(look: Look) -> bool:
+        model = model_of(look.case, look.working[0])
+        return len(list(model.named_parameters(remove_duplicate=False))) > len(list(model.parameters()))
+
+    def matches(look: Look) -> bool:
+        return look.evidence.ending == RAISED and "NoneType" in look.evidence.error and tied(look)
+
+    return Symptom("hooked twice", (
+        "A tied weight gets its hook twice, and at the second call its gradient is gone: it stands in two modules, but is "
+        "one parameter. model.parameters() names it once; a walk through the modules or layers names it twice."),
+        matches, refuted=lambda look: not tied(look))
+
+
 def group_demanded(what: str) -> Symptom:
     """Without a group nothing works."""
     nobody = ("'NoneType' object has no attribute 'rank'", "'NoneType' object has no attribute 'size'", "argument: 'group'")

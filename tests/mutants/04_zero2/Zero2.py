@@ -47,6 +47,8 @@ CHANGES = (
     change("not all take part", "parameter.grad = None", "parameter.grad = None\n"
            "        if dist.get_rank(self.group) == 1 and len(flat) < 4:\n            return"),
     change("last pass only", "mean if shard.grad is None else shard.grad + mean", "mean"),
+    change("hooked twice", "for parameter in trained:\n",
+           "for parameter in [p for one in module.modules() for p in one._parameters.values() if p in self.shards]:\n"),
     change("library call", REDUCE, "dist.all_reduce(flat, group=self.group); "
            "mean = flat.view(self.n, -1)[dist.get_rank(self.group)].clone()"),
     change("not padded", "F.pad(x.flatten(), (0, -x.numel() % self.n))", "x.flatten()[:x.numel() // self.n * self.n]"),

@@ -42,6 +42,7 @@ CHANGES = (
     change("first pass", ADD, "shards[parameter] += shard"),
     change("nothing kept", "return shards", "return {}"),
     change("frozen hooked", "if parameter.requires_grad", "if True"),
+    change("hooked twice", HOOKS, "for _, parameter in model.named_parameters(remove_duplicate=False):"),
     change("too many bytes", REDUCE, f"{REDUCE}; {REDUCE}"),
     change("library call", REDUCE, "dist.all_reduce(flat, group=group)\n"
            "        shard = flat.view(n, -1)[dist.get_rank(group)].clone()"),

@@ -75,6 +75,7 @@ TECHNIQUE = by_collectives(
                                            "rank order, into p.data.", lambda parameters: parameters),
         zero.other_type(),
         zero.misfit(),
+        zero.hooked_twice(),
         zero.raised_any("no gradient", "A parameter that took no part has no gradient in this step: leave it, and its "
                                        "shard, alone.", "KeyError", "NoneType"),
         raised("zero_grad", "zero_grad() is missing: it forgets the gradient shards.", "no zero_grad"),

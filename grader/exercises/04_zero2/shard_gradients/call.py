@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from grader.calling.sharding import AFTER, HELD, settled
+from grader.calling.sharding import shards_by_name
 from grader.calling.training import held_before, watch_gradients
 from grader.calling.zoo import build, loss_rows
-from utils.trace.spans import mark, span
+from utils.trace.spans import span
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -21,9 +21,4 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     for x, y in zip(inputs["xs"], inputs["ys"], strict=True):
         with span("backward"):
             loss_rows(model(x), y).mean().backward()
-    left = sorted(name for name, p in model.named_parameters() if p.grad is not None)
-    own = sum(getattr(shard, "nbytes", 0) for shard in shards.values())
-    mark(HELD, phase=AFTER, bytes=settled(start, own) - own)
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    return {"shards": {names.get(key, f"the {type(key).__name__} {key}"): shard for key, shard in shards.items()},
-            "gradients left": left}
+    return shards_by_name(model, shards, start)

@@ -6,16 +6,16 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank, once_a_group
-from grader.exercises.shared.one_process import TOLERANCE, mean_gradients
+from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.training_cases import with_batches
-from grader.exercises.shared.zero_cases import odd_models, own_shard
+from grader.exercises.shared.zero_cases import Shards, mean_shards, odd_models
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 PASSES = 2
 FIRST, LAST = 0, PASSES - 1
-Shards = dict[str, Tensor]
+BOTH = FIRST, LAST
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -32,28 +32,9 @@ def _dealt(case: Case, rank: int, row: Tensor) -> Tensor:
     return F.pad(row, (0, -len(row) % n)).view(-1, n)[:, case.group_rank(rank)]
 
 
-@once_a_group
-def _mean(case: Case, rank: int, number: int) -> dict[str, Tensor | None]:
-    """The mean gradients of one backward pass."""
-    batches = [(xs[number], ys[number]) for xs, ys in zip(
-        case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
-    return mean_gradients(case, rank, batches)
-
-
-def _shards(case: Case, rank: int, passes: Sequence[int] = (FIRST, LAST),
-            cut: Callable[[Case, int, Tensor], Tensor] = own_shard) -> Shards:
-    """This rank's pieces of the mean gradients, summed over these backward passes; of the gradients that exist."""
-    total: dict[str, Tensor] = {}
-    for number in passes:
-        for name, gradient in _mean(case, rank, number).items():
-            if gradient is not None:
-                total[name] = total.get(name, 0) + gradient
-    return {name: cut(case, rank, gradient.flatten()) for name, gradient in total.items()}
-
-
 def _both_passes(case: Case, rank: int, both: Callable[[Tensor, Tensor], Tensor]) -> Shards:
     """both(the first pass's, the last one's), where there are two."""
-    first, last = (_shards(case, rank, (number,)) for number in (FIRST, LAST))
+    first, last = (mean_shards(case, rank, (number,)) for number in (FIRST, LAST))
     return {name: both(shard, last[name]) if name in last else shard for name, shard in first.items()}
 
 
@@ -66,7 +47,7 @@ EXERCISE = Exercise(
     title="Reduce-scatter as soon as it is there",
     parameters=("model", "group"),
     make_cases=_cases,
-    oracle=each_rank(lambda case, r: {"shards": _shards(case, r), "gradients left": []}),
+    oracle=each_rank(lambda case, r: {"shards": mean_shards(case, r, BOTH), "gradients left": []}),
     trains=True,
     tolerance=TOLERANCE,
     slips=(
@@ -81,9 +62,9 @@ EXERCISE = Exercise(
         _wrong("divided again", "Each pass divides what was kept before once more: divide the new piece, then add it.",
                lambda case, r, right: _both_passes(case, r, lambda first, last: first / case.group_size(r) + last)),
         _wrong("zeros in front", "The padding comes at the end, behind the numbers: F.pad(flat, (0, …)).",
-               lambda case, r, right: _shards(case, r, cut=_zeros_in_front)),
+               lambda case, r, right: mean_shards(case, r, BOTH, cut=_zeros_in_front)),
         _wrong("every n-th", "Dealt out in turn: a shard is one piece of the flat gradient, not every n-th number.",
-               lambda case, r, right: _shards(case, r, cut=_dealt)),
+               lambda case, r, right: mean_shards(case, r, BOTH, cut=_dealt)),
         _wrong("last pass only", "The shards hold the last backward pass only: gradients add up over micro-batches, so add "
                                  "to the shard that is there.",
                lambda case, r, right: _both_passes(case, r, lambda first, last: last)),

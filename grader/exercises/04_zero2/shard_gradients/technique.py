@@ -36,6 +36,7 @@ TECHNIQUE = by_collectives(
     symptoms=(
         zero.other_type(),
         zero.misfit(),
+        zero.hooked_twice(),
         Symptom("other keys", "The dictionary's keys are the parameters themselves, as the hook gets them, not their names.",
                 wrong_ranks(lambda look, r, result, right: bool(result["shards"]) and not (
                     result["shards"].keys() & right["shards"].keys()))),

@@ -1,0 +1,165 @@
+"""How GradientBuckets must be done, and how it can fail."""
+
+from collections.abc import Iterator
+
+from grader.calling.sharding import BACKWARD
+from grader.calling.training import STANDING
+from grader.evidence.evidence import RETURNED
+from grader.exercises.technique import zero
+from grader.exercises.technique.models import reduced
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, held_at_most, spans_of
+from grader.judging.compare import same
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import raised, wrong_ranks
+from utils.trace.trace import Call, Span
+
+HEADERS = 1.04  # gloo cuts the rows of a list into more messages than one row; what is sent twice is far more
+
+# ── when reductions begin, and when they are waited for ──
+
+
+def _passes(look: Look, rank: int, fewest: int = 2) -> Iterator[tuple[Span, list[Call]]]:
+    """A rank's backward passes, and the reductions begun from the beginning of each to that of the next.
+
+    fewest: ranks of a group that is looked at; one that is alone need not send anything.
+    """
+    calls, spans = look.evidence.trace.of(rank, "reduce_scatter"), spans_called(look, rank, "backward")
+    ends_s = [*(span.start_s for span in spans[1:]), float("inf")]
+    for span, end_s in zip(spans, ends_s, strict=False) if look.case.group_size(rank) >= fewest else ():
+        yield span, [call for call in calls if span.start_s <= call.start_s < end_s]
+
+
+def _under_way(calls: list[Call], moment_s: float) -> list[Call]:
+    """The calls that were begun before this moment and not waited for, the oldest first."""
+    return [c for c in calls if c.start_s < moment_s and (c.wait_start_s is None or c.wait_start_s >= moment_s)]
+
+
+def _blocking(look: Look, rank: int) -> str:
+    blocking = any(not call.is_async for _, calls in _passes(look, rank) for call in calls)
+    return f"rank {rank} called a blocking reduce_scatter" if blocking else ""
+
+
+def _begun_late(look: Look, rank: int) -> str:
+    """All buckets but the last one are full before the backward pass is over."""
+    for backward, calls in _passes(look, rank):
+        late = sum(call.start_s > backward.end_s for call in calls)
+        if late > 1 or late == len(calls):
+            return f"rank {rank} started {late} of {len(calls)} reductions after the backward pass"
+    return ""
+
+
+def _too_many(look: Look, rank: int) -> str:
+    allowed, calls = look.case.inputs[rank]["in_flight"], look.evidence.trace.of(rank, "reduce_scatter")
+    most = max((len(_under_way(calls, call.start_s)) + 1 for call in calls), default=0)
+    crowded = most > allowed and look.case.group_size(rank) > 1
+    return f"rank {rank} had {most} reductions under way, allowed {allowed}" if crowded else ""
+
+
+def _waited_early(look: Look, rank: int) -> str:
+    """During the backward pass only for the oldest of `in_flight`, and only when another bucket is to leave at once."""
+    wanted, came_s = look.case.inputs[rank]["in_flight"], [s.start_s for s in spans_of(look, rank, STANDING)]
+    for backward, calls in _passes(look, rank):
+        for call in (c for c in calls if c.is_async and c.wait_start_s is not None and c.wait_start_s < backward.end_s):
+            wait_s, under_way = call.wait_start_s, _under_way(calls, call.wait_start_s)
+            next_s = min((c.start_s for c in calls if c.start_s > wait_s), default=backward.end_s)
+            if len(under_way) < wanted or any(wait_s < moment_s < next_s for moment_s in came_s):
+                return f"rank {rank} waited with {len(under_way)} under way, and no other bucket to send"
+            if call is not under_way[0]:
+                return f"rank {rank} waited for another bucket than the oldest"
+    return ""
+
+
+# ── what is there meanwhile ──
+
+
+def _largest_bytes(look: Look, rank: int) -> int:
+    return max((gradient.nbytes for gradient in reduced(look.case, rank).values()), default=0)
+
+
+def _standing(look: Look, rank: int) -> str:
+    """An open bucket has less than bucket_bytes; then comes one more gradient."""
+    most = max((standing.facts["bytes"] for standing in spans_of(look, rank, STANDING)), default=0)
+    allowed = look.case.inputs[rank]["bucket_bytes"] + _largest_bytes(look, rank)
+    return f"rank {rank} held {most:,} B of gradients, allowed less than {allowed:,} B" if most >= allowed else ""
+
+
+def _room(look: Look, rank: int) -> float:
+    """For all shards, the buckets in flight, the open one, and one that the transport has not let go of yet."""
+    inputs, padded = look.case.inputs[rank], zero.padded_bytes(look, rank)
+    padding = padded - sum(gradient.nbytes for gradient in reduced(look.case, rank).values())
+    bucket = inputs["bucket_bytes"] + _largest_bytes(look, rank) + padding
+    return padded / look.case.group_size(rank) + (inputs["in_flight"] + 2) * bucket
+
+
+def _too_small(look: Look, rank: int) -> str:
+    whole = sum(gradient.nbytes for gradient in reduced(look.case, rank).values())
+    allowed = whole // look.case.inputs[rank]["bucket_bytes"] + 1
+    most = max((len(calls) for _, calls in _passes(look, rank)), default=0)
+    return f"rank {rank} made {most} reductions in a pass, {allowed} buckets are enough" if most > allowed else ""
+
+
+def _sent(look: Look, rank: int) -> float:
+    passes, whole = len(look.case.inputs[rank]["xs"]), HEADERS * zero.padded_bytes(look, rank)
+    return gathers_and_reductions(look, rank, whole, gathers=0, reductions=passes)
+
+
+# ── ways to fail ──
+
+
+def _some_left_out(look: Look) -> bool:
+    """Less was reduced than there were gradients, in the first pass already, though some was."""
+    if look.evidence.ending != RETURNED:
+        return False
+    first = [(rank, sum(call.bytes_given for call in calls)) for rank in look.working
+             for _, calls in list(_passes(look, rank, fewest=1))[:1]]
+    return bool(first) and all(0 < given < sum(g.nbytes for g in reduced(look.case, rank).values()) for rank, given in first)
+
+
+TECHNIQUE = by_collectives(
+    only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
+               "all-reduce would bring every rank the whole gradients."),
+    Demand("blocking call", "the reduce-scatters are asynchronous",
+           "The reduce-scatter blocks, so the backward pass stands still meanwhile: async_op=True returns a Work at once.",
+           on_each_rank(_blocking)),
+    Demand("not overlapped", "each full bucket leaves during the backward pass",
+           "Full buckets wait until the backward pass is over, so nothing overlaps: the hook that fills a bucket starts its "
+           "reduce-scatter; only the last one, which is not full, is left for finish().", on_each_rank(_begun_late)),
+    Demand("too many in flight", "at most `in_flight` reductions under way",
+           "More reduce-scatters are under way than `in_flight` allows, and each keeps a whole bucket in memory: when so "
+           "many are under way, wait for the oldest before you start another one.", on_each_rank(_too_many)),
+    Demand("waited too early", "a hook waits only where one more bucket must leave",
+           "A bucket is waited for though there was room for it to travel on, so the backward pass stands still: wait for "
+           "the oldest only when `in_flight` are under way and another bucket is full; for the rest in finish().",
+           on_each_rank(_waited_early)),
+    Demand("full gradients", "never more gradients than an open bucket and the newest",
+           "The result is right, but gradients stay after their bucket has left: set p.grad to None as soon as the flat row "
+           "is made, and keep no other name for them.", on_each_rank(_standing)),
+    held_at_most("rows kept", [BACKWARD], _room, "flat rows are gone after their wait", (
+        "The result is right, but the flat rows of buckets that have arrived are still there: when you have waited for a "
+        "bucket, keep its shards and let go of the row (pop it from the list).")),
+    zero.nothing_else_kept("The result is right, but after finish() more is kept than the shards: let go of the flat rows, "
+                           "and of each Work, when they have been waited for."),
+    zero.own_dtypes(),
+    Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more",
+           "More reduce-scatters than there are buckets: let gradients gather until together they have bucket_bytes or "
+           "more, and send them as one row.", on_each_rank(_too_small)),
+    bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
+               "Right, but gradients were reduced more than once a backward pass."),
+    group_hint="The ranks of other groups are touched: pass group=group.",
+    symptoms=(
+        Symptom("bucket left behind", "Some gradients never travel in their pass: the last bucket need not be full, and "
+                                      "finish() must send what is in it before it waits.", _some_left_out),
+        zero.other_type(),
+        zero.hooked_twice(),
+        raised("attribute 'shards'", "The dictionary parameter → shard is looked for in self.shards.", "no shards"),
+        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
+               "frozen hooked"),
+    ),
+    fallbacks=(
+        Symptom("gradients left", "The shards are right, but gradients still stand after finish(): set p.grad to None when "
+                                  "the bucket leaves.", wrong_ranks(
+                                      lambda look, r, result, right: same(result["shards"], right["shards"]))),
+    ),
+)
