@@ -18,6 +18,14 @@ from utils.models.layers import pieces_of
 def odd_models(draw: Draw, grading: bool, inputs: Inputs, tiny: str) -> Sequence[Case]:
     """Every odd model; and one that is `tiny`, on more ranks than it has tensors, or some tensor numbers."""
 
+    cases = model_cases(draw, grading, ("mlp", "tied", "frozen", "seldom", "gpt", "mixed"), with_rests(inputs))
+    small = Case(f"4 ranks, {tiny}", tuple(inputs("linear", 4, draw.integer(0, SEEDS))))
+    return [*cases[:-1], small, cases[-1]]
+
+
+def with_rests(inputs: Inputs) -> Inputs:
+    """The same; in the second half of the steps the layer rests that a model may have for that."""
+
     def rested(model: str, n: int, seed: int) -> list[dict[str, Any]]:
         of_ranks = inputs(model, n, seed)
         for own in of_ranks if model == "seldom" else ():
@@ -25,9 +33,7 @@ def odd_models(draw: Draw, grading: bool, inputs: Inputs, tiny: str) -> Sequence
                 x[:, 0] = 0  # see grader.calling.zoo
         return of_ranks
 
-    cases = model_cases(draw, grading, ("mlp", "tied", "frozen", "seldom", "gpt", "mixed"), rested)
-    small = Case(f"4 ranks, {tiny}", tuple(inputs("linear", 4, draw.integer(0, SEEDS))))
-    return [*cases[:-1], small, cases[-1]]
+    return rested
 
 
 def optimizer_for(model: str, n_ranks: int) -> dict[str, Any]:

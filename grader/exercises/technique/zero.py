@@ -32,7 +32,7 @@ def whole_state(look: Look, rank: int) -> list[int]:
             for state in optimizer.state.values()]
 
 
-def _state_held(look: Look, rank: int) -> int:
+def state_held(look: Look, rank: int) -> int:
     """Bytes of optimizer state that a rank had in the end."""
     memory = look.evidence.memory[rank]
     return memory.now["optimizer state"] if memory else 0
@@ -44,7 +44,7 @@ def something_sharded() -> Demand:
     def judge(look: Look) -> tuple[bool, str]:
         for members in {look.case.members(rank) for rank in look.working}:
             whole = sum(whole_state(look, members[0]))
-            if len(members) > 1 and whole and all(_state_held(look, rank) >= whole for rank in members):
+            if len(members) > 1 and whole and all(state_held(look, rank) >= whole for rank in members):
                 return False, f"every rank holds all {whole:,} B of it"
         return True, ""
 
@@ -59,7 +59,7 @@ def state_divided(allowed: Callable[[Look, int], float], hint: str) -> Demand:
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
-            held, limit = _state_held(look, rank), allowed(look, rank)
+            held, limit = state_held(look, rank), allowed(look, rank)
             if held > limit:
                 return False, f"rank {rank} holds {held:,} B of {sum(whole_state(look, rank)):,} B, allowed {limit:,.0f} B"
         return True, ""

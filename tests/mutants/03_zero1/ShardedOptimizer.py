@@ -22,6 +22,10 @@ CHANGES = (
     change("options not loaded", "self._copy_options(self.wrapped, self)\n        ### END SOLUTION", "### END SOLUTION"),
     change("closure too late", "loss = None if closure is None else closure()", "", "return loss",
            "return None if closure is None else closure()"),
+    change("closure after reduction", "loss = None if closure is None else closure()", "",
+           "self._copy_options(self, self.wrapped)\n        self.wrapped.step()",
+           "self._copy_options(self, self.wrapped)\n        loss = self.wrapped.step(closure)"),
+    change("closure twice", "self.wrapped.step()", "self.wrapped.step(closure)"),
     change("zeros for None", "trained = [", "for p in self.owner:\n"
            "            p.grad = torch.zeros_like(p) if p.grad is None else p.grad\n        trained = ["),
     change("another type on the way", REDUCE, "dist.reduce(p.grad.float(), group=self.group, group_dst=self.owner[p], "

@@ -12,7 +12,7 @@ from grader.calling.training import OPTIMIZERS, Held, parameters
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
-LEFT = "gradients left"
+LEFT, STEP, CLOSURE = "gradients left", "step", "closure"
 DECAY, MOMENTUM = 0.1, 0.95  # of weights; what a scheduler sets, of SGD or as the first of AdamW's betas
 
 
@@ -76,13 +76,14 @@ def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) ->
         mark(LEFT, count=sum(p.grad is not None and bool(p.grad.any()) for p in model.parameters()))
 
         def closure(x=x, y=y) -> torch.Tensor:
-            loss = loss_rows(model(x), y).mean()
-            loss.backward()
+            with span(CLOSURE):
+                loss = loss_rows(model(x), y).mean()
+                loss.backward()
             return loss.detach()
 
         if number < half:
             closure()
-        with span("step"):
+        with span(STEP):
             loss = optimizer.step(closure) if number >= half else optimizer.step()
         scheduler.step()
     return optimizer, loss

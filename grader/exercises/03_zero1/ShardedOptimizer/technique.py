@@ -6,14 +6,16 @@ from dataclasses import replace
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
+from grader.exercises.technique.rank_by_rank import spans_called
 from grader.exercises.technique.sharding import by_collectives
 from grader.exercises.technique.training import instead
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 from utils.costs.formulas import bytes_sent_per_rank
+from utils.trace.trace import Span
 
-from .call import LEFT
+from .call import CLOSURE, LEFT, STEP
 
 RATE_NOT_HEARD = ("A scheduler changes \"lr\" in self.param_groups, and the wrapped optimizer has groups of its own: copy "
                   "the options over before it steps (and back after load_state_dict()).")
@@ -48,13 +50,34 @@ def _sent(look: Look, rank: int) -> float:
     return len(look.case.inputs[rank]["xs"]) * averaged + zero.check_bytes(look, rank, times=2)
 
 
+def _reductions(look: Look, rank: int, span: Span) -> list[float]:
+    """When a rank began to reduce something, during one of its spans."""
+    return [call.start_s for call in look.evidence.trace.of(rank) if span.start_s <= call.start_s <= span.end_s
+            and call.op in ("reduce", "reduce_scatter", "all_reduce")]
+
+
 def _never_reduced(look: Look) -> bool:
     """Nothing is reduced in any step, where there are several ranks."""
-    steps = [s for s in look.evidence.trace.spans if s.name == "step"]
-    calls = [c for c in look.evidence.trace.calls if c.op in ("reduce", "reduce_scatter", "all_reduce") and any(
-        s.rank == c.rank and s.start_s <= c.start_s <= s.end_s for s in steps)]
     several = any(look.case.group_size(rank) > 1 for rank in look.working)
-    return look.evidence.ending == RETURNED and several and not calls
+    return look.evidence.ending == RETURNED and several and not any(
+        _reductions(look, rank, step) for rank in look.working for step in spans_called(look, rank, STEP))
+
+
+def _closures(look: Look) -> list[tuple[int, Span, list[Span]]]:
+    """Rank, step, and the closure's runs in it, of the steps that have any."""
+    steps = [(rank, step) for rank in look.working for step in spans_called(look, rank, STEP)]
+    found = [(rank, step, [run for run in spans_called(look, rank, CLOSURE) if step.start_s <= run.start_s <= step.end_s])
+             for rank, step in steps]
+    return [(rank, step, runs) for rank, step, runs in found if runs]
+
+
+def _reduced_before_closure(look: Look) -> bool:
+    """Steps reduce gradients, but none that a closure has just computed."""
+    if look.evidence.ending != RETURNED or _never_reduced(look):
+        return False
+    called = _closures(look)
+    return bool(called) and not any(began_s > runs[0].end_s for rank, step, runs in called
+                                    for began_s in _reductions(look, rank, step))
 
 
 def _lacks_options(look: Look) -> bool:
@@ -76,6 +99,9 @@ def _closure_ignored(look: Look) -> bool:
 
 DRIFTED = ("The ranks' parameters differ: each owner updated its tensors, and the others never heard of it. After the step, "
            "broadcast every parameter from its owner.")
+CLOSURE_LATE = ("The closure runs after the reduction, so each owner steps with its own rank's new gradient: call the "
+                "closure first of all, and reduce what it computed. The wrapped optimizer's step() gets no closure.")
+NOT_SENT = zero.drifted("parameters not sent", DRIFTED, lambda result: result["parameters"])
 OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
     zero.something_sharded(),
@@ -105,8 +131,12 @@ TECHNIQUE = by_collectives(
         raised("NoneType", "A parameter that took no part has grad None: leave it out, on all ranks.", "no gradient"),
         Symptom("gradients not reduced", "Each owner steps with its own gradient: bring it the sum over all ranks first.",
                 _never_reduced),
-        _either(zero.drifted("parameters not sent", DRIFTED, lambda result: result["parameters"]),
-                raised("but other numbers", DRIFTED, "")),  # so the next one finds, when it is made
+        Symptom("closure twice", "The closure runs twice in a step, and its gradients add up: step(closure) calls it once, "
+                                 "before it reduces; the wrapped optimizer's step() gets no closure.",
+                lambda look: any(len(runs) > 1 for _, _, runs in _closures(look))),
+        Symptom("closure after reduction", CLOSURE_LATE,
+                lambda look: _reduced_before_closure(look) and NOT_SENT.matches(look)),
+        _either(NOT_SENT, raised("but other numbers", DRIFTED, "")),  # so the next one finds, when it is made
         instead(OWN_DTYPES),
         raised("empty parameter list", "params may be a generator, such as model.parameters(), which can be run through "
                                        "only once: make a list of it first. (Who owns nothing has empty groups.)",
@@ -118,4 +148,5 @@ TECHNIQUE = by_collectives(
                 lambda look: any(s.name == LEFT and s.facts["count"] for s in look.evidence.trace.spans)),
         raised("initial_lr", RATE_NOT_HEARD, "rate not heard"),  # a scheduler wrote it into a copy
     ),
+    fallbacks=(Symptom("closure after reduction", CLOSURE_LATE, _reduced_before_closure),),  # all ranks equally wrong
 )

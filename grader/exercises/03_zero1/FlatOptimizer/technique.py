@@ -1,0 +1,114 @@
+"""How FlatOptimizer must work, and how it can fail."""
+
+from collections import Counter
+from dataclasses import replace
+
+from grader.evidence.evidence import RAISED, RETURNED
+from grader.exercises.technique import zero
+from grader.exercises.technique.models import model_of
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
+from grader.judging.demands import bytes_sent
+from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import deadlocked, raised
+
+from .call import STEP
+
+WANTED = {"reduce_scatter": 1, "all_gather": 1}
+NUMBER_BYTES = 16  # of state, for a number of padding
+
+
+def _calls_of_steps(look: Look, rank: int) -> list[Counter[str]]:
+    """How often a rank called what, step by step."""
+    calls, steps = look.evidence.trace.of(rank), spans_called(look, rank, STEP)
+    return [Counter(c.op for c in calls if step.start_s <= c.start_s <= step.end_s) for step in steps]
+
+
+def _only_both() -> Demand:
+    """Gate: no other collective in any step."""
+
+    def fault(look: Look, rank: int) -> str:
+        others = {op for made in _calls_of_steps(look, rank) for op in made} - WANTED.keys()
+        return f"rank {rank} used {', '.join(sorted(others))}" if others else ""
+
+    return Demand("library call", "only reduce_scatter and all_gather in a step", (
+        "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication of a step. An "
+        "all-reduce brings each rank gradients that it does not need."), on_each_rank(fault), gate=True)
+
+
+def _one_of_each() -> Demand:
+    """Each step makes one reduce-scatter and one all-gather; one rank alone may make none."""
+
+    def fault(look: Look, rank: int) -> str:
+        steps = _calls_of_steps(look, rank)
+        wrong = [made for made in steps if made != WANTED]
+        if look.case.group_size(rank) == 1 or (steps and not wrong):
+            return ""
+        seen = " and ".join(f"{count} {op}" for op, count in sorted(wrong[0].items())) if wrong else ""
+        return f"rank {rank}: {seen or 'no collective'} in a step"
+
+    return Demand("several calls", "one reduce-scatter and one all-gather a step", (
+        "Right, but a step makes other calls than one reduce-scatter and one all-gather. Each call costs its latency α: "
+        "put all gradients into one flat row, and let one message carry it."), on_each_rank(fault))
+
+
+def _state_divided() -> Demand:
+    """Each rank's torch optimizer holds an n-th of the state, give or take the padding."""
+
+    def fault(look: Look, rank: int) -> str:
+        if look.evidence.memory[rank] is None:
+            return ""
+        held, whole = zero.state_held(look, rank), sum(zero.whole_state(look, rank))
+        allowed = whole / look.case.group_size(rank) + NUMBER_BYTES + zero.STATE_SLACK_BYTES
+        return "" if 0 < held <= allowed else f"rank {rank} holds {held:,} B of {whole:,} B, allowed {allowed:,.0f} B"
+
+    return Demand("state not divided", "each rank's optimizer holds one n-th of the state", (
+        "The result is right, but the optimizer's state is not divided: optimizer_class gets one parameter, this rank's "
+        "piece of the row, ⌈Ψ/n⌉ numbers long, and makes state for nothing else."), on_each_rank(fault))
+
+
+def _sent(look: Look, rank: int) -> float:
+    trained = [p for p in model_of(look.case, rank).parameters() if p.requires_grad]
+    n, size = look.case.group_size(rank), sum(p.numel() for p in trained)
+    padded = -(-size // n) * n * trained[0].itemsize
+    return len(look.case.inputs[rank]["xs"]) * gathers_and_reductions(look, rank, padded) + zero.check_bytes(look, rank)
+
+
+def _has_rests(look: Look) -> bool:
+    return look.case.inputs[0]["model"] == "seldom"
+
+
+GROUP = ("Right for the whole world, wrong in a group: hand the group on to every call, and ask dist.get_rank(group) and "
+         "dist.get_world_size(group).")
+PAD = ("The sizes do not fit: pad the row with zeros at its end, so that n divides its length, and cut the slices for the "
+       "parameters from what comes before the padding.")
+TECHNIQUE = by_collectives(
+    _only_both(),
+    zero.something_sharded(),
+    _state_divided(),
+    _one_of_each(),
+    zero.own_dtypes(),
+    bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",
+               "Right, but more was sent than one reduce-scatter and one all-gather of the padded row: each number travels "
+               "once on each of the two ways."),
+    group_hint=GROUP,
+    symptoms=(
+        Symptom("no gradient", "A parameter that took no part in this step has p.grad None: leave zeros in its place in the "
+                               "row, so that all the others keep theirs.",
+                lambda look: look.evidence.ending == RAISED and _has_rests(look) and "NoneType" in look.evidence.error,
+                refuted=lambda look: not _has_rests(look)),
+        raised("NoneType", "The piece's .grad is None until you give it a tensor (torch.empty_like(shard_C)); and the "
+                           "output comes first: dist.reduce_scatter_single(output, input, group=group).", "no output"),
+        raised("non-empty list", "params may be a generator, such as model.parameters(), which can be run through only "
+                                 "once: make a list of it first, and keep that.", "generator"),
+        zero.group_demanded("FlatOptimizer(params, AdamW)"),
+        zero.other_type(),
+        Symptom("group ignored", GROUP, lambda look: look.evidence.ending != RETURNED and zero.misfit().matches(look),
+                refuted=lambda look: look.case.groups is None),
+        replace(zero.misfit(), hint=PAD),
+        deadlocked("size differs", PAD, zero.misfit().id),
+        zero.drifted("parameters not gathered", "The ranks' models differ: each has its own piece updated, and not those of "
+                                                "the others. All-gather the updated pieces into the row after the inner "
+                                                "step.", lambda result: result["parameters"]),
+    ),
+)

@@ -1,0 +1,39 @@
+"""Wrong optimizers on one flat row."""
+
+from tests.mutants import change
+
+STEP = "sharded_step(self.flat_P, gradient_P, self.shard_C, self.inner, self.group)"
+N, R = "dist.get_world_size(self.group)", "dist.get_rank(self.group)"
+REDUCE = f"""self.shard_C.grad = torch.empty_like(self.shard_C)
+        dist.reduce_scatter_single(self.shard_C.grad, gradient_P, group=self.group)
+        self.shard_C.grad /= {N}"""
+
+CHANGES = (
+    change("model not updated", "p.data = values.view_as(p)", "pass"),
+    change("parameters not gathered", ".chunk(n)[r].clone()", ".chunk(n)[r]", STEP, f"{REDUCE}; self.inner.step()"),
+    change("not sharded", "self.flat_P.chunk(n)[r].clone()", "self.flat_P", STEP, f"""\
+piece_C = gradient_P.chunk({N})[{R}].clone()
+        dist.reduce_scatter_single(piece_C, gradient_P, group=self.group)
+        self.shard_C.grad = torch.empty_like(gradient_P)
+        dist.all_gather_single(self.shard_C.grad, piece_C / {N}, group=self.group)
+        self.inner.step()"""),
+    change("several calls", STEP, f"""sums = []
+        for part_nc in gradient_P.view({N}, -1).tensor_split(2, 1):
+            sums.append(part_nc.new_empty(part_nc.shape[1]))
+            dist.reduce_scatter_single(sums[-1], part_nc.flatten(), group=self.group)
+        self.shard_C.grad = torch.cat(sums) / {N}
+        self.inner.step()
+        dist.all_gather_single(self.flat_P, self.shard_C.detach(), group=self.group)"""),
+    change("no gradient", "if p.grad is not None:", "if True:"),
+    change("made anew", STEP, f"self.inner.state.clear()\n        {STEP}"),
+    change("options lost", ", **options)\n\n", ")\n\n"),
+    change("sum for mean", "shard_C.grad /= dist.get_world_size(group)", "pass", of="sharded_step"),
+)
+
+EQUIVALENT = {
+    'row = torch.cat([p.detach().flatten() for p in self.params]) | p.detach() → p':
+        'p.data and nn.Parameter take the numbers alone: only a graph that nobody uses is kept.',
+    'self.shard_C = nn.Parameter(self.flat_P.chunk(n)[r].clone()) | self.flat_P.chunk(n)[r].clone() → '
+    'self.flat_P.chunk(n)[r]':
+        'A piece that is a view of the row is updated where it stands, and gathered to the same place.',
+}
