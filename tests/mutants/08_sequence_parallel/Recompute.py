@@ -23,6 +23,7 @@ CHANGES = (
     change("parameter gradients twice", f"gradients = iter({GRADIENTS})",
            f"torch.autograd.backward(y, dy, retain_graph=True); gradients = iter({GRADIENTS})"),
     change("gradient from above ignored", GRADIENTS, "torch.autograd.grad(y, wanted, torch.ones_like(dy))"),
+    change("wrong gradients", f"iter({GRADIENTS})", f"(3 * g for g in {GRADIENTS})"),
     change("second run without graph", ", torch.enable_grad()", ""),
     change("too few gradients", RETURNED, "next(gradients)"),
 )

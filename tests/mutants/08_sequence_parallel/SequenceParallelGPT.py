@@ -22,7 +22,17 @@ CHANGES = (
     change("positions from 0", "piece(torch.arange(len(tokens_SB)), rank, n)", "torch.arange(len(own_PB))"),
     change("blocks not reduced", "whole += replicated(block.block)", "pass"),
     change("embedding not reduced", "(self.embedding, self.positions, self.norm, self.head) for p", "() for p"),
-    change("replicated gradients", REDUCE, REDUCE + DIVIDE.format("whole")),
+    change("sums averaged", REDUCE, REDUCE + DIVIDE.format("whole")),
+    change("summed twice", REDUCE, f"{REDUCE}\n        {REDUCE}"),
+    change("nothing reduced", REDUCE, "pass"),
+    change("replicated gradients", "+= replicated(block.block)", "+= replicated(block.block)[2:]"),
+    change("last norm forgotten", "self.head(self.norm(x_PBD))", "self.head(x_PBD)"),
+    change("positions forgotten", "+ self.positions(own_P)[:, None]", "+ 0 * self.positions(own_P)[:, None]"),
+    change("wrong pieces", "piece(targets_SB, rank, n)", "piece(targets_SB, n - 1 - rank, n)"),
+    change("wrong losses", "x_PBD = block(x_PBD)", "x_PBD = block(x_PBD, 0)"),
+    change("no gradient", "x_PBD = self.embedding(own_PB)", "x_PBD = self.embedding(own_PB).detach()"),
+    change("wrong gradients", "return total", "total = 3 * total - 2 * total.detach()\n        return total"),
+    change("wrong backward", "x_PBD = block(x_PBD)", "x_PBD = block(x_PBD); x_PBD.register_hook(lambda dx: dx / n)"),
     change("gradients scaled", REDUCE, REDUCE + DIVIDE.format("self.parameters()")),
     change("not refused", "own_PB = piece(", "length = len(tokens_SB) // n * n\n"
                                              "        tokens_SB, targets_SB = tokens_SB[:length], targets_SB[:length]\n"

@@ -58,7 +58,8 @@ TECHNIQUE = Technique(
                 "first. Save the random state before the first run, and set it before the second.",
                 lambda look: look.case.inputs[0]["p"] > 0 and _first_wrong_is("dx", "dparameters")(look)),
         Symptom("wrong output", "y is wrong: forward returns run(x).", _first_wrong_is("y")),
-        Symptom("wrong gradients", "y is right, the gradients are not: those of run(x), started from dy, with respect to x "
-                "and to each parameter.", _first_wrong_is("dx", "dparameters")),
+        Symptom("wrong gradients", "y is right, the gradients are not: differentiate the second run with respect to the x "
+                "that was given to *it* and to each parameter, start from dy, and return what autograd.grad gives as it is.",
+                _first_wrong_is("dx", "dparameters")),
     ),
 )

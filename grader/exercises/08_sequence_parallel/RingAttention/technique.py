@@ -71,7 +71,8 @@ TECHNIQUE = Technique(
                 first_wrong_is("dq")),
         Symptom("wrong dk", "o and dq are right, dk is not: add each step's dk to the part of the travelling gradient that "
                             "belongs to the keys used.", first_wrong_is("dk")),
-        Symptom("wrong dv", "o, dq and dk are right, dv is not.", first_wrong_is("dv")),
+        Symptom("wrong dv", "o, dq and dk are right, dv is not: add attend_backward's third result to the part of the "
+                            "travelling gradient that belongs to the keys used, as with dk.", first_wrong_is("dv")),
         not_refused("Chunks r and 2n−1−r are as long as each other, so the rows of a rank must be even: raise a ValueError "
                     "that says how many there are, before anything is sent."),
     ),

@@ -84,7 +84,9 @@ TECHNIQUE = Technique(
                            "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "
                            "half alike.",
                 first_wrong_is("y")),
-        Symptom("wrong dx", "y is right, dx is not: some function's backward is not its conjugate.",
+        Symptom("wrong dx", "y is right, dx is not. If the checks of GatherLinear and ScatterSequence pass, it is "
+                           "this cell: x must reach y on both ways, through the norm and by itself, and nothing on them may "
+                           "leave the graph (detach, .data, a collective called outside the two functions).",
                 first_wrong_is("dx")),
         cut_weights_summed(),
         Symptom("wrong gradients", "y and dx are right, gradients of parameters are not: each rank has those of its cut of "

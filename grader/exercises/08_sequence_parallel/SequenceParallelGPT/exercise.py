@@ -99,6 +99,19 @@ def _gradients_times(factor: Callable[[int], float], case: Case, rank: int, righ
     return _first_loss(right[rank]["losses"][0]) | {"gradients": gradients}
 
 
+def _without(layer: str, case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    """The first loss of a model in which this layer is left out (a norm), or adds nothing (the positions)."""
+    model = _model(case, rank)
+    if layer == "norm":
+        model.norm = nn.Identity()
+    else:
+        model.positions.weight.data.zero_()
+    return _first_loss(_pass(case, rank, model))
+
+
+WHOLE, WHOLE_OF_BLOCKS = ("embedding", "positions", "norm", "head"), ("attention_norm", "mlp_norm", "out", "down")
+
+
 EXERCISE = Exercise(
     title="A GPT in pieces",
     parameters=("model", "group"),
@@ -118,13 +131,20 @@ EXERCISE = Exercise(
               _positions_from_0),
         _slip("blocks not reduced", "The embedding's, the last norm's and the head's gradients are right, the blocks' own "
                                     "norms and biases are not: call each block's reduce_gradients, or reduce them all "
-                                    "here.", _not_reduced((), ("attention_norm", "mlp_norm", "out", "down"))),
+                                    "here.", _not_reduced((), WHOLE_OF_BLOCKS)),
+        _slip("nothing reduced", "The cut weights' gradients are right; of all that every rank has whole the gradients are "
+                                 "those of its own positions. reduce_gradients() has to sum them over ranks.",
+              _not_reduced(WHOLE, WHOLE_OF_BLOCKS)),
+        _slip("last norm forgotten", "The losses are those of a model without its last norm: the head takes norm(x).",
+              partial(_without, "norm")),
+        _slip("positions forgotten", "The losses are those of a model without positions: add positions(own numbers) to the "
+                                     "embedding.", partial(_without, "positions")),
         _slip("embedding not reduced", "The blocks are right; embedding, positions, last norm and head, whole on every "
                                        "rank and used on its positions only, have gradients that must be summed too.",
-              _not_reduced(("embedding", "positions", "norm", "head"), ())),
+              _not_reduced(WHOLE, ())),
         *(_slip(f"{layer} not reduced alone", f"All gradients are right but that of `{layer}`: every rank has it whole "
                 f"and uses it on its own positions only, so its gradient must be summed too.", _not_reduced((layer,), ()))
-          for layer in ("embedding", "positions", "norm", "head")),
+          for layer in WHOLE),
         _slip("divided by the sequence", "Each rank's loss is as many times too large as the batch has sequences: the "
                                          "mean is over all S·B positions.", lambda case, rank, right: _first_loss(
                                              right[rank]["losses"][0] * case.inputs[rank]["tokens"][0].shape[1])),

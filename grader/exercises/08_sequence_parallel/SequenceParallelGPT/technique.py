@@ -1,5 +1,6 @@
 """How SequenceParallelGPT must be done, and how it can fail."""
 
+from collections.abc import Callable
 from typing import Any
 
 from grader.exercises.technique.sequences import (
@@ -45,13 +46,39 @@ def _share(look: Look, rank: int) -> int:
 
 def _whole_ones(look: Look, rank: int, found: Any, expected: Any) -> bool:
     """The cut weights' gradients are right; wrong ones are among those that every rank has whole."""
-    wrong = [name for name, gradient in expected["gradients"].items() if not same(found["gradients"][name], gradient)]
+    wrong = _wrong_gradients(found, expected)
     return bool(wrong) and not any(cut_dim(name) is not None for name in wrong)
+
+
+def _wrong_gradients(found: Any, expected: Any) -> list[str]:
+    return [name for name, gradient in expected["gradients"].items() if not same(found["gradients"][name], gradient)]
+
+
+def _whole_ones_times(factor: Callable[[int], float]) -> Callable[[Look], bool]:
+    """Those of them that are wrong are all so many times too large."""
+
+    def matches(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        times = factor(look.case.group_size(rank))
+        return _whole_ones(look, rank, found, expected) and all(
+            same(found["gradients"][name], times * expected["gradients"][name], 1e-6)
+            for name in _wrong_gradients(found, expected))
+
+    return wrong_ranks(matches)
+
+
+def _is_alone(look: Look) -> bool:
+    """A rank has the whole sequence."""
+    return look.case.group_size(look.working[0]) == 1
 
 
 def _first_losses_right(look: Look) -> bool:
     """Before any update."""
     return all(same(found["losses"][0], expected["losses"][0]) for _, found, expected in look.pairs())
+
+
+@wrong_ranks
+def _has_no_gradient(look: Look, rank: int, found: Any, expected: Any) -> bool:
+    return any(found["gradients"].get(name) is None for name in expected["gradients"])
 
 
 TECHNIQUE = Technique(
@@ -73,12 +100,32 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         only_in_groups(),
+        Symptom("no gradient", "A weight of the plain model has no gradient here: on its way to the loss something leaves "
+                               "the graph (detach, .data, .item(), a collective called by itself), or its name is another.",
+                _has_no_gradient),
         cut_weights_summed(),
+        Symptom("sums averaged", "Gradients of weights that every rank has whole are n times too small. The ranks' losses "
+                                 "are parts of one mean, divided by S·B already: their gradients are summed, not averaged.",
+                _whole_ones_times(lambda n: 1 / n)),
+        Symptom("summed twice", "Gradients of weights that every rank has whole are n times too large: they are summed over "
+                                "ranks twice, perhaps in a block's reduce_gradients and once more here.",
+                _whole_ones_times(lambda n: n)),
         Symptom("replicated gradients", "The cut weights' gradients are right; of those that every rank has whole, some are "
                                         "not the sum over ranks, once.", wrong_ranks(_whole_ones)),
-        Symptom("wrong losses", "The losses are not those of the plain model on this rank's positions.",
+        Symptom("wrong pieces", "One rank's loss is right, so the model is; on several it is not, so the pieces are not: "
+                                "tokens, targets and position numbers are this rank's rows of dim 0, the sequence (dim 1 is "
+                                "the batch), and the loss is their sum over S·B.",
+                lambda look: not _first_losses_right(look), refuted=_is_alone),
+        Symptom("wrong losses", "The loss is wrong even on one rank, where nothing is cut. Go through BlockGPT.forward: "
+                                "embedding plus positions, each block without a seed (no dropout, whatever p), the last "
+                                "norm, the head; targets as they are handed in.",
                 lambda look: not _first_losses_right(look)),
-        Symptom("wrong gradients", "The first loss is right, the gradients are not: a backward pass goes wrong in a "
-                                   "function that the blocks use, or a sum over ranks is missing.", _first_losses_right),
+        Symptom("wrong backward", "The losses are right, and on one rank the gradients too; on several, cut weights' "
+                                  "gradients are wrong as well: the backward pass of a function that the blocks use is not "
+                                  "its conjugate (check them again one by one), or every gradient was changed on the way.",
+                _first_losses_right, refuted=_is_alone),
+        Symptom("wrong gradients", "The losses are right, the gradients are wrong even on one rank, where nothing is sent: "
+                                   "what loss() returns has the right value, but its backward pass is another one, or "
+                                   "gradients are changed that should stay.", _first_losses_right),
     ),
 )

@@ -1,13 +1,17 @@
 """How merge_attention must be done, and how it can fail."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from grader.exercises.technique.sequences import first_wrong_is, other_numbers
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, raised
+from utils.models.attention import attend
 
 
 @every_rank
@@ -21,8 +25,53 @@ def _is_plain(look: Look) -> bool:
     return len(inputs["ks"]) == 2 and inputs["q"].dtype == torch.float64 and not _unseen_keys(look)
 
 
+def _is_large(look: Look) -> bool:
+    """Scores in the thousands."""
+    return any(bool(lse.abs().max() > 500) for lse in _lse_of_parts(look, look.working[0]))
+
+
 def _unseen_keys(look: Look) -> bool:
     return any(not seen.any(-1).all() for seen in look.case.inputs[0]["seen"])
+
+
+# ── which queries a wrong maximum loses: right everywhere else, or it was something else ──
+
+
+def _lost(look: Look, rank: int, found: Any, expected: Any) -> Tensor:
+    """Which queries have another o or lse than they should, (B, H, P)."""
+    near = {"rtol": 1e-4, "atol": 1e-4}
+    right = torch.isclose(found["o"], expected["o"], **near).all(-1) & torch.isclose(found["lse"], expected["lse"], **near)
+    return ~right
+
+
+def _lse_of_parts(look: Look, rank: int) -> list[Tensor]:
+    inputs = look.case.inputs[rank]
+    return [attend(inputs["q"], k, v)[1] for k, v in zip(inputs["ks"], inputs["vs"], strict=True)]
+
+
+def _exactly(lost: Tensor, surely: Tensor, perhaps: Tensor) -> bool:
+    return bool(surely.any() and lost[surely].all() and not lost[~perhaps].any())
+
+
+@every_rank
+def _far_below_lost(look: Look, rank: int, found: Any, expected: Any) -> bool:
+    """Those whose larger lse lies so far below the largest of all that the exponential of the difference is 0."""
+    largest, smallest = torch.stack(_lse_of_parts(look, rank)).amax(0), math.log(torch.finfo(found["o"].dtype).tiny)
+    below = largest - largest.max()
+    lost = _lost(look, rank, found, expected)
+    return not _unseen_keys(look) and _exactly(lost, below < 1.2 * smallest, below < smallest + 1)
+
+
+def _overflow_of(other: int) -> Callable[[Look], bool]:
+    """Those for which part `other` is so much heavier that the exponential of the difference overflows."""
+
+    @every_rank
+    def matches(look: Look, rank: int, found: Any, expected: Any) -> bool:
+        parts = _lse_of_parts(look, rank)
+        above, largest = parts[other] - parts[1 - other], math.log(torch.finfo(found["o"].dtype).max)
+        return _exactly(_lost(look, rank, found, expected), above > largest + 1, above > largest - 1)
+
+    return lambda look: len(look.case.inputs[0]["ks"]) == 2 and not _unseen_keys(look) and matches(look)
 
 
 TECHNIQUE = Technique(
@@ -30,9 +79,16 @@ TECHNIQUE = Technique(
              inputs_kept("The result is right, but a part that was handed in was overwritten, and others may still need it: "
                          "compute new tensors.", gate=True)),
     symptoms=(
-        raised("must match the size", "The sizes do not fit: a weight for each query, (B, H, S), multiplies outputs of "
-               "(B, H, S, K); give it a last dimension, weight[..., None].", "weights without a dimension"),
+        raised("must match the size", "The sizes do not fit: a weight for each query, (B, H, P), multiplies outputs of "
+               "(B, H, P, K); give it a last dimension, weight[..., None].", "weights without a dimension"),
         *other_numbers(),
+        Symptom("one maximum for all", "Right for the queries with the largest scores, lost for those far below: one "
+                "maximum is subtracted for all queries, and their exponentials become 0. Each query needs its own, "
+                "the larger of *its* two lse.", _far_below_lost),
+        *(Symptom("one part's maximum", f"It overflows just where the {other} part weighs far more: you subtract the {one} "
+                  "part's lse everywhere. Subtract, query by query, the larger of the two, so that nothing above 0 goes "
+                  "into exp.", _overflow_of(number))
+          for number, one, other in ((1, "first", "second"), (0, "second", "first"))),
         Symptom("overflow", "Large scores overflow: exp(lse) of a score in the thousands is infinite. Only differences may "
                             "go into exp: subtract the larger lse first, as torch.logaddexp does.",
                 lambda look: not _unseen_keys(look) and _has_nan(look)),
@@ -45,5 +101,9 @@ TECHNIQUE = Technique(
                 lambda look: _is_plain(look) and first_wrong_is("lse")(look)),
         Symptom("wrong lse", "o is right, lse is not: it is −inf where neither part saw a key, and else "
                              "log(exp(lse1) + exp(lse2)), however large the scores are.", first_wrong_is("lse"), alone=True),
+        Symptom("extremes wrong", "Small scores are right, extreme ones are not, in the thousands or −inf: something clamps "
+                                  "or replaces lse. Leave it as it is; only differences from the larger lse go into exp, "
+                                  "and those are never above 0.",
+                lambda look: _unseen_keys(look) or _is_large(look), alone=True),
     ),
 )
