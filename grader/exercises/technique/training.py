@@ -97,7 +97,7 @@ def _blocking(look: Look, rank: int) -> str:
 def _begun_late(look: Look, rank: int) -> str:
     for backward, calls in _backward_and_calls(look, rank):
         late = not any(call.start_s < backward.end_s for call in calls)
-        if calls and look.case.group_size(rank) > 1 and late and not _some_unused(look, rank):
+        if calls and look.case.group_size(rank) > 1 and late and not some_unused(look, rank):
             return f"rank {rank} started its first all_reduce after the backward pass"
     return ""
 
@@ -119,7 +119,7 @@ def _backward_and_calls(look: Look, rank: int) -> Iterator[tuple[Span, list[Call
         yield span, [call for call in calls if span.start_s <= call.start_s < end_s]
 
 
-def _some_unused(look: Look, rank: int) -> bool:
+def some_unused(look: Look, rank: int) -> bool:
     """A bucket that waits for a gradient that never comes can only be reduced in the end."""
     trained = {name for name, p in given_model(look.case, rank).named_parameters() if p.requires_grad}
     return bool(trained - reduced(look.case, rank).keys())

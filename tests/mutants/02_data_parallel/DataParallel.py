@@ -40,12 +40,24 @@ CHANGES = (
            DIVIDE, "", "        self._reset()\n        ### END", "        self._reset()\n"
            "        for p in self.module.parameters():\n            if p.grad is not None:\n"
            "                p.grad /= dist.get_world_size(self.group)\n        ### END"),
-    change("some left out", "        for number in [i for i in range(len(self.buckets)) if i not in self.started]:\n"
+    change("some left out", "if p.requires_grad]", "if p.requires_grad and p.ndim > 1]"),
+    change("bucket never sent", "        for number in [i for i in range(len(self.buckets)) if i not in self.started]:\n"
            "            self._start(number)  # some of its parameters took no part in this pass\n", ""),
     change("group demanded", "dist.ProcessGroup | None = None, bucket_bytes=1 << 20", "dist.ProcessGroup"),
     change("sum for mean", DIVIDE, ""),
     change("divided twice", REDUCE, "dist.all_reduce(flat, dist.ReduceOp.AVG, group=self.group, async_op=True)"),
-    change("gradients wrong",  # the last rows' are reduced, what was accumulated before stays each rank's own
+    change("gradients wrong", REDUCE, "dist.all_reduce(flat, dist.ReduceOp.MAX, group=self.group, async_op=True)"),
+    change("own gradients", "            self.syncing = before\n", "            pass\n",
+           "            self._start(number)  # some", "            self.syncing and self._start(number)  # some"),
+    change("earlier passes lost", "        if self.syncing:", "        if not self.syncing:\n"
+           "            parameter.grad = None\n        else:"),
+    change("divided by passes", RESET, f"{RESET}\n        self.passes = {{}}",
+           "        if self.syncing:", "        part = 1 / len(self.buckets[number])\n"
+           "        self.passes[number] = self.passes.get(number, 0) + part\n        if self.syncing:",
+           "for gradients, flat, work in self.started.values()",
+           "for number, (gradients, flat, work) in self.started.items()",
+           "flat /= dist", "flat /= round(self.passes[number]) * dist"),
+    change("earlier passes not reduced",  # the last rows' are reduced, what was accumulated before stays each rank's own
            RESET, f"{RESET}\n        self.before = {{}}",
            "            self.syncing = before", "            self.syncing = before\n"
            "            self.before = {p.grad: p.grad.clone() for p in self.module.parameters() if p.grad is not None}",

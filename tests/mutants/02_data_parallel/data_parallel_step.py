@@ -3,6 +3,8 @@
 from tests.mutants import change
 
 REDUCE = "dist.all_reduce(parameter.grad, group=group)"
+STEP = "    optimizer.step()\n    mean_loss = loss.detach().clone()"
+OWN_MEAN = ("    mean_loss = loss_fn(model(x), y).detach().sum() / max(1, len(x))\n    optimizer.step()")
 CHANGES = (
     change("shards weighed alike", "/ batch_size", "/ max(1, len(x)) / dist.get_world_size(group)"),
     change("sum for mean", "/ batch_size", "/ max(1, len(x))"),
@@ -14,6 +16,9 @@ CHANGES = (
            f"        {REDUCE}"),
     change("loss after the step", "loss.detach().clone()", "loss_fn(model(x), y).sum().detach() / batch_size"),
     change("loss divided too", "return mean_loss", "return mean_loss / dist.get_world_size(group)"),
+    change("loss not divided", "return mean_loss", "return mean_loss * batch_size"),
+    change("loss of means", STEP, OWN_MEAN, "return mean_loss", "return mean_loss / dist.get_world_size(group)"),
+    change("means summed", STEP, OWN_MEAN),
     change("loss attached", "loss.detach().clone()", "loss.clone()", "all_reduce(mean_loss", "all_reduce(mean_loss.data"),
     change("loss not a tensor", "return mean_loss", "return mean_loss.item()"),
     change("some left out", "in model.parameters()", 'in optimizer.param_groups[0]["params"]'),

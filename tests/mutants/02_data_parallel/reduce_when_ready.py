@@ -20,6 +20,9 @@ CHANGES = (
     change("reduced twice", *AVERAGE, DIVIDE, "", "    for parameter in model.parameters()",
            "    for _, parameter in model.named_parameters(remove_duplicate=False)"),
     change("second step wrong", "        started.clear()\n", ""),
+    change("hooks gone", "dist.Work]] = []", "dist.Work]] = []\n    handles = []", HOOK, f"handles.append({HOOK})",
+           "        started.clear()\n", "        started.clear()\n        for handle in handles:\n"
+           "            handle.remove()\n"),
     change("frozen hooked", "if parameter.requires_grad", "if True"),
     change("too early a hook", HOOK, "parameter.register_hook(lambda grad, parameter=parameter: start(parameter))"),
     change("own gradients", HOOK, "pass"),

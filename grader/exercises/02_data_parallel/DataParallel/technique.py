@@ -69,6 +69,11 @@ def _waited_aloud(look: Look) -> tuple[bool, str]:
     return WAITED.judge(look) if quiet else (True, "")
 
 
+def _bucket_incomplete(look: Look) -> bool:
+    """Something was left out, and there is a parameter whose gradient never comes."""
+    return _first_wrong(look) == "gradients" and LEFT_OUT.matches(look) and training.some_unused(look, 0)
+
+
 ONCE = training.gradient_bytes_once(STEPS, _broadcast_bytes)
 TECHNIQUE = Technique(
     demands=(
@@ -98,13 +103,18 @@ TECHNIQUE = Technique(
                "no no_sync"),
         raised("NoneType", "A parameter that took no part has p.grad None: leave it out, on all ranks.", "no gradient"),
         training.FROZEN_HOOKED,
+        Symptom("bucket never sent", "A bucket with a parameter that takes no part is never complete, so it was never sent, "
+                                     "and what else is in it was not reduced: finish_gradient_synchronization() starts "
+                                     "what is incomplete, with the gradients that are there.", _bucket_incomplete,
+                refuted=lambda look: not training.some_unused(look, 0)),
     ),
     fallbacks=(
         _begins_to_differ("start not shared", "start", "The ranks begin with different parameters or buffers: broadcast "
                                                        "both from the group's rank 0 when wrapping."),
         replace(LEFT_OUT, matches=lambda look: _first_wrong(look) == "gradients" and LEFT_OUT.matches(look)),
         _begins_to_differ("gradients wrong", "gradients", "The ranks begin alike, but the first step's gradients are not "
-                                                          "the mean over ranks of all that was accumulated."),
+                                                          "the mean over ranks of all that was accumulated: all-reduce "
+                                                          "p.grad once it is stored, and touch it again only after wait()."),
         _begins_to_differ("later steps wrong", "parameters", "The first step's gradients are right, and the parameters at "
                                                              "the end are not: what is left over from one step must not "
                                                              "act in the next."),

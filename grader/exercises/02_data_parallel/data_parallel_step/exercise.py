@@ -92,6 +92,27 @@ def _alone(weight: Weight, shows: Callable[[Case], bool] = lambda case: True) ->
     return Slip("gradients not reduced", _DRIFT, lambda case, r, right: _steps(_trained(case, r, [r], weight)), shows)
 
 
+@once_a_group
+def _losses(case: Case, rank: int, weight: Weight) -> list[torch.Tensor]:
+    """Of right steps: the ranks' mean losses, summed with these weights."""
+    model, n = given_model(case, rank), case.group_size(rank)
+    optimizer, losses = make_optimizer(case.inputs[rank], model.parameters()), []
+    for step in range(STEPS):
+        rows = [loss_rows(model(of["xs"][step]), of["ys"][step]) for of in (case.inputs[m] for m in case.members(rank))]
+        losses.append(sum(own.mean().detach() * weight(len(own), case.inputs[rank]["batch_size"], n)
+                          for own in rows if len(own)))
+        optimizer.zero_grad()
+        torch.cat(rows).mean().backward()
+        optimizer.step()
+    return losses
+
+
+def _told(id: str, hint: str, weight: Weight) -> list[Slip]:
+    """Only the loss is wrong. Where a rank has no rows, its mean may be nan, or count nothing."""
+    return [Slip(id, hint, lambda case, r, right: right[r] | {"losses": _losses(case, r, weight)}, shows)
+            for shows in (lambda case: True, _all_have_rows)]
+
+
 def _all_have_rows(case: Case) -> bool:
     """No rank takes the mean of nothing."""
     return all(len(x) for inputs in case.inputs for x in inputs["xs"])
@@ -130,5 +151,15 @@ EXERCISE = Exercise(
         Slip("loss divided too", "The parameters are right, the loss is n times too small: each rank's part is divided by "
                                  "the whole batch_size already, so their sum is the mean.",
              lambda case, r, right: right[r] | {"losses": [loss / case.group_size(r) for loss in right[r]["losses"]]}),
+        Slip("loss not divided", "The parameters are right, the loss is the sum over all rows: divide it by batch_size, "
+                                 "once.",
+             lambda case, r, right: right[r] | {
+                 "losses": [loss * case.inputs[r]["batch_size"] for loss in right[r]["losses"]]}),
+        *_told("loss of means", "The parameters are right, the loss is the mean of the ranks' means, in which a rank with "
+                                "fewer rows counts as much as the others: sum over the ranks what your rows add to the "
+                                "batch's mean.", lambda rows, size, n: 1 / n),
+        *_told("means summed", "The parameters are right, the loss is the sum of the ranks' own means, about n times too "
+                               "large: what a rank adds to it is the sum over its rows, divided by batch_size.",
+               lambda rows, size, n: 1.0),
     ),
 )

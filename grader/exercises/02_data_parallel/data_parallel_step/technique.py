@@ -53,7 +53,8 @@ TECHNIQUE = Technique(
                                      ".item() to the caller.", wrong_ranks(_no_tensor)),
         Symptom("own loss returned", "The parameters are right, the loss is not the whole batch's: what each rank's rows "
                                      "add to the mean is to be summed over the ranks as well.",
-                wrong_ranks(lambda _, rank, found, right: same(found["parameters"], right["parameters"]))),
+                wrong_ranks(lambda look, rank, found, right: same(found["parameters"], right["parameters"])
+                            and not _nan(look, rank, found, right))),
         left_out(STEPS),
     ),
 )

@@ -34,6 +34,11 @@ def _own_divided(case: Case, rank: int, right: list) -> list[dict[str, Any]]:
     return [{name: None if g is None else g / n for name, g in own.items()} for own in _own(case, rank, right)]
 
 
+def _in_the_second(slip: Slip) -> Slip:
+    """The first backward pass goes well."""
+    return Slip(slip.id, slip.hint, lambda case, rank, right: [right[rank][0], *slip.wrong(case, rank, right)[1:]])
+
+
 def _unreduced_divided(case: Case, rank: int, right: list) -> list[dict[str, Any]]:
     n, reached = case.group_size(rank), reduced(case, rank)
     return [{name: g if g is None or name in reached else g / n for name, g in means.items()} for means in right[rank]]
@@ -43,6 +48,11 @@ def _where_reached(slip: Slip) -> Slip:
     """What stood from before may be anything where nothing was reduced."""
     return Slip(slip.id, slip.hint, lambda case, rank, right: [
         unreached_open(case, rank, gradients) for gradients in slip.wrong(case, rank, right)])
+
+
+_BEFORE_STORED = Slip(
+    "own gradients divided", "What was reduced is not what p.grad holds: register_hook shows a gradient before it is "
+    "stored. In register_post_accumulate_grad_hook, p.grad is there.", _own_divided)
 
 
 EXERCISE = Exercise(
@@ -56,9 +66,11 @@ EXERCISE = Exercise(
         *map(_where_reached, WRONGLY_SCALED),
         Slip("own gradients", "Each rank still has the gradients of its own rows: nothing was reduced. A hook must be "
                               "registered on each parameter with requires_grad.", _own),
-        _where_reached(Slip(
-            "own gradients divided", "What was reduced is not what p.grad holds: register_hook shows a gradient before it "
-            "is stored. In register_post_accumulate_grad_hook, p.grad is there.", _own_divided)),
+        _where_reached(_BEFORE_STORED),
+        _where_reached(_in_the_second(_BEFORE_STORED)),
+        _in_the_second(Slip(
+            "hooks gone", "Right in the first backward pass; in the second each rank keeps its own gradients: hooks are "
+            "registered once, and stay. finish() must not remove them.", _own)),
         Slip("unreduced divided", "A gradient that stood from before, and was not reduced in this pass, is divided all the "
                                   "same: finish() divides what it waited for, and nothing else.", _unreduced_divided),
     ),

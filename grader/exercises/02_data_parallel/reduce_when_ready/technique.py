@@ -37,7 +37,8 @@ TECHNIQUE = Technique(
         FEW_DIGITS,
         left_out(STEPS),
         Symptom("second step wrong", "Right in the first backward pass, wrong in the second: finish() must forget the "
-                                     "works that it waited for, and the hooks must stay.",
+                                     "works that it waited for, and from an all-reduce's start to its wait() nothing else "
+                                     "may change the gradient (divide it, say).",
                 every_rank(lambda _, rank, found, right: same(found[0], right[0]))),
     ),
 )

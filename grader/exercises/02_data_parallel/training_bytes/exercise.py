@@ -1,5 +1,7 @@
 """The 16 bytes a parameter: what training holds, item by item."""
 
+from collections.abc import Callable
+
 from grader.exercises.shared.formula_cases import formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
@@ -19,13 +21,13 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
                    mixed_precision=mixed) for size in sizes for mixed in (False, True)]
 
 
-def _mistaken(id: str, hint: str, sizes: dict[str, int]) -> Slip:
+def _mistaken(id: str, hint: str, sizes: dict[str, int], shows: Callable[[Case], bool] = lambda case: True) -> Slip:
     """Some items have other bytes a parameter."""
 
     def wrong(case: Case, rank: int, right: list) -> dict[str, float]:
         return right[rank] | {name: float(size * case.inputs[rank]["n_parameters"]) for name, size in sizes.items()}
 
-    return Slip(id, hint, wrong)
+    return Slip(id, hint, wrong, shows)
 
 
 EXERCISE = Exercise(
@@ -49,5 +51,9 @@ EXERCISE = Exercise(
                   {"momentum": 2, "variance": 2}),
         _mistaken("gradients in float32", "In mixed precision the gradients have the parameters' 16 bits: 2 bytes.",
                   {"gradients": 4}),
+        _mistaken("gradients for master copy", "The sum is right, but the gradients have the master copy's bytes, and it "
+                                               "has theirs. What the backward pass makes has 16 bits; the copy is there "
+                                               "because 16 bits are too few for it.",
+                  {"gradients": 4, "master parameters": 2}, lambda case: case.inputs[0]["mixed_precision"]),
     ),
 )

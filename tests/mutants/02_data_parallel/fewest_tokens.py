@@ -1,0 +1,25 @@
+"""Wrong numbers of tokens."""
+
+from tests.mutants import change
+
+ALONE = "1 / 3 if overlapped else 1"
+NEEDED = "efficiency * reduce_s / (1 - alone * efficiency)"
+UP = "math.ceil(compute_s * flops_per_s / (6 * n_parameters))"
+CHANGES = (
+    change("rounded down", "math.ceil", "math.floor"),
+    change("not rounded", UP, UP.removeprefix("math.ceil")),
+    change("no token", f"max(1, {UP})", UP),
+    change("not overlapped", ALONE, "1"),
+    change("always overlapped", ALONE, "1 / 3"),
+    change("all hidden", NEEDED, f"reduce_s * 3 / 2 if overlapped else {NEEDED}"),
+    change("hidden by the forward", ALONE, "0 if overlapped else 1"),
+    change("forward forgotten", "6 * n_parameters", "4 * n_parameters"),
+    change("latency forgotten", "alpha_s + 2", "2"),
+    change("gradients in float32", "2 * n_parameters / n_ranks", "4 * n_parameters / n_ranks"),
+    change("of all ranks", "compute_s * flops", "n_ranks * compute_s * flops"),
+    change("loss for efficiency", NEEDED, "(1 - efficiency) * reduce_s / (1 - alone * (1 - efficiency))"),
+)
+EQUIVALENT = {
+    f"return max(1, {UP}) | max(1, {UP}) → max({UP}, 1)":
+        "The larger of two whole numbers is the same in either order.",
+}
