@@ -11,10 +11,11 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.models.layers import cast_floats, layers_of, pieces_of, tensors_in
+from utils.models.layers import cast_floats, hiding, layers_of, pieces_of, tensors_in
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebooks again
 FullyShard = functions_of("solutions", "05_zero3")["FullyShard"]
+KeepingSmall = functions_of("solutions", "05_zero3")["FullyShardKeepingSmall"]
 DataParallel = functions_of("solutions", "02_data_parallel")["DataParallel"]
 
 
@@ -139,7 +140,39 @@ def test_a_module_without_parameters_and_more_ranks_than_numbers():
         assert outputs == [0.0, 2.0] and parameters == {} and names == ["weight", "bias"]
 
 
+def test_norms_stay_whole_in_their_own_dtype_with_one_gradient_for_all():
+    """As CS336's second assignment wants them: linear layers in shards of bfloat16, norms replicated."""
+
+    def looks(rank):
+        torch.manual_seed(rank)
+        model = nn.Sequential(nn.Linear(8, 8, bias=False), nn.LayerNorm(8), nn.Linear(8, 3, bias=False))
+        wrapped = KeepingSmall(model, 9, torch.bfloat16)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            wrapped(torch.linspace(-1, 1 + rank, 16).view(2, 8)).float().square().mean().backward()
+            wrapped.finish_gradient_synchronization()
+            optimizer.step()
+        return model[1].weight.detach(), model[1].weight.grad, [p.ndim for p in model.parameters()]
+
+    (weight, gradient, dims), *others = run_ranks(looks, 2).results
+    assert weight.dtype == gradient.dtype == torch.float32 and gradient.any() and dims == [1, 1, 1, 1]
+    for found in others:
+        torch.testing.assert_close(found[:2], (weight, gradient), atol=0, rtol=0)
+
+
 # ── layers ──
+
+
+def test_hidden_parameters_come_back_in_their_places():
+    module = two_layers()
+    before = list(module.named_parameters())
+    with pytest.raises(KeyError), hiding(module, [p for p in module.parameters() if p.ndim == 1]):
+        assert [name for name, _ in module.named_parameters()] == ["0.weight", "2.weight"]
+        assert all(p.ndim == 2 for _, of_layer in layers_of(module) for p in of_layer)
+        raise KeyError
+    assert [name for name, _ in module.named_parameters()] == [name for name, _ in before]
+    assert all(now is p for (_, now), (_, p) in zip(module.named_parameters(), before, strict=True))
 
 
 def names_of(module: nn.Module) -> list[tuple[str, list[str]]]:

@@ -1,7 +1,7 @@
 """Inside a rank: what stands in its memory while sharded parameters are computed with, and the names of such marks."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ HELD, OWNED, COMPUTED_IN, KEPT = "bytes held", "numbers owned", "computed in", "
 ROWS = "storages of rows"
 FREED_BYTES, SETTLE_S = 900, 0.3
 FORWARD, BACKWARD, BETWEEN, AFTER = "forward", "backward", "between start_gather and gather", "afterwards"
-REDUCING = "between reduce and finish"
+REDUCING, GIVEN_UP = "between reduce and finish", "gather given up"
 ROUNDS = 2  # in which a sharded layer is gathered and its gradients reduced
 
 
@@ -39,3 +39,25 @@ def shards_by_name(model: nn.Module, shards: Mapping[nn.Parameter, Tensor], star
 def dtype_of(name: str | None) -> torch.dtype | None:
     """The type that torch calls so, such as "float32"."""
     return getattr(torch, name) if name else None
+
+
+def watch_layers(module: nn.Module, numbers: dict[str, int]) -> None:
+    """Marks what is held beyond numbers["start"] as each Linear is done forward, and before its backward."""
+
+    def note(phase: str) -> None:
+        if "start" in numbers:
+            mark(HELD, phase=phase, bytes=held_bytes() - numbers["start"])
+
+    def after(layer, args, output) -> None:
+        note(FORWARD)
+        if output.requires_grad:
+            output.register_hook(lambda gradient: note(BACKWARD))
+
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            layer.register_forward_hook(after)
+
+
+def copied_pieces(pieces: Iterable[Tensor | None]) -> list[Tensor | None]:
+    """Copies; None stands for an empty piece too."""
+    return [None if piece is None or not piece.numel() else piece.detach().clone() for piece in pieces]

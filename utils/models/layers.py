@@ -1,6 +1,7 @@
 """The layers of any module, and the tensors inside any value: what a wrapper needs to know of what it wraps."""
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +30,23 @@ def layers_of(module: nn.Module) -> list[tuple[nn.Module, list[nn.Parameter]]]:
             if layer is (its_users[0] if len(its_users) == 1 else module):
                 found.setdefault((layer, parameter.dtype), []).append(parameter)
     return [(layer, parameters) for (layer, _), parameters in found.items()]
+
+
+@contextlib.contextmanager
+def hiding(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Inside it, `module` does not show these parameters: module.parameters() and layers_of(module) leave them out.
+
+    A tied one is hidden wherever it stands. Afterwards all are back in their places, the same objects in the same order.
+    """
+    away = set(parameters)
+    places = [(part, name, p) for part in module.modules() for name, p in part._parameters.items() if p in away]
+    for part, name, _ in places:
+        part._parameters[name] = None
+    try:
+        yield
+    finally:
+        for part, name, p in places:
+            part._parameters[name] = p
 
 
 def pieces_of(row: Tensor, shapes: Sequence[torch.Size], first: int = 0) -> list[Tensor]:

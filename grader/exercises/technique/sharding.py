@@ -1,9 +1,12 @@
 """How exercises about shards use collectives, what their demands look at, and how such a result first differs."""
 
+import math
 from collections.abc import Callable, Iterable
 
-from grader.calling.sharding import HELD
+from grader.calling.sharding import BACKWARD, HELD, OWNED
+from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH
 from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.models import given_model
 from grader.judging.compare import same
 from grader.judging.demands import results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -11,6 +14,9 @@ from grader.judging.symptoms import group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Span
 
+ROWS = 2  # of each rank's batch, where layers are counted
+LAYER_BYTES = 8 * DEEP_WIDTH * (DEEP_WIDTH + 1)
+ACTIVATION_BYTES = 8 * ROWS * DEEP_WIDTH * 4 * DEEP_LAYERS  # twice what a layer keeps: its output and its tanh
 _TO_EVERY_CALL = "The ranks of other groups are touched: pass group=group to every call."
 
 
@@ -57,3 +63,28 @@ def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], 
         return True, ""
 
     return Demand(id, label, hint, judge)
+
+
+def divided(look: Look) -> tuple[bool, str]:
+    """Each rank's marks called OWNED say that it holds no more numbers of parameters than its share, rounded up."""
+    for rank in look.working:
+        parameters = list(given_model(look.case, rank).parameters())
+        share = sum(p.numel() for p in parameters) // look.case.group_size(rank) + len(parameters)
+        for owned in spans_of(look, rank, OWNED):
+            if owned.facts["count"] > share:
+                return False, f"rank {rank} holds {owned.facts['count']:,} numbers, its share is {share:,}"
+    return True, ""
+
+
+def layers_stand_at_most(phase: str, layers: int, hint: str) -> Demand:
+    """Of the deep model, freed after forward, the numbers of so many layers stand at once, copies included."""
+
+    def allowed(look: Look, rank: int) -> float:
+        inputs, n = look.case.inputs[rank], look.case.group_size(rank)
+        if inputs["model"] != "deep" or n == 1 or not inputs.get("wrapping", {}).get("reshard_after_forward", True):
+            return math.inf
+        shards = DEEP_LAYERS * LAYER_BYTES // n * (phase == BACKWARD)  # gradients; the optimizer's state is older
+        return layers * LAYER_BYTES + ACTIVATION_BYTES + shards
+
+    label = f"never more than {layers} layers' numbers at once, {phase}"
+    return held_at_most(f"whole layers in {phase}", [phase], allowed, label, hint)

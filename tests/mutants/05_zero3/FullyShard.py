@@ -31,6 +31,7 @@ CHANGES = (
     change("frozen hooked", "if p.requires_grad", "if True"),
     change("too many bytes", MEAN, f"{MEAN}\n            dist.reduce_scatter_single(mean_C, row_P, group=self.group)",
            of="ShardedLayer"),
+    change("incomplete layers", "            if layer.is_whole:\n                layer.reduce()\n", ""),
     change("missing wait", " work.wait()", " pass", of="ShardedLayer"),
     change("group ignored", "group=group, group_src=0", "0"),
 )

@@ -28,6 +28,8 @@ CHANGES = (
     change("another row", "self.row_P.untyped_storage().resize_(self.row_P.nbytes)",
            "self.row_P = self.row_P.new_empty(self.row_P.shape)"),
     change("not at rest", "= work, mean_C, trained\n        self.free()", "= work, mean_C, trained"),
+    change("gather not ended", "        if self.gathering is not None:\n            self.gather()\n        if self.is_whole",
+           "        if self.is_whole"),
     change("missing wait", " work.wait()", " pass"),
     change("library call", REDUCE, "dist.all_reduce(row_P, group=self.group",
            "self.reducing = work", "mean_C = row_P.chunk(self.n)[dist.get_rank(self.group)]\n"

@@ -8,6 +8,10 @@ CHANGES = (
     change("never freed", "under_way.pop(0)", "under_way[number]"),
     change("newest first", "under_way.pop(0)", "under_way.pop()"),
     change("waited too early", "async_op=True", "async_op=False", "work.wait()", "pass"),
+    change("row overwritten", "whole_P = shards[started].new_empty(n * len(shards[started]))",
+           "whole_P = rows[started % len(rows)]", "n, under_way,",
+           "rows = [shards[0].new_empty(dist.get_world_size(group) * len(shards[0])) for _ in range(max(1, depth))]\n"
+           "    n, under_way,", "under_way.append(", "work.wait()\n            under_way.append("),
     change("missing wait", "work.wait()", "pass"),
     change("beyond the end", "min(number + 1 + depth, len(shards))", "number + 1 + depth"),
     change("last layers left out", "n, under_way,", "shards = shards[:-1]\n    n, under_way,"),

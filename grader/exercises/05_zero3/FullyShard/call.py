@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
-
-from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, HELD, OWNED, dtype_of
+from grader.calling.sharding import BACKWARD, COMPUTED_IN, OWNED, dtype_of, watch_layers
 from grader.calling.training import make_optimizer
 from grader.calling.zoo import build, loss_rows
 from utils.trace.memory import held_bytes
@@ -16,7 +14,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """wrapped = fn(module, compute_dtype, group); steps of `micro` passes each → the whole parameters at the end."""
     module = build(inputs["model"], inputs["seed"])
     numbers: dict[str, int] = {}
-    _watch_layers(module, numbers)
+    watch_layers(module, numbers)
     wrapped = fn(module, dtype_of(inputs["compute_dtype"]), group, **inputs["wrapping"])
     mark(OWNED, count=sum(p.numel() for p in wrapped.parameters()))
     start = wrapped.full_parameters()
@@ -36,20 +34,3 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
             optimizer.step()
             optimizer.zero_grad()
     return {"start": start, "buffers": buffers, "parameters": wrapped.full_parameters()}
-
-
-def _watch_layers(module: nn.Module, numbers: dict[str, int]) -> None:
-    """Marks what is held beyond numbers["start"] as each Linear is done forward, and before its backward."""
-
-    def note(phase: str) -> None:
-        if "start" in numbers:
-            mark(HELD, phase=phase, bytes=held_bytes() - numbers["start"])
-
-    def after(layer, args, output) -> None:
-        note(FORWARD)
-        if output.requires_grad:
-            output.register_hook(lambda gradient: note(BACKWARD))
-
-    for layer in module.modules():
-        if isinstance(layer, nn.Linear):
-            layer.register_forward_hook(after)

@@ -12,11 +12,10 @@ from grader.exercises.shared.one_process import TOLERANCE, train
 from grader.exercises.shared.training_cases import SEEDS, model_cases, with_batches
 from grader.exercises.shared.zero_cases import own_pieces
 from grader.exercises.technique.models import given_model, model_of
+from grader.exercises.technique.sharding import ROWS
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from utils.models.layers import layers_of
-
-from .technique import ROWS
 
 STEPS, LR = 2, 0.05
 

@@ -3,17 +3,22 @@
 import math
 from collections.abc import Callable
 
-from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, OWNED, dtype_of
-from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH
-from grader.exercises.technique.models import given_model
-from grader.exercises.technique.sharding import first_wrong_is, gathers_and_reductions, held_at_most, spans_of
+from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, dtype_of
+from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.models import given_model, reduced
+from grader.exercises.technique.sharding import (
+    divided,
+    first_wrong_is,
+    gathers_and_reductions,
+    layers_stand_at_most,
+    spans_of,
+)
+from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
+from utils.models.layers import layers_of
 
-ROWS = 2  # of each rank's batch
-LAYER_BYTES = 8 * DEEP_WIDTH * (DEEP_WIDTH + 1)
-ACTIVATION_BYTES = 8 * ROWS * DEEP_WIDTH * 4 * DEEP_LAYERS  # twice what a layer keeps: its output and its tanh
 NOT_DIVIDED = ("A rank keeps whole parameters between the steps: every p.data, of frozen layers too, must be this rank's "
                "piece, so that the optimizer's state is divided as well.")
 WHOLE_LAYERS = {FORWARD: 3, BACKWARD: 5}  # this one, the next one; on the way back their gradients too
@@ -53,33 +58,29 @@ def _gathered_too_often(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
-def _divided(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        parameters = list(given_model(look.case, rank).parameters())
-        share = sum(p.numel() for p in parameters) // look.case.group_size(rank) + len(parameters)
-        for owned in spans_of(look, rank, OWNED):
-            if owned.facts["count"] > share:
-                return False, f"rank {rank} holds {owned.facts['count']:,} numbers, its share is {share:,}"
-    return True, ""
-
-
-def _stands_at_most(phase: str, hint: str) -> Demand:
-    """Of the deep model, freed after forward, no more than a few layers stand at once."""
-
-    def allowed(look: Look, rank: int) -> float:
-        inputs, n = look.case.inputs[rank], look.case.group_size(rank)
-        if inputs["model"] != "deep" or n == 1 or not inputs["wrapping"]["reshard_after_forward"]:
-            return math.inf
-        shards = DEEP_LAYERS * LAYER_BYTES // n * (phase == BACKWARD)  # gradients; AdamW's state is older
-        return WHOLE_LAYERS[phase] * LAYER_BYTES + ACTIVATION_BYTES + shards
-
-    label = f"never more than {WHOLE_LAYERS[phase]} layers' numbers at once, {phase}"
-    return held_at_most(f"whole layers in {phase}", [phase], allowed, label, hint)
-
-
 def _in_start(test: Callable[[dict, dict], bool]) -> Callable[[Look], bool]:
     """Whether test(found, right) holds of the first full_parameters() on every rank whose result is wrong."""
     return wrong_ranks(lambda look, rank, found, right: test(found["start"], right["start"]))
+
+
+def _incomplete(look: Look, rank: int) -> set[str]:
+    """The trained parameters of layers in which another one gets no gradient, being frozen or not used."""
+    model, with_gradient = given_model(look.case, rank), reduced(look.case, rank)
+    names = {p: name for name, p in model.named_parameters()}
+    layers = [{names[p] for p in of_layer} for _, of_layer in layers_of(model)]
+    return {name for layer in layers if not layer <= with_gradient.keys() for name in layer & with_gradient.keys()}
+
+
+def _incomplete_lost(look: Look) -> bool:
+    """Whether those alone are what they were at the start."""
+    if look.evidence.ending != RETURNED:
+        return False
+    for rank, found, right in look.pairs():
+        names = _incomplete(look, rank)
+        kept = {name for name, start in right["start"].items() if same(found["parameters"][name], start)}
+        if not names or not names <= kept or not reduced(look.case, rank).keys() - kept:
+            return False
+    return True
 
 
 def _computed(look: Look) -> tuple[bool, str]:
@@ -97,12 +98,13 @@ TECHNIQUE = Technique(
             "All-gather parameters, reduce-scatter gradients (and broadcast the start): those are all the communication. An "
             "all-reduce brings every rank whole gradients.")),
         Demand("parameters not divided", "between steps each rank holds its shard only",
-               NOT_DIVIDED, _divided),
-        _stands_at_most(FORWARD, "The result is right, but too many layers are whole at once: free each one in a forward "
-                                 "hook of its own, and prefetch no more than the next one."),
-        _stands_at_most(BACKWARD, "The result is right, but layers or their gradients pile up during the backward pass: as "
-                                  "soon as a layer's last gradient is there, reduce them and free the layer; wait for that "
-                                  "reduction when the next one starts."),
+               NOT_DIVIDED, divided),
+        layers_stand_at_most(FORWARD, WHOLE_LAYERS[FORWARD], (
+            "The result is right, but too many layers are whole at once: free each one in a forward hook of its own, and "
+            "prefetch no more than the next one.")),
+        layers_stand_at_most(BACKWARD, WHOLE_LAYERS[BACKWARD], (
+            "The result is right, but layers or their gradients pile up during the backward pass: as soon as a layer's last "
+            "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts.")),
         Demand("computed in another dtype", "the module computes in compute_dtype",
                "The module must compute in compute_dtype: gather its parameters in it, and cast what goes into a layer.",
                _computed),
@@ -115,7 +117,7 @@ TECHNIQUE = Technique(
         results_waited(),
     ),
     symptoms=(
-        Symptom("parameters not divided", NOT_DIVIDED, lambda look: not _divided(look)[0]),
+        Symptom("parameters not divided", NOT_DIVIDED, lambda look: not divided(look)[0]),
         raised("storage of size 0", "Backward found a layer that was freed: gather it again before its backward (a hook on "
                "its output), and free it only when nothing of it is needed any more, its frozen weights neither.",
                "freed too early"),
@@ -146,6 +148,9 @@ TECHNIQUE = Technique(
                                               lambda found, right: any(found[k].dtype != right[k].dtype for k in right))),
         Symptom("buffers not shared", "The parameters are those of rank 0, the buffers are not: broadcast "
                                       "module.buffers() as well.", first_wrong_is("buffers")),
+        Symptom("incomplete layers", "Parameters that share a layer with a frozen or an unused one are never trained: that "
+                                     "layer waits for a gradient which never comes. finish_gradient_synchronization() must "
+                                     "reduce every layer that is still whole, not only free it.", _incomplete_lost),
         Symptom("later parameters wrong", "The start is right, the parameters after training are not: every gradient must "
                                           "be the mean over ranks, and those of several passes add up.",
                 first_wrong_is("parameters")),

@@ -6,14 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.sharding import BETWEEN, FREED_BYTES, HELD, REDUCING, dtype_of, settled
+from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, HELD, REDUCING, copied_pieces, dtype_of, settled
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """Two rounds on one layer, as a wrapper makes them: start_gather, gather, forward, free, gather, backward, reduce,
-    finish; then a step that turns the signs → what its parameters are in each state.
+    finish; then a step that turns the signs (after the first round, a gather is given up before it) → what its parameters
+    are in each state.
     """
     originals = [p + 0 for p in inputs["parameters"]]  # new tensors, so that they are counted from now on
     rounds = [[None if g is None else g + 0 for g in gradients] for gradients in inputs["gradients"]]
@@ -22,7 +23,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     layer = cls(parameters, group, dtype_of(inputs["compute_dtype"]))
     mark(HELD, phase="at rest", bytes=held_bytes() - start)
     shapes = [p.shape for p in parameters]
-    states: dict[str, Any] = {"pieces": _pieces(p.data for p in parameters)}
+    states: dict[str, Any] = {"pieces": copied_pieces(p.data for p in parameters)}
     for number, gradients in enumerate(rounds):
         start = held_bytes()
         layer.start_gather()
@@ -50,13 +51,18 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         _at_rest("reduce", parameters, shapes)
         with span(REDUCING):
             pass
-        states[f"pieces, round {number}"] = _pieces(p.data for p in parameters)
+        states[f"pieces, round {number}"] = copied_pieces(p.data for p in parameters)
         layer.finish()
         mark(HELD, phase="freed", bytes=settled(start, FREED_BYTES))
-        states[f"gradients, round {number}"] = _pieces(p.grad for p in parameters)
+        states[f"gradients, round {number}"] = copied_pieces(p.grad for p in parameters)
+        if number == 0:  # a gather that was begun and is not needed after all
+            layer.start_gather()
+            layer.free()
+            mark(GIVEN_UP)
+            _at_rest("free", parameters, shapes)
         for p in parameters:
             p.data.neg_()
-    pairs = zip(states["pieces"], _pieces(p.data for p in parameters), strict=True)
+    pairs = zip(states["pieces"], copied_pieces(p.data for p in parameters), strict=True)
     states["pieces as before"] = all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs)
     return states
 
@@ -70,8 +76,3 @@ def _at_rest(method: str, parameters: Sequence[Tensor], shapes: Sequence[torch.S
 
 def _copies(values: Iterable[Tensor | None]) -> list[Tensor | None]:
     return [None if value is None else value.clone() for value in values]
-
-
-def _pieces(pieces: Iterable[Tensor | None]) -> list[Tensor | None]:
-    """Copies; None stands for an empty piece too."""
-    return [None if piece is None or not piece.numel() else piece for piece in _copies(pieces)]

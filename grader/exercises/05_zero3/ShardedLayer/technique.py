@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from grader.calling.sharding import BETWEEN, FREED_BYTES, REDUCING, ROUNDS, dtype_of
+from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, REDUCING, ROUNDS, dtype_of
 from grader.exercises.technique.sharding import (
     by_collectives,
     first_wrong_is,
@@ -25,10 +25,10 @@ def _length(look: Look, rank: int) -> int:
 
 
 def _sent(look: Look, rank: int) -> float:
-    """Each round, a whole row is gathered twice and one is reduced, all in the compute dtype."""
+    """Each round, a whole row is gathered twice and one is reduced, all in the compute dtype; one gather is given up."""
     dtype = dtype_of(look.case.inputs[rank]["compute_dtype"] or "float64")
     row_bytes = _length(look, rank) * look.case.group_size(rank) * dtype.itemsize
-    return ROUNDS * gathers_and_reductions(look, rank, row_bytes, gathers=2)
+    return gathers_and_reductions(look, rank, row_bytes, gathers=2 * ROUNDS + 1, reductions=ROUNDS)
 
 
 def _own_at_most(look: Look, rank: int) -> int:
@@ -52,6 +52,19 @@ def _returns_at_once(method: str, op: str, name: str) -> Callable[[Look], tuple[
     return judge
 
 
+def _ended(look: Look) -> tuple[bool, str]:
+    """Whether an all-gather that was begun and not needed after all had been waited for when free() returned."""
+    for rank in look.working:
+        for given_up in spans_of(look, rank, GIVEN_UP):
+            begun = [call for call in look.evidence.trace.of(rank, "all_gather") if call.start_s <= given_up.start_s]
+            if begun and (begun[-1].wait_start_s is None or begun[-1].wait_start_s > given_up.start_s):
+                return False, f"rank {rank}: free() returned while an all-gather was under way"
+    return True, ""
+
+
+NOT_ENDED = ("free() comes after start_gather() alone, and the gather goes on: its row stands, and the next gather() finds "
+             "the numbers from before the optimizer's step. free() must wait for it first, and then give the row back.")
+
 TECHNIQUE = by_collectives(
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the parameters, reduce-scatter the gradients: those two are all the communication.")),
@@ -64,6 +77,7 @@ TECHNIQUE = by_collectives(
     Demand("reduce blocks", "reduce() only starts",
            "reduce() must return while the reduce-scatter runs: async_op=True, keep the Work and its tensors, wait in "
            "finish().", _returns_at_once("reduce", "reduce_scatter", REDUCING)),
+    Demand("gather not ended", "free() ends a gather that was only started", NOT_ENDED, _ended),
     bytes_sent(_sent, "(n−1)/n of the row for each all-gather and reduce-scatter, in the compute dtype",
                "Right, but too much was sent: one all-gather a gather() and one reduce-scatter a reduce(), both in the "
                "compute dtype (cast the shard before it is sent, not after)."),
@@ -75,6 +89,7 @@ TECHNIQUE = by_collectives(
                "again that free() emptied, not a new one.", "another row"),
         raised("grad_dtype", "p.grad must have the dtype of p.data: the mean that was reduced in compute_dtype is converted "
                "before it is added.", "gradient dtype"),
+        Symptom("gather not ended", NOT_ENDED, lambda look: not _ended(look)[0]),
         raised("NoneType", "A parameter that took no part has p.grad None: leave its place in the row zero.", "no gradient"),
     ),
     fallbacks=(

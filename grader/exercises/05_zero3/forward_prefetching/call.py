@@ -15,13 +15,16 @@ from utils.trace.spans import mark, span
 def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
     """fn(x, shards, compute, depth, group); marks how many layers before the present one still stand.
 
-    And the bytes of all storages that rows have lain in: whoever uses the same ones in turn has few.
+    And the bytes of all storages that rows have lain in, and at how many addresses rows began: whoever uses the same ones
+    in turn has few.
     """
     seen: list[weakref.ref] = []
     sizes: list[int] = []
+    addresses: set[int] = set()
 
     def compute(number: int, flat_P: Tensor, x_BD: Tensor) -> Tensor:
         own = flat_P.untyped_storage()
+        addresses.add(flat_P.data_ptr())
         mark(KEPT, layer=number, count=_settled(seen, own))
         if not any(row() is own for row in seen):
             seen.append(weakref.ref(own))
@@ -31,7 +34,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
             return torch.tanh(x_BD @ flat_P[:dim * dim].view(dim, dim) + number)
 
     x_BD = fn(inputs["x"].clone(), [shard.clone() for shard in inputs["shards"]], compute, inputs["depth"], group)
-    mark(ROWS, bytes=sum(sizes))
+    mark(ROWS, bytes=sum(sizes), addresses=len(addresses))
     return x_BD
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from grader.calling.sharding import KEPT, ROWS
+from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, spans_of
 from grader.judging.demands import bytes_sent, only_calls
-from grader.judging.exercise import Demand, Look
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised
 from utils.trace.trace import Call, Span
 
@@ -62,6 +63,18 @@ def _freed(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _too_few_rows(look: Look) -> bool:
+    """Whether the layers that are under way at once have fewer places than that."""
+    ahead = [rank for rank in look.working if look.case.inputs[rank]["depth"]]
+    if look.evidence.ending != RETURNED or not ahead or not _begun_before(look)[0]:
+        return False
+    for rank in ahead:
+        needed = min(1 + look.case.inputs[rank]["depth"], len(look.case.inputs[rank]["shards"]))
+        if any(rows.facts["addresses"] >= needed for rows in spans_of(look, rank, ROWS)):
+            return False
+    return True
+
+
 TECHNIQUE = by_collectives(
     only_calls("all_gather", hint="All-gather is all the communication that this exercise needs."),
     Demand("not prefetched", "when layer i computes, layers up to i + depth are on their way",
@@ -77,5 +90,10 @@ TECHNIQUE = by_collectives(
            "The layers that were used already still stand: let go of each flat row after its layer (del it, or pop it "
            "from the list or dictionary).", _freed),
     bytes_sent(_sent, "(n−1)/n of the layers' bytes", "Right, but layers are gathered more than once."),
-    symptoms=(raised("out of range", "`depth` may reach beyond the last layer: start only what exists.", "beyond the end"),),
+    symptoms=(
+        Symptom("row overwritten", "A layer's row is gathered into the memory of a row that is still needed: while layer i "
+                "computes, depth + 1 rows are in use, its own and those on their way. Take a ring of depth + 1 buffers, or "
+                "a new row for each layer.", _too_few_rows),
+        raised("out of range", "`depth` may reach beyond the last layer: start only what exists.", "beyond the end"),
+    ),
 )

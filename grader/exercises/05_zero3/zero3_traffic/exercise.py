@@ -30,7 +30,7 @@ def _passes(id: str, passes: Callable[[int, bool], int], hint: str) -> Slip:
 
 
 EXERCISE = Exercise(
-    title="3Ψ, and when it is less",
+    title="What a step of ZeRO-3 sends",
     parameters=("n_parameters", "n_ranks", "n_micro", "reshard_after_forward"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _sent(case.inputs[r])),

@@ -1,0 +1,89 @@
+"""FullyShardKeepingSmall: small parameters stay whole on every rank, with gradients that are the mean over the ranks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.calling.training import gradients, parameters
+from grader.calling.zoo import loss_rows
+from grader.exercises.shared.cases import each_group, group_case, ranks
+from grader.exercises.shared.one_process import TOLERANCE, train
+from grader.exercises.shared.training_cases import IN_WORDS, SEEDS, with_batches
+from grader.exercises.technique.models import model_of
+from grader.judging.compare import ANYTHING
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+
+STEPS, LR, ROWS = 2, 0.05, 2
+ALL = 10**6  # more numbers than any parameter of these models has
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    """Every rank draws numbers of its own for the start; on 2 ranks two passes add up before each step."""
+
+    def inputs(n: int, model: str, below: int) -> list[dict[str, Any]]:
+        micro = 2 if n == 2 else 1
+        make = with_batches(draw, lambda n: ROWS, STEPS * micro, micro=micro, lr=LR, optimizer="SGD", keep_whole_below=below)
+        return [{**own, "seed": draw.integer(0, SEEDS)} for own in make(model, n, 0)]
+
+    def name(model: str, below: int) -> str:
+        kept = {0: "all in shards", ALL: "all whole"}.get(below, f"whole below {below}")
+        return f"{IN_WORDS[model]}, {kept}"
+
+    sizes = [(2, "gpt", 5), (3, "frozen", 8), (4, "mlp", 0), (2, "unused", ALL), *([(1, "mlp", 8)] if grading else [])]
+    cases = [Case(f"{ranks(n)}, {name(model, below)}", tuple(inputs(n, model, below))) for n, model, below in sizes]
+    return [*cases, group_case(lambda n: inputs(n, "mlp", 7), name("mlp", 7))]  # where two parameters have 7 numbers
+
+
+def _small(case: Case, rank: int, values: dict[str, Tensor | None]) -> dict[str, Tensor | None]:
+    below = case.inputs[rank]["keep_whole_below"]
+    return {name: values[name] for name, p in model_of(case, rank).named_parameters() if p.numel() < below}
+
+
+def _plain(case: Case, rank: int) -> dict[str, Any]:
+    trained = train(case, rank)
+    return {"start": parameters(model_of(case, rank)), "gradients": _small(case, rank, trained["gradients"]),
+            "parameters": trained["parameters"]}
+
+
+def _of_pass(case: Case, rank: int, number: int, members: Sequence[int]) -> dict[str, Tensor | None]:
+    """The small ones' gradients in one pass over these members' rows."""
+    model, inputs = model_of(case, rank), case.inputs[rank]
+    x, y = (torch.cat([case.inputs[member][part][number] for member in members]) for part in ("xs", "ys"))
+    (loss_rows(model(x), y).mean() / inputs["micro"]).backward()
+    return _small(case, rank, gradients(model))
+
+
+def _reduced(case: Case, rank: int, right: list[Any], factor: float, own: bool = False) -> dict[str, Any]:
+    """After each pass of a step, what has come together is averaged times `factor`; own: over the rank's own rows only."""
+    sums: dict[str, Tensor | None] = {}
+    for number in range(case.inputs[rank]["micro"]):
+        for name, gradient in _of_pass(case, rank, number, [rank] if own else case.members(rank)).items():
+            before = sums.get(name)
+            sums[name] = gradient if gradient is None else factor * (gradient if before is None else before + gradient)
+    return right[rank] | {"gradients": sums, "parameters": ANYTHING}
+
+
+EXERCISE = Exercise(
+    title="Keep small parameters whole",
+    parameters=("module", "keep_whole_below", "group"),
+    make_cases=_cases,
+    oracle=each_group(_plain),
+    trains=True,
+    tolerance=TOLERANCE,
+    points={"values": 2, "technique": 2},
+    slips=(
+        Slip("not averaged", "The whole parameters have gradients of their own rank's rows, so the ranks drift apart: "
+                             "nobody reduces what FullyShard does not see. Average them over the group in "
+                             "finish_gradient_synchronization().",
+             lambda case, r, right: _reduced(case, r, right, 1, own=True)),
+        Slip("sum for mean", "The whole parameters' gradients are n times too large: divide by the number of ranks.",
+             lambda case, r, right: _reduced(case, r, right, case.group_size(r))),
+        Slip("divided twice", "The whole parameters' gradients are n times too small: they are divided by n twice.",
+             lambda case, r, right: _reduced(case, r, right, 1 / case.group_size(r))),
+        Slip("divided by the world", "Right for the whole world, too small in a group: divide by the group's number of "
+                                     "ranks.",
+             lambda case, r, right: _reduced(case, r, right, case.group_size(r) / case.world_size)),
+    ),
+)

@@ -1,0 +1,85 @@
+"""How FullyShardKeepingSmall must be done, and how it can fail."""
+
+import math
+from collections.abc import Callable, Iterator
+
+from grader.calling.sharding import OWNED
+from grader.exercises.technique.models import given_model
+from grader.exercises.technique.sharding import by_collectives, first_wrong_is, gathers_and_reductions, spans_of
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import raised, wrong_ranks
+from utils.costs.formulas import bytes_sent_per_rank
+
+
+def _sizes(look: Look, rank: int) -> Iterator[tuple[str, int, int, int]]:
+    """(name, numbers, the threshold, numbers held by all of `rank`'s group) of each parameter, at the last look."""
+    model, below = given_model(look.case, rank), look.case.inputs[rank]["keep_whole_below"]
+    last = [spans_of(look, member, OWNED)[-1].facts["sizes"] for member in look.case.members(rank)]
+    for name, p in model.named_parameters():
+        yield name, p.numel(), below, sum(sizes[name] for sizes in last)
+
+
+def _each_held(wrong: Callable[[int, int, int, int], bool], words: str) -> Callable[[Look], tuple[bool, str]]:
+    """Whether wrong(numbers, threshold, numbers held by the group, its ranks) holds of no parameter."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in look.working:
+            n = look.case.group_size(rank)
+            for name, numbers, below, held in _sizes(look, rank) if n > 1 else ():
+                if wrong(numbers, below, held, n):
+                    return False, f"{name}, {numbers} numbers, {words}: {n} ranks hold {held}"
+        return True, ""
+
+    return judge
+
+
+def _sent(look: Look, rank: int) -> float:
+    """The start, two looks at all parameters, and each pass's gathers and reductions."""
+    n, inputs = look.case.group_size(rank), look.case.inputs[rank]
+    model = given_model(look.case, rank)
+    below, passes = inputs["keep_whole_below"], len(inputs["xs"])
+    large = sum((p.numel() + n) * p.dtype.itemsize for p in model.parameters() if p.numel() >= below)
+    small = sum(p.nbytes for p in model.parameters() if p.numel() < below)
+    start = math.ceil(math.log2(n)) * (large + small)  # what the root of a tree sends
+    return (start + gathers_and_reductions(look, rank, large, gathers=2 + 2 * passes, reductions=passes)
+            + passes * bytes_sent_per_rank("all_reduce", small, n))
+
+
+SMALL_DIVIDED = ("Parameters under the threshold are cut into pieces: they must be hidden from FullyShard's constructor, so "
+                 "that it neither cuts nor hooks them.")
+_small_whole = _each_held(lambda numbers, below, held, n: numbers < below and held != n * numbers, "to be whole")
+
+TECHNIQUE = by_collectives(
+    only_calls("all_gather", "reduce_scatter", "all_reduce", "broadcast", hint=(
+        "FullyShard's collectives for the shards, an all-reduce for the gradients of what is whole: no others are needed.")),
+    Demand("small divided", "small parameters are whole between the steps", SMALL_DIVIDED, _small_whole),
+    Demand("large not divided", "all other parameters are in pieces", (
+        "Parameters above the threshold are whole on every rank: FullyShard must shard them as before."),
+        _each_held(lambda numbers, below, held, n: numbers > below and held > numbers, "to be in pieces")),
+    Demand("at the threshold", "a parameter of exactly keep_whole_below numbers is in pieces", (
+        "A parameter with exactly keep_whole_below numbers stays whole: only those with fewer do."),
+        _each_held(lambda numbers, below, held, n: numbers == below and held > numbers, "to be in pieces")),
+    bytes_sent(_sent, "FullyShard's bytes for what is sharded, an all-reduce a pass of what is whole", (
+        "Right, but too much was sent: of what is whole only the gradients travel, once a pass, and of what is sharded only "
+        "what FullyShard sends.")),
+    symptoms=(
+        Symptom("small divided", SMALL_DIVIDED, lambda look: not _small_whole(look)[0]),
+        raised("full_parameters", "full_parameters() must work as FullyShard's does: call super().full_parameters(), and "
+               "add what is whole.", "no full_parameters"),
+        raised("NoneType", "A parameter that FullyShard did not see is not back in its place, or one without a gradient is "
+               "reduced: hiding() puts parameters back when its with block ends, and p.grad may be None.", "nothing there"),
+        Symptom("whole ones missing", "full_parameters() has other names than the module: FullyShard knows only what it "
+                                      "shards; add the whole parameters, under their names in module.named_parameters().",
+                wrong_ranks(lambda look, rank, found, right: found["start"].keys() != right["start"].keys())),
+    ),
+    fallbacks=(
+        Symptom("start not shared", "The ranks do not begin with rank 0's numbers: FullyShard broadcasts what it sees, so "
+                                    "the whole parameters must be broadcast as well.", first_wrong_is("start")),
+        Symptom("wrong gradients", "The gradients of the whole parameters are not the mean over the ranks; those of several "
+                                   "passes add up.", first_wrong_is("gradients")),
+        Symptom("later parameters wrong", "Start and gradients are right, the parameters after training are not: what "
+                                          "full_parameters() returns of the whole ones must be their present numbers.",
+                first_wrong_is("parameters")),
+    ),
+)

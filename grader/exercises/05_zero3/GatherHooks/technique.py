@@ -1,0 +1,67 @@
+"""How GatherHooks must be done, and how it can fail."""
+
+from grader.calling.sharding import BACKWARD, FORWARD, OWNED
+from grader.exercises.technique.models import given_model
+from grader.exercises.technique.sharding import (
+    by_collectives,
+    divided,
+    first_wrong_is,
+    gathers_and_reductions,
+    layers_stand_at_most,
+    spans_of,
+)
+from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import raised
+
+NOT_AT_REST = ("After loss.backward() every layer must be at rest again, its p.data and p.grad this rank's pieces: when the "
+               "last parameter of a layer has its gradient, call reduce(), which frees the layer, and finish().")
+NOT_WHOLE = ("A layer computed with pieces: its forward pre-hook must gather it, in each pass.")
+TOO_SOON = ("A gradient came after its layer had been reduced: a layer's parameters get theirs one by one. Count them, or "
+            "cross them off a set, and reduce when the last one is there; then begin anew for the next pass.")
+
+
+def _sent(look: Look, rank: int) -> float:
+    """Each pass, every layer's padded row is gathered twice and reduced once."""
+    n, passes = look.case.group_size(rank), len(look.case.inputs[rank]["xs"])
+    whole = sum((p.numel() + n) * p.dtype.itemsize for p in given_model(look.case, rank).parameters())
+    return passes * gathers_and_reductions(look, rank, whole, gathers=2)
+
+
+def _at_rest(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        if not all(owned.facts["flat"] for owned in spans_of(look, rank, OWNED)):
+            return False, f"rank {rank} has a parameter in its whole shape between the passes"
+    return divided(look)
+
+
+TECHNIQUE = by_collectives(
+    only_calls("all_gather", "reduce_scatter", hint=(
+        "All-gather the parameters, reduce-scatter the gradients: those two, which ShardedLayer calls, are all the "
+        "communication.")),
+    Demand("not at rest", "between passes each rank holds its pieces only", NOT_AT_REST, _at_rest),
+    layers_stand_at_most(FORWARD, 2, (
+        "The result is right, but layers stay whole in forward: a forward hook of each layer must free it as soon as it "
+        "has computed.")),
+    layers_stand_at_most(BACKWARD, 4, (
+        "The result is right, but layers or their gradients pile up in backward: gather a layer when the gradient of its "
+        "output comes by, and reduce it as soon as its last parameter has its gradient.")),
+    bytes_sent(_sent, "3(n−1)/n of the parameters a pass",
+               "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "
+               "reduced once."),
+    symptoms=(
+        raised("storage of size 0", "Backward found a layer that was freed: hang a hook on the layer's output, which "
+               "gathers it again when the gradient comes by.", "not gathered again"),
+        raised("must be a matrix", NOT_WHOLE, "not gathered"),
+        raised("must match the size of tensor", TOO_SOON, "reduced too soon"),
+        Symptom("not at rest", NOT_AT_REST, lambda look: not _at_rest(look)[0]),
+    ),
+    fallbacks=(
+        Symptom("wrong gradients", "After the first step's backward passes p.grad is not this rank's piece of the mean "
+                                   "gradient: is every layer reduced, once a pass, and finished?",
+                first_wrong_is("gradients")),
+        Symptom("later parameters wrong", "The first gradients are right, the parameters at the end are not: what the hooks "
+                                          "remember of one pass must be forgotten before the next.",
+                first_wrong_is("parameters")),
+    ),
+)

@@ -1,0 +1,20 @@
+"""Wrong ways to keep small parameters whole."""
+
+from tests.mutants import change
+
+SMALL, MEAN = "p.numel() < keep_whole_below", "row /= dist.get_world_size(self.small_group)"
+REDUCE = "dist.all_reduce(row, group=self.small_group)"
+CHANGES = (
+    change("not averaged", "if gradients:", "if False:"),
+    change("sum for mean", MEAN, "pass"),
+    change("divided twice", MEAN, f"{MEAN}**2"),
+    change("divided by the world", MEAN, "row /= dist.get_world_size()"),
+    change("small divided", SMALL, "False"),
+    change("large not divided", SMALL, "True"),
+    change("at the threshold", SMALL, "p.numel() <= keep_whole_below"),
+    change("whole ones missing", "super().full_parameters() | small", "super().full_parameters()"),
+    change("start not shared", "dist.broadcast(p.data, group=group, group_src=0)", "pass"),
+    change("group ignored", REDUCE, "dist.all_reduce(row)"),
+    change("too many bytes", REDUCE, f"dist.all_reduce(row.clone(), group=self.small_group)\n            {REDUCE}"),
+    change("missing wait", REDUCE, "dist.all_reduce(row, group=self.small_group, async_op=True)"),
+)
