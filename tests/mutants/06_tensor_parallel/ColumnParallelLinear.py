@@ -30,6 +30,7 @@ CHANGES = (
     change("part missing", "self.bias = None", "self.offset = None", "self.bias)", "self.offset)"),
     change("only in groups", _WEIGHT, 'own_part(linear.weight, 0, None, "output features")'),
     change("f behind", f"x = {_F}", f"return CopyToGroup.apply({_Y}, self.group)"),
+    change("g for f", "CopyToGroup", "ReduceFromGroup"),
     change("x summed", _F, f"ReduceFromGroup.apply({_F}, self.group)"),
     _with_rows("every n-th row", "slice(dist.get_rank(group), None, dist.get_world_size(group))"),
     _with_rows("first rows", "slice(0, part.stop - part.start)"),

@@ -10,6 +10,7 @@ CHANGES = (
     change("all-reduced both ways", *_SUMMED_FORWARD),
     change("gradient not summed", _ALL_REDUCE, "pass"),
     change("mean", _DX, "return dx / dist.get_world_size(ctx.group), None"),
+    change("summed twice", _ALL_REDUCE, f"{_ALL_REDUCE}\n        {_ALL_REDUCE}"),
     change("maximum", _ALL_REDUCE, "dist.all_reduce(dx, dist.ReduceOp.MAX, group=ctx.group)"),
     change("first rank's gradient", _ALL_REDUCE,
            "dx *= dist.get_rank(ctx.group) == 0\n        dist.all_reduce(dx, group=ctx.group)"),

@@ -12,6 +12,7 @@ CHANGES = (
     change("own part", _JOIN, "return y_BP"),
     change("dx not summed", _ALL_REDUCE, "pass"),
     change("dx averaged", "return dx_BI", "return dx_BI / dist.get_world_size(ctx.group)"),
+    change("dx times n", _ALL_REDUCE, f"{_ALL_REDUCE}\n        {_ALL_REDUCE}"),
     change("dy summed", "dy_BP = ",
            "dy_BO = dy_BO.clone()\n        dist.all_reduce(dy_BO, group=ctx.group)\n        dy_BP = "),
     change("dW summed", f"return dx_BI, {_DW}",

@@ -10,6 +10,7 @@ CHANGES = (
     change("f and g swapped", *_KEEP_GROUP, *_SUMMED_BACK, _ALL_REDUCE, "pass"),
     change("all-reduced both ways", *_KEEP_GROUP, *_SUMMED_BACK),
     change("not summed", _ALL_REDUCE, "pass"),
+    change("summed twice", _ALL_REDUCE, f"{_ALL_REDUCE}\n        {_ALL_REDUCE}"),
     change("mean", "return y", "return y / dist.get_world_size(group)"),
     change("first rank's term", _CLONE, "y = x * (dist.get_rank(group) == 0)"),
     change("maximum", _ALL_REDUCE, "dist.all_reduce(y, dist.ReduceOp.MAX, group=group)"),

@@ -59,6 +59,11 @@ def _x_summed(case: Case, rank: int, right: Parts) -> Parts:
     return {"y": y, "weight": n * right["weight"]}
 
 
+def _g_for_f(case: Case, rank: int, right: Parts) -> Parts:
+    """x is summed forward, and dx is not summed backward."""
+    return _x_summed(case, rank, right) | {"dx": _own_dx(case, rank)} if _copies(case) else {}
+
+
 def _f_on_weight(case: Case, rank: int, right: Parts) -> Parts:
     if not _copies(case):
         return {}
@@ -104,6 +109,8 @@ EXERCISE = Exercise(
         changed("f behind", "f stands behind the multiplication and sums the gradients of different outputs: it belongs in "
                             "front, on x.", _f_behind),
         changed("x summed", "x was summed over ranks before the multiplication: that is g. f passes x on.", _x_summed),
+        changed("g for f", "x was summed over ranks in forward, and dx is not summed in backward: that is g. In front of a "
+                           "column-parallel layer stands f.", _g_for_f),
         changed("every n-th row", "Rank r has every n-th output, but its part is one piece: rows r·O/n to (r+1)·O/n.",
                 _with_rows(_n_th)),
         changed("every n-th row", "Rank r has every n-th output, but its part is one piece: rows r·O/n to (r+1)·O/n.",

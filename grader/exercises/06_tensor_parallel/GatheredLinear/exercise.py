@@ -98,6 +98,9 @@ EXERCISE = Exercise(
              lambda case, r, right: right[r] | {"dx": _own_dx(case, r, right)}),
         Slip("dx averaged", "dx is n times too small: it is the sum over ranks, not the mean; all ranks have one loss.",
              lambda case, r, right: right[r] | {"dx": right[r]["dx"] / case.group_size(r)}),
+        Slip("dx times n", "dx is n times too large, dW is right: dx was summed over ranks twice, or multiplied by n "
+                           "as well. One all-reduce of dy_p W_p is the whole sum.",
+             lambda case, r, right: right[r] | {"dx": right[r]["dx"] * case.group_size(r)}),
         *(Slip("dy summed", "The gradients are n times too large: dy is the same whole on every rank already, so nothing of "
                           "it is to be summed; take your own columns.",
                lambda case, r, right, of=of: right[r] | {

@@ -1,23 +1,22 @@
 """ParallelAttention: the heads of causal attention split over the ranks, shared key and value heads included."""
 
-import math
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.cases import group_case, ranks, total
-from grader.exercises.shared.split_inputs import first_wrong_slip, in_dtype_of, in_float64, numbers, or_refused, whole_linear
+from grader.exercises.shared.heads import INPUTS, K, Parameters, attention, cut, query_heads, whole_parameters
+from grader.exercises.shared.split_inputs import divides, first_wrong_slip, numbers, or_refused, whole_linear
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 from .technique import KV
 
-B, T, K = 2, 3, 2  # K: size of a head
-Parameters = dict[str, Tensor | None]
+B, T = 2, 3
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -47,81 +46,10 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
             Case("2 ranks, 6 heads, 3 of them for k and v: refused", inputs(2, 6, 3))]
 
 
-# ── one process ──
-
-
-def _whole_parameters(inputs: dict[str, Any]) -> Parameters:
-    """Name → the whole weight or bias."""
-    return {f"{name}.{part}": inputs[name][part] for name in ("q", "k", "v", "out") for part in ("weight", "bias")}
-
-
-def _in_blocks(head: int, heads: int, kv: int) -> int:
-    """The key and value head of a query head: neighbours share one."""
-    return head // (heads // kv)
-
-
-def _join(z_BHTK: Tensor) -> Tensor:
-    return z_BHTK.transpose(1, 2).flatten(2)
-
-
-def _attention(case: Case, rank: int, heads: Sequence[int] | None = None, causal: bool = True,
-               mapped: Callable[[int, int, int], int] = _in_blocks, scale: float = 1 / math.sqrt(K),
-               join: Callable[[Tensor], Tensor] = _join) -> dict[str, Any]:
-    """y, dx and the gradients of whole parameters, computed in float64.
-
-    heads: these query heads alone count; mapped(head, heads, kv heads): the key and value head of a query head; scale: of
-    the scores; join: from the heads' results (B, H, T, K) to (B, T, H·K).
-    """
-    inputs = in_float64(case.inputs[rank])
-    leaves = {name: None if whole is None else whole.requires_grad_() for name, whole in _whole_parameters(inputs).items()}
-    x = inputs["x"].requires_grad_()
-    z = join(_heads(inputs, leaves, x, mapped, causal, scale))
-    if heads is not None:
-        z = z * torch.isin(torch.arange(z.shape[-1]) // K, torch.tensor(list(heads)))
-    y = F.linear(z, leaves["out.weight"], leaves["out.bias"])
-    (y * inputs["weights"]).sum().backward()
-    gradients = {name: None if leaf is None else leaf.grad for name, leaf in leaves.items()}
-    return in_dtype_of({"y": y.detach(), "dx": x.grad, "gradients": gradients}, case.inputs[rank]["x"])
-
-
-def _heads(inputs: dict[str, Any], whole: Parameters, x: Tensor, mapped: Callable[[int, int, int], int], causal: bool,
-           scale: float) -> Tensor:
-    """All heads' results: (B, H, T, K)."""
-    heads, kv, length = inputs["n_heads"], inputs["n_kv_heads"], x.shape[1]
-    q, k, v = (F.linear(x, whole[f"{name}.weight"], whole[f"{name}.bias"]).unflatten(-1, (count, -1)).transpose(1, 2)
-               for name, count in (("q", heads), ("k", kv), ("v", kv)))
-    pairs = [mapped(h, heads, kv) for h in range(heads)]
-    scores = q @ k[:, pairs].transpose(-1, -2) * scale
-    if causal:
-        scores = scores.masked_fill(torch.ones(length, length).triu(1).bool(), -math.inf)
-    return scores.softmax(-1) @ v[:, pairs]
-
-
-def _query_heads(case: Case, rank: int) -> range:
-    """Those that lie on `rank`."""
-    each, r = case.inputs[rank]["n_heads"] // case.group_size(rank), case.group_rank(rank)
-    return range(r * each, (r + 1) * each)
-
-
-def _cut(case: Case, rank: int, whole: Parameters, own: Sequence[int] | None = None) -> Parameters:
-    """The part of each whole tensor that lies on `rank`. own: its query heads, if others."""
-    inputs = case.inputs[rank]
-    own = _query_heads(case, rank) if own is None else own
-    own_kv = sorted({_in_blocks(head, inputs["n_heads"], inputs["n_kv_heads"]) for head in own})
-    rows, kv_rows = _rows(own), _rows(own_kv)
-    parts = {name: None if tensor is None else tensor[kv_rows if name in KV else rows].clone()
-             for name, tensor in whole.items() if not name.startswith("out.")}
-    return parts | {"out.weight": whole["out.weight"][:, rows].clone(), "out.bias": whole["out.bias"]}
-
-
-def _rows(heads: Sequence[int]) -> list[int]:
-    return [head * K + k for head in heads for k in range(K)]
-
-
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    plain = _attention(case, rank)
-    return {"parameters": _cut(case, rank, _whole_parameters(case.inputs[rank])), **plain,
-            "gradients": _cut(case, rank, plain["gradients"])}
+    plain = attention(case, rank)
+    return {"parameters": cut(case, rank, whole_parameters(case.inputs[rank])), "y": plain["y"], "dx": plain["dx"],
+            "gradients": cut(case, rank, plain["gradients"])}
 
 
 # ── mistakes ──
@@ -129,7 +57,33 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 
 def _own_heads(case: Case, rank: int) -> dict[str, Any]:
     """With this rank's query heads alone."""
-    return _attention(case, rank, heads=_query_heads(case, rank))
+    return attention(case, rank, heads=query_heads(case, rank))
+
+
+def _dx_through(case: Case, rank: int, summed: Sequence[str]) -> Tensor:
+    """dx, where what comes back through these of q, k and v is summed over ranks, and of the others this rank's share."""
+    whole = attention(case, rank)["dxs"]
+    own = attention(case, rank, heads=query_heads(case, rank))["dxs"]
+    return sum(whole[name] if name in summed else own[name] for name in INPUTS)
+
+
+def _some_without_f(*summed: str) -> Slip:
+    return first_wrong_slip("f on some of q, k, v", (
+        "y is right; in dx only a part is summed over ranks: not all of q, k and v take x from behind f. Put x through f "
+        "once, and give the result to all three."), "dx", lambda case, r, right: _dx_through(case, r, summed))
+
+
+def _times_n(id: str, hint: str, *, gradients_too: bool) -> Slip:
+    """dx is n times too large, and with it all gradients but that of out's bias, or none."""
+
+    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+        n, gradients = float(case.group_size(rank)), right[rank]["gradients"]
+        if gradients_too:
+            gradients = {name: tensor if tensor is None or name == "out.bias" else tensor * n
+                         for name, tensor in gradients.items()}
+        return right[rank] | {"dx": right[rank]["dx"] * n, "gradients": gradients}
+
+    return Slip(id, hint, wrong, shows=divides)
 
 
 def _bias_n_times(case: Case, rank: int, right: Tensor) -> Tensor:
@@ -151,18 +105,18 @@ def _not_neighbours(case: Case, rank: int, right: dict[str, Any]) -> dict[str, A
     """This rank has query heads r, r + n, …, and some heads of k and v."""
     inputs = case.inputs[rank]
     own = range(case.group_rank(rank), inputs["n_heads"], case.group_size(rank))
-    return _cut(case, rank, _whole_parameters(inputs), own) | dict.fromkeys(KV, ANYTHING)
+    return cut(case, rank, whole_parameters(inputs), own) | dict.fromkeys(KV, ANYTHING)
 
 
 def _kv_whole(case: Case, rank: int, right: Parameters) -> Parameters:
     """Every rank has all heads of k and v."""
-    return right | {name: tensor for name, tensor in _whole_parameters(case.inputs[rank]).items() if name in KV}
+    return right | {name: tensor for name, tensor in whole_parameters(case.inputs[rank]).items() if name in KV}
 
 
 def _not_joined(case: Case, rank: int, right: Tensor) -> Tensor:
     """Each rank reads its heads' (B, H, T, K) as (B, T, H·K)."""
     n = case.group_size(rank)
-    return _attention(case, rank, join=lambda z: torch.cat(
+    return attention(case, rank, join=lambda z: torch.cat(
         [own.reshape(*own.shape[:1], T, -1) for own in z.chunk(n, 1)], -1))["y"]
 
 
@@ -170,7 +124,7 @@ def _scaled(id: str, scale: Callable[[Case, int], float]) -> Slip:
     """Scores times something else than 1/√K."""
     return first_wrong_slip(id, "The scores are divided by √K and by nothing else: K is the size of one head, the rows of q "
                                 "divided by n_heads.", "y",
-                            lambda case, r, right: _attention(case, r, scale=scale(case, r))["y"])
+                            lambda case, r, right: attention(case, r, scale=scale(case, r))["y"])
 
 
 def _sharers(case: Case, rank: int) -> float:
@@ -185,7 +139,7 @@ def _kv_of(*names: str) -> Callable[[Case, int, dict[str, Any]], dict[str, Any]]
 
 def _own_share(case: Case, rank: int) -> dict[str, Tensor | None]:
     """Of the gradients of this rank's key and value heads, what its own query heads contribute."""
-    gradients = _cut(case, rank, _own_heads(case, rank)["gradients"])
+    gradients = cut(case, rank, _own_heads(case, rank)["gradients"])
     return {name: gradients[name] for name in KV}
 
 
@@ -213,10 +167,10 @@ EXERCISE = Exercise(
         first_wrong_slip("bias n times", "out's bias is counted once a rank: add it after the all-reduce.",
                          "y", _bias_n_times),
         first_wrong_slip("not causal", "Each position sees later ones: attention here is causal.",
-                         "y", lambda case, r, right: _attention(case, r, causal=False)["y"]),
+                         "y", lambda case, r, right: attention(case, r, causal=False)["y"]),
         first_wrong_slip("kv heads in turn", "With several key and value heads on a rank, neighbouring query heads share "
                                              "one: repeat_interleave (or enable_gqa=True), not repeat.",
-                         "y", lambda case, r, right: _attention(case, r, mapped=_in_turn(case.group_size(r)))["y"]),
+                         "y", lambda case, r, right: attention(case, r, mapped=_in_turn(case.group_size(r)))["y"]),
         first_wrong_slip("heads not put back", "The heads' results (B, H/n, T, K) were read as (B, T, …) without bringing T "
                                                "in front of the heads: transpose back before you join them.",
                          "y", _not_joined),
@@ -226,6 +180,16 @@ EXERCISE = Exercise(
             lambda case, r: (case.inputs[r]["n_heads"] * K / case.group_size(r)) ** -0.5)),
         first_wrong_slip("f missing", "y is right; dx holds the own heads only, because x goes to every rank's heads: it "
                                       "needs f.", "dx", lambda case, r, right: _own_heads(case, r)["dx"]),
+        *(_some_without_f(*summed) for count in (1, 2) for summed in itertools.combinations(INPUTS, count)),
+        _times_n("dx times n", "y and the gradients are right, dx is n times too large: it is summed over ranks twice. One "
+                               "f, in front of q, k and v, is enough.", gradients_too=False),
+        _times_n("summed both ways", "y is right; dx and all weights' gradients are n times too large: backward sums dy "
+                                     "behind out, as torch's differentiable all_reduce does. Use your g, which hands dy on.",
+                 gradients_too=True),
+        first_wrong_slip("shared gradient times n", "y and dx are right. The gradient of a shared head is summed over its "
+                                                    "holders more than once: each query head's share counts once.",
+                         "gradients", lambda case, r, right: right | {
+                             name: None if right[name] is None else right[name] * _sharers(case, r) for name in KV}),
         first_wrong_slip("kv not summed", "y, dx and the rest are right. Where several ranks hold the same key and value "
                                           "head, its gradient is the sum over these ranks; each has its own query heads' "
                                           "share.",

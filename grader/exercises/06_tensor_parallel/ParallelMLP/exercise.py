@@ -98,6 +98,11 @@ def _twice_through(name: str) -> Callable[[Case, int, Parts], Parts]:
     return change
 
 
+def _own_y(case: Case, rank: int, right: Tensor) -> Tensor:
+    """This rank's term of y, and the bias."""
+    return in_dtype_of(_mlp(case, rank, _own(case, rank, _weights(case, rank)))["y"], right)
+
+
 def _bias_n_times(case: Case, rank: int, right: Parts) -> Parts:
     weights = _weights(case, rank)
     if "down.bias" not in weights:
@@ -130,6 +135,12 @@ EXERCISE = Exercise(
                 _own_dxs("up", "gate")),
         changed("f on one of two", _ONE_OF_TWO, _own_dxs("up"), shows=_gated),
         changed("f on one of two", _ONE_OF_TWO, _own_dxs("gate"), shows=_gated),
+        first_wrong_slip("not summed", "y is what this rank's inner numbers give: down is row-parallel, so its results are "
+                                       "terms, which g sums over ranks.", "y", _own_y),
+        times_n("summed both ways", "y is right; dx and all weights' gradients are n times too large, down's bias's is not: "
+                                    "backward sums dy at the end of the MLP, as torch's differentiable all_reduce does. Use "
+                                    "your g, which hands dy on.",
+                "dx", "up.weight", "up.bias", "gate.weight", "gate.bias", "down.weight"),
         times_n("dx times n", _TWICE, "dx"),
         *(changed("dx times n", _TWICE, _twice_through(name)) for name in ("up", "gate")),
         changed("bias n times", "The bias of down is in y n times: add it once, after g.", _bias_n_times),

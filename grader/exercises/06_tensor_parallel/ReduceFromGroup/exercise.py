@@ -1,12 +1,25 @@
 """Megatron's g: all-reduce forward, identity backward."""
 
-from grader.exercises.shared.conjugates import conjugate, largest, made_by, mean, of_first, on_first, own, own_times_n, total
+from grader.exercises.shared.conjugates import (
+    conjugate,
+    largest,
+    made_by,
+    mean,
+    of_first,
+    on_first,
+    own,
+    own_times_n,
+    total,
+    total_times_n,
+)
 
 EXERCISE = conjugate("g: sum forward, copy backward", y=total, dx=own, slips=(
     made_by("f and g swapped", "This is f: it passes x on and sums the gradient. g does it the other way round.",
             y=own, dx=total),
     made_by("all-reduced both ways", "y is right, but the gradient was summed as well: every rank has the same dy already, "
                                      "and would get it n times.", dx=total),
+    made_by("summed twice", "y is n times too large: it was summed over ranks, and then once more. One all-reduce gives the "
+                            "whole sum.", y=total_times_n),
     made_by("not summed", "y is this rank's part of the sum only.", y=own),
     made_by("mean", "y is n times too small: the parts are terms of a sum, not estimates to be averaged.", y=mean),
     made_by("first rank's term", "y is the first rank's term: every rank must bring its own x into the sum.", y=of_first),

@@ -81,6 +81,14 @@ def _cut_through(case: Case, rank: int, right: dict[str, Tensor], kinds: tuple[s
     return right | {name: p for name, p in qkv.items() if name.endswith(kinds)}
 
 
+def _taken_by_head(model: TinyGPT) -> None:
+    """qkv's rows, as if those of q, k and v of head 0 came first, then those of head 1, in thirds."""
+    with torch.no_grad():
+        for block in model.blocks:
+            for p in block.qkv.parameters():
+                p.copy_(p.unflatten(0, (block.n_heads, 3, -1)).transpose(0, 1).flatten(0, 2))
+
+
 def _changed_start(change: Callable[[TinyGPT], None]) -> Callable[[Case, int, dict[str, Tensor]], dict[str, Tensor]]:
     """The parts of a model to which change(model) was done."""
 
@@ -148,6 +156,9 @@ EXERCISE = Exercise(
         first_wrong_slip("q, k and v exchanged", (
             "The rows of q, k and v are joined in another order: first q, then k, then v."),
             "start", _changed_start(_thirds_exchanged)),
+        first_wrong_slip("qkv taken by head", (
+            "qkv's rows were taken to lie head by head: q, k and v of head 0, then of head 1. Here they lie in thirds: all "
+            "of q, then all of k, then all of v."), "start", _changed_start(_taken_by_head)),
         _first_loss("heads not divided", "A rank has n_heads / n heads of the old size; here n_heads stayed, so that the "
                                          "heads became smaller.", _smaller_heads, _heads_can_be_smaller),
         _first_loss("bias n times", "The biases of out and down are counted once a rank: add them after the all-reduce.",

@@ -1,11 +1,13 @@
 """How make_tensor_parallel must be done, and how it can fail."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.calling.splitting import BACKWARD, FORWARD, make_gpt
+from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.splitting import (
     TOLERANCE,
     all_reduced,
@@ -62,6 +64,41 @@ def _first_loss_right(look: Look, rank: int, losses: list[Any]) -> bool:
     return same(losses[0], look.right[rank]["losses"][0], TOLERANCE)
 
 
+# ── where backward first goes wrong ──
+
+SPLIT, WHOLE_BIASES = ("down.weight", "up", "out.weight", "qkv"), ("down.bias", "out.bias")
+NORMS = ("mlp_norm", "attention_norm")
+WAY_BACK = ("down.bias", "down.weight", "up", "mlp_norm", "out.bias", "out.weight", "qkv", "attention_norm")
+
+
+def _break(look: Look, rank: int) -> tuple[str, bool] | None:
+    """The first of WAY_BACK whose gradient is wrong, from the last block back; and is it n times the right one?"""
+    found, right, n = look.outputs[rank]["gradients"], look.right[rank]["gradients"], look.case.group_size(rank)
+    for block in reversed(range(look.case.inputs[rank]["model"]["n_layers"])):
+        for kind in WAY_BACK:
+            names = [name for name in right if name.startswith(f"blocks.{block}.{kind}")]
+            if not all(same(found[name], right[name], TOLERANCE) for name in names):
+                return kind, all(same(found[name], n * right[name], TOLERANCE) for name in names)
+    return None
+
+
+def _breaks(kinds: tuple[str, ...], n_times: bool) -> Callable[[Look], bool]:
+    """Forward is right; on every rank with a wrong gradient the first is one of these, n times right or otherwise wrong."""
+
+    def matches(look: Look) -> bool:
+        first = [found for rank in look.working if (found := _break(look, rank))]
+        forward = all(same(found["start"], right["start"], TOLERANCE) and _first_loss_right(look, rank, found["losses"])
+                      for rank, found, right in look.pairs())
+        return look.evidence.ending == RETURNED and forward and bool(first) and all(
+            kind in kinds and times == n_times for kind, times in first)
+
+    return matches
+
+
+def _wrong_back(id: str, hint: str, kinds: tuple[str, ...], n_times: bool) -> Symptom:
+    return Symptom(id, f"The first loss is right, so forward is. {hint}", _breaks(kinds, n_times))
+
+
 TECHNIQUE = Technique(
     demands=(
         only_calls("all_reduce", hint=(
@@ -103,12 +140,30 @@ TECHNIQUE = Technique(
         Symptom("wrong part", "The parameters at the start are not this rank's part: rows of q, of k, of v for its heads, "
                               "rows of up, columns of out and down; everything else whole.",
                 first_wrong("start", lambda look, rank, start: not _other_names(look, rank, start))),
-        Symptom("dx not summed", "The first loss is right, gradients are not: what qkv and up send back must be summed "
-                                 "over ranks (f), or every layer below learns from the own heads only.",
-                first_wrong("losses", _first_loss_right)),
+        _wrong_back("dx not summed", (
+            "Gradients are right as far back as up's or qkv's, and wrong from the norm in front of it on: what up and qkv "
+            "send back must be summed over ranks (f), or every layer below learns from a part only."), NORMS, False),
+        _wrong_back("dx summed twice", (
+            "On the way back the first wrong gradient is that of a norm, n times too large: what up or qkv sends back is "
+            "summed over ranks twice. One f in front of each is enough."), NORMS, True),
+        _wrong_back("summed both ways", (
+            "On the way back the first wrong gradient is that of down's or out's weight, n times too large: g sums in "
+            "backward as well. All ranks have the same loss, so g hands dy on as it is."), SPLIT, True),
+        _wrong_back("split gradients changed", (
+            "On the way back the first wrong gradient is that of a split weight: each rank has other rows or columns, so it "
+            "is what the rank has computed, neither summed nor averaged over ranks."), SPLIT, False),
+        *(_wrong_back("whole biases' gradients", (
+            "On the way back the first wrong gradient is that of down's or out's bias. Bias and gradient are whole on every "
+            "rank: add the bias once, after g, and sum nothing."), WHOLE_BIASES, n_times) for n_times in (True, False)),
+        Symptom("wrong on the way back", (
+            "The first loss is right, so forward is; gradients are not. Compare them with a plain model's, from the last "
+            "block's down back to the embedding: which is the first that differs?"),
+            first_wrong("losses", _first_loss_right)),
         Symptom("wrong loss", "The parts are right, the first loss is not: follow one block's activations by hand, on one "
                               "rank and on two.", first_wrong("losses")),
-        Symptom("wrong gradients", "The losses are right, some gradients are not.", first_wrong("gradients")),
+        Symptom("wrong gradients", "The losses are right, a gradient is not; the table names it. A parameter that is whole "
+                                   "on every rank has the plain model's gradient, one that is split its part of it.",
+                first_wrong("gradients")),
         Symptom("wrong at the end", "The gradients are right, the parameters at the end are not.",
                 first_wrong("parameters")),
         sizes_taken("sizes not checked", "Heads that n does not divide must be refused, although the widths divide: raise "
