@@ -1,4 +1,4 @@
-"""Groups of tests, which one worker takes whole and mostly waits in, among others; long tests before short ones. Warm ranks."""
+"""Groups of tests, which one worker takes whole and mostly waits in, stand among others; then long ones. Warm ranks."""
 
 from functools import partial
 

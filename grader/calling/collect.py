@@ -23,7 +23,7 @@ Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts
 
 @dataclass(frozen=True)
 class Candidate:
-    """A function to be tried, pickled. trains: an optimizer will step."""
+    """A function to be tried, pickled. trains: as in its exercise (grader.judging)."""
 
     function: bytes
     timeout_s: float

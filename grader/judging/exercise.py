@@ -119,7 +119,7 @@ class Exercise:
     parameters: the function's parameters, in order; "group" is filled with the process group.
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the right result of each rank, computed by one process.
-    trains: an optimizer steps in its ranks.
+    trains: an optimizer steps in its ranks, or they hand gradients to backward(); for both torch imports much.
     """
 
     title: str

@@ -70,6 +70,7 @@ def step_exercise(title: str, make_cases: Callable[[Draw, bool], Sequence[Case]]
         title=title,
         parameters=("stage", "x_BD", "y_BO", "loss_fn", "n_micro", "like_MD", "group"),
         make_cases=make_cases,
+        trains=True,
         oracle=each_rank(_plain_step),
         tolerance=TOLERANCE,
         points={VALUES: 4, TECHNIQUE: 4},

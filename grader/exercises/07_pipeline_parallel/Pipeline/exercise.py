@@ -141,6 +141,7 @@ EXERCISE = Exercise(
     title="One executor for all schedules",
     parameters=("stages", "schedule", "shape", "loss_fn", "like", "group"),
     make_cases=_cases,
+    trains=True,
     oracle=each_rank(_expected),
     tolerance=TOLERANCE,
     points={VALUES: 4, TECHNIQUE: 4},

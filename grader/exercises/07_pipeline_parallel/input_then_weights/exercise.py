@@ -102,6 +102,7 @@ EXERCISE = Exercise(
     title="Half a backward, and the other half",
     parameters=("x", "y", "dy", "layers"),
     make_cases=_cases,
+    trains=True,
     oracle=_expected,
     tolerance=TOLERANCE,
     slips=(

@@ -49,6 +49,7 @@ EXERCISE = Exercise(
     title="A linear layer that keeps a piece",
     parameters=("x_PBI", "weight_OI", "bias_O", "group"),
     make_cases=_cases,
+    trains=True,
     oracle=each_rank(_right),
     tolerance=1e-9,
     points={"values": 3, "technique": 3},

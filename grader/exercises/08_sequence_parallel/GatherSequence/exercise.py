@@ -34,6 +34,7 @@ EXERCISE = Exercise(
     title="From a piece to the whole sequence, and back",
     parameters=("x_PBD", "group"),
     make_cases=_cases,
+    trains=True,
     oracle=each_rank(_right),
     tolerance=1e-9,
     slips=(

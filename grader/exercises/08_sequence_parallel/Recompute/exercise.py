@@ -129,6 +129,7 @@ EXERCISE = Exercise(
     title="Run the layer again in backward",
     parameters=("run", "x", "*parameters"),
     make_cases=_cases,
+    trains=True,
     oracle=each_rank(_right),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

@@ -50,6 +50,7 @@ EXERCISE = Exercise(
     title="From partial sums to a piece of the sum",
     parameters=("x_SBD", "group"),
     make_cases=_cases,
+    trains=True,
     oracle=or_refused(_right),
     tolerance=1e-9,
     slips=(
