@@ -11,10 +11,10 @@ from grader.judging.general import LAST_RESORTS
 RIGHT = [torch.tensor([1.0, 2.0, 4.0]), torch.tensor([3.0, 5.0, 9.0])]
 
 
-def hints(found: list) -> list[str]:
+def hints(found: list, right: list = RIGHT) -> list[str]:
     """The last resorts that fit these results of two ranks."""
-    look = SimpleNamespace(right=RIGHT, working=[0, 1], evidence=SimpleNamespace(ending=RETURNED, error_kind="", error=""),
-                           pairs=lambda: [(rank, found[rank], RIGHT[rank]) for rank in (0, 1)])
+    look = SimpleNamespace(right=right, working=[0, 1], evidence=SimpleNamespace(ending=RETURNED, error_kind="", error=""),
+                           pairs=lambda: [(rank, found[rank], right[rank]) for rank in (0, 1)])
     return [symptom.id for symptom in LAST_RESORTS if symptom.matches(look)]
 
 
@@ -40,3 +40,8 @@ def test_what_can_be_seen_from_the_results_alone(found, hint):
     [2 * RIGHT[0], 3 * RIGHT[1]], [RIGHT[0] + 1, RIGHT[1]], [torch.tensor([float("nan")] * 3), RIGHT[1]], ["a", "b"]])
 def test_nothing_is_said_of_what_fits_no_pattern(found):
     assert hints(found) == []
+
+
+@pytest.mark.parametrize("number, said", [(300.0, ["too large by a factor"]), (25.0, ["too small by a factor"]), (137.0, [])])
+def test_one_number_is_a_multiple_only_if_a_whole_one(number, said):
+    assert hints([100.0, number], right=[100.0, 100.0]) == said

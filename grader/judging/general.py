@@ -76,7 +76,15 @@ def _ratio(found: Any, right: Any) -> float:
     if a.shape != b.shape or not b.any() or not bool(torch.isfinite(a).all()):
         return 0.0
     ratio = float(a[b.abs().argmax()] / b[b.abs().argmax()])
+    if b.numel() == 1 and not _is_simple(ratio):  # any number is some multiple of another
+        return 0.0
     return round(ratio, 6) if same(a, b * ratio, ROUNDED) else 0.0
+
+
+def _is_simple(ratio: float) -> bool:
+    """A whole number, or one over a whole number."""
+    larger = max(abs(ratio), 1 / abs(ratio)) if ratio else 0.5
+    return abs(larger - round(larger)) < 1e-9 * larger
 
 
 def _constant_factor(test: Callable[[float], bool]) -> Callable[[Look], bool]:

@@ -48,12 +48,15 @@ class NotebookTask:
     def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
         import torch.distributed as dist
 
-        rank, world_size = dist.get_rank(), dist.get_world_size()
-        filled = dict(zip(_FILLED_IN, (rank, world_size), strict=True))
-        arguments = [filled[slot] if slot in filled else cloudpickle.loads(input_blob) for slot in self.slots]
-        result = self.fn(*arguments)
+        rank = dist.get_rank()
+        result = self.fn(*self.arguments(rank, dist.get_world_size(), input_blob))
         done()
         return pack(_to_cpu(result), f"what rank {rank} returned")
+
+    def arguments(self, rank: int, world_size: int, input_blob: bytes) -> list:
+        """What the function receives on this rank."""
+        filled = dict(zip(_FILLED_IN, (rank, world_size), strict=True))
+        return [filled[slot] if slot in filled else cloudpickle.loads(input_blob) for slot in self.slots]
 
 
 def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:

@@ -97,7 +97,7 @@ def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
     if outcome.state.disagreement:
         return mismatch_verdict(outcome.state.disagreement)
     if outcome.errors:
-        failures = sorted((_to_failure(rank, facts) for rank, facts in outcome.errors), key=lambda f: f.secondary)
+        failures = sorted((to_failure(rank, facts) for rank, facts in outcome.errors), key=lambda f: f.secondary)
         return RankFailed(failures, waiting_ranks(outcome.state))
     if outcome.stuck:
         return deadlock_verdict(outcome.state, outcome.stuck)
@@ -108,7 +108,8 @@ def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
     return None
 
 
-def _to_failure(rank: int, facts: dict) -> Failure:
+def to_failure(rank: int, facts: dict) -> Failure:
+    """What a rank said of its own error."""
     lines = tuple(line for frame in facts["frames"] if (line := to_line(frame)))
     return Failure(rank, facts["type"], facts["message"], lines, tuple(facts["notes"]),
                    secondary=bool(_CONSEQUENCES.search(facts["message"])))

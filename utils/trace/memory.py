@@ -50,6 +50,8 @@ class MemoryMeter(TorchDispatchMode):
     it is known which tensors became gradients or optimizer state.
     """
 
+    IGNORED_DEVICES = frozenset({"meta"})  # tensors without numbers
+
     def __init__(self):
         super().__init__()
         self._held: dict[int, _Held] = {}
@@ -123,7 +125,7 @@ class MemoryMeter(TorchDispatchMode):
 
     def _follow(self, storage: torch.UntypedStorage, category: str | None = None) -> None:
         """Count a storage, at the size that it has now."""
-        if storage.device.type == "meta":
+        if storage.device.type in self.IGNORED_DEVICES:
             return
         with self._lock:
             key = storage._cdata

@@ -57,8 +57,13 @@ class Recorder:
     never thought stuck in a call that all its partners have made.
     """
 
-    def __init__(self, report: Report, machinery: tuple[str, ...] = ()):
-        self._send, self.machinery = report, machinery
+    def __init__(self, report: Report, machinery: tuple[str, ...] = (), clock: Callable[[], float] = time.monotonic):
+        self.machinery = machinery
+        self.begin(report, clock)
+
+    def begin(self, report: Report, clock: Callable[[], float] = time.monotonic) -> None:
+        """Forget what was: the next call is number 0. For another rank in the same process, after `install`."""
+        self._send, self._clock = report, clock
         self._later: deque[tuple[str, dict]] = deque()
         self._waits_announced: int | None = None
         self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work, or a future of it -> call number
@@ -84,15 +89,15 @@ class Recorder:
     @contextmanager
     def span(self, name: str):
         """Put a named stretch of this rank's own work into the trace."""
-        start = time.monotonic()
+        start = self._clock()
         try:
             yield
         finally:
-            self._report("span", name=name, start=start, end=time.monotonic())
+            self._report("span", name=name, start=start, end=self._clock())
 
     def mark(self, name: str, **facts: Any) -> None:
         """Put a named instant into the trace."""
-        self._report("mark", name=name, time=time.monotonic(), facts=facts)
+        self._report("mark", name=name, time=self._clock(), facts=facts)
 
     def oldest_outstanding(self) -> int | None:
         """The oldest asynchronous call that nobody has waited for, while the main thread is in no recorded wait."""
@@ -150,7 +155,7 @@ class Recorder:
     def _announce(self, **facts: Any) -> int:
         number = next(self._numbers)
         source = user_line(sys._getframe(), self.machinery)
-        self._report("call", number=number, time=time.monotonic(), source=source, **facts)
+        self._report("call", number=number, time=self._clock(), source=source, **facts)
         return number
 
     def _remember(self, number: int, boxed_work: Any, arguments: dict) -> None:
@@ -164,7 +169,7 @@ class Recorder:
             weakref.finalize(work, self._on_dropped, number)
         if arguments.get("async_op", False):
             with suppress(RuntimeError):  # gloo's reduce-scatter has no future
-                work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=time.monotonic()))
+                work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=self._clock()))
 
     # ── waits ──
 
@@ -175,15 +180,15 @@ class Recorder:
             yield
             return
         if threading.get_ident() != self._main_thread:
-            start = time.monotonic()
+            start = self._clock()
             yield
             with self._lock:
                 self._outstanding.discard(number)
-            self._later.append(("waited", {"number": number, "start": start, "time": time.monotonic()}))
+            self._later.append(("waited", {"number": number, "start": start, "time": self._clock()}))
             return
         self._waiting_depth += 1
         if number != self._waits_announced:
-            self._report("wait", number=number, alone=self._is_alone(), time=time.monotonic(),
+            self._report("wait", number=number, alone=self._is_alone(), time=self._clock(),
                          source=user_line(sys._getframe(), self.machinery))
         try:
             yield
@@ -191,12 +196,12 @@ class Recorder:
             self._waiting_depth -= 1
             with self._lock:
                 self._outstanding.discard(number)
-            self._later.append(("woke", {"number": number, "time": time.monotonic()}))
+            self._later.append(("woke", {"number": number, "time": self._clock()}))
 
     def _on_dropped(self, number: int) -> None:
         """Runs wherever the Work is collected, perhaps within a report: so it takes no lock."""
         if number in self._outstanding:
-            self._later.append(("dropped", {"number": number, "time": time.monotonic()}))
+            self._later.append(("dropped", {"number": number, "time": self._clock()}))
 
     def _watch_waits(self) -> None:
         def watched(original: Callable) -> Callable:
