@@ -1,6 +1,7 @@
 """A JupyterLab server on a folder, and a real browser in front of it."""
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -62,6 +63,12 @@ def open_notebook(page: Page, address: str, path: str) -> None:
     """Open a notebook and wait for its kernel."""
     page.goto(f"{address}/lab/tree/{path}?token={TOKEN}")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
+    deadline = time.monotonic() + PATIENCE_S
+    while not _has_idle_kernel(address, path):  # the page shows idle before there is one, and then asks which to take
+        _answer_questions(page)
+        page.wait_for_timeout(500)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} had no kernel after {PATIENCE_S} s")
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
 
 
@@ -69,9 +76,7 @@ def run_all(page: Page, file: Path, timeout_s: float = PATIENCE_S) -> nbformat.N
     """Run > Run All Cells, save, and the notebook as it is then on disk."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        if page.locator("dialog.jp-Dialog").count():  # on a busy machine JupyterLab may have something to ask
-            print("JupyterLab asks:", page.inner_text("dialog.jp-Dialog"))
-            page.locator("dialog.jp-Dialog .jp-mod-accept").last.click()
+        _answer_questions(page)
         if page.locator(".jp-InputArea-prompt:text-matches('\\[(\\d+|\\*)\\]')").count() == 0:
             try:  # again, if it came before the kernel could take it, or if a question came up meanwhile
                 page.click("text=Run >> nth=0", timeout=CLICK_MS)
@@ -88,6 +93,20 @@ def run_all(page: Page, file: Path, timeout_s: float = PATIENCE_S) -> nbformat.N
         if code[-1].execution_count or errors_of(notebook):
             return notebook
     raise TimeoutError(f"{file.name} was not done after {timeout_s} s")
+
+
+def _answer_questions(page: Page) -> None:
+    """On a busy machine JupyterLab may have something to ask."""
+    if page.locator("dialog.jp-Dialog").count():
+        print("JupyterLab asks:", page.inner_text("dialog.jp-Dialog"))
+        page.locator("dialog.jp-Dialog .jp-mod-accept").last.click()
+
+
+def _has_idle_kernel(address: str, path: str) -> bool:
+    """Whether the server has a kernel for this notebook, the page is connected to it, and it has nothing to do."""
+    with urllib.request.urlopen(f"{address}/api/sessions?token={TOKEN}", timeout=PATIENCE_S) as answer:
+        kernels = [session["kernel"] for session in json.load(answer) if session["path"] == path]
+    return any(kernel["connections"] and kernel["execution_state"] == "idle" for kernel in kernels)
 
 
 def errors_of(notebook: nbformat.NotebookNode) -> list[str]:

@@ -99,7 +99,7 @@ SLIPS = {
     "07_pipeline_parallel": ("reduce_tied_gradient", "weight.grad += theirs_VD", "weight.grad = theirs_VD", "swapped",
                              "bubble_fractions"),
     "08_sequence_parallel": ("SequenceParallelGPT", "return total / tokens_SB.numel()", "return total / own_PB.numel()",
-                             "mean of the piece", "activation_bytes"),
+                             "mean of the piece", "step_flops"),
 }
 
 

@@ -54,9 +54,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              case("", 4 * length(), 3, 1, 32, 4, 4, True, "none"),
              case("nothing fits: ", 0, 8, 1, 64, 4, 4, True, "selective")]
     if grading:
-        model = {"budget": 80e9, "layers": 96, "b": 1, "h": 12288, "a": 96, "t": 8, "recompute": "selective"}
+        model = {"budget": 80e9, "layers": 96, "b": 1, "h": 12288, "a": 96, "t": 8}
         cases += [single(f"175B in 80 GB, {'' if parallel else 'no '}sequence parallelism", **model,
-                         sequence_parallel=parallel) for parallel in (True, False)]
+                         sequence_parallel=parallel, recompute="selective") for parallel in (True, False)]
     return cases
 
 
