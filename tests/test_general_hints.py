@@ -42,6 +42,7 @@ def test_nothing_is_said_of_what_fits_no_pattern(found):
     assert hints(found) == []
 
 
-@pytest.mark.parametrize("number, said", [(300.0, ["too large by a factor"]), (25.0, ["too small by a factor"]), (137.0, [])])
+@pytest.mark.parametrize("number, said", [
+    (300.0, ["too large by a factor"]), (25.0, ["too small by a factor"]), (137.0, [])])
 def test_one_number_is_a_multiple_only_if_a_whole_one(number, said):
     assert hints([100.0, number], right=[100.0, 100.0]) == said

@@ -10,11 +10,15 @@ from utils.ranks.run import Run, run_ranks
 from utils.trace.spans import mark, span
 
 __all__ = ["DeadlineExceeded", "Deadlock", "Mismatch", "Predictions", "RankFailed", "RanksError", "Run", "mark", "run_ranks",
-           "span"]
+           "simulate_ranks", "span"]
 
 
 def __getattr__(name: str):
-    """`from utils import widgets`: it is loaded when it is first used, because drawing needs more than ranks do."""
+    """`from utils import widgets, simulate_ranks`: loaded when first used, because they need more than ranks do."""
+    if name == "simulate_ranks":
+        from utils.simulation.simulate import simulate_ranks
+
+        return simulate_ranks
     if name == "widgets":
         return sys.modules.get("utils.figures.widgets") or _loaded_when_used("utils.figures.widgets")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

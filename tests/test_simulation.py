@@ -1,0 +1,268 @@
+"""Simulated ranks make the calls that real ones make; their times are what the cluster's links say."""
+
+import contextlib
+import runpy
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from grader.calling.task import GRADER, facts_of
+from grader.checks import PUBLIC_SEED
+from grader.evidence.evidence import unpack
+from grader.exercises import EXERCISES
+from tests.notebooks import functions_of
+from utils import run_ranks, simulate_ranks
+from utils.costs.formulas import ring_time_s, tree_broadcast_time_s
+from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed
+from utils.schedules.schedule import Shape
+from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
+from utils.simulation.clusters import CLUSTERS
+from utils.simulation.collectives import halving_doubling, hierarchical, tree
+
+LATENCY_S, BYTES_PER_S = 1e-5, 1e9
+DEVICE = Device("a device", {"float32": 1e12}, 16e9, 1e12)
+LINK = Link("a link", LATENCY_S, BYTES_PER_S)
+NODE = Cluster("a node", DEVICE, 64, 64, LINK)
+MEGABYTE = torch.empty(250_000)
+
+# References that look at numbers, so that they cannot be simulated.
+BY_NUMBERS = {"global_mean", "clip_gradient_norm", "time_collective"}
+# Exercises whose check looks at numbers inside the rank, or hands over modules with numbers.
+CHECKED_BY_NUMBERS = {"ShardedLayer", "ParallelDropout", "VocabularyParallelCrossEntropy", "VocabularyParallelEmbedding",
+                      "local_dropout", "Pipeline"}
+# Exercises about data, or of one process.
+WITHOUT_CALLS = {"split_layers", "split_batch", "gpipe_schedule", "one_f_one_b_schedule", "dependencies", "rank_fault",
+                 "simulate", "validate_schedule", "input_then_weights", "interleaved_schedule", "zero_bubble_schedule",
+                 "race_schedule", "Recompute", "merge_attention", "hello_rank"}
+LEFT_OUT = BY_NUMBERS | CHECKED_BY_NUMBERS | WITHOUT_CALLS
+
+
+# ── the same calls as in reality ──
+
+
+def called_as_in_its_check(fn):
+    """A function of a case's facts that calls `fn` as its check does, without looking at the inputs' numbers."""
+
+    def rank_function(facts):
+        import grader.calling.watching_inputs as watching
+
+        watching.pack = lambda value: b""
+        torch.nn.utils.skip_init = lambda kind, *sizes, **options: kind(*sizes, **options)
+        call = runpy.run_path(str(GRADER / facts["way"]))["call"]
+        made = [dist.new_group(list(members)) for members in facts["groups"] or ()]
+        own = [group for group in made if dist.get_rank(group) >= 0] if made else [dist.group.WORLD]
+        if own:
+            call(fn, facts["inputs"], own[0])
+
+    return rank_function
+
+
+def calls_of(run):
+    """Of each rank, in order: everything about its calls but times."""
+    return [[(c.op, c.peer, c.root, c.members, c.reduce_op, c.dtype, c.shape, c.bytes, c.bytes_given, c.is_async, c.waited)
+             for c in sorted(run.trace.of(rank), key=lambda c: c.number)] for rank in range(run.world_size)]
+
+
+def cases_with_ranks(name: str) -> list:
+    exercise = EXERCISES[name]
+    cases = [trial.case for trial in exercise.trials(PUBLIC_SEED, grading=False) if trial.case.world_size > 1]
+    return [[unpack(facts) for facts in facts_of(exercise.way, case)] for case in cases]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [
+    name for name, e in EXERCISES.items() if name not in LEFT_OUT and ("plain" not in e.way or name == "grid_sums")])
+def test_a_reference_makes_the_same_calls_in_a_simulation(name):
+    function = called_as_in_its_check(functions_of("solutions", EXERCISES[name].unit)[name])
+    for facts in reversed(cases_with_ranks(name)):
+        with contextlib.suppress(RankFailed):  # a case in which something is refused
+            real = run_ranks(function, inputs=facts)
+            if real.trace.calls:
+                break
+    assert real.trace.calls and calls_of(simulate_ranks(function, inputs=facts)) == calls_of(real)
+
+
+def test_memory_is_what_a_real_rank_holds():
+    def step():
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 8))
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(torch.randn(16, 64)).sum().backward()
+        optimizer.step()
+        return list(model.parameters()), [p.grad for p in model.parameters()], optimizer.state_dict()
+
+    assert simulate_ranks(step, 2, NODE).memory == run_ranks(step, 2).memory
+
+
+def one_f_one_b(rank, world_size):
+    """A step of unit 07's executor, with stages so wide that messages cost nothing beside them."""
+    unit, m, width = functions_of("solutions", "07_pipeline_parallel"), 8, 256
+    schedule = unit["one_f_one_b_schedule"](world_size, m)
+    batches = [torch.empty(width, width) for _ in range(m)]
+    pipeline = unit["Pipeline"]({rank: torch.nn.Linear(width, width, bias=False)}, schedule,
+                                Shape(world_size, world_size, m), torch.nn.functional.mse_loss, batches[0])
+    pipeline.step(batches, batches)
+
+
+def test_a_pipeline_makes_the_same_calls_and_has_the_bubble_of_its_schedule():
+    n, m = 4, 8
+    near = replace(NODE, inside=Link("a link", 0, 1e15), device=replace(DEVICE, memory_bytes_per_s=1e15))
+    run = simulate_ranks(one_f_one_b, n, near)
+    assert calls_of(run) == calls_of(run_ranks(one_f_one_b, n))
+    middle = run.works[1].seconds  # the first stage needs no gradient of its input, the last one has the loss
+    assert run.elapsed_s == pytest.approx((m + n - 1) / m * middle, rel=0.15)
+
+
+# ── times ──
+
+
+def test_a_message_takes_latency_and_bytes_over_bandwidth():
+    def pass_on(rank):
+        dist.send(MEGABYTE, 1) if rank == 0 else dist.recv(MEGABYTE.clone(), 0)
+
+    assert simulate_ranks(pass_on, 2, NODE).elapsed_s == pytest.approx(LATENCY_S + 1e6 / BYTES_PER_S, rel=1e-2)
+
+
+def test_a_matrix_product_takes_its_flops():
+    def multiply():
+        return torch.empty(1000, 2000) @ torch.empty(2000, 3000)
+
+    run = simulate_ranks(multiply, 2, NODE)
+    assert run.flops == 2 * 2 * 1000 * 2000 * 3000
+    assert run.elapsed_s == pytest.approx(2 * 1000 * 2000 * 3000 / 1e12)
+    assert run.utilization("float32") == pytest.approx(1.0)
+    assert run.results[0].shape == (1000, 3000) and run.results[0].device.type == "meta"
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])
+def test_a_ring_takes_what_the_formula_says(op, n):
+    def collective():
+        whole, part = torch.empty(n * 1000), torch.empty(1000)
+        arguments = {"all_reduce": (whole,), "all_gather": (whole, part), "reduce_scatter": (part, whole)}[op]
+        {"all_reduce": dist.all_reduce, "all_gather": dist.all_gather_single,
+         "reduce_scatter": dist.reduce_scatter_single}[op](*arguments)
+
+    expected = ring_time_s(op, 4000 * n, n, LATENCY_S, 1 / BYTES_PER_S)
+    assert simulate_ranks(collective, n, NODE).elapsed_s == pytest.approx(expected)
+
+
+def test_other_algorithms_take_what_their_formulas_say():
+    def reduced():
+        dist.all_reduce(torch.empty(250_000))
+
+    def broadcast():
+        dist.broadcast(torch.empty(250_000), 0)
+
+    hd = simulate_ranks(reduced, 8, replace(NODE, algorithm=halving_doubling)).elapsed_s
+    assert hd == pytest.approx(6 * LATENCY_S + 2 * 7 / 8 * 1e6 / BYTES_PER_S)
+    down = simulate_ranks(broadcast, 8, replace(NODE, algorithm=tree)).elapsed_s
+    assert down == pytest.approx(tree_broadcast_time_s(1e6, 8, LATENCY_S, 1 / BYTES_PER_S))
+
+
+def test_slow_links_between_nodes_are_spared_by_a_hierarchy():
+    nodes = Cluster("nodes", DEVICE, 64, 4, replace(LINK, bytes_per_s=100 * BYTES_PER_S), LINK)
+
+    def reduced():
+        dist.all_reduce(torch.empty(2_500_000))
+
+    flat, deep = (simulate_ranks(reduced, 16, replace(nodes, algorithm=algorithm)).elapsed_s
+                  for algorithm in (nodes.algorithm, hierarchical(4)))
+    assert flat / deep == pytest.approx(4 * (15 / 16) / (3 / 4), rel=0.1)  # each rail carries a quarter
+
+
+def test_communication_hides_behind_computing_and_no_longer():
+    def overlapped(rank, world_size):
+        work = dist.all_reduce(torch.empty(250_000), async_op=True)
+        torch.empty(1000, 1000) @ torch.empty(1000, 1000)  # 2 ms
+        work.wait()
+
+    run = simulate_ranks(overlapped, 2, NODE)
+    assert run.elapsed_s == pytest.approx(2e-3, rel=1e-2) and run.trace.calls[0].blocked_s == 0
+    slow = simulate_ranks(overlapped, 2, replace(NODE, inside=replace(LINK, bytes_per_s=1e8)))
+    assert slow.elapsed_s == pytest.approx(10e-3, rel=1e-2)
+
+
+def test_what_shares_a_link_takes_turns():
+    shared = Cluster("nodes", DEVICE, 8, 2, LINK, replace(LINK, shared=True))
+
+    def cross(rank):
+        dist.send(MEGABYTE, rank + 2) if rank < 2 else dist.recv(torch.empty(250_000), rank - 2)
+
+    alone = simulate_ranks(cross, 4, replace(shared, between=LINK)).elapsed_s
+    assert simulate_ranks(cross, 4, shared).elapsed_s == pytest.approx(2 * alone, rel=0.05)
+
+
+def test_a_taper_and_a_long_way_cost():
+    pods = Cluster("pods", DEVICE, 16, 1, LINK, LINK, topology=FatTree(2, taper=4))
+
+    def cross(rank):
+        dist.send(MEGABYTE, rank + 2) if rank < 2 else dist.recv(torch.empty(250_000), rank - 2)
+
+    flat = simulate_ranks(cross, 4, replace(pods, topology=FatTree(2))).elapsed_s
+    assert simulate_ranks(cross, 4, pods).elapsed_s > 2 * flat
+    torus = replace(pods, topology=Torus((4, 4)))
+    assert [len(torus.route(0, there)) for there in (1, 3, 2, 4, 5, 10)] == [1, 1, 2, 1, 2, 4]
+
+
+# ── what goes wrong ──
+
+
+def test_verdicts_are_those_of_real_ranks():
+    def stuck(rank):
+        dist.recv(torch.empty(3), 1 - rank)
+
+    def differ(rank):
+        dist.all_reduce(torch.empty(3 + rank))
+
+    for function, error in ((stuck, Deadlock), (differ, Mismatch)):
+        said = []
+        for run in (run_ranks, simulate_ranks):
+            with pytest.raises(error) as caught:
+                run(function, 2)
+            said.append(str(caught.value))
+        assert said[0] == said[1]
+
+
+def test_a_program_that_looks_at_numbers_is_told_where():
+    def by_numbers():
+        x = torch.ones(3)
+        return x.sum().item()
+
+    with pytest.raises(RankFailed, match=r"(?s)needs a tensor's numbers.*return x\.sum\(\)\.item\(\)"):
+        simulate_ranks(by_numbers, 2)
+
+
+def test_a_program_without_end_is_named():
+    def endless():
+        while True:
+            pass
+
+    with pytest.raises(RankFailed, match="has not ended after 1 s"):
+        simulate_ranks(endless, 2, timeout_s=1)
+
+
+@pytest.mark.parametrize("make, said", [
+    (lambda: simulate_ranks(print, 2, "H1000"), "did you mean 'H100'"),
+    (lambda: simulate_ranks(print, 0), "from 1 to 4,096; got 0"),
+    (lambda: simulate_ranks(print, 2.0), "whole number of ranks"),
+    (lambda: simulate_ranks(print, 9, "H100 node"), "has 8 devices, fewer than 9 ranks"),
+    (lambda: Device("d", {"float32": "1B"}, 1, 1), "must be a number; got '1B'"),
+    (lambda: Device("d", {}, 1, 1), "at least one dtype"),
+    (lambda: Link("l", 0, -1), "must be positive"),
+    (lambda: Cluster("c", DEVICE, 16, 8, LINK), "say by which link nodes are joined"),
+    (lambda: Cluster("c", DEVICE, 0, 8, LINK), "whole number from 1"),
+    (lambda: replace(NODE, devices_per_node=1, between=LINK, topology=Torus((2, 2))).route(0, 5), "fewer nodes than"),
+])
+def test_bad_input_is_refused_in_words(make, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        make()
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_ready_cluster_says_where_its_numbers_come_from(name):
+    def reduced():
+        dist.all_reduce(torch.empty(1000))
+
+    assert CLUSTERS[name].source and simulate_ranks(reduced, 8, name).elapsed_s > 0

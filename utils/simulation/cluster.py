@@ -1,0 +1,205 @@
+"""Devices, links, and which links a message takes, as data that anyone can write down in ten lines."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+from utils.deadlocks.errors import BadType, BadValue
+from utils.simulation.collectives import Round, ring
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator. flops: peak FLOP/s by dtype ("bfloat16"); other dtypes run at the slowest of them.
+
+    memory_bytes: what it holds. memory_bytes_per_s: how fast it reads and writes that. efficiency: the share of peak FLOP/s
+    that matrix products reach. overhead_s: what starting an operation costs.
+    """
+
+    name: str
+    flops: Mapping[str, float]
+    memory_bytes: float
+    memory_bytes_per_s: float
+    efficiency: float = 1.0
+    overhead_s: float = 0.0
+
+    def __post_init__(self):
+        if not self.flops:
+            raise BadValue(f"device {self.name!r}: flops must name at least one dtype, such as {{'bfloat16': 989e12}}")
+        for what, value in {**{f"flops[{dtype!r}]": value for dtype, value in self.flops.items()},
+                            "memory_bytes": self.memory_bytes, "memory_bytes_per_s": self.memory_bytes_per_s,
+                            "efficiency": self.efficiency}.items():
+            _positive(value, f"device {self.name!r}: {what}")
+        if self.efficiency > 1:
+            raise BadValue(f"device {self.name!r}: efficiency is a share of the peak, at most 1; got {self.efficiency}")
+        _not_negative(self.overhead_s, f"device {self.name!r}: overhead_s")
+
+    def flops_of(self, dtype: str) -> float:
+        """FLOP/s that matrix products of this dtype reach."""
+        return self.efficiency * self.flops.get(dtype, min(self.flops.values()))
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way for bytes: latency_s, bytes_per_s in one direction. shared: one for the whole node, not one for each device."""
+
+    name: str
+    latency_s: float
+    bytes_per_s: float
+    shared: bool = False
+
+    def __post_init__(self):
+        _positive(self.bytes_per_s, f"link {self.name!r}: bytes_per_s")
+        _not_negative(self.latency_s, f"link {self.name!r}: latency_s")
+
+
+class Hop(NamedTuple):
+    """One directed link of a route; messages with the same `wire` share it."""
+
+    wire: tuple
+    kind: str  # the link's name, for the time by link
+    latency_s: float
+    bytes_per_s: float
+
+
+class Topology(Protocol):
+    """How nodes are joined: the hops from one node's port to another's."""
+
+    def hops(self, link: Link, source: "Place", target: "Place") -> list[Hop]: ...
+
+
+class Place(NamedTuple):
+    """Where a device sits."""
+
+    node: int
+    slot: int
+
+
+@dataclass(frozen=True)
+class Switched:
+    """Every port reaches every other at full speed (NVSwitch, a small InfiniBand switch)."""
+
+    def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
+        ends = (("out", *_port(link, source)), ("in", *_port(link, target)))
+        return [Hop((link.name, *end), link.name, latency, link.bytes_per_s)
+                for end, latency in zip(ends, (link.latency_s, 0.0), strict=True)]
+
+
+@dataclass(frozen=True)
+class FatTree:
+    """Rail-optimised: the same slot of every node of a pod hangs on one leaf switch; between pods, spine switches.
+
+    taper: how many times less bandwidth leaves a leaf switch upwards than comes to it from below.
+    """
+
+    nodes_per_pod: int
+    taper: float = 1.0
+
+    def __post_init__(self):
+        _positive(self.nodes_per_pod, "FatTree: nodes_per_pod")
+        _positive(self.taper, "FatTree: taper")
+
+    def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
+        first, last = Switched().hops(link, source, target)
+        leaves = [(place.node // self.nodes_per_pod, place.slot) for place in (source, target)]
+        if leaves[0] == leaves[1]:
+            return [first, last]
+        upward = self.nodes_per_pod * link.bytes_per_s / self.taper
+        between = [Hop((link.name, way, *leaf), f"{link.name} spine", link.latency_s, upward)
+                   for way, leaf in zip(("up", "down"), leaves, strict=True)]
+        return [first, *between, last]
+
+
+@dataclass(frozen=True)
+class Torus:
+    """Nodes in a grid whose ends are joined (a ring has one dim). Messages take one dim after the other, the shorter way."""
+
+    shape: tuple[int, ...]
+
+    def __post_init__(self):
+        for size in self.shape:
+            _positive(size, "Torus: a size")
+
+    def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
+        at, goal, hops = list(self._coordinates(source.node)), self._coordinates(target.node), []
+        for dim, size in enumerate(self.shape):
+            step = 1 if (goal[dim] - at[dim]) % size <= size // 2 else -1
+            while at[dim] != goal[dim]:
+                hops.append(Hop((link.name, tuple(at), dim, step), link.name, link.latency_s, link.bytes_per_s))
+                at[dim] = (at[dim] + step) % size
+        return hops
+
+    def _coordinates(self, node: int) -> tuple[int, ...]:
+        coordinates = []
+        for size in reversed(self.shape):
+            node, coordinate = divmod(node, size)
+            coordinates.append(coordinate)
+        if node:
+            raise BadValue(f"a torus of {' × '.join(map(str, self.shape))} has fewer nodes than the ranks need")
+        return tuple(reversed(coordinates))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`n_devices` devices in nodes of `devices_per_node`: `inside` joins those of a node, `between` the nodes.
+
+    algorithm: the messages of a library's collective (utils.simulation.collectives). source: where the numbers come from.
+    Rank r is device r: ranks fill one node after the other.
+    """
+
+    name: str
+    device: Device
+    n_devices: int
+    devices_per_node: int
+    inside: Link
+    between: Link | None = None
+    within: Topology = field(default_factory=Switched)
+    topology: Topology = field(default_factory=Switched)
+    algorithm: Callable[..., list[Round]] = ring
+    source: str = ""
+
+    def __post_init__(self):
+        for what in ("n_devices", "devices_per_node"):
+            count = getattr(self, what)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise BadValue(f"cluster {self.name!r}: {what} must be a whole number from 1; got {count!r}")
+        if self.between is None and self.n_devices > self.devices_per_node:
+            raise BadValue(f"cluster {self.name!r}: {self.n_devices} devices need more than one node of "
+                           f"{self.devices_per_node}; say by which link nodes are joined (between=Link(...))")
+
+    def place(self, rank: int) -> Place:
+        """The node and slot of a rank's device."""
+        return Place(*divmod(rank, self.devices_per_node))
+
+    def route(self, source: int, target: int) -> list[Hop]:
+        """The links that a message from rank `source` to rank `target` takes."""
+        if (source, target) not in self._routes:
+            here, there = self.place(source), self.place(target)
+            if here.node == there.node:
+                inside = self.within.hops(self.inside, Place(here.slot, here.slot), Place(there.slot, there.slot))
+                hops = [hop._replace(wire=(here.node, *hop.wire)) for hop in inside]
+            else:
+                hops = self.topology.hops(self.between, here, there)
+            self._routes[source, target] = hops
+        return self._routes[source, target]
+
+    @cached_property
+    def _routes(self) -> dict[tuple[int, int], list[Hop]]:
+        return {}
+
+
+def _port(link: Link, place: Place) -> tuple[int, ...]:
+    return (place.node,) if link.shared else (place.node, place.slot)
+
+
+def _positive(value: Any, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadType(f"{what} must be a number; got {value!r} (write 1e9, not \"1B\")")
+    if not 0 < value < float("inf"):
+        raise BadValue(f"{what} must be positive and finite; got {value!r}")
+
+
+def _not_negative(value: Any, what: str) -> None:
+    if value:
+        _positive(value, what)

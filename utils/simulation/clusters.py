@@ -1,0 +1,40 @@
+"""Ready clusters, from published figures. Latencies and efficiencies are round assumptions, not measurements."""
+
+import difflib
+from typing import Any
+
+from utils.deadlocks.errors import BadValue
+from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
+
+A100 = Device("A100 80 GB", {"bfloat16": 312e12, "float16": 312e12, "float32": 19.5e12}, 80e9, 2.0e12, efficiency=0.7)
+H100 = Device("H100 SXM", {"bfloat16": 989e12, "float16": 989e12, "float32": 67e12}, 80e9, 3.35e12, efficiency=0.7)
+TPU_V4 = Device("TPU v4", {"bfloat16": 275e12, "float32": 275e12 / 4}, 32e9, 1.2e12, efficiency=0.7)
+TPU_V5P = Device("TPU v5p", {"bfloat16": 459e12, "float32": 459e12 / 4}, 96e9, 2.8e12, efficiency=0.7)
+
+NVLINK_A100 = Link("NVLink", 2e-6, 300e9)
+NVLINK_H100 = Link("NVLink", 2e-6, 450e9)
+HDR = Link("InfiniBand HDR", 5e-6, 25e9)
+NDR = Link("InfiniBand NDR", 5e-6, 50e9)
+ICI_V4 = Link("ICI", 1e-6, 45e9)
+ICI_V5P = Link("ICI", 1e-6, 90e9)
+DATASHEETS = "data sheets of NVIDIA A100 and H100; link speeds: utils/costs/data/links.csv"
+TPU_PAGES = "scaling-book, pages on TPUs; link speeds: utils/costs/data/links.csv"
+
+CLUSTERS = {cluster.name: cluster for cluster in (
+    Cluster("A100 node", A100, 8, 8, NVLINK_A100, source=DATASHEETS),
+    Cluster("H100 node", H100, 8, 8, NVLINK_H100, source=DATASHEETS),
+    Cluster("A100", A100, 4096, 8, NVLINK_A100, HDR, topology=FatTree(20), source=DATASHEETS),
+    Cluster("H100", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), source=DATASHEETS),
+    Cluster("H100 tapered", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32, taper=2.0), source=DATASHEETS),
+    Cluster("TPU v4 torus", TPU_V4, 4096, 1, ICI_V4, ICI_V4, topology=Torus((16, 16, 16)), source=TPU_PAGES),
+    Cluster("TPU v5p torus", TPU_V5P, 4096, 1, ICI_V5P, ICI_V5P, topology=Torus((16, 16, 16)), source=TPU_PAGES),
+)}
+
+
+def cluster_named(name: Any) -> Cluster:
+    """A ready cluster by its name.  Raises: ValueError with the nearest name."""
+    if name in CLUSTERS:
+        return CLUSTERS[name]
+    near = difflib.get_close_matches(str(name), CLUSTERS, n=1, cutoff=0.3)
+    hint = f": did you mean {near[0]!r}?" if near else "."
+    raise BadValue(f"no cluster called {name!r}{hint} Known: {', '.join(CLUSTERS)}; or describe your own with Cluster(...)")

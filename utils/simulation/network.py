@@ -1,0 +1,44 @@
+"""When messages arrive on links that are shared: each link serves whoever comes first, one after the other.
+
+Not modelled: packets that take turns (a large message holds a small one up until it is through; the total is the same),
+protocols, loss, adaptive routing.
+"""
+
+from collections import defaultdict
+
+from utils.simulation.cluster import Cluster
+from utils.simulation.collectives import Round
+
+
+class Network:
+    """The links of a cluster and until when each is busy."""
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+        self._free_at: dict[tuple, float] = defaultdict(float)
+        self.bytes_by_link: dict[str, float] = defaultdict(float)
+        self.busy_s_by_link: dict[str, float] = defaultdict(float)  # of all links of a kind together
+
+    def send(self, source: int, target: int, nbytes: float, ready_s: float) -> float:
+        """When a message that could begin at `ready_s` has arrived."""
+        return self._transfer(source, target, nbytes, ready_s)[0]
+
+    def exchange(self, rounds: list[Round], ready_s: float) -> float:
+        """When all messages of all rounds have arrived."""
+        for messages, times in rounds:
+            arrivals = [self._transfer(*message, ready_s) for message in messages]
+            ready_s = max((arrival + (times - 1) * latency for arrival, latency in arrivals), default=ready_s)
+        return ready_s
+
+    def _transfer(self, source: int, target: int, nbytes: float, ready_s: float) -> tuple[float, float]:
+        """(arrival, latency of the way)"""
+        hops = self._cluster.route(source, target)
+        start = max(ready_s, max(self._free_at[hop.wire] for hop in hops))
+        latency, slowest = 0.0, 0.0
+        for hop in hops:
+            busy_s = nbytes / hop.bytes_per_s
+            self._free_at[hop.wire] = start + busy_s
+            self.bytes_by_link[hop.kind] += nbytes
+            self.busy_s_by_link[hop.kind] += busy_s
+            latency, slowest = latency + hop.latency_s, max(slowest, busy_s)
+        return start + latency + slowest, latency

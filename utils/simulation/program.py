@@ -1,0 +1,177 @@
+"""What one rank does, recorded once with tensors that have shapes and no numbers."""
+
+import signal
+from array import array
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._pytree import tree_map_only
+
+from utils.ranks.payload import NotebookTask, pack
+from utils.ranks.worker import describe_error
+from utils.simulation.cluster import Device
+from utils.simulation.roofline import Roofline, Work
+from utils.trace.recorder import Recorder
+from utils.trace.spans import RECORDER
+
+COMPUTE, CALL, WAIT = range(3)
+NEEDS_NUMBERS = ("this needs a tensor's numbers, and in a simulation tensors have shapes only. Return the tensor itself "
+                 "instead of its .item(), give the value as a plain number, or put a stand-in where the program needs it")
+
+
+@dataclass
+class Program:
+    """The steps of one rank, in order: kinds[i] with a value.
+
+    COMPUTE: seconds. CALL: which of `facts` (calls are numbered from 0, as they come). WAIT: the number of the call.
+    spans, marks: names with positions in the steps (before which step they begin, end or are).
+    """
+
+    rank: int
+    kinds: bytearray = field(default_factory=bytearray)
+    values: array = field(default_factory=lambda: array("d"))
+    facts: list[dict] = field(default_factory=list)
+    wait_sources: dict[int, list | None] = field(default_factory=dict)
+    spans: list[tuple[str, int, int]] = field(default_factory=list)
+    marks: list[tuple[str, int, dict]] = field(default_factory=list)
+    dropped: list[tuple[int, int]] = field(default_factory=list)
+    work: Work = field(default_factory=Work)
+    memory: dict[str, Any] = field(default_factory=dict)
+    result: bytes = b""
+    error: dict[str, Any] | None = None
+
+
+class Tape:
+    """Takes a recorder's reports and turns them into a program. Its clock tells positions, not times."""
+
+    def __init__(self, program: Program, work: Work):
+        self.program, self._work = program, work
+        self._seconds_taken = 0.0
+        self._known: dict[tuple, int] = {}
+
+    def position(self) -> int:
+        """Before which step we are; what has been computed since the last step becomes one."""
+        seconds = self._work.seconds - self._seconds_taken
+        if seconds > 0:
+            self._seconds_taken = self._work.seconds
+            self._step(COMPUTE, seconds)
+        return len(self.program.kinds)
+
+    def report(self, kind: str, _blob: bytes = b"", **fields: Any) -> None:
+        """What the recorder says."""
+        if kind == "batch":
+            for part, facts in fields["items"]:
+                self.report(part, **facts)
+        elif kind == "call":
+            self._call(fields)
+        elif kind == "wait":
+            self._wait(fields["number"], fields["source"])
+        elif kind == "waited":
+            self._wait(fields["number"], None)
+        elif kind == "span":
+            self.program.spans.append((fields["name"], fields["start"], fields["end"]))
+        elif kind == "mark":
+            self.program.marks.append((fields["name"], fields["time"], fields["facts"]))
+        elif kind == "dropped":
+            self.program.dropped.append((fields["number"], fields["time"]))
+
+    def _call(self, fields: dict) -> None:
+        facts = {name: value for name, value in fields.items() if name not in ("number", "time", "members")}
+        key = tuple(map(str, facts.values()))
+        if key not in self._known:
+            self._known[key] = len(self.program.facts)
+            self.program.facts.append(facts | {"members": fields["members"]})
+        self._step(CALL, self._known[key])
+        if fields.get("waits"):
+            self._wait(fields["number"], fields["source"])
+
+    def _wait(self, number: int, source: list | None) -> None:
+        self.position()
+        self.program.wait_sources[len(self.program.kinds)] = source
+        self._step(WAIT, number)
+
+    def _step(self, kind: int, value: float) -> None:
+        self.program.kinds.append(kind)
+        self.program.values.append(value)
+
+
+class EndlessProgram(BaseException):
+    """A rank's program has not ended in its time. Not an Exception: the program may catch those."""
+
+
+class RecordingStudio:
+    """Records ranks in this process, which does nothing else."""
+
+    def __init__(self, task: NotebookTask, world_size: int, device: Device, timeout_s: float):
+        self._task, self._world_size, self._device, self._timeout_s = task, world_size, device, timeout_s
+        self._recorder = Recorder(lambda kind, **fields: None)
+        self._recorder.install()
+        if "wait" in vars(c10d.FakeWork):
+            del c10d.FakeWork.wait  # the inherited one shows, which is watched
+        torch.utils.swap_tensors = _take_data_or(torch.utils.swap_tensors)
+        RECORDER.set(self._recorder)
+
+    def record(self, rank: int, input_blob: bytes) -> Program:
+        """One rank, from the meeting to its return."""
+        roofline = Roofline(self._device)
+        program = Program(rank, work=roofline.work)
+        tape = Tape(program, roofline.work)
+        dist.init_process_group("fake", rank=rank, world_size=self._world_size, store=FakeStore())
+        self._recorder.begin(tape.report, tape.position)
+        try:
+            arguments = self._task.arguments(rank, self._world_size, input_blob)
+            with _at_most(self._timeout_s), FakeTensorMode(allow_non_fake_inputs=True) as shapes_only, roofline:
+                result = self._task.fn(*tree_map_only(torch.Tensor, shapes_only.from_tensor, arguments))
+                roofline.note_end()
+            program.result = pack(_shapes_of(result), f"what rank {rank} returned")
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS}
+        except BaseException as error:
+            program.error = describe_error(error)
+        finally:
+            self._recorder.flush()
+            tape.position()
+            dist.destroy_process_group()
+        program.memory = asdict(roofline.result())
+        return program
+
+
+def _take_data_or(swap: Callable) -> Callable:
+    """module.to() swaps such tensors as objects, which fails where anyone holds them: so take the data, if it fits."""
+
+    def swap_or_take(tensor: torch.Tensor, other: torch.Tensor) -> None:
+        try:
+            tensor.data = other.data
+        except RuntimeError:
+            swap(tensor, other)
+
+    return swap_or_take
+
+
+def _shapes_of(result: Any) -> Any:
+    """Tensors as they come back: shape and dtype, on the device "meta"."""
+    def shape_of(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+    return tree_map_only(torch.Tensor, shape_of, result)
+
+
+@contextmanager
+def _at_most(seconds: float):
+    def give_up(*_):
+        raise EndlessProgram(f"the program has not ended after {seconds:g} s; does it wait for something that never comes?")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,73 @@
+"""The programs of all ranks, recorded in a few processes side by side."""
+
+import os
+import pickle
+from collections.abc import Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+
+import cloudpickle
+
+from utils.deadlocks.errors import DeadlineExceeded
+from utils.ranks.server import shared_server
+from utils.simulation.cluster import Device
+from utils.simulation.program import Program
+
+PRELOAD = ("utils.simulation.program", "torch._dynamo")
+FEWEST_RANKS_A_PROCESS = 4
+GRACE_S = 30.0
+
+
+def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: float) -> list[Program]:
+    """One program a rank, in order. task: a packed NotebookTask; inputs: one blob a rank."""
+    n = len(inputs)
+    n_processes = max(1, min(os.cpu_count() or 1, n // FEWEST_RANKS_A_PROCESS))
+    shares = [range(first, n, n_processes) for first in range(n_processes)]
+    processes, connections = [], []
+    try:
+        for share in shares:
+            near, far = Pipe()
+            processes.append(shared_server().fork(_record_share, None, [far], PRELOAD))
+            far.close()
+            near.send_bytes(pickle.dumps((task, [(rank, inputs[rank]) for rank in share], n, device, timeout_s)))
+            connections.append(near)
+        return sorted(_collected(connections, timeout_s), key=lambda program: program.rank)
+    finally:
+        for connection in connections:
+            connection.close()
+        for process in processes:
+            process.kill()
+            process.join(5.0)
+            process.close()
+
+
+def _collected(connections: list[Connection], timeout_s: float) -> list[Program]:
+    programs, open_ones = [], list(connections)
+    while open_ones:
+        ready = wait(open_ones, timeout_s + GRACE_S)
+        if not ready:
+            raise DeadlineExceeded(timeout_s, {}, {})
+        for connection in ready:
+            try:
+                programs += pickle.loads(connection.recv_bytes())
+            except EOFError:
+                open_ones.remove(connection)
+    return programs
+
+
+def _record_share(connection: Connection, _settings: None) -> None:
+    """In a process of its own: record these ranks, one after the other, and send each program as soon as it is there."""
+    import torch
+
+    from utils.simulation.program import RecordingStudio
+
+    torch.set_num_threads(1)
+    task_blob, ranks, world_size, device, timeout_s = pickle.loads(connection.recv_bytes())
+    studio = RecordingStudio(cloudpickle.loads(task_blob), world_size, device, timeout_s)
+    for rank, input_blob in ranks:
+        program = studio.record(rank, input_blob)
+        connection.send_bytes(pickle.dumps([program], protocol=5))
+        if program.error:
+            break
+    connection.close()
+    os._exit(0)

@@ -1,0 +1,75 @@
+"""What each torch operation costs on a device that is not there: FLOPs, bytes touched, seconds by the roofline.
+
+An operation takes the longer of computing (its FLOPs at the device's speed) and memory (its inputs and outputs, read and
+written once). Not modelled: caches, fused kernels, small products that do not fill the device.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from utils.simulation.cluster import Device
+from utils.trace.memory import MemoryMeter
+
+
+@dataclass
+class Work:
+    """What a rank has computed so far."""
+
+    flops: float = 0.0
+    bytes_touched: float = 0.0
+    seconds: float = 0.0
+
+
+class Roofline(MemoryMeter):
+    """Counts operations and the storages that they make, while entered: those of tensors without numbers too."""
+
+    IGNORED_DEVICES = frozenset()
+
+    def __init__(self, device: Device):
+        super().__init__()
+        self.work, self._device = Work(), device
+        self._followed: set[int] = set()  # ids of parameters
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if not _is_free(func):
+            self._count(func, args, kwargs or {}, result)
+        return result
+
+    def _on_parameter(self, module, name, parameter) -> None:
+        """Its gradient is followed from the first forward pass on: before, module.to() must be able to swap it."""
+        if isinstance(parameter, torch.Tensor):
+            self._see(parameter.data, "parameters")
+
+    def _on_forward(self, module, args, output) -> None:
+        for name, parameter in module._parameters.items():
+            if parameter is not None and id(parameter) not in self._followed:
+                self._followed.add(id(parameter))
+                super()._on_parameter(module, name, parameter)
+        super()._on_forward(module, args, output)
+
+    def _count(self, func, args: tuple, kwargs: dict, result) -> None:
+        tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)]
+        if not tensors:
+            return
+        formula = flop_registry.get(func.overloadpacket)
+        flops = formula(*args, **kwargs, out_val=result) if formula else 0
+        touched = sum({id(tensor): tensor.nbytes for tensor in tensors}.values())
+        dtype = str(tensors[0].dtype).removeprefix("torch.")
+        seconds = max(flops / self._device.flops_of(dtype), touched / self._device.memory_bytes_per_s)
+        self.work.flops += flops
+        self.work.bytes_touched += touched
+        self.work.seconds += seconds + self._device.overhead_s
+
+
+@functools.cache
+def _is_free(func) -> bool:
+    """Views touch nothing; what belongs to communication is the network's; empty memory is not written."""
+    schema = func._schema
+    makes_views = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
+    return makes_views or func.namespace in ("c10d", "_c10d_functional", "prim") or schema.name.startswith("aten::empty") \
+        or schema.name in ("aten::detach", "aten::_unsafe_view", "aten::new_empty")
