@@ -46,7 +46,7 @@ class WarmPlace(Place):
             dist.destroy_process_group()
             torch.set_default_dtype(torch.float32)
             _restore(state)
-            recorder.forget()
+            recorder.begin(channel.send)
             inbox.settle.clear()
             inbox.leave.clear()
         os._exit(0)
@@ -94,10 +94,6 @@ class _Recorder(Recorder):
         else:
             super().install()
         self._installed = True
-
-    def forget(self) -> None:
-        """Begin anew, as for the first run."""
-        self.__init__(self._send, self.machinery)
 
 
 def _lent(own: StartedRank) -> StartedRank:

@@ -45,10 +45,9 @@ def _has_numbers(tensor: Tensor) -> bool:
 
 def _facts(tensor: Tensor) -> tuple[int, int, int]:
     """(how many numbers, checksum of shape and dtype, checksum of the bits, if there are any)"""
-    if not _has_numbers(tensor):
-        return tensor.numel(), zlib.crc32(f"{tuple(tensor.shape)} {tensor.dtype}".encode()), 0
     bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
-    return tensor.numel(), zlib.crc32(f"{tuple(tensor.shape)} {tensor.dtype}".encode()), zlib.crc32(bits.numpy())
+    of_bits = zlib.crc32(bits.numpy()) if _has_numbers(tensor) else 0
+    return tensor.numel(), zlib.crc32(f"{tuple(tensor.shape)} {tensor.dtype}".encode()), of_bits
 
 
 def _difference(tensor: Tensor, own: list[int], other: list[int], first: int) -> str:

@@ -141,7 +141,7 @@ class WaitState:
         return all(m in movable for m in missing)
 
 
-_AGREED = {  # what must agree -> the fact that tells of it; the first that differs is told
+AGREED = {  # what must agree -> the fact that tells of it; the first that differs is told
     "message": {"dtype": "dtype", "size": "bytes"},
     "collective": {"operation": "op", "dtype": "dtype", "root": "root", "reduce_op": "reduce_op", "size": "element_count"},
 }
@@ -149,7 +149,7 @@ _AGREED = {  # what must agree -> the fact that tells of it; the first that diff
 
 def _disagreement(one: dict, other: dict) -> str | None:
     """What differs between two calls that meet, or None."""
-    for what, fact in _AGREED["message" if one["op"] in POINT_TO_POINT else "collective"].items():
+    for what, fact in AGREED["message" if one["op"] in POINT_TO_POINT else "collective"].items():
         if one[fact] != other[fact]:
             return what
     if one["op"] == "new_group" and one["shape"] != other["shape"]:

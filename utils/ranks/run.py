@@ -61,7 +61,7 @@ def run_ranks(
     Raises: ValueError or TypeError before anything starts, if an argument cannot work; then RankFailed, Deadlock,
         Mismatch or DeadlineExceeded, each with what is known in its `run`.
     """
-    world_size = _checked_world_size(world_size, inputs)
+    world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
     blobs = [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs or [None] * world_size)]
     if not (isinstance(timeout_s, numbers.Real) and timeout_s > 0):
@@ -115,7 +115,8 @@ def to_failure(rank: int, facts: dict) -> Failure:
                    secondary=bool(_CONSEQUENCES.search(facts["message"])))
 
 
-def _checked_world_size(world_size: Any, inputs: Any) -> int:
+def checked_world_size(world_size: Any, inputs: Any, most: int) -> int:
+    """How many ranks are asked for.  Raises: ValueError or TypeError for what cannot be a number of ranks up to `most`."""
     if inputs is not None:
         try:
             length = len(inputs)
@@ -127,8 +128,8 @@ def _checked_world_size(world_size: Any, inputs: Any) -> int:
             raise BadValue(f"inputs must hold one value a rank: {world_size} ranks, but {length} inputs")
     if isinstance(world_size, bool) or not isinstance(world_size, numbers.Integral):
         raise BadType(f"world_size must be a whole number of ranks, such as 4; got {world_size!r}")
-    if not 1 <= world_size <= MAX_WORLD_SIZE:
-        raise BadValue(f"world_size must be from 1 to {MAX_WORLD_SIZE}; got {world_size}")
+    if not 1 <= world_size <= most:
+        raise BadValue(f"world_size must be from 1 to {most:,}; got {world_size}")
     return int(world_size)
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from utils.deadlocks.waits import AGREED
 from utils.simulation.cluster import Cluster
 from utils.simulation.network import Network
 from utils.simulation.program import CALL, COMPUTE, Program
@@ -50,6 +51,10 @@ def play(programs: Sequence[Program], cluster: Cluster) -> Timetable:
     stage = _Stage(programs, cluster)
     stage.run()
     return stage.timetable
+
+
+def _differ(kind: str, facts: dict, others: dict) -> bool:
+    return any(facts[fact] != others[fact] for fact in AGREED[kind].values())
 
 
 class _Stage:
@@ -134,7 +139,7 @@ class _Stage:
 
     def _carry(self, send: tuple, receive: tuple, now: float) -> None:
         """Both ends are there: the message goes."""
-        if send[2]["bytes"] != receive[2]["bytes"] or send[2]["dtype"] != receive[2]["dtype"]:
+        if _differ("message", send[2], receive[2]):
             raise MismatchInPlay(self.timetable)
         arrived = self.timetable.network.send(send[0], receive[0], send[2]["bytes"], now)
         for rank, number, _ in (send, receive):
@@ -146,7 +151,7 @@ class _Stage:
         meeting = self._meetings.setdefault((group, count), _Meeting())
         if meeting.facts is None:
             meeting.facts = facts
-        elif any(meeting.facts[what] != facts[what] for what in ("op", "dtype", "root", "reduce_op", "element_count")):
+        elif _differ("collective", meeting.facts, facts):
             raise MismatchInPlay(self.timetable)
         meeting.calls.append((rank, number))
         if facts["op"] in ("broadcast", "scatter") and facts["bytes_given"]:

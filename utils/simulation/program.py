@@ -41,7 +41,6 @@ class Program:
     wait_sources: dict[int, list | None] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
     marks: list[tuple[str, int, dict]] = field(default_factory=list)
-    dropped: list[tuple[int, int]] = field(default_factory=list)
     work: Work = field(default_factory=Work)
     memory: dict[str, Any] = field(default_factory=dict)
     result: bytes = b""
@@ -79,8 +78,6 @@ class Tape:
             self.program.spans.append((fields["name"], fields["start"], fields["end"]))
         elif kind == "mark":
             self.program.marks.append((fields["name"], fields["time"], fields["facts"]))
-        elif kind == "dropped":
-            self.program.dropped.append((fields["number"], fields["time"]))
 
     def _call(self, fields: dict) -> None:
         facts = {name: value for name, value in fields.items() if name not in ("number", "time", "members")}

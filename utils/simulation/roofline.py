@@ -72,4 +72,4 @@ def _is_free(func) -> bool:
     schema = func._schema
     makes_views = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
     return makes_views or func.namespace in ("c10d", "_c10d_functional", "prim") or schema.name.startswith("aten::empty") \
-        or schema.name in ("aten::detach", "aten::_unsafe_view", "aten::new_empty")
+        or schema.name in ("aten::_unsafe_view", "aten::new_empty")

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import cloudpickle
 
-from utils.deadlocks.errors import BadType, BadValue, RankFailed
+from utils.deadlocks.errors import BadValue, RankFailed
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict
 from utils.deadlocks.waits import WaitState
 from utils.ranks.payload import NotebookTask, pack
-from utils.ranks.run import Run, to_failure
+from utils.ranks.run import Run, checked_world_size, to_failure
 from utils.simulation.cluster import Cluster
 from utils.simulation.clusters import cluster_named
 from utils.simulation.play import MismatchInPlay, Timetable, play
@@ -54,8 +53,7 @@ class SimulatedRun(Run):
 
     def trace_of(self, ranks: Sequence[int]) -> Trace:
         """The calls and spans of these ranks."""
-        events = [event for rank in ranks for event in _events(self.programs[rank], self.timetable)]
-        return build_trace(self.world_size, events, None)
+        return _trace([self.programs[rank] for rank in ranks], self.timetable)
 
     def __repr__(self) -> str:
         return f"Simulated run of {self.world_size} ranks on {self.cluster.name}: {self.elapsed_s:.4g} s"
@@ -75,7 +73,10 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
     Not modelled: what computing and communicating take from each other, launches, stragglers, caches.
     """
     cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
-    world_size = _checked_world_size(world_size, inputs, cluster)
+    world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
+    if world_size > cluster.n_devices:
+        raise BadValue(f"{cluster.name} has {cluster.n_devices:,} devices, fewer than {world_size:,} ranks; take a larger "
+                       "cluster, or dataclasses.replace(cluster, n_devices=...)")
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
     blobs = [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs or [None] * world_size)]
     programs = record_all(task.packed(), blobs, cluster.device, timeout_s)
@@ -92,13 +93,18 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
 
 
 def _run(programs: list[Program], timetable: Timetable, cluster: Cluster) -> SimulatedRun:
-    n = len(programs)
-    events = [event for program in programs[:MOST_TRACED] for event in _events(program, timetable)]
+    results = [cloudpickle.loads(program.result) for program in programs]
+    memory = [RankMemory(**program.memory) for program in programs]
     return SimulatedRun(
-        n, [cloudpickle.loads(program.result) for program in programs], build_trace(n, events, None),
-        [RankMemory(**program.memory) for program in programs], elapsed_s=timetable.duration_s, cluster=cluster,
-        works=[program.work for program in programs], bytes_by_link=dict(timetable.network.bytes_by_link),
+        len(programs), results, _trace(programs[:MOST_TRACED], timetable), memory, elapsed_s=timetable.duration_s,
+        cluster=cluster, works=[program.work for program in programs], bytes_by_link=dict(timetable.network.bytes_by_link),
         busy_s_by_link=dict(timetable.network.busy_s_by_link), programs=programs, timetable=timetable)
+
+
+def _trace(programs: Sequence[Program], timetable: Timetable) -> Trace:
+    """Of these ranks."""
+    events = [event for program in programs for event in _events(program, timetable)]
+    return build_trace(len(timetable.times), events, None)
 
 
 def _events(program: Program, timetable: Timetable) -> list[tuple[int, str, dict]]:
@@ -137,18 +143,3 @@ def _verdict(programs: list[Program], timetable: Timetable):
     if state.disagreement:
         return mismatch_verdict(state.disagreement)
     return deadlock_verdict(state, state.stuck())
-
-
-def _checked_world_size(world_size: Any, inputs: Any, cluster: Cluster) -> int:
-    if world_size is None and inputs is not None:
-        world_size = len(inputs)
-    if isinstance(world_size, bool) or not isinstance(world_size, int):
-        raise BadType(f"world_size must be a whole number of ranks, such as 1024; got {world_size!r}")
-    if not 1 <= world_size <= MAX_WORLD_SIZE:
-        raise BadValue(f"world_size must be from 1 to {MAX_WORLD_SIZE:,}; got {world_size:,}")
-    if inputs is not None and len(inputs) != world_size:
-        raise BadValue(f"inputs must hold one value a rank: {world_size} ranks, but {len(inputs)} inputs")
-    if world_size > cluster.n_devices:
-        raise BadValue(f"{cluster.name} has {cluster.n_devices:,} devices, fewer than {world_size:,} ranks; take a larger "
-                       "cluster, or dataclasses.replace(cluster, n_devices=...)")
-    return world_size

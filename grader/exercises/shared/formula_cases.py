@@ -1,5 +1,6 @@
 """Cases without communication, each one call on one rank, and the slips of the formulas that they ask for."""
 
+import bisect
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,15 @@ from grader.judging.exercise import Case, Slip
 def single(name: str, **inputs: Any) -> Case:
     """One rank, called once."""
     return Case(name, (inputs,))
+
+
+def first_enough(enough: Callable[[int], bool]) -> int:
+    """The smallest whole number from 1 on that is enough, found by trying; then every larger one must be, too."""
+    most = 1
+    while not enough(most):
+        most *= 2
+    tried = range(1, most + 1)
+    return tried[bisect.bisect_left(tried, True, key=enough)]
 
 
 def formula(id: str, wrong: Callable[[dict[str, Any]], Any], hint: str) -> Slip:

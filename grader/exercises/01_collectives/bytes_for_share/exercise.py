@@ -3,7 +3,7 @@
 import math
 
 from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import first_enough, formula, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import bus_factor, ring_time_s
 
@@ -24,15 +24,8 @@ def _reached(i: dict, total_bytes: float) -> float:
 
 
 def _searched(i: dict) -> float:
-    """The first whole number of bytes that reaches the share: twice as many until enough, then halve what is left."""
-    enough = 1
-    while _reached(i, enough) < i["share"]:
-        enough *= 2
-    too_few = enough // 2
-    while enough - too_few > 1:
-        middle = (enough + too_few) // 2
-        too_few, enough = (too_few, middle) if _reached(i, middle) >= i["share"] else (middle, enough)
-    return float(enough)
+    """The first whole number of bytes that reaches the share."""
+    return float(first_enough(lambda total_bytes: _reached(i, total_bytes) >= i["share"]))
 
 
 def _solved(i: dict, odds: float, chunks: float | None = None) -> float:

@@ -1,12 +1,11 @@
 """How few tokens a rank may have: the time of a step turned round, by trying."""
 
-import bisect
 import math
 from collections.abc import Callable
 from typing import Any
 
 from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.formula_cases import single
+from grader.exercises.shared.formula_cases import first_enough, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.costs.formulas import ring_time_s
 
@@ -32,12 +31,8 @@ def _efficiency(inputs: Inputs, tokens: int) -> float:
 
 
 def _fewest(inputs: Inputs) -> float:
-    """By trying: doubled until it is enough, then halved between too few and enough. A float, equal to an int as well."""
-    most = 1
-    while _efficiency(inputs, most) < inputs["efficiency"]:
-        most *= 2
-    tried = range(1, most + 1)
-    return float(tried[bisect.bisect_left(tried, inputs["efficiency"], key=lambda tokens: _efficiency(inputs, tokens))])
+    """By trying. A float, equal to an int as well."""
+    return float(first_enough(lambda tokens: _efficiency(inputs, tokens) >= inputs["efficiency"]))
 
 
 def _by(inputs: Inputs, compute_per_reduce: float | None = None, reduce_s: float | None = None,

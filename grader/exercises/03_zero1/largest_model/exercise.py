@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import first_enough, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 WHOLE, STATE = 4, 12  # bytes a parameter: parameter and gradient, and what the ranks share
@@ -17,12 +17,8 @@ def _fits(inputs: dict[str, Any], size: int) -> bool:
 
 
 def _largest(inputs: dict[str, Any]) -> float:
-    """By bisection."""
-    fits, too_large = 0, inputs["device_bytes"]
-    while too_large - fits > 1:
-        middle = (fits + too_large) // 2
-        fits, too_large = (middle, too_large) if _fits(inputs, middle) else (fits, middle)
-    return float(fits)
+    """One less than the first that is too large."""
+    return float(first_enough(lambda size: not _fits(inputs, size)) - 1)
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
