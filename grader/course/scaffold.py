@@ -53,9 +53,9 @@ def begin(root: Path, unit: str, name: str, title: str | None = None, after: str
     _require(root, unit, name)
     order = root / "grader" / "exercises" / unit / "__init__.py"
     names = _order(order)
-    after = after or names[-1]
-    if after not in names:
-        raise Refused(f"{unit} has no exercise {after!r} that a new one could come after; it has {', '.join(names)}")
+    after = after or (names[-1] if names else None)
+    if after and after not in names:
+        raise Refused(f"{unit} has no exercise {after!r} that a new one could come after; it has {', '.join(names) or 'none'}")
     words = {"name": name, "title": title or name.replace("_", " ").capitalize()}
     folder = root / "grader" / "exercises" / unit / name
     files = {folder / "exercise.py": "exercise", folder / "technique.py": "technique",
@@ -65,7 +65,7 @@ def begin(root: Path, unit: str, name: str, title: str | None = None, after: str
         path.write_text(Template((TEMPLATES / f"{template}.py.txt").read_text()).substitute(words))
     notebook = root / "solutions" / unit / f"{unit}.ipynb"
     _add_cells(notebook, name, words["title"], after)
-    names.insert(names.index(after) + 1, name)
+    names.insert(names.index(after) + 1 if after else 0, name)
     quoted = ", ".join(f'"{listed}"' for listed in names)
     rows = textwrap.fill(quoted, 120, initial_indent="    ", subsequent_indent="    ")
     order.write_text(f"{order.read_text().partition('ORDER')[0]}ORDER = (\n{rows},\n)\n")
@@ -88,10 +88,10 @@ def _require(root: Path, unit: str, name: str) -> None:
         raise Refused(f"there is an exercise {name!r} already, and checks go by the name alone: choose another")
 
 
-def _add_cells(path: Path, name: str, title: str, after: str) -> None:
-    """Behind the check of the exercise `after`."""
+def _add_cells(path: Path, name: str, title: str, after: str | None) -> None:
+    """Behind the check of the exercise `after`; a unit's first one stands at the notebook's end."""
     notebook = nbformat.read(path, as_version=4)
-    at = 1 + [name_of(cell) for cell in notebook.cells].index(f"{after}_check")
+    at = 1 + [name_of(cell) for cell in notebook.cells].index(f"{after}_check") if after else len(notebook.cells)
     notebook.cells[at:at] = _cells(name, title)
     nbformat.write(notebook, path)
 
