@@ -9,6 +9,7 @@ import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 
 from grader.calling.collect import Candidate
 from grader.calling.task import facts_of
@@ -218,6 +219,19 @@ def groups_of_their_own(x, group):
     dist.all_reduce(x, group=local)
 
 
+def mesh_of_torchs(x, group):
+    n = dist.get_world_size()
+    mesh = init_device_mesh("cpu", (2, n // 2) if n % 2 == 0 else (n, 1), mesh_dim_names=("a", "b"))
+    for axis in ("a", "b"):
+        mine = mesh.get_group(axis)
+        r, n = size_of(mine)
+        dist.all_reduce(x, group=mine)
+        if n > 1:
+            sending = dist.isend(x, group=mine, group_dst=(r + 1) % n)
+            dist.recv(torch.empty_like(x), group=mine, group_src=(r - 1) % n)
+            sending.wait()
+
+
 def asks_for_names(x, group):
     import socket
 
@@ -234,9 +248,10 @@ def ddp(x, group):
 
 
 HONEST = (all_reduce, broadcast, reduce, reduce_scatter, all_gather, gather, scatter, all_to_all, barrier, send,
-          send_that_nobody_receives, groups_of_their_own, asks_for_names, ddp)
-KINDS = {"reduce_scatter": "all_reduce", "groups_of_their_own": "send", "asks_for_names": "", "ddp": "all_reduce",
-         "send_that_nobody_receives": "barrier"}
+          send_that_nobody_receives, groups_of_their_own, mesh_of_torchs,
+          asks_for_names, ddp)
+KINDS = {"reduce_scatter": "all_reduce", "groups_of_their_own": "send", "mesh_of_torchs": "send", "asks_for_names": "",
+         "ddp": "all_reduce", "send_that_nobody_receives": "barrier"}
 CASES = [Case(f"{n} ranks", tuple({"x": torch.ones(1003)} for _ in range(n))) for n in (2, 4)] + [
     Case("groups", tuple({"x": torch.ones(1003)} for _ in range(5)), ((1, 3, 4), (0, 2)))]
 
@@ -256,10 +271,15 @@ def collected(*functions) -> dict[str, list[Evidence]]:
 
 @pytest.fixture(scope="module")
 def honest():
+    """Collected once: those who look at it share a worker."""
     return collected(*HONEST)
 
 
+looks_at_honest_calls = pytest.mark.xdist_group("honest calls")
+
+
 @needs_sandbox
+@looks_at_honest_calls
 @pytest.mark.parametrize("name", [function.__name__ for function in HONEST])
 def test_no_honest_call_contradicts_the_witness(honest, name):
     for case, evidence in zip(CASES, honest[name], strict=True):
@@ -272,6 +292,7 @@ def test_no_honest_call_contradicts_the_witness(honest, name):
 
 
 @needs_sandbox
+@looks_at_honest_calls
 @pytest.mark.parametrize("name", ["all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather", "gather", "scatter",
                                   "all_to_all", "send"])
 def test_calls_that_are_not_reported_contradict_it(honest, name):
@@ -283,6 +304,7 @@ def test_calls_that_are_not_reported_contradict_it(honest, name):
 
 
 @needs_sandbox
+@looks_at_honest_calls
 def test_reports_of_sends_that_were_not_made_contradict_it(honest):
     for case, evidence in zip(CASES, honest["send"], strict=True):
         calls = evidence.trace.calls

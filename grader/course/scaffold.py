@@ -55,7 +55,8 @@ def begin(root: Path, unit: str, name: str, title: str | None = None, after: str
     names = _order(order)
     after = after or (names[-1] if names else None)
     if after and after not in names:
-        raise Refused(f"{unit} has no exercise {after!r} that a new one could come after; it has {', '.join(names) or 'none'}")
+        raise Refused(f"{unit} has no exercise {after!r} that a new one could come after; it has "
+                      f"{', '.join(names) or 'none yet'}")
     words = {"name": name, "title": title or name.replace("_", " ").capitalize()}
     folder = root / "grader" / "exercises" / unit / name
     files = {folder / "exercise.py": "exercise", folder / "technique.py": "technique",

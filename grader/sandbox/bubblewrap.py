@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ LOG_BYTES = 1 << 16
 # pages divided among those who share them.
 QUICK_COUNT = ("status", ("RssAnon:", "RssShmem:"))
 SHARED_COUNT = ("smaps_rollup", ("Pss_Anon:", "Pss_Shmem:"))
+LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # if the kernel was built to
 TASKS_OF_OTHERS = 1000  # that may come meanwhile without alarm, where only the whole machine can be counted
 
 
@@ -230,19 +232,20 @@ class _Watch:
         """Where no control group counts: far more tasks on the whole machine than when this one began."""
         return "pids" not in self._group.limits and _all_tasks() > self._tasks_before + TASKS_OF_OTHERS + self._limits.tasks
 
-    def _family(self) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.Error):
-            top = psutil.Process(self._process.pid)
-            return [top, *top.children(recursive=True)]
-        return []
+    def _family(self) -> list[int]:
+        """The process and all that it started, by their ids."""
+        family = [self._process.pid]
+        for pid in family:  # it grows as it is read
+            family += _children(pid)
+        return family
 
     def _end(self) -> None:
         """In a sandbox all end with the first process; without one, those that are still children."""
         family = [] if self._sandboxed or self._process.poll() is not None else self._family()
         self._process.kill()
-        for process in family:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        for pid in family:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
 
@@ -255,9 +258,23 @@ def _all_tasks() -> int:
         return 0
 
 
-def _bytes_of(process: psutil.Process, file: str, fields: tuple[str, ...]) -> int:
+def _children(pid: int) -> list[int]:
+    """Asked of the kernel for this one process: to look through all of the machine's, ten times a second, is dear."""
+    if not LISTS_CHILDREN:
+        with contextlib.suppress(psutil.Error):
+            return [child.pid for child in psutil.Process(pid).children()]
+        return []
+    children: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:
+                children += map(int, file.read().split())
+    return children
+
+
+def _bytes_of(pid: int, file: str, fields: tuple[str, ...]) -> int:
     try:
-        with open(f"/proc/{process.pid}/{file}") as lines:
+        with open(f"/proc/{pid}/{file}") as lines:
             return sum(int(line.split()[1]) for line in lines if line.startswith(fields)) << 10
     except (OSError, ValueError):
         return 0  # ended meanwhile

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed.device_mesh
 from torch._C import _distributed_c10d as c10d
 
 from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe
@@ -152,9 +153,9 @@ class Recorder:
         self._waits_announced = number if waits else None
         return number
 
-    def _announce(self, **facts: Any) -> int:
+    def _announce(self, has_line: bool = True, /, **facts: Any) -> int:
         number = next(self._numbers)
-        source = user_line(sys._getframe(), self.machinery)
+        source = user_line(sys._getframe(), self.machinery) if has_line else None
         self._report("call", number=number, time=self._clock(), source=source, **facts)
         return number
 
@@ -262,22 +263,34 @@ class Recorder:
         self._functional.impl("wait_tensor", wait_tensor, "BackendSelect", with_keyset=True)
 
     def _watch_new_group(self) -> None:
-        """dist.new_group meets through the store; record it as one collective of the whole world."""
+        """dist.new_group meets through the store; record it as one collective of the whole world.
+
+        A group that init_device_mesh makes is recorded without a line: nobody's line asked for it.
+        """
         original = dist.new_group
 
-        def new_group(ranks=None, *args, **kwargs):
-            world = list(range(dist.get_world_size()))
-            wanted = sorted(ranks or world)
-            local = kwargs.get("use_local_synchronization", False)
-            number = self._announce(
-                group=f"new_group {wanted}" if local else "new_group", members=wanted if local else world, is_async=False,
-                op="new_group", dtype="", shape=wanted, bytes=0, bytes_given=0, bytes_formula=0, root=None, peer=None,
-                tag=0, reduce_op=None, splits=None, element_count=0)
-            with self._blocked(number):
-                return original(ranks, *args, **kwargs)
+        def watched(has_line: bool):
+            def new_group(ranks=None, *args, **kwargs):
+                world = _all_ranks(dist.get_world_size())
+                wanted = sorted(ranks) if ranks else world
+                local = kwargs.get("use_local_synchronization", False)
+                number = self._announce(
+                    has_line, group=f"new_group {wanted}" if local else "new_group", members=wanted if local else world,
+                    is_async=False, op="new_group", dtype="", shape=wanted, bytes=0, bytes_given=0, bytes_formula=0,
+                    root=None, peer=None, tag=0, reduce_op=None, splits=None, element_count=0)
+                with self._blocked(number):
+                    return original(ranks, *args, **kwargs)
 
-        dist.new_group = new_group
-        torch.distributed.distributed_c10d.new_group = new_group
+            return new_group
+
+        dist.new_group = torch.distributed.distributed_c10d.new_group = watched(has_line=True)
+        torch.distributed.device_mesh.new_group = watched(has_line=False)
+
+
+@functools.cache
+def _all_ranks(world_size: int) -> list[int]:
+    """One list for all calls: a mesh of a thousand ranks makes hundreds of groups on each of them."""
+    return list(range(world_size))
 
 
 def _check_ends(op: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> None:

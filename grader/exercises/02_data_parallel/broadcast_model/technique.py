@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from grader.calling.training import REPLACED
-from grader.exercises.technique.models import given_model
+from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.training import FEW_DIGITS, model_bytes
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
@@ -19,7 +19,7 @@ def _kept(look: Look) -> tuple[bool, str]:
 
 def _some_layers(look: Look, rank: int, found: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
     """Of the parameters that are trained, some are right and some are as the rank drew them."""
-    own = {name: p for name, p in given_model(look.case, rank).named_parameters() if p.requires_grad}
+    own = {name: p for name, p in model_seen(look.case, rank).named_parameters() if p.requires_grad}
     wrong = [name for name in own if not same(found[name], right[name])]
     return 0 < len(wrong) < len(own) and all(same(found[name], own[name]) for name in wrong)
 

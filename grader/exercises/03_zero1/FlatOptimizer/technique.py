@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
-from grader.exercises.technique.models import model_of
+from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
 from grader.judging.demands import bytes_sent
@@ -68,7 +68,7 @@ def _state_divided() -> Demand:
 
 
 def _sent(look: Look, rank: int) -> float:
-    trained = [p for p in model_of(look.case, rank).parameters() if p.requires_grad]
+    trained = [p for p in model_seen(look.case, rank).parameters() if p.requires_grad]
     n, size = look.case.group_size(rank), sum(p.numel() for p in trained)
     padded = -(-size // n) * n * trained[0].itemsize
     return len(look.case.inputs[rank]["xs"]) * gathers_and_reductions(look, rank, padded) + zero.check_bytes(look, rank)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, dtype_of
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.models import given_model, reduced
+from grader.exercises.technique.models import model_seen, reduced
 from grader.exercises.technique.sharding import (
     divided,
     first_wrong_is,
@@ -28,7 +28,7 @@ def _whole_bytes(look: Look, rank: int, computing: bool = False) -> float:
     """All parameters, padded; in the compute dtype or in their own."""
     dtype = dtype_of(look.case.inputs[rank]["compute_dtype"]) if computing else None
     n = look.case.group_size(rank)
-    return sum((p.numel() + n) * (dtype or p.dtype).itemsize for p in given_model(look.case, rank).parameters())
+    return sum((p.numel() + n) * (dtype or p.dtype).itemsize for p in model_seen(look.case, rank).parameters())
 
 
 def _gathered(look: Look, rank: int) -> float:
@@ -43,7 +43,7 @@ def _sent(look: Look, rank: int) -> float:
     """The start, all gathers, and each pass's reductions."""
     n, inputs = look.case.group_size(rank), look.case.inputs[rank]
     own, computing = _whole_bytes(look, rank), _whole_bytes(look, rank, computing=True)
-    buffers = sum(b.nbytes for b in given_model(look.case, rank).buffers())
+    buffers = sum(b.nbytes for b in model_seen(look.case, rank).buffers())
     reductions = gathers_and_reductions(look, rank, computing, gathers=0, reductions=len(inputs["xs"]))
     start = math.ceil(math.log2(n)) * (own + buffers)  # what the root of a tree sends
     return start + _gathered(look, rank) + reductions
@@ -65,7 +65,7 @@ def _in_start(test: Callable[[dict, dict], bool]) -> Callable[[Look], bool]:
 
 def _incomplete(look: Look, rank: int) -> set[str]:
     """The trained parameters of layers in which another one gets no gradient, being frozen or not used."""
-    model, with_gradient = given_model(look.case, rank), reduced(look.case, rank)
+    model, with_gradient = model_seen(look.case, rank), reduced(look.case, rank)
     names = {p: name for name, p in model.named_parameters()}
     layers = [{names[p] for p in of_layer} for _, of_layer in layers_of(model)]
     return {name for layer in layers if not layer <= with_gradient.keys() for name in layer & with_gradient.keys()}

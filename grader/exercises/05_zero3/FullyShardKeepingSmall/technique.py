@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from grader.calling.sharding import OWNED
-from grader.exercises.technique.models import given_model
+from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.sharding import by_collectives, first_wrong_is, gathers_and_reductions, spans_of
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
@@ -14,7 +14,7 @@ from utils.costs.formulas import bytes_sent_per_rank
 
 def _sizes(look: Look, rank: int) -> Iterator[tuple[str, int, int, int]]:
     """(name, numbers, the threshold, numbers held by all of `rank`'s group) of each parameter, at the last look."""
-    model, below = given_model(look.case, rank), look.case.inputs[rank]["keep_whole_below"]
+    model, below = model_seen(look.case, rank), look.case.inputs[rank]["keep_whole_below"]
     last = [spans_of(look, member, OWNED)[-1].facts["sizes"] for member in look.case.members(rank)]
     for name, p in model.named_parameters():
         yield name, p.numel(), below, sum(sizes[name] for sizes in last)
@@ -37,7 +37,7 @@ def _each_held(wrong: Callable[[int, int, int, int], bool], words: str) -> Calla
 def _sent(look: Look, rank: int) -> float:
     """The start, two looks at all parameters, and each pass's gathers and reductions."""
     n, inputs = look.case.group_size(rank), look.case.inputs[rank]
-    model = given_model(look.case, rank)
+    model = model_seen(look.case, rank)
     below, passes = inputs["keep_whole_below"], len(inputs["xs"])
     large = sum((p.numel() + n) * p.dtype.itemsize for p in model.parameters() if p.numel() >= below)
     small = sum(p.nbytes for p in model.parameters() if p.numel() < below)

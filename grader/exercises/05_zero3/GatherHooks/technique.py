@@ -1,7 +1,7 @@
 """How GatherHooks must be done, and how it can fail."""
 
 from grader.calling.sharding import BACKWARD, FORWARD, OWNED
-from grader.exercises.technique.models import given_model
+from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.sharding import (
     by_collectives,
     divided,
@@ -24,7 +24,7 @@ TOO_SOON = ("A gradient came after its layer had been reduced: a layer's paramet
 def _sent(look: Look, rank: int) -> float:
     """Each pass, every layer's padded row is gathered twice and reduced once."""
     n, passes = look.case.group_size(rank), len(look.case.inputs[rank]["xs"])
-    whole = sum((p.numel() + n) * p.dtype.itemsize for p in given_model(look.case, rank).parameters())
+    whole = sum((p.numel() + n) * p.dtype.itemsize for p in model_seen(look.case, rank).parameters())
     return passes * gathers_and_reductions(look, rank, whole, gathers=2)
 
 
