@@ -41,7 +41,8 @@ def not_contiguous() -> tuple[Symptom, ...]:
     """A tensor was handed to a collective as it lay in memory."""
     hint = ("A gradient that autograd hands you, or x, need not be contiguous, and neither view nor a collective takes what "
             "is not: call .contiguous() first.")
-    return tuple(raised(text, hint, "not contiguous") for text in ("contiguous", "view size is not compatible"))
+    return tuple(raised(text, hint, "not contiguous")
+                 for text in ("must be contiguous", "has to be contiguous", "view size is not compatible"))
 
 
 def only_in_groups() -> Symptom:

@@ -45,6 +45,20 @@ def back_again(x, y, dy, layers):
     return dx, _adding(parameters, lambda: torch.autograd.grad(y, parameters, dy))
 
 
+@mutant("x's gradient set")
+def backward_to_x(x, y, dy, layers):
+    dzs = torch.autograd.grad(y, [z for z, _ in layers], dy, retain_graph=True)
+    if x.requires_grad:
+        layers[0][0].backward(dzs[0], inputs=[x], retain_graph=True)
+
+    def weights():
+        for (z, parameters), dz in zip(layers, dzs, strict=True):
+            trained = [p for p in parameters if p.requires_grad]
+            _adding(trained, torch.autograd.grad(z, trained, dz, retain_graph=True))()
+
+    return x.grad, weights
+
+
 @mutant("gradients set early")
 def whole_backward(x, y, dy, layers):
     y.backward(dy)

@@ -13,6 +13,7 @@ CHANGES = (
            "for stage in range(n_ranks * n_chunks)]"),
     change("stages side by side", "chunk * n_ranks + rank", "rank * n_chunks + chunk",
            "(n_chunks - 1 - chunk) * n_ranks + rank", "rank * n_chunks + n_chunks - 1 - chunk"),
+    change("warm-up of 1F1B", TWICE, "(1 if n_chunks == 1 else 2) * (n_ranks - 1 - rank)"),
     change("one chunk only", "order = [", "n_chunks = 1\n    order = [", TWICE, "(n_ranks - 1 - rank)"),
     change("chunks forward and backward alike", "n_chunks - 1 - chunk", "chunk", WARM_UP, "len(order)"),
     change("chunk by chunk", "range(0, n_micro, n_ranks)", "(0,)", "one in range(n_ranks)]", "one in range(n_micro)]",

@@ -24,6 +24,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         mark(DONE, kind="begin", micro=len(later))
         dx, weights = fn(x, y.sum() if dy_BD is None else y, dy_BD, layers)
         returned["dx"].append(dx)
+        returned["early"] += ["x"] * (x.grad is not None)
         returned["early"] += [name for name, p in stage.named_parameters() if p.grad is not None and not later]
         mark(DONE, kind="later", micro=len(later))
         later.append(weights)

@@ -65,6 +65,10 @@ TECHNIQUE = Technique(
         raised("does not require grad", "x of the first stage needs no gradient (x.requires_grad is False): do not ask for "
                "one; frozen weights are not in the list of parameters.", "x without gradient"),
         raised("a second time", "The first half freed the graph that the second needs: retain_graph=True.", "graph freed"),
+        Symptom("x's gradient set", "All is right but x.grad, which is filled now: return dx and leave .grad alone "
+                                    "(autograd.grad, not backward).",
+                wrong_ranks(lambda look, rank, found, right: same({**found, "early": []}, right)
+                            and set(found["early"]) == {"x"})),
         Symptom("gradients set early", "After the first half gradients are set already: that is a whole backward. The "
                                        "weights' wait until weights() is called.",
                 every_rank(lambda look, rank, found, right: found["early"] != [])),

@@ -26,16 +26,23 @@ def _by_chunk(n_ranks: int, n_chunks: int, n_micro: int) -> Schedule:
             for rank in range(n_ranks)]
 
 
+def _plain_for_one_chunk(n_ranks: int, n_chunks: int, n_micro: int) -> Schedule:
+    return one_f_one_b(n_ranks, n_micro) if n_chunks == 1 else interleaved(n_ranks, n_chunks, n_micro)
+
+
 EXERCISE = schedule_exercise(
     title="Interleaved stages (c)",
     parameters=("n_ranks", "n_chunks", "n_micro"),
-    sizes=lambda draw: [(1, 2, 3), (2, 2, 4), (3, 2, 6), (2, 3, 2), (3, 2, 3), (4, draw.integer(2, 3), 8), (4, 2, 6)],
-    for_grading=[(3, 1, 6), (5, 2, 10), (3, 2, 7)],
+    sizes=lambda draw: [(1, 2, 3), (2, 2, 4), (3, 2, 6), (2, 3, 2), (3, 2, 3), (3, 1, 6), (4, draw.integer(2, 3), 8), (4, 2, 6)],
+    for_grading=[(4, 1, 8), (5, 2, 10), (3, 2, 7)],
     reading=reading,
     right=interleaved,
     slips=(
         ("stages side by side", "Rank r has the stages r, r + n_ranks, r + 2·n_ranks, …, not n_chunks that follow one "
                                 "another: only so a micro-batch passes every rank before it returns.", _side_by_side),
+        ("warm-up of 1F1B", "With one chunk the warm-up here is 2·(n_ranks − 1 − r) forwards, twice that of plain 1F1B: the "
+                            "formula of the contract holds for any number of chunks, so nothing needs a case of its own.",
+         _plain_for_one_chunk),
         ("one chunk only", "Stages are missing: each rank has n_chunks of them.",
          lambda n_ranks, n_chunks, n_micro: one_f_one_b(n_ranks, n_micro)),
         ("chunks forward and backward alike", "Backward goes through a rank's chunks in the opposite order: the last "
