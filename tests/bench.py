@@ -15,6 +15,7 @@ from tests.bench_marking import bench_bombs, bench_marking
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b
 from tests.bench_profile import bench_profile
 from tests.bench_sequence_parallel import bench_sequence_parallel
+from tests.bench_simulator import bench_simulator
 from tests.bench_tensor_parallel import bench_tensor_parallel
 from tests.bench_training import bench_data_parallel, bench_fully_shard, bench_overlap
 from tests.notebooks import functions_of
@@ -161,7 +162,8 @@ BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tr
            "tensor_parallel": partial(bench_tensor_parallel, line, in_turn),
            "one_f_one_b": partial(bench_one_f_one_b, line, in_turn),
            "micro_batches": partial(bench_micro_batches, line, in_turn),
-           "sequence_parallel": partial(bench_sequence_parallel, line, in_turn)}
+           "sequence_parallel": partial(bench_sequence_parallel, line, in_turn),
+           "simulator": partial(bench_simulator, line)}
 
 
 def main() -> None:
