@@ -6,9 +6,9 @@ written once). Not modelled: caches, fused kernels, small products that do not f
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from utils.simulation.cluster import Device
@@ -34,12 +34,6 @@ class Roofline(MemoryMeter):
         self.work, self._device = Work(), device
         self._followed: set[int] = set()  # ids of parameters
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = super().__torch_dispatch__(func, types, args, kwargs)
-        if not _is_free(func):
-            self._count(func, args, kwargs or {}, result)
-        return result
-
     def _on_parameter(self, module, name, parameter) -> None:
         """Its gradient is followed from the first forward pass on: before, module.to() must be able to swap it."""
         if isinstance(parameter, torch.Tensor):
@@ -52,9 +46,8 @@ class Roofline(MemoryMeter):
                 super()._on_parameter(module, name, parameter)
         super()._on_forward(module, args, output)
 
-    def _count(self, func, args: tuple, kwargs: dict, result) -> None:
-        tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)]
-        if not tensors:
+    def _on_operation(self, func, args: tuple, kwargs: dict, result: Any, tensors: list[torch.Tensor]) -> None:
+        if not tensors or _is_free(func):
             return
         formula = flop_registry.get(func.overloadpacket)
         flops = formula(*args, **kwargs, out_val=result) if formula else 0

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
-from torch.utils._pytree import tree_leaves
 
 CATEGORIES = ("parameters", "gradients", "optimizer state", "activations")
 
@@ -87,8 +86,13 @@ class MemoryMeter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        self._see((args, kwargs, result))
+        tensors = tensors_in((args, kwargs, result))
+        self._see_all(tensors)
+        self._on_operation(func, args, kwargs or {}, result, tensors)
         return result
+
+    def _on_operation(self, func, args: tuple, kwargs: dict, result: Any, tensors: list[torch.Tensor]) -> None:
+        """For those who count more than memory. tensors: all that go in and come out."""
 
     @property
     def held_bytes(self) -> int:
@@ -118,10 +122,12 @@ class MemoryMeter(TorchDispatchMode):
 
     def _see(self, value: Any, category: str | None = None) -> None:
         """Count the tensors inside `value`."""
-        for leaf in tree_leaves(value):
-            if isinstance(leaf, torch.Tensor):
-                for tensor in _parts(leaf):
-                    self._follow(tensor.untyped_storage(), category)
+        self._see_all(tensors_in(value), category)
+
+    def _see_all(self, tensors: list[torch.Tensor], category: str | None = None) -> None:
+        for tensor in tensors:
+            for part in _parts(tensor):
+                self._follow(part.untyped_storage(), category)
 
     def _follow(self, storage: torch.UntypedStorage, category: str | None = None) -> None:
         """Count a storage, at the size that it has now."""
@@ -192,6 +198,20 @@ class MemoryMeter(TorchDispatchMode):
 
 
 METER: ContextVar[MemoryMeter | None] = ContextVar("the meter of this rank", default=None)
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors in lists, tuples and dictionaries, in order. (torch's tree_leaves takes ten times as long.)"""
+    found, rest = [], [value]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, torch.Tensor):
+            found.append(part)
+        elif isinstance(part, (list, tuple)):
+            rest += reversed(part)
+        elif isinstance(part, dict):
+            rest += reversed(part.values())
+    return found
 
 
 def held_bytes() -> int:
