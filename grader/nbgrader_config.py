@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, LimitOutput
+from nbgrader.converters import GenerateAssignment
+from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, ClearSolutions, LimitOutput
 
 from grader.course.autograde import AnyNotebook, MarkExercises, SaveMarks
+from grader.course.release import ClearOrBreak
 
 c = get_config()
 
@@ -15,6 +17,8 @@ c.CourseDirectory.release_directory = "notebooks"
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".pytest_cache", "*.marks.json"]  # not handed on
 
 c.ClearSolutions.code_stub = {"python": '# Your code here.\nraise NotImplementedError("yours to write")'}
+c.GenerateAssignment.preprocessors = [ClearOrBreak if step is ClearSolutions else step
+                                      for step in GenerateAssignment.preprocessors.default()]
 
 # Marks come only from the judge: our own steps stand where nbgrader would overwrite, execute and score.
 c.Autograde.exporter_class = AnyNotebook

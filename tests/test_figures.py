@@ -14,6 +14,7 @@ import pytest
 from matplotlib.text import Text
 from PIL import Image
 
+from grader.exercises.shared.meshes import lines_of
 from utils import figures, run_ranks
 from utils.costs.formulas import bytes_sent_per_rank, ring_time_s
 from utils.costs.tables import read_table, table_names
@@ -24,7 +25,12 @@ from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, unio
 from utils.figures.ring import PHASES, ring_start, ring_steps
 from utils.figures.tree import tree_rounds
 from utils.figures.widgets import collective_browser, cost_calculator, ring_stepper
+from utils.planner.layout import Layout
+from utils.planner.plan import plan
+from utils.planner.published import model_named
+from utils.planner.scaling import scaling
 from utils.schedules.schedule import Step, parse_schedule
+from utils.simulation.clusters import cluster_named
 from utils.trace.memory import CATEGORIES
 from utils.trace.trace import Call, Span, Trace
 
@@ -96,6 +102,12 @@ def model_times(n_points=8):
 MEMORY = [(f"ZeRO-{stage}", dict(zip(CATEGORIES, (15e9, 15e9, 9e10, 8e9 / (stage + 1)), strict=True)))
           for stage in range(4)]
 
+GPT_175B = model_named("GPT 175B")
+PLANS = {name: plan(GPT_175B, layout, "A100", 1536) for name, layout in {
+    "TP 8 × PP 8": Layout(16, 8, 8, zero=1, sequence_parallel=True, schedule="interleaved", chunks=6),
+    "TP 4 × PP 8 × CP 2": Layout(16, 4, 8, 2, zero=1, sequence_parallel=True, recompute="selective"),
+    "TP 2 × ZeRO-3": Layout(512, 2, zero=3, recompute="full")}.items()}
+
 PICTURES = {
     "timeline": lambda: figures.timeline_figure(training()),
     "timeline of 1 rank": lambda: figures.timeline_figure(training(1)),
@@ -138,6 +150,8 @@ PICTURES = {
        for cuts in (("outputs",), ("inputs",), ("outputs", "inputs")) for n in (2, 3, 6)},
     **{f"stages of {sizes}": (lambda sizes=sizes: figures.stages_figure(sizes))
        for sizes in ([2, 2, 2, 2], [3, 1], [7, 7, 6, 6])},
+    **{f"mesh {shape}": (lambda shape=shape: figures.mesh_figure(lines_of(dict(zip("abc", shape, strict=True)))))
+       for shape in ((2, 2, 2), (4, 2, 2), (1, 3, 1))},
     "outputs gathered": lambda: figures.split_figure(("outputs",), 4, gathered=True),
     **{f"gather and free, {n} ranks, {layers} layers": (lambda n=n, layers=layers: figures.gather_free_figure(n, layers))
        for n, layers in ((2, 2), (3, 3), (4, 3))},
@@ -154,8 +168,14 @@ PICTURES = {
     "tokens a rank": lambda: figures.tokens_figure([2**k for k in range(17)], {
         "NVLink": [min(1.0, 2**k / 900) for k in range(17)], "InfiniBand": [min(1.0, 2**k / 8000) for k in range(17)]},
         {"NVLink": 900, "InfiniBand": 8000}),
+    "dropped": lambda: figures.dropped_figure([1, 1.5, 2], {"random": [2.0, 0.0, 0.0], "favourites": [33.0, 15.0, 4.0]}),
+    "all-to-all beside all-reduce": lambda: figures.ratio_figure([8, 64], {"torus": [0.5, 2.0], "H100": [0.5, 0.48]}),
     "buckets": lambda: figures.bucket_figure([2.0**k for k in range(12, 24, 2)], {
         "measured": [9, 5, 4, 4.4, 6, 8], "by formula": [8, 5, 4, 4, 6.5, 8]}),
+    "memory of plans": lambda: figures.plan_memory_figure(PLANS),
+    "time of plans": lambda: figures.plan_time_figure(PLANS),
+    "time of a plan": lambda: figures.plan_time_figure({"one": PLANS["TP 8 × PP 8"]}, "A step"),
+    "scaling": lambda: figures.scaling_figure(scaling(GPT_175B, cluster_named("A100"), 1536), "GPT 175B"),
     "memory of nothing": lambda: figures.memory_bars([("rank 0", {"parameters": 0})]),
 }
 
@@ -397,7 +417,8 @@ def test_published_tables_are_read_with_numbers():
     assert {"links", "superpod", "allreduce_a100_n2_n4"} <= set(table_names())
     for name in table_names():
         rows = read_table(name)
-        assert rows and all(any(isinstance(value, int | float) for value in row.values()) for row in rows)
+        numbered = [row for row in rows if any(isinstance(value, int | float) for value in row.values())]
+        assert len(numbered) >= len(rows) - (name == "real_runs")  # OLMo's report says of its layout only "FSDP"
     with pytest.raises(ValueError, match="links"):
         read_table("lynx")
 

@@ -1,14 +1,15 @@
 """Write the students' archive: notebooks, utils, public checks; no solutions, oracles or hidden cases (`make bundle`)."""
 
 import io
-import json
 import re
 import sys
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import nbformat
 import torch
+from nbgrader.utils import compute_checksum
 
 from grader.checks import PUBLIC_SEED
 from grader.exercises import EXERCISES, stored
@@ -83,18 +84,18 @@ def notebooks() -> dict[str, str]:
     """The released notebooks, by path.  Raises: SystemExit for one that somebody has worked in."""
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "notebooks").glob("*/*.ipynb"))]
     texts = {path.as_posix(): _text(path) for path in paths if path.stem == path.parent.name}
-    touched = [name for name, text in texts.items() if _is_touched(json.loads(text))]
+    touched = [name for name, text in texts.items() if _is_touched(nbformat.reads(text, as_version=4))]
     if touched:
         sys.exit(f"not as released: {', '.join(touched)}; `make notebooks` makes them anew")
     return texts
 
 
-def _is_touched(notebook: dict) -> bool:
-    """Whether cells have run or an exercise is no longer a skeleton: what an instructor tried is not for students."""
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    exercises = [cell for cell in cells if cell["metadata"].get("nbgrader", {}).get("solution")]
-    return (any(cell["outputs"] or cell["execution_count"] for cell in cells)
-            or not all("NotImplementedError" in "".join(cell["source"]) for cell in exercises))
+def _is_touched(notebook: nbformat.NotebookNode) -> bool:
+    """Whether cells have run or an exercise is not as it was released: what an instructor tried is not for students."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    exercises = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("solution")]
+    return (any(cell.outputs or cell.execution_count for cell in cells)
+            or any(compute_checksum(cell) != cell.metadata.nbgrader.get("checksum") for cell in exercises))
 
 
 # ── the checks ──

@@ -157,6 +157,12 @@ def build(name: str, seed: int) -> nn.Module:
     return model
 
 
+def digits_kept(parameters: dict[str, Tensor]) -> bool:
+    """Whether some of these numbers have digits that float32 has not; True too where none are of float64."""
+    double = [p for p in parameters.values() if p.dtype == torch.float64]
+    return not double or any(not torch.equal(p, p.float().double()) for p in double)
+
+
 def loss_rows(output: Tensor, y: Tensor) -> Tensor:
     """One loss for each row of the batch: (b, OUT) and (b, OUT), or the GPT's (b, T, V) and (b, T) → (b,)."""
     return next_byte_loss(output, y) if y.dtype == torch.int64 else ((output - y) ** 2).mean(1)

@@ -4,7 +4,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+from nbformat import NotebookNode
+from nbgrader.preprocessors import ClearSolutions
+
+from grader.course.broken import broken_program, is_broken
+
 ROOT = Path(__file__).resolve().parents[2]
+
+
+class ClearOrBreak(ClearSolutions):
+    """nbgrader's step that takes solutions out; of a program with a bug (see broken) students get the broken one instead."""
+
+    def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
+        if cell.cell_type != "code" or not is_broken(cell.source):
+            return super()._replace_solution_region(cell, language)
+        cell.source = broken_program(cell.source)
+        return True
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import importlib
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import nbformat
 
@@ -24,16 +24,25 @@ def mutant(hint: str) -> Callable[[Callable], Callable]:
 
 @dataclass(frozen=True)
 class Change:
-    """The reference with some text replaced. of: the cell that is changed, if it is another exercise's."""
+    """The reference with some text replaced. of: the cell that is changed, if it is another exercise's.
+
+    broken: what is changed is the broken program that students get.
+    """
 
     hint: str
     replaced: tuple[tuple[str, str], ...]
     of: str = ""
+    broken: bool = False
 
 
 def change(hint: str, *old_and_new: str, of: str = "") -> Change:
     """change("sum for mean", "flat /= n", "pass"): each old text, which must be there, is followed by the new one."""
     return Change(hint, tuple(zip(old_and_new[::2], old_and_new[1::2], strict=True)), of)
+
+
+def half_repaired(hint: str, *old_and_new: str) -> Change:
+    """The same of the program with a bug that students get; with no texts, that program as it is."""
+    return replace(change(hint, *old_and_new), broken=True)
 
 
 def mutants_of(unit: str, exercise: str) -> list[Callable]:
@@ -46,6 +55,10 @@ def mutants_of(unit: str, exercise: str) -> list[Callable]:
 def _apply(unit: str, exercise: str, changed: Change) -> Callable:
     """Raises: ValueError if the reference has no such text."""
     source = reference_cell(unit, changed.of or exercise)
+    if changed.broken:
+        from grader.course.broken import broken_program  # not above: these mutants are tried in the students' archive, too
+
+        source = broken_program(source)
     for old, new in changed.replaced:
         if old not in source:
             raise ValueError(f"{unit}/{exercise}, {changed.hint!r}: the reference has no {old!r}")

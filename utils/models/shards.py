@@ -41,11 +41,11 @@ def cut_block(block: TransformerBlock, rank: int, n_ranks: int) -> TransformerBl
     if block.n_heads % n_ranks:
         raise ValueError(f"{n_ranks} ranks do not divide {block.n_heads} heads: each rank takes whole heads, so choose a "
                          f"number of heads that is a multiple of the ranks")
-    cut = copy.deepcopy(block)
-    for name, dim in CUT_DIMS.items():
-        layer, _, kind = name.partition(".")
-        module = cut.get_submodule(layer)
-        setattr(module, kind, nn.Parameter(piece(getattr(module, kind).detach(), rank, n_ranks, dim)))
+    cut = copy.deepcopy(block, {id(p): p for p in block.parameters()})  # its parameters are copied below, what is cut never
+    for name, whole in block.named_parameters():
+        layer, _, kind = name.rpartition(".")
+        own = whole.detach().clone() if name not in CUT_DIMS else piece(whole.detach(), rank, n_ranks, CUT_DIMS[name])
+        setattr(cut.get_submodule(layer), kind, nn.Parameter(own, requires_grad=whole.requires_grad))
     return cut
 
 

@@ -272,7 +272,7 @@ class Recorder:
         def watched(has_line: bool):
             def new_group(ranks=None, *args, **kwargs):
                 world = _all_ranks(dist.get_world_size())
-                wanted = sorted(ranks) if ranks else world
+                wanted = world if ranks is None else sorted(map(int, ranks))  # NumPy numbers are no JSON
                 local = kwargs.get("use_local_synchronization", False)
                 number = self._announce(
                     has_line, group=f"new_group {wanted}" if local else "new_group", members=wanted if local else world,

@@ -75,7 +75,7 @@ def changed(id: str, hint: str, change: Callable[[Case, int, Parts], Parts],
     def wrong(case: Case, rank: int, right: list[Any]) -> Parts:
         parts = {"y": right[rank]["y"], "dx": right[rank]["dx"], **right[rank]["gradients"]}
         parts |= {name: part for name, part in change(case, rank, parts).items() if name in parts}
-        return result(case, rank, parts.pop("y"), parts.pop("dx"), parts)
+        return right[rank] | result(case, rank, parts.pop("y"), parts.pop("dx"), parts)
 
     return Slip(id, hint, wrong, shows=lambda case: divides(case) and shows(case))
 

@@ -29,6 +29,8 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
             unwaited(),
             raised("has no attribute 'group'", "backward does not get the group: keep it in forward, ctx.group = group.",
                    "group not kept"),
+            raised("leaf Variable that requires grad", "x was changed in place, and it is the caller's: all_reduce works in "
+                   "place, so give it a clone.", "input changed"),
             too_few_gradients("the gradient and None"),
             other_dtype(),
         ),

@@ -152,7 +152,7 @@ def refused_to_cut(look: Look) -> tuple[int, int] | None:
 def sizes_differ(hint: str, id: str, *said: str) -> Symptom:
     """torch says that sizes do not fit, in one of these words, if some are given; not where a ValueError is asked for."""
     words = said or ("shapes cannot be multiplied", "shape", "size of tensor", "expanded size", "size mismatch",
-                     "input of size", "cannot be divided evenly")
+                     "input of size", "cannot be divided evenly", "Expected size for")
     return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and not refused(look)
                    and any(text in look.evidence.error for text in words))
 
@@ -182,7 +182,7 @@ def only_in_groups() -> Symptom:
     """A group that is not the world: if nothing else fails, its ranks were numbered, or counted, by the world."""
     return Symptom("only in groups", (
         "It goes wrong where the group is not the whole world: ask dist.get_rank(group) and dist.get_world_size(group), and "
-        "give group to all that cuts or communicates."), lambda look: look.case.groups is not None)
+        "give group to all that cuts or communicates."), lambda look: look.case.groups is not None, alone=True)
 
 
 def other_dtype(hint: str = "The numbers have another dtype than those that came in: make new tensors in the dtype of what "

@@ -11,6 +11,10 @@ CHANGES = (
     change("start not shared", "(*module.parameters(), *module.buffers())", "()"),
     change("buffers not shared", "(*module.parameters(), *module.buffers())", "module.parameters()"),
     change("gathered too often", "if self.reshard_after_forward or not trained", "if True"),
+    change("reductions pile up", "            if self.reducing is not None:\n                self.reducing.finish()\n"
+           "            self.reducing = layer\n", ""),
+    change("precision lost", "(row_P, layer.shard_C,",
+           "(row_P, layer.shard_C.to(layer.row_P.dtype).to(row_P.dtype),"),
     change("other names", "found[self.names[p]]", "found[str(len(found))]"),
     change("start in another dtype", "layer.shard_C.new_empty(layer.n", "layer.row_P.new_empty(layer.n",
            "(row_P, layer.shard_C,", "(row_P, layer.shard_C.to(row_P.dtype),"),

@@ -7,6 +7,12 @@ REDUCE = "dist.all_reduce(row, group=self.small_group)"
 CHANGES = (
     change("not averaged", "if gradients:", "if False:"),
     change("sum for mean", MEAN, "pass"),
+    change("zeros for none", "super().finish_gradient_synchronization()", "super().finish_gradient_synchronization()\n"
+           "        for p in self.small.values():\n"
+           "            p.grad = torch.zeros_like(p) if p.grad is None else p.grad"),
+    change("small ones cast", "self.small, self.small_group = small, group", "self.small, self.small_group = small, group\n"
+           "        for p in small.values():\n"
+           "            p.data = p.data.to(compute_dtype or p.dtype)"),
     change("divided twice", MEAN, f"{MEAN}**2"),
     change("divided by the world", MEAN, "row /= dist.get_world_size()"),
     change("small divided", SMALL, "False"),

@@ -9,6 +9,8 @@ CHANGES = (
     change("each by itself", "return row_P.chunk(n)[rank].clone()",
            "flat = [p.detach().flatten() for p in parameters]\n"
            "    return torch.cat([F.pad(p, (0, -len(p) % n)).chunk(n)[rank] for p in flat])"),
+    change("zeros in between", "torch.cat([p.detach().flatten() for p in parameters])",
+           "torch.cat([F.pad(p.detach().flatten(), (0, -p.numel() % n)) for p in parameters])"),
     change("padded in front", "(0, -len(row) % n)", "(-len(row) % n, 0)"),
     change("not zeros", "(0, -len(row) % n)", "(0, -len(row) % n), value=1.0"),
     change("other dtype", "clone()", "float()"),
@@ -16,6 +18,9 @@ CHANGES = (
     change("turned over", "p.detach().flatten()", "p.detach().t().flatten()"),
     change("other order", "in parameters", "in parameters[::-1]"),
     change("none for the last", ".clone()", ".clone()[:int(rank < len(row))]"),
+    change("padded after the cut", "row_P.chunk(n)[rank]", "F.pad(row.tensor_split(n)[rank], "
+           "(0, len(row_P) // n - len(row.tensor_split(n)[rank])))"),
+    change("has a history", ".detach()", ""),
     change("dealt like cards", "row_P.chunk(n)[rank]", "row_P[rank::n]"),
     change("group ignored", "(group)", "()"),
     change("communicates", "return row_P", "dist.broadcast(row_P, group=group, group_src=0)\n    return row_P"),

@@ -16,5 +16,7 @@ CHANGES = (
     change("once a step", "n_micro * ", ""),
     change("reduced once", "(3 if reshard_after_forward else 2)", "(1 + reshard_after_forward) + 1"),
     change("float32", "/ n_ranks * 2", "/ n_ranks * 4"),
+    change("reduce-scatter whole", "passes_over_all * (n_ranks - 1) / n_ranks",
+           "((passes_over_all - n_micro) * (n_ranks - 1) / n_ranks + n_micro)"),
     change("own share sent", " * (n_ranks - 1) / n_ranks", ""),
 )

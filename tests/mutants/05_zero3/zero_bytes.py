@@ -8,6 +8,8 @@ CHANGES = (
     change("gradients whole", "(2, 2)", "(3, 2)"),
     change("parameters whole", "(3, 2)", "(4, 2)"),
     change("master copy forgotten", "(1, 12)", "(1, 8)"),
+    change("master copy whole", "(1, 12)", "(1, 8), (4, 4)"),
+    change("float32 gradients", "(2, 2)", "(2, 4)"),
     change("parts exchanged", "(3, 2), (2, 2), (1, 12)", "(1, 2), (2, 2), (3, 12)"),
     change("own stage only", "stage >= first", "stage == first"),
     change("whole bytes", "size /", "size //"),

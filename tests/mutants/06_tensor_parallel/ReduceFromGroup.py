@@ -17,6 +17,7 @@ CHANGES = (
     change("other dtype", "return y", "return y.double()"),
     change("gradient on one rank", *_KEEP_GROUP, _BACK, "return dy * (dist.get_rank(ctx.group) == 0), None"),
     change("gradient times n", *_KEEP_GROUP, _BACK, "return dy * dist.get_world_size(ctx.group), None"),
+    change("gradient of ones", _BACK, "return dy.new_ones(dy.shape), None"),
     change("gradient divided", *_KEEP_GROUP, _BACK, "return dy / dist.get_world_size(ctx.group), None"),
     change("input changed", _CLONE, "y = x", "return y", "return y.clone()"),
     change("too few gradients", _BACK, "return dy"),

@@ -24,6 +24,8 @@ CHANGES = (
     _bias_inside("bias n times", "self.bias"),
     _bias_inside("bias's gradient on one rank", "self.bias if dist.get_rank(self.group) == 0 else None"),
     _bias_inside("bias divided", "None if self.bias is None else self.bias / dist.get_world_size(self.group)"),
+    change("an n-th of the bias", "linear.bias.detach().clone()", "linear.bias.detach() / dist.get_world_size(group)",
+           _PRODUCT, "F.linear(x, self.weight, self.bias)", _BIASED, "y"),
     change("bias's gradient summed", "y + self.bias", "y + CopyToGroup.apply(self.bias, self.group)"),
     change("bias missing", _BIASED, "y"),
     change("mean", "return y", "return y / dist.get_world_size(group)", of="ReduceFromGroup"),

@@ -7,6 +7,7 @@ _DIFFERENCE, _LOSS = "(softmax_BP - onehot_BP)", "return sums_2B[0].log() - sums
 
 CHANGES = (
     change("overflow", _LARGEST, "max_B = torch.zeros_like(logits_BP[:, 0])", _MAXIMUM, "pass"),
+    change("log of 0", _LOSS, "return -(sums_2B[1].exp() / sums_2B[0]).log()"),
     change("wrong losses", _LOSS, "return sums_2B[0].log() - 2 * sums_2B[1]"),
     change("local softmax", "dist.all_reduce(sums_2B, group=group)", "dist.all_reduce(sums_2B[1], group=group)"),
     change("target looked up everywhere", "(logits_BP.gather(1, column_B1)[:, 0] - max_B) * own_B",

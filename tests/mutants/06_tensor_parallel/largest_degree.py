@@ -13,6 +13,7 @@ CHANGES = (
     change("whole array in a message", "array_bytes / n", "array_bytes"),
     change("computing not divided", "flops / n /", "flops /"),
     change("heads cut", "n_heads % n == 0 and ", ""),
+    change("fewer than the heads", "n_heads + 1", "n_heads"),
     change("one too far", _FITS, "if n_heads % n == 0:",
            "best = n", "best = n\n            if send_s > share * compute_s:\n                break"),
     change("share of both", _ENOUGH, "send_s <= share * (send_s + compute_s)"),

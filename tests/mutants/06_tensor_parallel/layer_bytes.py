@@ -8,6 +8,7 @@ CHANGES = (
     change("half", _FOUR, "return 2 * all_reduce_bytes"),
     change("quarter", _FOUR, "return all_reduce_bytes"),
     change("twice", _FOUR, "return 8 * all_reduce_bytes"),
+    change("wide numbers sent", _FOUR, "return (2 + 2 * 4) * all_reduce_bytes"),
     change("own share sent", _SHARE, "2.0 * array_bytes"),
     change("array once", _SHARE, "1.0 * array_bytes"),
     change("array divided", _FOUR, "return 4 * all_reduce_bytes / n_ranks"),

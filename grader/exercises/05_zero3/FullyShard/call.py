@@ -5,7 +5,7 @@ from typing import Any
 
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, OWNED, dtype_of, watch_layers
 from grader.calling.training import make_optimizer
-from grader.calling.zoo import build, loss_rows
+from grader.calling.zoo import build, digits_kept, loss_rows
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
@@ -33,4 +33,4 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         if number % inputs["micro"] == 0 and optimizer:
             optimizer.step()
             optimizer.zero_grad()
-    return {"start": start, "buffers": buffers, "parameters": wrapped.full_parameters()}
+    return {"start": start, "digits kept": digits_kept(start), "buffers": buffers, "parameters": wrapped.full_parameters()}

@@ -39,7 +39,7 @@ def _plain(case: Case, rank: int) -> dict[str, Any]:
     """Parameters and buffers at the start, which are the first rank's, and the parameters at the end."""
     model = model_of(case, rank)
     trained = train(case, rank)["parameters"]
-    return {"start": parameters(model), "buffers": dict(model.named_buffers()), "parameters": trained}
+    return {"start": parameters(model), "digits kept": True, "buffers": dict(model.named_buffers()), "parameters": trained}
 
 
 def _own_pieces(case: Case, rank: int, owner: int) -> dict[str, Tensor]:
@@ -56,7 +56,7 @@ def _of_own_starts(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     """What is put together from each member's piece of its own module."""
     own = [_own_pieces(case, member, member) for member in case.members(rank)]
     start = {name: torch.cat([part[name] for part in own]).view_as(p) for name, p in right[rank]["start"].items()}
-    return {"start": start, "buffers": ANYTHING, "parameters": ANYTHING}
+    return {"start": start, "digits kept": ANYTHING, "buffers": ANYTHING, "parameters": ANYTHING}
 
 
 EXERCISE = Exercise(
@@ -69,10 +69,13 @@ EXERCISE = Exercise(
     points={"values": 4, "technique": 4},
     slips=(
         Slip("shards returned", "full_parameters() returns this rank's pieces: gather every layer first.",
-             lambda case, r, right: {"start": _own_pieces(case, r, case.members(r)[0]), "buffers": ANYTHING,
-                                      "parameters": ANYTHING}),
+             lambda case, r, right: {"start": _own_pieces(case, r, case.members(r)[0]), "digits kept": ANYTHING,
+                                      "buffers": ANYTHING, "parameters": ANYTHING}),
         Slip("start not shared", "The ranks' modules differed, and each took its piece of its own: broadcast parameters and "
                                  "buffers from the group's rank 0 before you shard.", _of_own_starts),
+        Slip("precision lost", "full_parameters() has lost digits: for a checkpoint the shards are gathered as they are, "
+                               "in their own dtype, and never by way of compute_dtype.",
+             lambda case, r, right: right[r] | {"digits kept": case.inputs[r]["compute_dtype"] is None}),
         Slip("nothing trained", "The parameters at the end are those of the start: after the backward pass every p.grad "
                                 "must hold the gradient of p's piece.",
              lambda case, r, right: right[r] | {"parameters": right[r]["start"]}),

@@ -58,6 +58,17 @@ def _gathered_too_often(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _two_reductions(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        calls = look.evidence.trace.of(rank, "reduce_scatter") if look.case.group_size(rank) > 1 else ()
+        for number, call in enumerate(calls):
+            begun = calls[:number + 1]
+            under_way = sum(c.is_async and (c.wait_start_s is None or c.wait_start_s > call.start_s) for c in begun)
+            if under_way > 2:
+                return False, f"rank {rank}: {under_way} reduce-scatters begun and not waited for"
+    return True, ""
+
+
 def _in_start(test: Callable[[dict, dict], bool]) -> Callable[[Look], bool]:
     """Whether test(found, right) holds of the first full_parameters() on every rank whose result is wrong."""
     return wrong_ranks(lambda look, rank, found, right: test(found["start"], right["start"]))
@@ -105,6 +116,9 @@ TECHNIQUE = Technique(
         layers_stand_at_most(BACKWARD, WHOLE_LAYERS[BACKWARD], (
             "The result is right, but layers or their gradients pile up during the backward pass: as soon as a layer's last "
             "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts.")),
+        Demand("reductions pile up", "never more than two reductions under way", (
+            "Reductions pile up, and each one under way keeps a row of whole gradients: finish() the last one when the next "
+            "layer starts its own, so that never more than two are under way."), _two_reductions),
         Demand("computed in another dtype", "the module computes in compute_dtype",
                "The module must compute in compute_dtype: gather its parameters in it, and cast what goes into a layer.",
                _computed),

@@ -22,9 +22,11 @@ ALL = 10**6  # more numbers than any parameter of these models has
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """Every rank draws numbers of its own for the start; on 2 ranks two passes add up before each step."""
 
-    def inputs(n: int, model: str, below: int) -> list[dict[str, Any]]:
+    def inputs(n: int, model: str, below: int, compute_dtype: str | None = None) -> list[dict[str, Any]]:
         micro = 2 if n == 2 else 1
-        make = with_batches(draw, lambda n: ROWS, STEPS * micro, micro=micro, lr=LR, optimizer="SGD", keep_whole_below=below)
+        passes = 0 if compute_dtype else STEPS * micro  # one layer cannot compute in two dtypes: only the start is seen
+        make = with_batches(draw, lambda n: ROWS, passes, micro=micro, lr=LR, optimizer="SGD", keep_whole_below=below,
+                            compute_dtype=compute_dtype)
         return [{**own, "seed": draw.integer(0, SEEDS)} for own in make(model, n, 0)]
 
     def name(model: str, below: int) -> str:
@@ -33,12 +35,14 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     sizes = [(2, "gpt", 5), (3, "frozen", 8), (4, "mlp", 0), (2, "unused", ALL), *([(1, "mlp", 8)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {name(model, below)}", tuple(inputs(n, model, below))) for n, model, below in sizes]
+    cases.append(Case(f"2 ranks, {name('mlp', 8)}, computing in float32, before the first step",
+                      tuple(inputs(2, "mlp", 8, "float32"))))
     return [*cases, group_case(lambda n: inputs(n, "mlp", 7), name("mlp", 7))]  # where two parameters have 7 numbers
 
 
 def _small(case: Case, rank: int, values: dict[str, Tensor | None]) -> dict[str, Tensor | None]:
-    below = case.inputs[rank]["keep_whole_below"]
-    return {name: values[name] for name, p in model_of(case, rank).named_parameters() if p.numel() < below}
+    below, named = case.inputs[rank]["keep_whole_below"], model_of(case, rank).named_parameters()
+    return {name: values[name] for name, p in named if p.numel() < below and name in values}
 
 
 def _plain(case: Case, rank: int) -> dict[str, Any]:
@@ -58,16 +62,22 @@ def _of_pass(case: Case, rank: int, number: int, members: Sequence[int]) -> dict
 def _reduced(case: Case, rank: int, right: list[Any], factor: float, own: bool = False) -> dict[str, Any]:
     """After each pass of a step, what has come together is averaged times `factor`; own: over the rank's own rows only."""
     sums: dict[str, Tensor | None] = {}
-    for number in range(case.inputs[rank]["micro"]):
+    for number in range(min(case.inputs[rank]["micro"], len(case.inputs[rank]["xs"]))):
         for name, gradient in _of_pass(case, rank, number, [rank] if own else case.members(rank)).items():
             before = sums.get(name)
             sums[name] = gradient if gradient is None else factor * (gradient if before is None else before + gradient)
     return right[rank] | {"gradients": sums, "parameters": ANYTHING}
 
 
+def _zeros_for_none(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    zeros = {name: torch.zeros_like(p) for name, p in right[rank]["start"].items()}
+    given = right[rank]["gradients"]
+    return right[rank] | {"gradients": {name: zeros[name] if g is None else g for name, g in given.items()}}
+
+
 EXERCISE = Exercise(
     title="Keep small parameters whole",
-    parameters=("module", "keep_whole_below", "group"),
+    parameters=("module", "keep_whole_below", "compute_dtype", "group"),
     make_cases=_cases,
     oracle=each_group(_plain),
     trains=True,
@@ -80,6 +90,8 @@ EXERCISE = Exercise(
              lambda case, r, right: _reduced(case, r, right, 1, own=True)),
         Slip("sum for mean", "The whole parameters' gradients are n times too large: divide by the number of ranks.",
              lambda case, r, right: _reduced(case, r, right, case.group_size(r))),
+        Slip("zeros for none", "A parameter without a gradient has one of zeros now, by which AdamW would decay it: leave "
+                               "None, and join only the gradients that are there.", _zeros_for_none),
         Slip("divided twice", "The whole parameters' gradients are n times too small: they are divided by n twice.",
              lambda case, r, right: _reduced(case, r, right, 1 / case.group_size(r))),
         Slip("divided by the world", "Right for the whole world, too small in a group: divide by the group's number of "

@@ -74,6 +74,9 @@ TECHNIQUE = by_collectives(
                 wrong_ranks(lambda look, rank, found, right: found["start"].keys() != right["start"].keys())),
     ),
     fallbacks=(
+        Symptom("small ones cast", "What stays whole stays in its own dtype as well: compute_dtype is for what is gathered.",
+                wrong_ranks(lambda look, rank, found, right: any(
+                    found["start"].get(name, p).dtype != p.dtype for name, p in right["start"].items()))),
         Symptom("start not shared", "The ranks do not begin with rank 0's numbers: FullyShard broadcasts what it sees, so "
                                     "the whole parameters must be broadcast as well.", first_wrong_is("start")),
         Symptom("wrong gradients", "The gradients of the whole parameters are not the mean over the ranks; those of several "

@@ -16,7 +16,8 @@ from grader.judging.symptoms import raised
 
 NOT_AT_REST = ("After loss.backward() every layer must be at rest again, its p.data and p.grad this rank's pieces: when the "
                "last parameter of a layer has its gradient, call reduce(), which frees the layer, and finish().")
-NOT_WHOLE = ("A layer computed with pieces: its forward pre-hook must gather it, in each pass.")
+NOT_WHOLE = ("A layer computed with pieces: its forward pre-hook must gather it, in each pass. Hooks made in a "
+             "loop must each remember their own layer, not the loop's variable (functools.partial).")
 TOO_SOON = ("A gradient came after its layer had been reduced: a layer's parameters get theirs one by one. Count them, or "
             "cross them off a set, and reduce when the last one is there; then begin anew for the next pass.")
 

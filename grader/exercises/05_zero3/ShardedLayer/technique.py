@@ -1,6 +1,7 @@
 """How ShardedLayer must be done, and how it can fail."""
 
 from collections.abc import Callable
+from typing import Any
 
 from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, REDUCING, ROUNDS, dtype_of
 from grader.exercises.technique.sharding import (
@@ -12,7 +13,7 @@ from grader.exercises.technique.sharding import (
 )
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import raised
+from grader.judging.symptoms import raised, wrong_ranks
 
 SLACK_BYTES = 256
 NOT_AT_REST = ("After free() and after reduce() the layer is at rest: every p.data must be its piece again, as before the "
@@ -62,6 +63,11 @@ def _ended(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _pieces_cast(look: Look, rank: int, found: dict[str, Any], right: dict[str, Any]) -> bool:
+    pairs = [(a, b) for a, b in zip(found["pieces"], right["pieces"], strict=False) if a is not None and b is not None]
+    return not pairs or any(a.dtype != b.dtype for a, b in pairs)
+
+
 NOT_ENDED = ("free() comes after start_gather() alone, and the gather goes on: its row stands, and the next gather() finds "
              "the numbers from before the optimizer's step. free() must wait for it first, and then give the row back.")
 
@@ -93,6 +99,9 @@ TECHNIQUE = by_collectives(
         raised("NoneType", "A parameter that took no part has p.grad None: leave its place in the row zero.", "no gradient"),
     ),
     fallbacks=(
+        Symptom("shard cast", "The pieces are not in the parameters' own dtype: the shard, which the optimizer updates, "
+                              "keeps it; only the copy that is gathered is cast to compute_dtype.",
+                wrong_ranks(_pieces_cast)),
         Symptom("wrong pieces", "Before anything is gathered every p.data must be this rank's piece of that parameter: "
                                 "where the shard and the parameter's place in the flat row overlap, perhaps nothing.",
                 first_wrong_is("pieces")),

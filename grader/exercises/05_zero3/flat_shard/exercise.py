@@ -24,6 +24,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     cases = [of(f"{ranks(n)}, {k}×3 and {k}", n, (k, 3), (k,)) for n, k in (
         (1, 2), (2, 2 * draw.integer(1, 3) + 1), (3, 3 * draw.integer(1, 2) + 2), (4, draw.integer(5, 7)))]
+    cases.append(of("4 ranks, 3×3", 4, (3, 3)))  # three zeros, all of them on the last rank
     few = of("4 ranks, 3 numbers", 4, (2, 1), (1,))
     in_groups = of("groups (1,3,4) and (0,2), 7×2", 5, (7, 2), groups=TWO_GROUPS)
     return [*cases, few, in_groups, *([of("5 ranks, 4×4 and 4 and 2", 5, (4, 4), (4,), (2,))] if grading else [])]
@@ -35,12 +36,13 @@ def _row(case: Case, rank: int) -> Tensor:
 
 def _result(case: Case, rank: int) -> dict[str, Any]:
     shard = own_shard(case, rank, _row(case, rank))
-    return {"shard": shard, "bytes kept alive": shard.nbytes}
+    return {"shard": shard, "bytes kept alive": shard.nbytes, "has a history": False}
 
 
 def _wrong(id: str, hint: str, shard: Callable[[Case, int], Tensor], **shows: Callable[[Case], bool]) -> Slip:
     """The shard is shard(case, rank), whatever it keeps alive."""
-    return Slip(id, hint, lambda case, r, right: {"shard": shard(case, r), "bytes kept alive": ANYTHING}, **shows)
+    return Slip(id, hint, lambda case, r, right: {"shard": shard(case, r), "bytes kept alive": ANYTHING,
+                                                  "has a history": ANYTHING}, **shows)
 
 
 def _cut(cut: cuts.Cut) -> Callable[[Case, int], Tensor]:
@@ -57,6 +59,11 @@ def _one_way_to_cut(case: Case) -> bool:
     """Whether unequal shards are the same however the row is cut: as chunk does it, or tensor_split."""
     row, sizes = _row(case, 0), {case.group_size(rank) for rank in range(case.world_size)}
     return all([len(part) for part in row.chunk(n)] == [len(part) for part in row.tensor_split(n)] for n in sizes)
+
+
+def _padded_after_the_cut(row: Tensor, rank: int, n: int) -> Tensor:
+    part = row.tensor_split(n)[rank]
+    return F.pad(part, (0, -(-len(row) // n) - len(part)))
 
 
 EXERCISE = Exercise(
@@ -76,6 +83,10 @@ EXERCISE = Exercise(
         _wrong("each by itself", "Each parameter is padded and cut by itself: here the whole layer is one row, padded once, "
                                  "so that one message brings all of it.",
                lambda case, r: torch.cat([own_shard(case, r, p.flatten()) for p in case.inputs[r]["parameters"]])),
+        _wrong("zeros in between", "Each parameter is padded by itself before they are joined, so zeros stand in the middle "
+                                   "of the row: join them first, and pad the row once, at its end.",
+               lambda case, r: own_shard(case, r, torch.cat([F.pad(p.flatten(), (0, -p.numel() % case.group_size(r)))
+                                                             for p in case.inputs[r]["parameters"]]))),
         _wrong("padded in front", "The zeros stand before the numbers: pad at the end, F.pad(flat, (0, k)).",
                _cut(lambda row, r, n: F.pad(row, (-len(row) % n, 0)).chunk(n)[r])),
         _wrong("one too many", "The shards are one number too long where n divides the row: then there is nothing to pad.",
@@ -90,6 +101,12 @@ EXERCISE = Exercise(
                                     "nothing: all shards have one length, so that one message brings them all.",
                lambda case, r: own_shard(case, r, _row(case, r))[:int(case.group_rank(r) < len(_row(case, r)))],
                shows=lambda case: not _enough(case)),
+        _wrong("padded after the cut", "The row is cut as evenly as it goes, and then each part gets zeros of its own: pad "
+                                       "the whole row first, so that all zeros stand at its end, and then cut it.",
+               _cut(_padded_after_the_cut), shows=lambda case: _enough(case) and not _one_way_to_cut(case)),
+        Slip("has a history", "The shard is no leaf: autograd remembers that it was cut out of the parameters, keeps that "
+                              "graph, and no optimizer takes it. detach() each parameter.",
+             lambda case, r, right: right[r] | {"bytes kept alive": ANYTHING, "has a history": True}),
         _wrong("dealt like cards", "The numbers are dealt out like cards, every n-th one: a shard is one piece.",
                _cut(lambda row, r, n: F.pad(row, (0, -len(row) % n))[r::n])),
     ),

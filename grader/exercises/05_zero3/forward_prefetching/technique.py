@@ -78,8 +78,8 @@ def _too_few_rows(look: Look) -> bool:
 TECHNIQUE = by_collectives(
     only_calls("all_gather", hint="All-gather is all the communication that this exercise needs."),
     Demand("not prefetched", "when layer i computes, layers up to i + depth are on their way",
-           "Nothing is gathered while a layer computes: start the all-gathers of the next `depth` layers "
-           "(async_op=True) before you compute this one.", _begun_before),
+           "Too little is gathered while a layer computes: before you compute it, the all-gathers of all the next `depth` "
+           "layers must have been started (async_op=True), not only of some.", _begun_before),
     Demand("too far ahead", "never more than `depth` layers ahead",
            "More layers are gathered ahead than allowed: memory would hold them all. Start layer i + depth when layer i "
            "is about to compute, not earlier.", _not_too_far),

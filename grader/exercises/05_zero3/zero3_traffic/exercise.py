@@ -60,6 +60,9 @@ EXERCISE = Exercise(
                 "That many numbers travel: each of them has 2 bytes."),
         formula("all ranks' bytes", lambda inputs: _sent(inputs, share=lambda n: n - 1.0),
                 "That is what all ranks send together: each one sends (n−1)/n of it, not n−1 times."),
+        formula("reduce-scatter whole", lambda inputs: _sent(inputs, lambda k, again: k * (1 + again))
+                + _sent(inputs, lambda k, again: k, share=lambda n: 1.0), "A reduce-scatter sends as much as an all-gather, "
+                "(n−1)/n of the row: what belongs to a rank's own shard stays there."),
         formula("own share sent", lambda inputs: _sent(inputs, share=lambda n: 1.0),
                 "A rank does not send its own shard to itself: (n−1)/n of it."),
     ),

@@ -58,6 +58,11 @@ EXERCISE = Exercise(
                 "Stage 3 divides the parameters as well: nothing is left whole."),
         formula("master copy forgotten", lambda inputs: _held(inputs, sizes=BYTES | {"state": 8}),
                 "K = 12: the state in mixed precision is momentum, variance and the float32 master copy."),
+        formula("master copy whole", lambda inputs: _held(inputs, sizes=BYTES | {"state": 8}) + 4.0 * inputs["n_parameters"],
+                "The float32 master copy belongs to the optimizer's state: stage 1 divides all 12 bytes, not only the 8 of "
+                "momentum and variance."),
+        formula("float32 gradients", lambda inputs: _held(inputs, sizes=BYTES | {"gradients": 4}),
+                "In mixed precision gradients have 2 bytes, as parameters do; all float32 numbers are in the state."),
         formula("parts exchanged", lambda inputs: _held(inputs, divided_from={"parameters": 1, "gradients": 2, "state": 3}),
                 "The parts are divided in another order: stage 1 divides the largest, the 12 bytes of optimizer state, and "
                 "the parameters come last."),

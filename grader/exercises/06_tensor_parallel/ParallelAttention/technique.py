@@ -79,7 +79,8 @@ TECHNIQUE = Technique(
         Symptom("shared heads refused", "There is a ValueError although n is a multiple of n_kv_heads: then several ranks "
                                         "hold the same head of k and v.", _shared_refused),
         sizes_differ("The sizes do not fit: a rank has H/n query heads and max(1, H_kv/n) heads of k and v; how many query "
-                     "heads share one of these follows from the rank's own numbers.", "shapes"),
+                     "heads share one of these follows from the rank's own numbers, and K, the size of a head, from q's "
+                     "rows, of which each head has K.", "shapes"),
     ),
     fallbacks=(
         Symptom("wrong kv head", "The rows of q are right, those of k and v are not: query head h belongs to key and value "

@@ -1,5 +1,7 @@
 """Megatron's g: all-reduce forward, identity backward."""
 
+import torch
+
 from grader.exercises.shared.conjugates import (
     conjugate,
     largest,
@@ -26,6 +28,9 @@ EXERCISE = conjugate("g: sum forward, copy backward", y=total, dx=own, slips=(
     made_by("maximum", "y is the largest of the terms: what is needed is their sum.", y=largest),
     made_by("gradient on one rank", "Only the first rank gets dy: it goes to every term of the sum, whole.", dx=on_first),
     made_by("gradient times n", "The gradient is n times too large: y has one loss, counted once.", dx=own_times_n),
+    made_by("gradient of ones", "The gradient is 1 everywhere. That is the derivative of the sum alone; backward gets dy, "
+                                "the loss's gradient for y, and by the chain rule hands on their product, dy.",
+            dx=lambda case, rank, name: torch.ones_like(own(case, rank, name))),
     made_by("gradient divided", "The gradient is divided by n, but each term of a sum gets the sum's whole gradient.",
             dx=lambda case, rank, name: own(case, rank, name) / case.group_size(rank)),
 ))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from grader.exercises.shared.linears import Parts, changed, linear_cases, result, times_n, whole
 from grader.exercises.shared.sequence_inputs import own_piece
-from grader.exercises.shared.split_inputs import or_refused
+from grader.exercises.shared.split_inputs import divides, or_refused
 from grader.exercises.technique.linears import IN
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.exercise import Case, Exercise, Slip
@@ -18,7 +18,8 @@ from utils.models.shards import piece
 def _right(case: Case, rank: int) -> dict[str, Any]:
     layer = whole(case, rank)
     gradients = {"weight": own_piece(case, rank, layer["dW"], -1), "bias": layer["db"]}
-    return result(case, rank, layer["y"], own_piece(case, rank, layer["dx"], -1), gradients)
+    dx = own_piece(case, rank, layer["dx"], -1)
+    return result(case, rank, layer["y"], dx, gradients) | {"bias as it was": True}
 
 
 def _own_y(case: Case, rank: int) -> Tensor:
@@ -74,6 +75,10 @@ EXERCISE = Exercise(
         *(_bias_of(which, elsewhere) for which in (0, -1) for elsewhere in (lambda right: None, lambda right: 0 * right)),
         changed("bias n times", "The bias is in y n times: every rank added it before the sum. Add it once, after g.",
                 lambda case, r, right: {"y": _bias_times(case, r, case.group_size(r))}),
+        Slip("an n-th of the bias", "y is right, but every rank's bias is an n-th of the layer's, and each learns from the "
+                                    "whole gradient: n times too fast. Keep it whole, and add it after the sum.",
+             lambda case, r, right: right[r] | {"bias as it was": case.group_size(r) == 1
+                                                or case.inputs[r]["linear"]["bias"] is None}, shows=divides),
         times_n("bias divided", "y is right, but the bias's gradient is n times too small: it was added as n-ths before the "
                                 "sum. Add it whole, after g.", "bias", power=-1),
         times_n("bias's gradient summed", "The bias's gradient is n times too large: dy is whole, so each rank's db is "

@@ -18,11 +18,13 @@ Columns = Callable[[Tensor, int], Tensor]  # (targets less the rank's first id, 
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, rows: int, columns: int, dtype: str = "float64", shift: float = 0.0) -> tuple[dict[str, Any], ...]:
+    def inputs(n: int, rows: int, columns: int, dtype: str = "float64", shift: float = 0.0,
+               below: float = 0.0) -> tuple[dict[str, Any], ...]:
         kind = getattr(torch, dtype)
         # where they are shifted, every second row lies as far on the other side: rows have nothing in common
         sides = torch.tensor([1.0, -1.0]).repeat(rows)[:rows, None] * shift
         whole = draw.tensor(rows, n * columns, dtype=torch.float64) / 17 + sides
+        whole[:, 0] -= below  # so the first row's target: its exponential is 0
         targets = torch.arange(rows) * draw.integer(1, 4) * max(1, columns - 1) % (n * columns)
         weights = draw.tensor(rows, dtype=torch.float64) / 20
         return tuple({"logits": part.to(kind).contiguous(), "targets": targets, "weights": weights.to(kind)}
@@ -34,6 +36,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         sizes.append((4, 3, 1, "float64", 0.0))
     cases = [Case(f"{ranks(n)}, {rows} rows, {columns} columns each, {dtype}{f', shifted by {shift:g}' if shift else ''}",
                   inputs(n, rows, columns, dtype, shift)) for n, rows, columns, dtype, shift in sizes]
+    cases.append(Case("2 ranks, a column far below the others, float32", inputs(2, 4, 3, "float32", below=150.0)))
     return [*cases, group_case(lambda n: inputs(n, 5, 4), "4 columns each")]
 
 

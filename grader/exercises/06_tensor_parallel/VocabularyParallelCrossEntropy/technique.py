@@ -38,6 +38,12 @@ def _absurd(look: Look, rank: int, losses: Tensor) -> bool:
     return not bool((losses.abs() < FAR).any()) or not bool(losses.isfinite().all())
 
 
+def _logarithm_of_0(look: Look, rank: int, losses: Tensor) -> bool:
+    """Infinite where the right loss is large, and nowhere else."""
+    right = look.right[rank]["losses"]
+    return losses.shape == right.shape and bool((losses.isinf() == (right > LARGE)).all())
+
+
 LARGE, FAR = 80.0, 200.0  # a logit whose exp no float32 holds; a loss that no case has
 
 TECHNIQUE = Technique(
@@ -62,6 +68,9 @@ TECHNIQUE = Technique(
         unwaited(),
         other_dtype(),
         too_few_gradients("dlogits, None, None"),
+        Symptom("log of 0", "A loss is infinite where the target's logit lies far below the maximum: its exponential is 0, "
+                            "so take no logarithm of its probability. The loss is log Σ exp(z − m) − (z_target − m).",
+                first_wrong("losses", _logarithm_of_0)),
         Symptom("overflow", "exp of a large logit is infinite, and of very negative ones all 0: subtract each row's "
                             "maximum first, the largest over all ranks (ReduceOp.MAX).",
                 first_wrong("losses", _overflowed)),

@@ -99,7 +99,7 @@ EXERCISE = Exercise(
         formula("share of both", _of_both,
                 "Sending is compared with sending and computing together; `share` is of the computing alone."),
         formula("scores forgotten", _largest(compute_s=lambda inputs, n: _compute_s(inputs, n, scores=False)),
-                "The FLOPs of the attention scores, 12·B·T²·D, are left out; in a long text they are most of all."),
+                "The FLOPs of the attention scores, 12·B·T²·D, are left out or too few; in a long text they are most."),
         formula("half is sent", _largest(send_s=lambda inputs, n: _send_s(inputs, n, all_reduces=2)),
                 "Sending takes twice as long as you have it: count forward and backward, and both halves of a ring "
                 "all-reduce (reduce-scatter, then all-gather)."),
@@ -118,6 +118,8 @@ EXERCISE = Exercise(
                 "There are more ranks than heads: only an n that divides n_heads counts."),
         formula("powers of two", _largest(sizes=lambda n_heads: [n for n in _divisors(n_heads) if n & (n - 1) == 0]),
                 "Only powers of two were tried, but every divisor of n_heads is possible: 3, 5, 12, …"),
+        formula("fewer than the heads", _largest(sizes=lambda n_heads: _divisors(n_heads)[:-1]),
+                "As many ranks as heads were not tried: with one head on each, n_heads divides itself."),
         formula("one too far", _one_too_far, "That is the first n on which sending takes too long: return the one before."),
         formula("smallest", _smallest, "That is the smallest group that qualifies; the largest is asked for."),
         formula("turned round", _largest(enough=lambda send_s, most_s: send_s >= most_s), _TURNED),

@@ -53,6 +53,9 @@ EXERCISE = Exercise(
                         "the MLP, and each sends 2(n−1)/n of its array.", lambda case, r, right: right[r] / 4),
         Slip("twice", "Twice too much: one all-reduce a *pair* of linears in each direction, as nothing is sent between "
                       "column and row; and 2 bytes a number.", lambda case, r, right: right[r] * 2),
+        Slip("wide numbers sent", "The 4·D numbers in the middle of the MLP never travel: nothing is sent between its "
+                                  "column and its row layer. What is summed has D numbers a token, before and behind it.",
+             lambda case, r, right: right[r] * 2.5),
         Slip("own share sent", "A rank does not send its own share to itself: 2(n−1)/n, and nothing for one rank.",
              lambda case, r, right: 4 * 2 * _array_bytes(case, r)),
         Slip("array once", "By the ring formula an all-reduce sends 2(n−1)/n of its array's bytes, not the array once.",

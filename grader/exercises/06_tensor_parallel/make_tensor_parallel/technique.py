@@ -134,7 +134,7 @@ TECHNIQUE = Technique(
         sizes_differ("The sizes do not fit: n_heads must become the number of own heads.", "heads not divided",
                      "invalid for input of size", "is not divisible", "unflatten"),
         sizes_differ("The sizes do not fit: qkv and up are column-parallel and give own parts, out and down row-parallel "
-                     "and take these parts.", "sizes"),
+                     "and take these parts. All else stays whole.", "sizes"),
     ),
     fallbacks=(
         Symptom("wrong part", "The parameters at the start are not this rank's part: rows of q, of k, of v for its heads, "

@@ -1,0 +1,60 @@
+"""Inside a rank: a mesh's groups, models and gradients of exercises about meshes."""
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from utils.models.blocks import BlockGPT
+from utils.models.mesh_stage import tied_gpt
+from utils.models.shards import cut_dim, piece
+
+NOT_A_MEMBER, NO_GROUP = "this rank is not in it", "no group"
+PASS = "a pass of the stage"
+
+
+def groups_of(lines: dict[str, list[list[int]]]) -> dict[str, dist.ProcessGroup]:
+    """Axis → this rank's group.  lines: axis → the ranks of each of its groups, all of which all ranks make."""
+    mesh = {}
+    for axis, groups in lines.items():
+        for line in groups:
+            group = dist.new_group(line)
+            if dist.get_rank() in line:
+                mesh[axis] = group
+    return mesh
+
+
+def ranks_of(group: object) -> list[int] | str:
+    """The ranks of a group, in words what it is if it has none."""
+    if group is dist.GroupMember.NON_GROUP_MEMBER:
+        return NOT_A_MEMBER
+    if not isinstance(group, dist.ProcessGroup):
+        return NO_GROUP
+    return dist.get_process_group_ranks(group)
+
+
+def make_model(facts: dict[str, int]) -> BlockGPT:
+    """A GPT in float64 whose head is its embedding; it weighs more than at a usual start, and no bias is 0: all shows."""
+    model = tied_gpt(facts["seed"], length=facts["length"], dim=facts["dim"], n_layers=facts["layers"],
+                     n_heads=facts["heads"], p=0.0).double()
+    generator = torch.Generator().manual_seed(facts["seed"])
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn(p.shape, generator=generator, dtype=p.dtype) / 5)
+    return model
+
+
+def as_number(value: object) -> Tensor | None:
+    """A plain number or a tensor of one as a tensor without dimensions, in float64; None stays None."""
+    return None if value is None else torch.as_tensor(value, dtype=torch.float64).detach().reshape(())
+
+
+def own_part(name: str, whole: Tensor, place: int, n: int) -> Tensor:
+    """What the rank at `place` of n along tp has of a parameter, or of its gradient."""
+    dim = cut_dim(name)
+    return whole if dim is None else piece(whole, place, n, dim)
+
+
+def drawn_gradients(model: nn.Module, seed: int) -> dict[str, Tensor]:
+    """Name → a gradient for each parameter, the same for whoever asks; a tied weight has one, under its first name."""
+    generator = torch.Generator().manual_seed(seed)
+    return {name: torch.randn(p.shape, generator=generator, dtype=p.dtype) for name, p in model.named_parameters()}

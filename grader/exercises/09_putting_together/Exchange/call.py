@@ -1,0 +1,22 @@
+"""How a rank calls Exchange."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.calling.sequences import BACKWARD, FORWARD, laid_out
+from grader.calling.splitting import go_back
+from utils.trace.spans import span
+
+
+def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
+    """received, came = function.apply(rows, counts, group), then back with the gradient weights → both, and that of rows."""
+    rows, weights = (laid_out(inputs[name], inputs["transposed"]) for name in ("rows", "weights"))
+    rows.requires_grad_()
+    with span(FORWARD):
+        received, came = function.apply(rows, inputs["counts"].clone(), group)
+    if isinstance(received, Tensor) and received.shape == weights.shape and received.requires_grad:
+        with span(BACKWARD):
+            go_back(received, weights)
+    return {"received": received, "came": came, "drows": rows.grad}

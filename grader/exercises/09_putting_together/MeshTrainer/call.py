@@ -1,0 +1,31 @@
+"""How a rank calls MeshTrainer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from grader.calling.meshes import PASS, as_number, groups_of, make_model
+from utils.models.mesh_stage import MeshStage
+from utils.trace.spans import mark
+
+
+def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
+    """Some steps of cls(stage, optimizer, n_micro, mesh, max_norm) → losses, first gradients that are used, parameters.
+
+    Each pass of the stage leaves a mark: how many rows it has.
+    """
+    mesh = groups_of(inputs["lines"])
+    stage = MeshStage(make_model(inputs["model"]), mesh["pp"], mesh["tp"])
+    stage.register_forward_pre_hook(lambda _, args: mark(PASS, rows=len(args[0])))
+    optimizer, first = torch.optim.SGD(stage.parameters(), lr=inputs["lr"]), {}
+    optimizer.register_step_pre_hook(lambda *_: first.update({} if first else _gradients(stage)))
+    trainer = cls(stage, optimizer, inputs["n_micro"], mesh, inputs["max_norm"])
+    losses = [trainer.step(tokens, targets) for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True)]
+    return {"losses": [as_number(loss) for loss in losses], "gradients": first,
+            "parameters": {name: p.detach() for name, p in stage.named_parameters()}}
+
+
+def _gradients(stage: nn.Module) -> dict[str, Any]:
+    return {name: None if p.grad is None else p.grad.clone() for name, p in stage.named_parameters()}

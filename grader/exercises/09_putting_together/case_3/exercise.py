@@ -1,0 +1,59 @@
+"""Data parallel: all parameters, not only the body's."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunted, of, replicas, total_of, worlds
+from utils.models.hunted_plain import Notes, Tensors, plain_replicas, shares
+
+
+def _inputs(n: int, seed: int) -> Inputs:
+    return [{"batches": share, "lr": LR} for share in shares(n, seed=seed)]
+
+
+def _plain(inputs: Inputs) -> list[Notes]:
+    return plain_replicas(of(inputs, "batches"), LR)
+
+
+def _head(summed: bool = False, divided: bool = False, averaged_weights: bool = False) -> Trained:
+    """The body as it should be; the head's gradients as it says."""
+
+    def train(inputs: Inputs) -> list[Notes]:
+        n = len(inputs)
+
+        def combine(gradients: list[Tensors], rank: int) -> Tensors:
+            used = {name: total_of(gradients, name) / n for name in gradients[rank]}
+            for name in ("head.weight", "head.bias"):
+                used[name] = (total_of(gradients, name) if summed else gradients[rank][name]) / (n if divided else 1)
+            return used
+
+        return replicas(inputs, combine, _average_heads if averaged_weights else lambda models: None)
+
+    return train
+
+
+def _average_heads(models: Sequence[nn.Module]) -> None:
+    for of_ranks in zip(*(model.head.parameters() for model in models), strict=True):
+        mean = torch.stack([p.detach() for p in of_ranks]).mean(0)
+        for p in of_ranks:
+            p.copy_(mean)
+
+
+def _own(inputs: Inputs) -> list[Notes]:
+    return replicas(inputs, lambda gradients, rank: gradients[rank])
+
+
+EXERCISE = hunted("Case 3: two checkpoints", ("batches", "lr", "group"), worlds(_inputs, (3,), (1, 2)), _plain, {
+    UNTOUCHED: ("The body's gradients are averaged over ranks, the head's are each rank's own: so the ranks train different "
+                "heads. Which parameters does the loop run over?", _head()),
+    "head summed": ("The head's gradients are added up over ranks now, and not divided: the mean is due, as for the body.",
+                    _head(summed=True)),
+    "head divided only": ("The head's gradients are divided by the number of ranks, but never added up.",
+                          _head(divided=True)),
+    "heads averaged": ("The ranks' heads are averaged after each step, so the weights agree. With plain SGD that comes to "
+                       "the same; with any other optimizer it does not. Average the gradients, before the step.",
+                       _head(averaged_weights=True)),
+    "nothing reduced": ("No gradient is averaged any more: each rank trains alone.", _own),
+})

@@ -1,0 +1,5 @@
+"""What is demanded of case_3, and how it can fail."""
+
+from grader.exercises.technique.hunted import gradients_once, repaired
+
+TECHNIQUE = repaired(gradients_once)

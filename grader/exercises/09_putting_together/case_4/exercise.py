@@ -1,0 +1,18 @@
+"""1F1B: the first stage warms up longest."""
+
+from grader.exercises.shared.hunted import LR, Inputs, hunted, worlds
+from utils.models.hunted_plain import Notes, pipeline_steps, plain_pipeline
+
+MICRO_BATCHES = {3: 4, 2: 2, 4: 2}  # by the number of stages
+
+
+def _inputs(n: int, seed: int) -> Inputs:
+    steps = pipeline_steps(MICRO_BATCHES.get(n, 3), seed=seed)
+    return [{"steps": steps, "lr": LR}] * n
+
+
+def _plain(inputs: Inputs) -> list[Notes]:
+    return plain_pipeline(inputs[0]["steps"], LR, len(inputs))
+
+
+EXERCISE = hunted("Case 4: it stands still", ("steps", "lr", "group"), worlds(_inputs, (3, 4), (1,)), _plain, {})

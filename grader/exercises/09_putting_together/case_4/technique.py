@@ -1,0 +1,75 @@
+"""What is demanded of case_4, and how it can fail."""
+
+from grader.evidence.evidence import DEADLOCKED
+from grader.exercises.technique.hunted import repaired
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.symptoms import raised
+from utils.models.hunted import KEPT, PASS
+
+
+def _done(look: Look, rank: int) -> str:
+    """The passes of a rank's stage, as in FFBB."""
+    return "".join(span.facts["kind"] for span in spans_called(look, rank, PASS))
+
+
+def _wanted(look: Look, rank: int) -> str:
+    p, r, steps = look.case.group_size(rank), look.case.group_rank(rank), look.case.inputs[rank]["steps"]
+    order = ""
+    for xs, _ in steps:
+        warm_up = min(p - 1 - r, len(xs))
+        order += "F" * warm_up + "FB" * (len(xs) - warm_up) + "B" * warm_up
+    return order
+
+
+def _not_seen(look: Look, rank: int) -> str:
+    done, wanted = _done(look, rank), _wanted(look, rank)
+    return f"rank {rank} did {done or 'nothing'}" if sorted(done) != sorted(wanted) else ""
+
+
+def _other_order(look: Look, rank: int) -> str:
+    done, wanted = _done(look, rank), _wanted(look, rank)
+    return f"rank {rank} did {done}, wanted {wanted}" if done != wanted else ""
+
+
+def _kept_too_many(look: Look, rank: int) -> str:
+    allowed = look.case.group_size(rank) - look.case.group_rank(rank)
+    most = max((span.facts["count"] for span in spans_called(look, rank, KEPT)), default=0)
+    return f"rank {rank} kept {most} micro-batches, allowed {allowed}" if most > allowed else ""
+
+
+def _limit(look: Look, rank: int) -> float:
+    """Each output to the stage behind, each gradient to the stage before."""
+    place, last = look.case.group_rank(rank), look.case.group_size(rank) - 1
+    return sum(x.nbytes for xs, _ in look.case.inputs[rank]["steps"] for x in xs) * ((place < last) + (place > 0))
+
+
+def _upside_down(look: Look) -> bool:
+    """The first stage, done with fewer forward passes than 1F1B's warm-up and one, waits for a gradient."""
+    if look.evidence.ending != DEADLOCKED:
+        return False
+    firsts = {look.case.members(rank)[0] for rank in look.working}
+    return all(len(_done(look, rank)) < look.case.group_size(rank) for rank in firsts)
+
+
+TECHNIQUE = repaired(
+    _limit,
+    Demand("passes not seen", "each stage does every pass once, by hunted.Passes",
+           "The passes of the stages are not seen: leave them to hunted.Passes, and repair their order.",
+           on_each_rank(_not_seen), gate=True),
+    Demand("kept too many", "stage r keeps p − r micro-batches at most",
+           "It trains, and activations pile up: some stage keeps more than p − r micro-batches. Warm up only until the "
+           "first gradient can come.", on_each_rank(_kept_too_many)),
+    Demand("another order", "1F1B's order", "It trains, but the passes come in another order than 1F1B's, and stages stand "
+           "idle: with too short a warm-up a stage waits for a gradient where it could go forward.",
+           on_each_rank(_other_order)),
+    symptoms=(
+        Symptom("untouched", "The first stage goes forward once and then waits for a gradient, while the last one wants "
+                             "more micro-batches before it goes backward. Who needs the long warm-up, and who none?",
+                _upside_down),
+        raised("index out of range", "A stage warms up with more micro-batches than there are: where n_micro is small, the "
+                                     "warm-up is no longer than that.", "no micro-batch left"),
+        raised("without a micro-batch", "A stage goes backward before a micro-batch went forward: compare its numbers of "
+                                        "forward and backward passes.", "nothing kept"),
+    ),
+)

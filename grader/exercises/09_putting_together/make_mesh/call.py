@@ -1,0 +1,14 @@
+"""How a rank calls make_mesh."""
+
+from collections.abc import Callable
+from typing import Any
+
+from grader.calling.meshes import ranks_of
+from grader.calling.splitting import REFUSED, built
+from grader.calling.watching_inputs import watched
+
+
+def call(fn: Callable, inputs: dict[str, Any], group) -> Any:
+    """fn(sizes) → axis → the ranks of this rank's group; or which sizes a ValueError named."""
+    mesh = built(lambda: watched(fn, {"sizes": inputs["sizes"]}), inputs["refused"])
+    return mesh if REFUSED in mesh else {axis: ranks_of(mesh[axis]) for axis in mesh}

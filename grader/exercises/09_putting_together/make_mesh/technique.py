@@ -1,0 +1,70 @@
+"""How make_mesh must be done, and how it can fail."""
+
+import math
+from collections.abc import Callable
+
+from grader.calling.meshes import NO_GROUP, NOT_A_MEMBER
+from grader.evidence.evidence import DEADLOCKED, RAISED
+from grader.exercises.technique.rank_by_rank import on_each_rank
+from grader.exercises.technique.splitting import refused, sizes_taken
+from grader.judging.demands import inputs_kept, only_calls
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import wrong_ranks
+from utils.trace.trace import Call
+
+
+def _made(look: Look, rank: int) -> list[Call]:
+    """The groups that a rank made by a line of its own."""
+    return [call for call in look.evidence.trace.of(rank, "new_group") if call.source is not None]
+
+
+def _not_by_hand(look: Look, rank: int) -> str:
+    made = {tuple(call.shape) for call in _made(look, rank)}
+    whole = tuple(range(look.case.world_size))
+    lost = [axis for axis, ranks in look.outputs[rank].items() if not isinstance(ranks, str) and not refused(look)
+            and tuple(ranks) not in made | {whole}]
+    return f"rank {rank} made no group for {', '.join(lost)}" if lost else ""
+
+
+def _too_many(look: Look, rank: int) -> str:
+    sizes = look.case.inputs[rank]["sizes"].values()
+    most = 0 if refused(look) else sum(math.prod(sizes) // size for size in sizes)
+    made = len(_made(look, rank))
+    return f"rank {rank} made {made} groups, the mesh has {most}" if made > most else ""
+
+
+def _holds(words: str) -> Callable[[Look], bool]:
+    return wrong_ranks(lambda look, rank, found, right: words in found.values())
+
+
+def _groups_differ(look: Look) -> bool:
+    return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.error
+
+
+TECHNIQUE = Technique(
+    demands=(
+        only_calls(hint="Make the groups with dist.new_group: the ranks follow from the sizes, so nobody has to tell "
+                        "anybody anything."),
+        Demand("not made by hand", "every group is made by dist.new_group", "Groups were made for you: work out the ranks "
+               "of each line yourself, and give them to dist.new_group.", on_each_rank(_not_by_hand),
+               gate=True),
+        Demand("too many groups", "every group is made once", "The groups are right, but some were made again and again, "
+               "once for each of their members: each costs a meeting of all ranks, and connections. Start a line at its "
+               "first rank only.", on_each_rank(_too_many)),
+        inputs_kept("The groups are right, but `sizes` was changed: the caller still needs it."),
+    ),
+    symptoms=(
+        Symptom("not everyone makes every group", "Ranks call new_group with different lists, or not equally often: every "
+                "rank must make all groups of all axes, in the same order, also those that it is not in.", _groups_differ),
+        sizes_taken("not refused", "Sizes whose product is not the number of ranks must raise a ValueError that names both "
+                                   "numbers, before any group is made."),
+        Symptom("not a member", "A rank holds a group that it is not in (new_group returns a mark for those): keep the "
+                "group only if this rank is among its members.", _holds(NOT_A_MEMBER)),
+        Symptom("no group", "The dictionary should hold the groups themselves, what dist.new_group returns.",
+                _holds(NO_GROUP)),
+    ),
+    fallbacks=(
+        Symptom("axis missing", "Every axis in sizes has its group, also one of size 1 (a group of this rank alone).",
+                wrong_ranks(lambda look, rank, found, right: found.keys() < right.keys())),
+    ),
+)

@@ -1,0 +1,122 @@
+"""What the ten cases of the bug hunt share: cases and oracle from what a group's ranks get, and what half a repair notes.
+
+A program returns one note a step on each rank (utils.models.hunted.note). The right ones come from one plain process; wrong
+ones too, from models of which each stands for a rank.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.exercises.shared.cases import each_rank, ranks
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+from utils.models.hunted import note, small_mlp
+from utils.models.hunted_plain import Losses, Notes, Tensors
+
+LR = 0.1
+TOLERANCE = 1e-9
+GROUPS = ((1, 3), (0, 2))
+UNTOUCHED = "untouched"
+Inputs = list[dict[str, Any]]  # of the ranks that work together
+Trained = Callable[[Inputs], list[Notes]]
+Combine = Callable[[list[Tensors], int], Tensors]  # (gradients of each rank, rank) -> those that it uses
+
+
+def hunted(title: str, parameters: tuple[str, ...], make_cases: Callable[[Draw, bool], Sequence[Case]], plain: Trained,
+           slips: Mapping[str, tuple[str, Trained]]) -> Exercise:
+    """An exercise whose oracle is plain(inputs of a group) → each rank's notes. slips: id → (hint, the same, gone wrong)."""
+    return Exercise(title, parameters, make_cases, each_rank(_of_rank(plain)), tolerance=TOLERANCE,
+                    slips=tuple(_slip(id, hint, wrong) for id, (hint, wrong) in slips.items()))
+
+
+def _slip(id: str, hint: str, wrong: Trained) -> Slip:
+    of_rank = _of_rank(wrong)
+    return Slip(id, hint, lambda case, rank, right: of_rank(case, rank))
+
+
+def _of_rank(compute: Trained) -> Callable[[Case, int], Notes]:
+    """Computed once a group."""
+
+    @functools.lru_cache(maxsize=32)
+    def of_group(case: Case, members: tuple[int, ...]) -> list[Notes]:
+        return compute([case.inputs[member] for member in members])
+
+    return lambda case, rank: of_group(case, case.members(rank))[case.group_rank(rank)]
+
+
+def worlds(inputs: Callable[[int, int], Inputs], sizes: Sequence[int], for_grading: Sequence[int] = (),
+           groups: bool = True) -> Callable[[Draw, bool], list[Case]]:
+    """Cases of so many ranks, then two groups of two. inputs(n, seed): what n ranks that work together get."""
+
+    def make_cases(draw: Draw, grading: bool) -> list[Case]:
+        def drawn(n: int) -> Inputs:
+            return inputs(n, draw.integer(0, 1 << 20))
+
+        cases = [Case(ranks(n), tuple(drawn(n))) for n in (*sizes, *(for_grading if grading else ()))]
+        if groups:
+            of_rank = {rank: own for members in GROUPS for rank, own in zip(members, drawn(2), strict=True)}
+            cases.append(Case("groups (1,3) and (0,2)", tuple(of_rank[rank] for rank in sorted(of_rank)), GROUPS))
+        return cases
+
+    return make_cases
+
+
+def of(inputs: Inputs, name: str) -> list[Any]:
+    """Each rank's value of one parameter."""
+    return [own[name] for own in inputs]
+
+
+# ── programs that went wrong, in one process ──
+
+
+def simulated(models: Sequence[nn.Module], n_steps: int, losses: Losses, combine: Combine,
+              after: Callable[[Sequence[nn.Module]], None] = lambda models: None) -> list[Notes]:
+    """models[rank]: this rank's. losses(step) → the sum of what all train, and what each notes.
+
+    combine: which gradients a rank uses. after: what happens to the weights after each step.
+    """
+    notes: list[Notes] = [[] for _ in models]
+    for step in range(n_steps):
+        for model in models:
+            model.zero_grad()
+        total, noted = losses(step)
+        total.backward()
+        own = [{name: p.grad.clone() for name, p in model.named_parameters()} for model in models]
+        for rank, model in enumerate(models):
+            for name, gradient in combine(own, rank).items():
+                model.get_parameter(name).grad = gradient.clone()
+        with torch.no_grad():
+            for model in models:
+                for p in model.parameters():
+                    p -= LR * p.grad
+            after(models)
+        for rank, model in enumerate(models):
+            notes[rank].append(note(model, noted[rank]))
+    return notes
+
+
+def replicas(inputs: Inputs, combine: Combine,
+             after: Callable[[Sequence[nn.Module]], None] = lambda models: None) -> list[Notes]:
+    """Data parallel ranks, each with a small MLP and its share of each batch."""
+    models, shares = [small_mlp() for _ in inputs], of(inputs, "batches")
+
+    def losses(step: int) -> tuple[Tensor, list[Tensor]]:
+        own = [nn.functional.mse_loss(model(share[step][0]), share[step][1])
+               for model, share in zip(models, shares, strict=True)]
+        return torch.stack(own).sum(), own
+
+    return simulated(models, len(shares[0]), losses, combine, after)
+
+
+def total_of(gradients: list[Tensors], name: str, members: Sequence[int] | None = None) -> Tensor:
+    """The sum over ranks (all of them if none are named) of one gradient."""
+    return torch.stack([gradients[rank][name] for rank in (range(len(gradients)) if members is None else members)]).sum(0)
+
+
+def scaled(notes: list[Notes], loss: float = 1.0, gradients: float = 1.0) -> list[Notes]:
+    """The same notes, but for losses and gradients that are so many times as large."""
+    return [[{"loss": one["loss"] * loss, "gradients": {name: g * gradients for name, g in one["gradients"].items()},
+              "weights": one["weights"]} for one in of_rank] for of_rank in notes]

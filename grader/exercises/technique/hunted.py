@@ -1,0 +1,133 @@
+"""What is demanded of the repaired programs of the bug hunt, and how any of them can fail."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from grader.evidence.evidence import RETURNED
+from grader.judging.compare import same
+from grader.judging.demands import bytes_sent, results_waited, sends_waited
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
+from utils.costs.formulas import bytes_sent_per_rank
+from utils.models.hunted import small_mlp
+
+TOLERANCE = 1e-9
+MLP_BYTES = sum(p.nbytes for p in small_mlp().parameters())
+MLP_PADDING_BYTES = sum(p.itemsize for p in small_mlp().parameters())
+
+
+def repaired(limit: Callable[[Look, int], float], *demands: Demand, symptoms: tuple[Symptom, ...] = (),
+             fallbacks: tuple[Symptom, ...] = (),
+             spent: str = "The notes are right, but more is sent than the contract says. Is something reduced or gathered "
+                          "twice, and did the second time make no difference?") -> Technique:
+    """The technique of one case. limit: bytes that a rank may send; symptoms: the case's own, before those of all."""
+    return Technique(
+        demands=(*demands, bytes_sent(limit, "no byte more than needed", spent), results_waited(), sends_waited()),
+        symptoms=(*symptoms, group_ignored(), unwaited(), *_FAILURES),
+        fallbacks=(*fallbacks, *_FALLBACKS),
+    )
+
+
+def gradients_once(look: Look, rank: int) -> float:
+    """Of the small MLP: in each step one all-reduce of all gradients, each perhaps padded to n equal parts."""
+    n, n_steps = look.case.group_size(rank), len(look.right[rank])
+    return n_steps * bytes_sent_per_rank("all_reduce", MLP_BYTES + (n - 1) * MLP_PADDING_BYTES, n)
+
+
+def _where_wrong(test: Callable[[Any, Any], bool]) -> Callable[[Look], bool]:
+    """True for a returned case where test(found, right) holds on every rank whose notes are wrong, if only by a little."""
+
+    def matches(look: Look) -> bool:
+        wrong = [(found, right) for _, found, right in look.pairs() if not same(found, right, TOLERANCE)]
+        return look.evidence.ending == RETURNED and bool(wrong) and all(test(*pair) for pair in wrong)
+
+    return matches
+
+
+def _number_of_notes(found: Any, right: Any) -> bool:
+    return not isinstance(found, list) or len(found) != len(right)
+
+
+def _only(kind: str) -> Callable[[Any, Any], bool]:
+    """All notes are right, but for this part of them."""
+    return lambda found, right: len(found) == len(right) and same(
+        [{**one, kind: other[kind]} for one, other in zip(found, right, strict=True)], right, TOLERANCE)
+
+
+def _first_weights(found: Any, right: Any) -> bool:
+    """The first step is right, but for the weights that it leads to."""
+    but_for_them = {**found[0], "weights": right[0]["weights"]}
+    return not same(found[0], right[0], TOLERANCE) and same(but_for_them, right[0], TOLERANCE)
+
+
+def _fewer_digits(found: Any, right: Any) -> bool:
+    return same(found, right, 1e-5)
+
+
+def first_loss(look: Look) -> bool:
+    """Nothing has been trained yet, and on some rank the loss is another one."""
+    return look.evidence.ending == RETURNED and any(
+        not same(found[0]["loss"], right[0]["loss"], TOLERANCE) for _, found, right in look.pairs())
+
+
+def _by_a_factor(found: Any, right: Any) -> bool:
+    """The first gradients are the right ones times one number."""
+    a, b = (torch.cat([one[0]["gradients"][name].flatten() for name in right[0]["gradients"]]) for one in (found, right))
+    ratio = float(a[b.abs().argmax()] / b[b.abs().argmax()])
+    return abs(ratio - 1) > 1e-6 and ratio != 0 and same(a, b * ratio, TOLERANCE)
+
+
+def _ranks_disagree(look: Look) -> bool:
+    """In the first step, members of a group used different gradients of what should be one and the same."""
+    if look.evidence.ending != RETURNED:
+        return False
+    for rank, found, right in look.pairs():
+        for other in look.case.members(rank):
+            for name, gradient in right[0]["gradients"].items():
+                theirs = look.right[other][0]["gradients"].get(name)
+                if theirs is not None and same(gradient, theirs, TOLERANCE) and not same(
+                        found[0]["gradients"][name], look.outputs[other][0]["gradients"][name], TOLERANCE):
+                    return True
+    return False
+
+
+def _first_gradients(found: Any, right: Any) -> bool:
+    return not same(found[0]["gradients"], right[0]["gradients"], TOLERANCE)
+
+
+_FAILURES = (
+    raised("NoneType", "Something is None: gradients are there after the backward pass, and until they are cleared.",
+           "too early"),
+    raised("object is not iterable", "Something that is run through is no list: compare with the released cell what was "
+                                     "changed.", "not iterable"),
+    deadlocked("", "The ranks wait for each other in a call that not all of them make, or not in the same order. The "
+                   "verdict names the line: which ranks come there, and how often?", "some ranks only"),
+)
+_FALLBACKS = (
+    Symptom("other number of notes", "The program is to return a list with one note a step: hunted.note(...) after each "
+                                     "optimizer's step.", _where_wrong(_number_of_notes)),
+    Symptom("loss noted wrong", "Gradients and weights are those of the plain process; only the loss that is noted is not. "
+                                "It stays as it was in the program that you got.", _where_wrong(_only("loss"))),
+    Symptom("gradients noted wrong", "The weights are right, the gradients that were noted are not: they are what the "
+                                     "optimizer used, noted after its step and before they are cleared.",
+            _where_wrong(_only("gradients"))),
+    Symptom("fewer digits", "The notes are nearly right: somewhere on the way numbers lose digits. All of this is float64.",
+            _where_wrong(_fewer_digits)),
+    Symptom("weights noted wrong", "The first step's gradients are right, the weights that it leads to are not: gradients "
+                                   "must be complete before the optimizer's step, the learning rate is lr, and the note "
+                                   "comes last.", _where_wrong(_first_weights)),
+    Symptom("first loss", "The loss of the very first step is another one than the plain process's: nothing was trained by "
+                          "then, so model, random numbers or forward pass are not what the contract says.",
+            first_loss),
+    Symptom("by a factor", "The first gradients are the right ones but for a factor, the same for all: something is divided "
+                           "too often, or too seldom. The table beside the plain process names the factor.",
+            _where_wrong(_by_a_factor)),
+    Symptom("ranks disagree", "The ranks use different gradients of weights that should be the same on all of them, so "
+                              "their copies drift apart: what was to bring them together is left out, or reaches not all.",
+            _ranks_disagree),
+    Symptom("first gradients", "The first loss is right, the first gradients are not. Between the backward pass and the "
+                               "optimizer's step something is left out, is too much, or is done among the wrong ranks: the "
+                               "table beside the plain process names the parameters.", _where_wrong(_first_gradients)),
+)

@@ -1,0 +1,28 @@
+"""Demands that exercises on a mesh of ranks share. A case's inputs["lines"]: axis → the ranks of each of its groups."""
+
+from collections.abc import Sequence
+
+from grader.exercises.technique.rank_by_rank import on_each_rank
+from grader.judging.exercise import Demand, Look
+from utils.trace.trace import Call
+
+
+def line_in(look: Look, rank: int, axis: str) -> tuple[int, ...]:
+    """The ranks of this rank's group along an axis."""
+    return next(tuple(line) for line in look.case.inputs[rank]["lines"][axis] if rank in line)
+
+
+def messages(look: Look, rank: int) -> list[Call]:
+    """A rank's calls but for the making of groups."""
+    return [call for call in look.evidence.trace.of(rank) if call.op != "new_group"]
+
+
+def only_along(axes: Sequence[str], hint: str) -> Demand:
+    """Every call is on this rank's group along one of these axes."""
+
+    def stray(look: Look, rank: int) -> str:
+        allowed = {line_in(look, rank, axis) for axis in axes}
+        call = next((call for call in messages(look, rank) if call.members not in allowed), None)
+        return f"rank {rank} called {call.op} on ranks {', '.join(map(str, call.members))}" if call else ""
+
+    return Demand("outside its lines", f"calls only along {', '.join(axes)}", hint, on_each_rank(stray))

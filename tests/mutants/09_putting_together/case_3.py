@@ -1,0 +1,35 @@
+"""Half repairs of case_3."""
+
+from tests.mutants import change, half_repaired
+
+LOOP, BODY = "for p in model.parameters():", "for p in model.body.parameters():"
+STEP = "        optimizer.step()"
+
+
+def more(lines: str) -> tuple[str, str]:
+    """These lines before the step of the broken program."""
+    return STEP, f"{lines}\n{STEP}"
+
+
+CHANGES = (
+    half_repaired("untouched"),
+    half_repaired("head summed", *more("        for p in model.head.parameters():\n"
+                                       "            dist.all_reduce(p.grad, group=group)")),
+    half_repaired("head divided only", *more("        for p in model.head.parameters():\n"
+                                             "            p.grad /= dist.get_world_size(group)")),
+    half_repaired("heads averaged", STEP, f"""{STEP}
+        for p in model.head.parameters():
+            dist.all_reduce(p.data, group=group)
+            p.data /= dist.get_world_size(group)"""),
+    half_repaired("nothing reduced", f"        {BODY}\n            dist.all_reduce(p.grad, group=group)\n"
+                                     "            p.grad /= dist.get_world_size(group)\n", ""),
+    half_repaired("ranks disagree", BODY, "for p in model.head.parameters():"),
+    half_repaired("too many bytes", *more(f"        {LOOP}\n            dist.all_reduce(p.grad, group=group)\n"
+                                          "            p.grad /= dist.get_world_size(group)")),
+    change("group ignored", ", group=group", "", "(group)", "()"),
+)
+
+EQUIVALENT = {
+    "loss = F.mse_loss(model(x_BI), y_BO) | F.mse_loss(model(x_BI), y_BO) → F.mse_loss(y_BO, model(x_BI))":
+        "A squared distance is the same both ways.",
+}

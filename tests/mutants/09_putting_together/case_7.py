@@ -1,0 +1,31 @@
+"""Half repairs of case_7."""
+
+import torch.distributed as dist
+
+from tests.mutants import change, half_repaired, mutant
+from utils.models import hunted, hunted_plain
+
+ASK = "if ends is not None:"
+REDUCE = "dist.all_reduce(stage.table.grad, group=ends)"
+AFTER = "loss = passes.finish()"
+
+CHANGES = (
+    half_repaired("untouched"),
+    change("mean for sum", REDUCE, f"{REDUCE}; stage.table.grad /= dist.get_world_size(ends)"),
+    half_repaired("tables averaged", "optimizer.step()", """optimizer.step()
+        if ends is not None:
+            dist.all_reduce(stage.table.data, group=ends)
+            stage.table.data /= dist.get_world_size(ends)"""),
+    change("everything summed", REDUCE, "for q in stage.parameters(): dist.all_reduce(q.grad, group=ends)"),
+    half_repaired("stages between", AFTER, f"{AFTER}\n        dist.all_reduce(stage.table.grad)"),
+    change("swapped", REDUCE, "own = stage.table.grad.clone(); dist.all_reduce(stage.table.grad, group=ends)\n"
+                              "            if p > 1: stage.table.grad -= own"),
+    half_repaired("too early", "passes.backward()", "ends is not None and dist.all_reduce(stage.table.grad, group=ends)\n"
+                               "        passes.backward()"),
+    change("too many bytes", REDUCE, f"{REDUCE}; {REDUCE}; stage.table.grad /= dist.get_world_size(ends)"),
+)
+
+
+@mutant("passes not seen")
+def each_alone(steps, lr):
+    return hunted_plain.plain_pipeline(steps, lr, dist.get_world_size(), hunted.TextStage)[dist.get_rank()]

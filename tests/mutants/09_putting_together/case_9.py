@@ -1,0 +1,30 @@
+"""Half repairs of case_9."""
+
+from tests.mutants import change, half_repaired
+
+LAST = "        optimizer.step()\n        notes"
+FETCH = "        first = hunted.Gather(model.up, group)\n"
+SECOND = "        second = hunted.Gather(model.down, group)  # travels while the first layer works\n"
+BOTH = "second = hunted.Gather(model.down, group)"
+
+CHANGES = (
+    half_repaired("untouched"),
+    half_repaired("never gathered again", f"{FETCH}{LAST}", LAST),
+    half_repaired("too many bytes", LAST, "        first.wait(hunted.IN, hunted.HIDDEN)\n        optimizer.step()\n"
+                                          f"{FETCH}        notes"),
+    half_repaired("both old", "    for x_BI", f"    {BOTH}\n    for x_BI", SECOND, "", LAST, f"        {BOTH}\n{LAST}",
+                  "    return notes", "    second.wait(hunted.HIDDEN, hunted.OUT)\n    return notes"),
+    change("the other is old", "    for x_BI", f"    {BOTH}\n    for x_BI", SECOND, "",
+           "        optimizer.step()", f"        {BOTH}\n        optimizer.step()",
+           "    return notes", "    second.wait(hunted.HIDDEN, hunted.OUT)\n    return notes"),
+    change("mixed up", "        first = hunted.Gather(model.up", "        first = hunted.Gather(model.down"),
+    change("missing wait", "    first.wait(hunted.IN, hunted.HIDDEN)  #", "    #"),
+)
+
+EQUIVALENT = {
+    "loss = F.mse_loss(hidden_BH @ down_HO, y_BO) | F.mse_loss(hidden_BH @ down_HO, y_BO) → "
+    "F.mse_loss(y_BO, hidden_BH @ down_HO)":
+        "A squared distance is the same both ways.",
+    "first.wait(hunted.IN, hunted.HIDDEN) | first.wait(hunted.IN, hunted.HIDDEN) → first.wait(hunted.HIDDEN, hunted.IN)":
+        "Nobody uses what comes last: it is only waited for.",
+}

@@ -1,0 +1,40 @@
+"""Wrong choices of a layout."""
+
+from tests.mutants import change
+
+NODE = 'machine["devices_per_node"] % tp or '
+FASTER = "(seconds := seconds_of(shape, layout)) < least_s"
+TP, PP = "for tp in range(1, n_devices + 1):", "for pp in range(1, n_devices // tp + 1):"
+MICRO_BATCH = "for micro_batch in range(1, batch // dp + 1):"
+SKIPPED = 'left_over or memory_of(shape, layout) > machine["memory_bytes"]'
+
+CHANGES = (
+    change("memory ignored", SKIPPED, "left_over"),
+    change("must stay below", '> machine["memory_bytes"]', '>= machine["memory_bytes"]'),
+    change("first that fits", f"if {FASTER}:", "if best is None:", "best, least_s = layout, seconds", "best = layout"),
+    change("least memory", "seconds_of(shape, layout))", "memory_of(shape, layout))"),
+    change("slowest", 'float("inf")', "0.0", "< least_s", "> least_s"),
+    change("tensor group across nodes", NODE, ""),
+    change("tensor group over a node's edge", NODE, 'tp > machine["devices_per_node"] or '),
+    change("heads cut", ' or shape["heads"] % tp', ""),
+    change("layers cut", ' or shape["layers"] % pp', ""),
+    change("samples left over", SKIPPED, 'memory_of(shape, layout) > machine["memory_bytes"]'),
+    change("micro-batch of one", MICRO_BATCH, "for micro_batch in [1]:"),
+    change("one micro-batch", MICRO_BATCH, "for micro_batch in [max(1, batch // dp)]:"),
+    change("powers of two only", f"if {SKIPPED}", f"if any(n & (n - 1) for n in (tp, pp, micro_batch)) or {SKIPPED}"),
+    change("no data parallelism", "if n_devices % (tp * pp) or", "if n_devices != tp * pp or"),
+    change("ties by larger tp", TP, "for tp in range(n_devices, 0, -1):"),
+    change("ties by larger pp", PP, "for pp in range(n_devices // tp, 0, -1):"),
+    change("ties by larger micro-batch", MICRO_BATCH, "for micro_batch in range(batch // dp, 0, -1):"),
+    change("ties by pp first", TP, "for pp in range(1, n_devices + 1):", PP, "for tp in range(1, n_devices // pp + 1):"),
+    change("last of the ties", "< least_s", "<= least_s"),
+    change("dp forgotten in n_micro", '"n_micro": n_micro}', '"n_micro": batch // micro_batch}'),
+    change("fastest, fitting or not", "    return best\n", """    if best is None:
+        machine = machine | {"memory_bytes": float("inf")}
+        return choose_layout(shape, n_devices, batch, machine, memory_of, seconds_of)
+    return best
+"""),
+    change("not all devices", "if n_devices % (tp * pp) or", "if"),
+    change("no layout", "return best", "return list(best.values()) if best else None"),
+    change("another layout", "seconds_of(shape, layout))", "seconds_of(shape, layout) * pp)"),
+)

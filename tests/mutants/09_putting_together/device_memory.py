@@ -1,0 +1,49 @@
+"""Wrong counts of what the fullest device holds."""
+
+from tests.mutants import change
+
+EMBEDDING = 'embedding = shape["vocabulary"] * h if stage in (0, p - 1) else 0'
+NUMBERS = "numbers = (12 * layers * h * h + embedding) / t"
+DIVIDED = '/ (layout["dp"] if layout["zero"] >= first else 1)'
+IN_FLIGHT = 'min(p - stage, layout["n_micro"])'
+LOGITS = '4 * positions * shape["vocabulary"] / t if stage == p - 1 else 0'
+CORE = 'if layout["recompute"] == "none" else 0'
+
+CHANGES = (
+    change("embedding on the first stage only", EMBEDDING, 'embedding = shape["vocabulary"] * h if stage == 0 else 0'),
+    change("embedding twice", EMBEDDING, 'embedding = shape["vocabulary"] * h * ((stage == 0) + (stage == p - 1))'),
+    change("embedding forgotten", EMBEDDING, "embedding = 0"),
+    change("embedding spread over stages", EMBEDDING, 'embedding = shape["vocabulary"] * h / p'),
+    change("embedding not cut", NUMBERS, "numbers = 12 * layers * h * h / t + embedding"),
+    change("all layers on every stage", 'shape["layers"] / p', 'shape["layers"]'),
+    change("activations of all layers", "* layers * kept", "* layers * p * kept"),
+    change("divided by all devices", DIVIDED, '/ (layout["dp"] * t * p if layout["zero"] >= first else 1)'),
+    change("nothing divided", DIVIDED, ""),
+    change("always divided", DIVIDED, '/ layout["dp"]'),
+    change("own stage only", ">= first", "== first"),
+    change("16 bytes always", "bytes_of[part]", "(12 if first == 1 else 2)"),
+    change("all micro-batches in flight", IN_FLIGHT, 'layout["n_micro"]'),
+    change("more in flight than there are", IN_FLIGHT, "(p - stage)"),
+    change("stages alike", IN_FLIGHT, 'min(p, layout["n_micro"])'),
+    change("one in flight", IN_FLIGHT, "1"),
+    change("all activations cut", "whole, core = 0 if pieces else 10, ", "whole, core = 0, ", "(t if pieces else 1)", "t"),
+    change("nothing cut along the sequence", "whole, core = 0 if pieces else 10, ", "whole, core = 10, ",
+           " / (t if pieces else 1)", ""),
+    change("recompute ignored", CORE, "", 'if layout["recompute"] == "full"', "if False"),
+    change("a batch of one", 's * layout["micro_batch"]', "s"),
+    change("logits forgotten", LOGITS, "0"),
+    change("logits of 2 bytes", LOGITS, LOGITS.replace("4 *", "2 *")),
+    change("logits not cut", LOGITS, LOGITS.replace(" / t", "")),
+    change("always the first stage", "range(p)", "[0]"),
+    change("emptiest stage", "return max(", "return min("),
+    change("other names", "return max(", "return sum(max(", "sum(parts.values()))", "sum(parts.values())).values())"),
+    change("activations wrong", "34 - whole", "32 - whole"),
+    change("logits wrong", LOGITS, LOGITS.replace("4 *", "3 *")),
+    change("weights wrong", "12 * layers * h * h", "8 * layers * h * h"),
+    change("several wrong", "12 * layers * h * h", "8 * layers * h * h", "34 - whole", "32 - whole"),
+)
+
+EQUIVALENT = {
+    'parts["activations"] = min(p - stage, layout["n_micro"]) * layers * kept | min(p - stage, layout["n_micro"]) → '
+    'min(layout["n_micro"], p - stage)': "The smaller of two numbers is the same in either order.",
+}

@@ -1,0 +1,195 @@
+"""The bug hunt: students get the broken programs, which run, and are wrong, and are marked as wrong answers."""
+
+import nbformat
+import pytest
+import torch
+
+from grader.checks import verdict_on
+from grader.course.broken import MARK, broken_program, is_broken
+from grader.course.mark import mark_submission
+from grader.course.splice import is_solution, name_of
+from grader.exercises import EXERCISES, order_of
+from tests.course import SANDBOX, Course
+from tests.mutants import reference_cell
+from tests.notebooks import ROOT, functions_of
+from utils import Deadlock, run_ranks
+from utils.models import hunted, hunted_plain
+from utils.notebook.beside import CAUSES, Beside, beside_plain, cause
+
+UNIT = "09_putting_together"
+CASES = [name for name in order_of(UNIT) if name.startswith("case_")]
+LR, SEED = 0.1, 3
+
+# ── how a program is broken ──
+
+RIGHT = """def f(x):
+    ### BEGIN SOLUTION
+    # broken: x = x + 1
+    y = 2 * x
+    # broken: y = 3 * x
+    if y:
+        # broken:
+        y += 1
+        # broken: y += 2
+        # broken: y += 3
+    z = y
+    ### END SOLUTION
+    return z"""
+BROKEN = """def f(x):
+    x = x + 1
+    y = 3 * x
+        y += 2
+        y += 3
+    z = y
+    return z"""
+
+
+def test_lines_are_replaced_deleted_and_put_in():
+    assert is_broken(RIGHT) and broken_program(RIGHT) == BROKEN
+    assert not is_broken("x = 1  # broken: never") and broken_program("x = 1") == "x = 1"
+
+
+@pytest.mark.parametrize("source, words", [
+    ("x = 1\n# broken: x = 2", "line 2: '# broken: x = 2' stands outside"),
+    ("### BEGIN SOLUTION\nx = 1", "has no ### END SOLUTION"),
+    ("x = 1\n### END SOLUTION", "line 2: '### END SOLUTION' where the other mark was expected"),
+    ("### BEGIN SOLUTION\n### BEGIN SOLUTION", "line 2: '### BEGIN SOLUTION' where the other"),
+])
+def test_marks_that_do_not_fit_are_refused(source, words):
+    with pytest.raises(ValueError, match=words):
+        broken_program(source)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_released_is_the_broken_program(case):
+    right, released = reference_cell(UNIT, case), released_cell(case)
+    assert released == broken_program(right) and "SOLUTION" not in released and MARK not in released
+    assert "NotImplementedError" not in released
+    code = [[line for line in source.split("\n") if not line.strip().startswith("#")] for source in (right, released)]
+    assert code[0] != code[1] and 10 <= len(code[1]) <= 25
+
+
+def released_cell(case: str) -> str:
+    notebook = nbformat.read(ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
+    source, = (cell.source for cell in notebook.cells if is_solution(cell) and name_of(cell) == case)
+    return source
+
+
+# ── the programs run ──
+
+
+def setting(case: str):
+    """(ranks, what the program of each is called with, what they should note)"""
+    shares, steps = hunted_plain.shares(2), hunted_plain.pipeline_steps(4)
+    micros, mesh, text = hunted_plain.micro_shares(2, (1, 2)), hunted_plain.mesh_shares(2, 2), hunted_plain.text_steps()
+    pieces = hunted_plain.sequence_pieces(2)
+    replicated = 2, lambda rank: (shares[rank], LR, None), hunted_plain.plain_replicas(shares, LR)
+    return {
+        "case_1": (2, lambda rank: (micros[rank], LR, None), hunted_plain.plain_micro_batches(micros, LR)),
+        "case_2": (4, lambda rank: (mesh[rank], LR, 2), hunted_plain.plain_mesh(mesh, LR, 2)),
+        "case_4": (3, lambda rank: (steps, LR, None), hunted_plain.plain_pipeline(steps, LR, 3)),
+        "case_5": (2, lambda rank: (shares[rank], LR, SEED, None), hunted_plain.plain_dropout(shares, LR, SEED)),
+        "case_7": (3, lambda rank: (text, LR), hunted_plain.plain_pipeline(text, LR, 3, hunted.TextStage)),
+        "case_9": (2, lambda rank: (shares[rank], LR, None), hunted_plain.plain_shards(shares, LR)),
+        "case_10": (2, lambda rank: (pieces[rank], LR, None), hunted_plain.plain_sequence(pieces, LR)),
+    }.get(case, replicated)
+
+
+def beside(folder: str, case: str) -> Beside:
+    program = functions_of(folder, UNIT)[case]
+    n, arguments, plain = setting(case)
+    return beside_plain(run_ranks(_Calls(program, [arguments(rank) for rank in range(n)]), n), plain)
+
+
+class _Calls:
+    """program(*arguments of this rank)"""
+
+    def __init__(self, program, arguments):
+        self.program, self.arguments = program, arguments
+
+    def __call__(self, rank):
+        return self.program(*self.arguments[rank])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_right_program_is_the_plain_process(case):
+    found = beside("solutions", case)
+    assert found.agrees and str(found).startswith("As one plain process")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "case_4"])
+def test_the_broken_program_runs_and_departs(case):
+    found = beside("notebooks", case)
+    assert not found.agrees and f"at step {1 if case == 'case_9' else 0}:" in str(found)
+
+
+def test_the_broken_pipeline_stands_still():
+    with pytest.raises(Deadlock, match=r"passes\.backward"):
+        beside("notebooks", "case_4")
+
+
+# ── the plain processes are torch's own ──
+
+
+def test_the_plain_process_trains_as_torch_does():
+    shares, model = hunted_plain.shares(3), hunted.small_mlp()
+    optimizer = torch.optim.SGD(model.parameters(), LR)
+    for step, notes in enumerate(hunted_plain.plain_replicas(shares, LR)[1]):
+        optimizer.zero_grad()
+        x, y = (torch.cat(parts) for parts in zip(*(share[step] for share in shares), strict=True))
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+        for name, p in model.named_parameters():
+            torch.testing.assert_close(notes["weights"][name], p.detach())
+            torch.testing.assert_close(notes["gradients"][name], p.grad)
+
+
+def test_our_sgd_is_torch_s():
+    ours, theirs = hunted.small_mlp(), hunted.small_mlp()
+    x, y = hunted_plain.shares(1)[0][0]
+    for model, optimizer in ((ours, hunted.SGD(ours.parameters(), LR)), (theirs, torch.optim.SGD(theirs.parameters(), LR))):
+        for _ in range(3):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+    assert all(torch.allclose(a, b, rtol=1e-14) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
+
+
+# ── what the reader sees ──
+
+
+def test_each_cause_occurs_once():
+    assert sorted(cause(number)["formula"] for number in range(1, 11)) == sorted(CAUSES)
+
+
+def test_ranks_that_depart_alike_share_a_row_and_factors_are_named():
+    run = run_ranks(_Calls(functions_of("notebooks", UNIT)["case_8"], [setting("case_8")[1](rank) for rank in range(2)]), 2)
+    found = beside_plain(run, setting("case_8")[2])
+    assert {row["who"] for row in found.rows} == {"ranks 0 and 1"} and len(found.rows) == 4
+    assert all("(2 times)" in row["program"] for row in found.rows) and "<table>" in found._repr_html_()
+
+
+def test_notes_that_are_missing_are_named():
+    run = run_ranks(_Calls(lambda *args: None, [()]), 1)
+    with pytest.raises(ValueError, match="rank 0 should return a list of 3 notes, one a step; it returned NoneType"):
+        beside_plain(run, setting("case_8")[2][:1])
+
+
+# ── untouched ──
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_untouched_program_is_a_wrong_answer(case, warm):
+    verdict = verdict_on(EXERCISES[case], functions_of("notebooks", UNIT)[case], place=warm)
+    assert verdict.points == 0 and verdict.hint_ids == ("untouched",) and "not written" not in str(verdict)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")
+def test_untouched_programs_are_marked(tmp_path):
+    course = Course(tmp_path, UNIT, ("case_4", "case_8"))
+    released = nbformat.writes(course.skeleton).encode()
+    _, record = mark_submission(released, released)
+    assert record["alarms"] == [] and set(record["exercises"]) == {"case_4", "case_8"}
+    for verdict in record["exercises"].values():
+        assert verdict["points"] == 0 and verdict["hints"][0][0] == "untouched" and "not written" not in str(verdict)

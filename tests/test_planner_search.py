@@ -1,0 +1,126 @@
+"""The planner's search: it finds what trying everything finds, counts every layout once, and looks closely at few."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from utils.planner.conventions import MEGATRON_18
+from utils.planner.layout import RECOMPUTE, ZERO_STAGES, Layout, reasons_against
+from utils.planner.plan import plan
+from utils.planner.published import model_named
+from utils.planner.search import SLOWER, TOO_LARGE, degree_layouts, search
+from utils.planner.shape import ModelShape
+from utils.planner.times import ALL_HIDDEN, NOTHING_HIDDEN, Assumptions
+from utils.simulation.clusters import cluster_named
+
+A100 = cluster_named("A100")
+SMALL = ModelShape("small", 8, 1024, 8, 32000, 512)
+MIXED = ModelShape("mixed", 8, 1024, 8, 32000, 512, experts=4, experts_per_token=2, dense_layers=2, expert_ffn=512)
+TIGHT = replace(A100, device=replace(A100.device, memory_bytes=2e9))
+
+
+def all_plans(shape, cluster, devices, batch, assumptions, usable=0.9):
+    """Every layout that the search speaks of, tried one by one."""
+    for degrees in degree_layouts(shape, devices):
+        cuts = [("1F1B", 1)] + [("interleaved", v) for v in range(2, shape.layers + 1)] * (degrees.pp > 1)
+        stages = ZERO_STAGES if degrees.dp * degrees.cp > 1 else (0,)
+        for (schedule, chunks), zero, recompute, sp, micro_batch in itertools.product(
+                cuts, stages, RECOMPUTE, [False, True][:1 + (degrees.tp > 1)], (1, 2, 4, 8)):
+            layout = replace(degrees, schedule=schedule, chunks=chunks, zero=zero, recompute=recompute,
+                             micro_batch=micro_batch, sequence_parallel=sp)
+            if not reasons_against(layout, shape, devices, batch, cluster.devices_per_node):
+                yield plan(shape, layout, cluster, batch, MEGATRON_18, assumptions, usable)
+
+
+@pytest.mark.parametrize("shape, devices, cluster", [(SMALL, 8, A100), (SMALL, 12, TIGHT), (MIXED, 4, A100),
+                                                     (MIXED, 4, TIGHT)], ids=["roomy", "tight", "experts", "experts, tight"])
+@pytest.mark.parametrize("assumptions", [NOTHING_HIDDEN, ALL_HIDDEN], ids=["nothing hidden", "all hidden"])
+def test_the_search_finds_what_trying_everything_finds(shape, devices, cluster, assumptions):
+    tried = [each for each in all_plans(shape, cluster, devices, 48, assumptions) if each.fits]
+    fastest = sorted(float(each.time) for each in tried)[:10]
+    found = search(shape, cluster, devices, 48, assumptions=assumptions, tie=0)
+    assert [float(each.time) for each in found.plans] == pytest.approx(fastest, rel=1e-12)
+    assert found.evaluated <= len(tried)
+
+
+def test_of_175b_on_1024_devices_the_top_is_published_practice_and_few_are_looked_at():
+    """PTD-P's own 145.6B run had TP 8 and PP 8; so has Korthikanti's 175B. Nothing is fitted, whatever the efficiency."""
+    shape = model_named("GPT-3 175B")
+    for assumptions in [Assumptions(efficiency=share) for share in (0.5, 0.6, 0.7, 0.8)] + [Assumptions(hidden_tp=1)]:
+        found = search(shape, "A100", 1024, 1536, assumptions=assumptions)
+        best = found.best.layout
+        assert (best.tp, best.zero, best.sequence_parallel) == (8, 1, True) and 1 < best.pp <= 8 and best.dp * best.pp == 128
+        assert found.layouts > 200_000 and found.evaluated < 200
+        assert found.best.time <= 1.02 * found.fastest.time
+        assert found.layouts == len(found.plans) + sum(ruled.count for ruled in found.ruled_out.values())
+        assert max(ruled.count for ruled in found.ruled_out.values()) < found.layouts / 2
+
+
+def test_all_hidden_still_ends_in_the_neighbourhood():
+    found = search(model_named("GPT-3 175B"), "A100", 1024, 1536, assumptions=ALL_HIDDEN)
+    assert (found.best.layout.tp, found.best.layout.pp) == (8, 8) and found.evaluated < 1000
+
+
+@pytest.mark.parametrize("devices, batch, shape", [(8, 48, SMALL), (12, 48, SMALL), (16, 7, SMALL), (8, 48, MIXED),
+                                                   (1, 1, SMALL)])
+def test_every_layout_is_counted_once(devices, batch, shape):
+    found = search(shape, A100, devices, batch, keep=3)
+    cuts = [1 if degrees.pp == 1 else 4 for degrees in degree_layouts(shape, devices)]  # 1F1B, chunks 2, 4, 8
+    stages = [4 if degrees.dp * degrees.cp > 1 else 1 for degrees in degree_layouts(shape, devices)]
+    split = [1 + (degrees.tp > 1) for degrees in degree_layouts(shape, devices)]
+    assert found.layouts == sum(a * b * c * 3 * 4 for a, b, c in zip(cuts, stages, split, strict=True))
+    assert found.layouts == len(found.plans) + sum(ruled.count for ruled in found.ruled_out.values())
+    assert all(ruled.example and ruled.count > 0 for ruled in found.ruled_out.values())
+
+
+def test_degrees_are_all_products():
+    layouts = list(degree_layouts(SMALL, 24))
+    assert len(set(layouts)) == len(layouts) == 4 * 20  # 3: four places; 2³: 20 ways
+    assert all(layout.devices == 24 for layout in layouts)
+    assert {layout.ep for layout in degree_layouts(MIXED, 8)} == {1, 2, 4}
+
+
+def test_reasons_have_examples_in_words():
+    found = search(model_named("GPT-3 175B"), A100, 1024, 1536)
+    text = repr(found)
+    for words in ("Tensor-parallel groups of n do not fit into nodes of n devices.", "alone do not fit", SLOWER, TOO_LARGE,
+                  "Of 219,288 layouts", "PP 2, interleaved ×96, micro-batch 1: 96 layers do not fill 192 stages"):
+        assert words in text
+    assert "<table>" in found._repr_html_() and "DP 16 × TP 8 × PP 8" in found._repr_html_()
+    assert str(found.best.limit).startswith("72 GB")
+
+
+def test_ties_go_to_fewer_axes_and_without_them_only_time_counts():
+    tied, strict = (search(SMALL, A100, 16, 64, tie=tie, keep=20) for tie in (0.05, 0))
+    assert [float(each.time) for each in strict.plans] == sorted(float(each.time) for each in strict.plans)
+    assert tied.fastest.time == strict.best.time
+
+    def axes(layout: Layout) -> int:
+        return sum(degree > 1 for degree in (layout.dp, layout.tp, layout.pp, layout.cp))
+
+    equal = [axes(each.layout) for each in tied.plans if each.time <= 1.05 * strict.best.time]
+    assert equal == sorted(equal)
+
+
+def test_what_does_not_fit_anywhere_says_why():
+    found = search(model_named("GPT-3 175B"), A100, 8, 64)
+    assert not found.plans and SLOWER not in found.ruled_out
+    with pytest.raises(ValueError, match=r"no layout fits[\s\S]*alone do not fit"):
+        found.best  # noqa: B018
+    with pytest.raises(ValueError, match="no layout fits"):
+        found.fastest  # noqa: B018
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"devices": 8192}, "has 4,096 devices, and 8,192 are asked for"), ({"devices": 0}, "devices must be at least 1"),
+    ({"devices": 2.5}, "devices must be a whole number"), ({"global_batch": "4M"}, "must be a number; got '4M'"),
+    ({"cluster": "B100"}, "no cluster called 'B100'"), ({"keep": 0}, "keep must be at least 1"),
+    ({"tie": -0.1}, "tie must not be negative"), ({"micro_batches": (0,)}, "micro-batch size must be at least 1"),
+    ({"micro_batches": ()}, "give at least one"), ({"schedules": ("1F1BB",)}, "did you mean '1F1B'"),
+    ({"usable": 0}, "usable is a share"), ({"shape": "GPT-3"}, "shape must be a ModelShape"),
+])
+def test_what_cannot_be_asked_is_refused_in_words(change, words):
+    asked = {"shape": SMALL, "cluster": A100, "devices": 8, "global_batch": 16, **change}
+    with pytest.raises((TypeError, ValueError), match=words):
+        search(**asked)

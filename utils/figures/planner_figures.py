@@ -1,0 +1,143 @@
+"""What the planner says, drawn: memory of layouts, the parts of a step's time, waiting against the number of devices."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from utils.figures.bars import COLOURS, memory_bars
+from utils.figures.colours import BLACK, BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, series_look
+from utils.figures.shapes import bar, name_rows
+from utils.figures.style import (
+    WIDTH_IN,
+    Picture,
+    first_that_fits,
+    inch_axes,
+    new_figure,
+    plot,
+    styled,
+    text_width_in,
+)
+
+PARTS = {"compute": BLUE, "elementwise": SKY, "TP exposed": ORANGE, "CP exposed": YELLOW, "EP exposed": PURPLE,
+         "bubble": GREY, "PP exposed": GREEN, "DP exposed": VERMILLION, "optimizer": BLACK}
+BAR_IN, TOP_IN, BOTTOM_IN, RIGHT_IN = 0.36, 0.75, 0.55, 1.6
+
+
+class HasPlan(Protocol):
+    """A plan, as far as figures need it."""
+
+    memory: Any
+    limit: Any
+    time: Any
+    mfu: Any
+
+
+class HasRatio(Protocol):
+    """A strategy on so many devices, and how many times as long it waits as it computes."""
+
+    strategy: str
+    devices: int
+    ratio: float
+
+
+def plan_memory_figure(plans: Mapping[str, HasPlan], title: str = "Memory of the fullest device") -> Picture:
+    """Bytes by category, a bar for each (label, plan), beside what a device may hold (GB, 10⁹).
+
+    Raises: ValueError without plans.
+    """
+    if not plans:
+        raise ValueError("plan_memory_figure needs one or more {label: plan}")
+    bars = [(label, _by_category(plan.memory.parts)) for label, plan in plans.items()]
+    return memory_bars(bars, limit_bytes=min(float(plan.limit) for plan in plans.values()), title=title, base=1000)
+
+
+def _by_category(parts: Sequence[Any]) -> dict[str, float]:
+    """The usual four; what ZeRO-3 has gathered are parameters."""
+    sizes = dict.fromkeys(COLOURS, 0.0)
+    for part in parts:
+        sizes[part.name if part.name in COLOURS else "parameters"] += float(part)
+    return sizes
+
+
+@styled
+def plan_time_figure(plans: Mapping[str, HasPlan], title: str = "Where the time of a step goes") -> Picture:
+    """Seconds by part, a stacked bar for each (label, plan), its sum and MFU at the end.
+
+    Raises: ValueError without plans.
+    """
+    if not plans:
+        raise ValueError("plan_time_figure needs one or more {label: plan}")
+    rows = {label: {part.name: float(part) for part in plan.time.parts} for label, plan in plans.items()}
+    ends = {label: f"{_seconds(float(plan.time))}, MFU {100 * float(plan.mfu):.0f} %" for label, plan in plans.items()}
+    present = [part for part in PARTS if any(parts.get(part, 0) > 0 for parts in rows.values())]
+    left_in, bars_in, most = max(text_width_in(label, 9) for label in rows) + 0.3, len(rows) * BAR_IN, _longest(rows)
+    width_in = WIDTH_IN - left_in - RIGHT_IN
+    lines = -(-sum(text_width_in(part, 9) + 0.5 for part in present) // (WIDTH_IN - left_in))
+    height_in = bars_in + TOP_IN + BOTTOM_IN + 0.22 * (lines - 1)
+    figure = new_figure(height_in)
+    axes = inch_axes(figure, left_in, BOTTOM_IN, width_in, bars_in)
+    name_rows(axes, list(rows))
+    axes.set(xlim=(0, most), xlabel="seconds a step")
+    axes.spines["left"].set_visible(False)
+    _draw(axes, list(rows.values()), list(ends.values()), present, width_in / most)
+    keys = [Patch(facecolor=PARTS[part], label=part) for part in present]
+    figure.legend(handles=keys, ncols=-(-len(keys) // int(lines)), loc="upper left", borderaxespad=0, handlelength=1.3,
+                  columnspacing=1.2, bbox_to_anchor=(left_in / WIDTH_IN, 1 - 0.38 / height_in))
+    figure.text(left_in / WIDTH_IN, 1 - 0.2 / height_in, title, fontsize=10.5, fontweight="bold", va="center")
+    words = [f"{label}: {end} (" + ", ".join(f"{part} {_seconds(size)}" for part, size in rows[label].items() if size) + ")"
+             for label, end in ends.items()]
+    return Picture(figure, f"{title}. {'; '.join(words)}.")
+
+
+def _draw(axes: Axes, rows: Sequence[Mapping[str, float]], ends: Sequence[str], present: Sequence[str],
+          inches_per_s: float) -> None:
+    """A bar for each part of each row, and a text at its end."""
+    for row, (parts, end) in enumerate(zip(rows, ends, strict=True)):
+        left = 0.0
+        for part in present:
+            size = parts.get(part, 0.0)
+            text = first_that_fits([_seconds(size)], size * inches_per_s - 0.1, 8)
+            bar(axes, row, (left, left + size), PARTS[part], text, fontsize=8, height=0.68)
+            left += size
+        axes.annotate(end, (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline", fontsize=8.5,
+                      annotation_clip=False)
+
+
+def _longest(rows: Mapping[str, Mapping[str, float]]) -> float:
+    return max(sum(parts.values()) for parts in rows.values()) or 1.0
+
+
+def _seconds(time_s: float) -> str:
+    return f"{time_s:.3g} s" if time_s >= 1 or time_s == 0 else f"{1e3 * time_s:.3g} ms"
+
+
+@styled
+def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multiple of computing") -> Picture:
+    """Waiting over computing against the number of devices, a line a strategy; above 1, no overlap can hide it.
+
+    A line ends where its strategy does: more ranks than sequences, heads, layers.  Raises: ValueError without points.
+    """
+    if not points:
+        raise ValueError("scaling_figure needs one or more points")
+    lines: dict[str, list[HasRatio]] = {}
+    for point in points:
+        if point.ratio > 0:
+            lines.setdefault(point.strategy, []).append(point)
+    figure, axes = plot(4.2)
+    for number, (name, own) in enumerate(lines.items()):
+        axes.plot([point.devices for point in own], [point.ratio for point in own], markersize=5, label=name,
+                  **series_look(number))
+    axes.axhline(1, color=FAINT, linewidth=1)
+    axes.set(xscale="log", yscale="log", xlabel="devices", ylabel="waiting / computing", title=title)
+    axes.annotate("waits longer", (0, 1), xycoords=("axes fraction", "data"), xytext=(4, 4),
+                  textcoords="offset points", color=FAINT, fontsize=8.5)
+    axes.xaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.grid(True)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    words = "; ".join(f"{name}: {own[0].ratio:.2g} on {own[0].devices:,}, {own[-1].ratio:.2g} on {own[-1].devices:,} devices"
+                      for name, own in lines.items())
+    return Picture(figure, f"{title}. {words}.")

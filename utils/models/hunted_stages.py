@@ -1,0 +1,119 @@
+"""The pipelines among the programs of the bug hunt: stages, and their passes. All of it is right.
+
+Shapes: B rows of a micro-batch, D width, V vocabulary.
+"""
+
+from collections import deque
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from utils.models.tiny import same_start
+from utils.trace.spans import mark
+
+WIDTH, VOCABULARY = 4, 7
+KEPT, PASS = "micro-batches kept", "a pass of the stage"
+Group = dist.ProcessGroup | None
+
+
+class Stage(nn.Module):
+    """Layer r of p: tanh(x·W + b). Its parameters have the names that they have in the whole.  Shapes: (B, D) → (B, D)."""
+
+    def __init__(self, rank: int, p: int):
+        super().__init__()
+        self.layers = nn.ModuleDict({str(rank): same_start(nn.Linear, rank, in_features=WIDTH, out_features=WIDTH).double()})
+
+    def forward(self, x_BD: Tensor) -> Tensor:
+        for layer in self.layers.values():
+            x_BD = torch.tanh(layer(x_BD))
+        return x_BD
+
+    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+        """The mean of a micro-batch."""
+        return F.mse_loss(output, y)
+
+
+class TextStage(Stage):
+    """The same; the first stage reads rows of `table`, the last one compares with them: one weight, on both.
+
+    Shapes: the first stage takes tokens (B,), the last one gives logits (B, V).
+    """
+
+    def __init__(self, rank: int, p: int):
+        super().__init__(rank, p)
+        self.reads, self.writes = rank == 0, rank == p - 1
+        if self.reads or self.writes:
+            self.table = nn.Parameter(same_start(nn.Embedding, 9, num_embeddings=VOCABULARY,
+                                                 embedding_dim=WIDTH).weight.detach().double())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x_BD = super().forward(self.table[x] if self.reads else x)
+        return x_BD @ self.table.T if self.writes else x_BD
+
+    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(output, y)
+
+
+def ends_group() -> Group:
+    """A group of the world's first and last rank; None on the ranks between. All ranks call it."""
+    ends = sorted({0, dist.get_world_size() - 1})
+    made = dist.new_group(ends)
+    return made if dist.get_rank() in ends else None
+
+
+class Passes:
+    """One stage's passes through the micro-batches of a step, each kind in order. Each waits for what it needs.
+
+    xs, ys: micro-batches of one size; the first stage reads xs, the last one ys.
+    """
+
+    def __init__(self, stage: Stage, xs: list[Tensor], ys: list[Tensor], group: Group):
+        self.stage, self.xs, self.ys, self.group = stage, xs, ys, group
+        self.rank, self.last = dist.get_rank(group), dist.get_world_size(group) - 1
+        self._kept: deque[tuple[Tensor, Tensor]] = deque()
+        self._losses: list[Tensor] = []
+        self._sending: list[tuple[Any, Tensor]] = []
+        self._done = 0
+
+    def forward(self) -> None:
+        """The next micro-batch: from the stage before, to the stage behind."""
+        x = self.xs[self._done] if self.rank == 0 else self._received(self.rank - 1).requires_grad_()
+        output = self.stage(x)
+        if self.rank == self.last:
+            output = self.stage.loss(output, self.ys[self._done]) / len(self.xs)
+            self._losses.append(output.detach())
+        else:
+            self._send(output.detach(), self.rank + 1)
+        self._kept.append((x, output))
+        self._done += 1
+        mark(PASS, kind="F")
+        mark(KEPT, count=len(self._kept))
+
+    def backward(self) -> None:
+        """The oldest micro-batch that is kept: its gradient from the stage behind, on to the stage before."""
+        if not self._kept:
+            raise RuntimeError("backward() without a micro-batch that went forward and waits for its gradient")
+        x, output = self._kept.popleft()
+        if self.rank < self.last:
+            output = (output * self._received(self.rank + 1)).sum()  # whose gradient is the one that came
+        output.backward()
+        if self.rank:
+            self._send(x.grad, self.rank - 1)
+        mark(PASS, kind="B")
+
+    def finish(self) -> Tensor | None:
+        """Wait until all is sent → the loss on the last stage, None elsewhere."""
+        for work, _ in self._sending:
+            work.wait()
+        return sum(self._losses, torch.zeros((), dtype=torch.float64)) if self.rank == self.last else None
+
+    def _received(self, source: int) -> Tensor:
+        buffer = torch.empty(len(self.xs[0]), WIDTH, dtype=torch.float64)
+        dist.recv(buffer, group=self.group, group_src=source)
+        return buffer
+
+    def _send(self, tensor: Tensor, target: int) -> None:
+        self._sending.append((dist.isend(tensor, group=self.group, group_dst=target), tensor))

@@ -1,0 +1,131 @@
+"""For the bug hunt: a program's notes beside those of one plain process, and the causes to choose from."""
+
+import html
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from utils.deadlocks.errors import ranks_in_words
+from utils.ranks.run import Run
+
+TOLERANCE = 1e-9
+CAUSES = ["a reduction is missing", "a sum where the mean is due", "something is reduced twice", "the wrong group reduces",
+          "gradients of a part that is whole on all ranks are left as parts", "micro-batches are not weighted",
+          "the passes come in the wrong order", "ranks draw the same random numbers", "old weights are used",
+          "one weight is trained as two"]
+_OF_CASE = (
+    (5, "Gradients add up over micro-batches, so each must count as much as its rows do."),
+    (3, "Gradients are averaged over copies of a shard: along the data axis."),
+    (0, "The head was never reduced, so each rank trained one of its own."),
+    (6, "The warm-up was longest on the last stage, which needs none."),
+    (7, "Equal random states make equal masks. Weights must start alike, masks must not."),
+    (2, "The hook had reduced each gradient already."),
+    (9, "One weight, used at both ends: its gradient is the sum of both."),
+    (1, "The mean was due, and the sum is n times as large."),
+    (8, "The prefetch left before the optimizer had changed the shards."),
+    (4, "Each rank has the norm whole, but has used it on its own positions only."),
+)
+
+
+def cause(case: int) -> dict[str, str]:
+    """What is wrong in case 1 to 10, and why: what predict.compare() takes. (To be looked at when it is repaired.)"""
+    number, why = _OF_CASE[case - 1]
+    return {"formula": CAUSES[number], "why": why}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Notes that differ, of the first step that has any; a table that shows itself.
+
+    rows: {"step", "who", "what", "plain", "program"}; steps, ranks: how many were compared.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    steps: int
+    ranks: int
+
+    @property
+    def agrees(self) -> bool:
+        return not self.rows
+
+    def headline(self) -> str:
+        if self.agrees:
+            return f"As one plain process: {self.steps} steps on {self.ranks} ranks."
+        first = self.rows[0]
+        return f"Departs from one plain process at step {first['step']}:"
+
+    def __repr__(self) -> str:
+        if self.agrees:
+            return self.headline()
+        grid = [list(self.rows[0]), *([str(value) for value in row.values()] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+        lines = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in grid]
+        return "\n".join([self.headline(), *lines])
+
+    def _repr_html_(self) -> str:
+        if self.agrees:
+            return f"<p>{html.escape(self.headline())}</p>"
+        lines = [("th", list(self.rows[0])), *(("td", list(row.values())) for row in self.rows)]
+        body = "".join("<tr>" + "".join(f"<{tag} style='text-align:left'>{html.escape(str(value))}</{tag}>"
+                                        for value in line) + "</tr>" for tag, line in lines)
+        return f"<p>{html.escape(self.headline())}</p><table>{body}</table>"
+
+
+def beside_plain(run: Run, plain: Sequence[Sequence[dict[str, Any]]]) -> Beside:
+    """Where the program first departs from one plain process: all that differs in the first step that is not alike.
+
+    run: whose result on each rank is one note a step (hunted.note); plain: what each rank should have noted.
+    Raises: ValueError where a rank has not noted each step.
+    """
+    for rank, (found, right) in enumerate(zip(run.results, plain, strict=True)):
+        if not isinstance(found, list) or len(found) != len(right):
+            raise ValueError(f"rank {rank} should return a list of {len(right)} notes, one a step; it returned "
+                             f"{len(found) if isinstance(found, list) else type(found).__name__}")
+    steps = len(plain[0])
+    for step in range(steps):
+        of_rank = {rank: _differences(run.results[rank][step], right[step]) for rank, right in enumerate(plain)}
+        if any(of_rank.values()):
+            return Beside(tuple(_alike_together(step, of_rank)), steps, len(plain))
+    return Beside((), steps, len(plain))
+
+
+def _alike_together(step: int, of_rank: dict[int, list[dict[str, str]]]) -> Iterator[dict[str, Any]]:
+    """One row for all ranks that differ alike."""
+    ranks: dict[tuple, list[int]] = defaultdict(list)
+    for rank, rows in of_rank.items():
+        for row in rows:
+            ranks[tuple(row.items())].append(rank)
+    for items, members in ranks.items():
+        yield {"step": step, "who": ranks_in_words(members), **dict(items)}
+
+
+def _differences(found: dict[str, Any], right: dict[str, Any]) -> list[dict[str, str]]:
+    """Losses, then gradients; weights only where both of those agree, since they follow from the gradients."""
+    rows = [_row("loss", found["loss"], right["loss"])]
+    rows += [_row(f"gradient of {name}", found["gradients"].get(name), part) for name, part in right["gradients"].items()]
+    if not any(rows):
+        rows = [_row(name, found["weights"].get(name), part) for name, part in right["weights"].items()]
+    return [row for row in rows if row]
+
+
+def _row(what: str, found: torch.Tensor | None, right: torch.Tensor | None) -> dict[str, str]:
+    """Empty where they agree; else the first numbers that differ, and by which factor if it is one."""
+    if found is None or right is None:
+        return {} if found is right else {"what": what, "plain": _shown(right), "program": _shown(found)}
+    if found.shape != right.shape:
+        return {"what": what, "plain": f"shape {list(right.shape)}", "program": f"shape {list(found.shape)}"}
+    a, b = found.double().flatten(), right.double().flatten()
+    wrong = (~((a - b).abs() <= TOLERANCE * b.abs().clamp(min=1))).nonzero().flatten().tolist()
+    if not wrong:
+        return {}
+    at = wrong[0]
+    ratio = float(a[at] / b[at]) if b[at] else 0.0
+    factor = f" ({ratio:g} times)" if ratio and torch.allclose(a, b * ratio, rtol=1e-6, atol=1e-12) and a.numel() > 1 else ""
+    return {"what": what, "plain": _shown(b[at]), "program": _shown(a[at]) + factor}
+
+
+def _shown(value: torch.Tensor | None) -> str:
+    return "–" if value is None else f"{float(value):.6g}" if value.numel() == 1 else f"shape {list(value.shape)}"

@@ -1,0 +1,51 @@
+"""Where papers count differently: every choice has a name and is passed on as an argument; nothing here is set for all."""
+
+from dataclasses import dataclass
+
+from utils.planner.checking import require_name, require_number
+from utils.planner.explained import Explained, explain
+
+GIGABYTES = {"GB": 1000 ** 3, "GiB": 1024 ** 3}
+BUBBLE_RELATIVE_TO = {"ideal": "bubble/ideal", "total": "bubble/(bubble + ideal)"}
+
+
+@dataclass(frozen=True)
+class StateBytes:
+    """Bytes that one parameter costs in training: itself, its gradient, and what the optimizer keeps for it."""
+
+    name: str
+    parameter: float
+    gradient: float
+    optimizer: float
+    source: str = ""
+
+    def __post_init__(self):
+        for what in ("parameter", "gradient", "optimizer"):
+            require_number(f"{self.name}: bytes for {what}", getattr(self, what))
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.parameter + self.gradient + self.optimizer
+
+
+ZERO_16 = StateBytes("16 bytes a parameter", 2, 2, 12, "Rajbhandari et al. 2020 (1910.02054), section 3.1")
+MEGATRON_18 = StateBytes("18 bytes a parameter", 2, 4, 12, "Megatron-LM: gradients in fp32; distributed optimizer 6 + 12/d")
+PLAIN_16 = StateBytes("16 bytes a parameter, all in fp32", 4, 4, 8, "parameters, gradients, Adam's two moments in fp32")
+
+
+def gigabytes(amount_bytes: float, unit: str) -> Explained:
+    """Bytes in "GB" (10⁹) or "GiB" (2³⁰).  Raises: ValueError for another unit."""
+    require_name("unit", unit, GIGABYTES)
+    return explain(getattr(amount_bytes, "name", ""), unit, "M/unit", M=amount_bytes, unit=GIGABYTES[unit])
+
+
+def relative_bubble(bubble: float, ideal: float, relative_to: str) -> Explained:
+    """Idle time as a share: of the "ideal" time, in which no device waits, or of the "total" time, which it lengthens.
+
+    Source: ideal: Narayanan et al. 2021 (2104.04473), section 2.2; total: Huang et al. 2019 (GPipe), Qi et al. 2024.
+    Raises: ValueError for another convention.
+    """
+    require_name("convention", relative_to, BUBBLE_RELATIVE_TO)
+    formula = BUBBLE_RELATIVE_TO[relative_to]
+    return explain(f"bubble, relative to {relative_to} time", "share", formula, bubble=bubble, ideal=ideal)

@@ -1,0 +1,156 @@
+"""How a model is laid out over devices, and why a layout cannot work."""
+
+from dataclasses import dataclass
+
+from utils.deadlocks.errors import BadValue
+from utils.planner.checking import require_count, require_flag, require_name
+from utils.planner.shape import ModelShape
+
+SCHEDULES = ("GPipe", "1F1B", "interleaved", "ZB-H1", "ZB-H2")
+RECOMPUTE = ("none", "selective", "full")
+ZERO_STAGES = (0, 1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Degrees of parallelism: `devices` = dp·tp·pp·cp. Experts are split over ep of the dp·cp ranks with the same layers.
+
+    zero: stage 0–3 (1 is Megatron's distributed optimizer), over all dp·cp ranks. chunks: model chunks a device ("v"),
+    above 1 for the interleaved schedule only. micro_batch: sequences at once. recompute: none, selective (attention core)
+    or full (every layer). uneven_stages: stages may differ by a layer, as Llama 3's do; the memory is that of the fullest.
+    Raises: TypeError, ValueError for what can never work, whatever the model.
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    zero: int = 0
+    sequence_parallel: bool = False
+    schedule: str = "1F1B"
+    chunks: int = 1
+    micro_batch: int = 1
+    recompute: str = "none"
+    uneven_stages: bool = False
+
+    def __post_init__(self):
+        for what in ("dp", "tp", "pp", "cp", "ep", "chunks", "micro_batch"):
+            require_count(what, getattr(self, what))
+        require_count("zero", self.zero, least=0)
+        if self.zero not in ZERO_STAGES:
+            raise BadValue(f"zero is a stage from 0 to 3; got {self.zero}")
+        for what in ("sequence_parallel", "uneven_stages"):
+            require_flag(what, getattr(self, what))
+        require_name("schedule", self.schedule, SCHEDULES)
+        require_name("way to recompute", self.recompute, RECOMPUTE)
+
+    @property
+    def devices(self) -> int:
+        """How many devices it takes."""
+        return self.dp * self.tp * self.pp * self.cp
+
+    @property
+    def model_parallel(self) -> int:
+        """How many devices hold one copy of the model without ZeRO and experts apart: tp·pp."""
+        return self.tp * self.pp
+
+    def micro_batches(self, global_batch: int) -> int:
+        """Micro-batches that a pipeline runs in a step ("m") for a batch of so many sequences, rounded down."""
+        return global_batch // (self.dp * self.micro_batch)
+
+    def __str__(self) -> str:
+        """"DP 64 × TP 8 × PP 16, ZeRO-1, SP, interleaved ×2, micro-batch 1, selective recomputation"."""
+        degrees = " × ".join(f"{axis.upper()} {getattr(self, axis)}" for axis in ("dp", "tp", "pp", "cp")
+                             if getattr(self, axis) > 1 or axis == "dp")
+        extras = [f"EP {self.ep}" * (self.ep > 1), f"ZeRO-{self.zero}" * (self.zero > 0), "SP" * self.sequence_parallel,
+                  (self.schedule + f" ×{self.chunks}" * (self.chunks > 1)) * (self.pp > 1),
+                  f"micro-batch {self.micro_batch}", f"{self.recompute} recomputation" * (self.recompute != "none")]
+        return ", ".join([degrees, *filter(None, extras)])
+
+
+def reasons_against(layout: Layout, shape: ModelShape, devices: int | None = None, global_batch: int | None = None,
+                    devices_per_node: int | None = None) -> list[str]:
+    """Why this layout cannot run, a sentence each; an empty list if nothing speaks against it.
+
+    devices, global_batch (sequences a step), devices_per_node: None leaves out what depends on them. A tensor-parallel group
+    that does not fit into a node counts as a reason, because its all-reduces stand in the way of every layer; not so where
+    a node is one device, as on a torus.
+    Raises: TypeError, ValueError if one of the three is not a whole number from 1.
+    """
+    for what, count in {"devices": devices, "global_batch": global_batch, "devices_per_node": devices_per_node}.items():
+        if count is not None:
+            require_count(what, count)
+    return [*_devices(layout, devices, devices_per_node), *_widths(layout, shape), *_stages(layout, shape),
+            *_experts(layout, shape), *_sequence(layout, shape), *_batch(layout, global_batch)]
+
+
+def _devices(layout: Layout, devices: int | None, devices_per_node: int | None) -> list[str]:
+    reasons = []
+    if devices is not None and layout.devices != devices:
+        product = " · ".join(f"{axis} {getattr(layout, axis)}" for axis in ("dp", "tp", "pp", "cp"))
+        reasons.append(f"{product} = {layout.devices:,} devices, not {devices:,}.")
+    if devices_per_node not in (None, 1) and devices_per_node % layout.tp:
+        what = "do not fit into" if layout.tp > devices_per_node else "would straddle"
+        reasons.append(f"Tensor-parallel groups of {layout.tp} {what} nodes of {devices_per_node} devices.")
+    return reasons
+
+
+def _widths(layout: Layout, shape: ModelShape) -> list[str]:
+    """What tensor parallel must divide."""
+    sizes = {"attention heads": shape.heads, "FFN columns": shape.ffn_size if shape.layers > shape.moe_layers else 0,
+             "columns of an expert": shape.expert_size if shape.experts else 0}
+    reasons = [f"{count:,} {what} cannot be split evenly over tp {layout.tp}." for what, count in sizes.items()
+               if count % layout.tp]
+    groups = shape.kv_groups
+    if groups % layout.tp and layout.tp % groups:
+        reasons.append(f"{groups} key-value heads can neither be split over tp {layout.tp} nor copied evenly to its ranks.")
+    return reasons
+
+
+def _stages(layout: Layout, shape: ModelShape) -> list[str]:
+    reasons, stages = [], layout.pp * layout.chunks
+    if stages > shape.layers:
+        reasons.append(f"{shape.layers} layers do not fill {stages} stages (pp {layout.pp} · chunks {layout.chunks}).")
+    elif shape.layers % stages and not layout.uneven_stages:
+        reasons.append(f"{shape.layers} layers cannot be split evenly over {stages} stages "
+                       f"(pp {layout.pp} · chunks {layout.chunks}); uneven_stages=True allows it.")
+    if layout.chunks > 1 and layout.schedule != "interleaved":
+        reasons.append(f"{layout.chunks} chunks a device need the interleaved schedule, not {layout.schedule}.")
+    if layout.schedule == "interleaved" and (layout.pp == 1 or layout.chunks == 1):
+        reasons.append("The interleaved schedule needs pp and chunks of at least 2.")
+    return reasons
+
+
+def _experts(layout: Layout, shape: ModelShape) -> list[str]:
+    if layout.ep == 1:
+        return []
+    if not shape.experts:
+        return [f"{shape.name} has no experts to split over ep {layout.ep}."]
+    reasons = []
+    if shape.experts % layout.ep:
+        reasons.append(f"{shape.experts} experts cannot be split evenly over ep {layout.ep}.")
+    if (layout.dp * layout.cp) % layout.ep:
+        reasons.append(f"ep {layout.ep} does not divide dp·cp = {layout.dp * layout.cp}, the ranks that experts go to.")
+    return reasons
+
+
+def _sequence(layout: Layout, shape: ModelShape) -> list[str]:
+    pieces = layout.cp * (layout.tp if layout.sequence_parallel else 1)
+    if shape.sequence % pieces:
+        split = f"cp {layout.cp}" + f" · tp {layout.tp} (sequence parallel)" * layout.sequence_parallel
+        return [f"A sequence of {shape.sequence:,} tokens cannot be split evenly over {split}."]
+    return []
+
+
+def _batch(layout: Layout, global_batch: int | None) -> list[str]:
+    if global_batch is None:
+        return []
+    reasons, slots = [], layout.dp * layout.micro_batch
+    if global_batch % slots:
+        reasons.append(f"A batch of {global_batch:,} sequences is not a multiple of dp {layout.dp} · micro-batch "
+                       f"{layout.micro_batch} = {slots:,}.")
+    elif layout.schedule == "interleaved" and layout.micro_batches(global_batch) % layout.pp:
+        reasons.append(f"The interleaved schedule needs micro-batches in multiples of pp {layout.pp}; a batch of "
+                       f"{global_batch:,} gives {layout.micro_batches(global_batch)}.")
+    return reasons

@@ -1,0 +1,211 @@
+"""Bytes on one device: parameters, gradients, optimizer state, activations, on every stage and on the fullest.
+
+Left out: the framework itself, communication buffers, fragmentation, and what a kernel needs while it runs.
+Letters as in shape.py; c context-parallel ranks, B sequences of a micro-batch, p stages of devices, v chunks a device,
+m micro-batches, i the device's place in the pipeline, N ranks that ZeRO shards over.
+"""
+
+import functools
+
+from utils.deadlocks.errors import BadValue
+from utils.planner.conventions import StateBytes
+from utils.planner.explained import Explained, explain, total
+from utils.planner.layout import Layout, reasons_against
+from utils.planner.shape import ModelShape
+
+KORTHIKANTI = "Korthikanti 2022, 2205.05198, section 4"
+ZERO = "Rajbhandari 2020, 1910.02054, section 5"
+QI = "Qi 2024, 2401.10241, section 2"
+IN_FLIGHT = {"GPipe": ("m", "Huang 2019, 1811.06965"), "1F1B": ("min(p - i, m)", "Narayanan 2021, 2104.04473"),
+             "interleaved": ("min((v*p + p - 1 - 2*i)/v, m)", "Korthikanti 2022: p(1 + (p−1)/(pv)) on the first"),
+             "ZB-H1": ("min(p, m)", QI), "ZB-H2": ("min(2*p - 1, m)", QI)}
+
+
+def device_memory(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, dropout: bool = True,
+                  fused_attention: bool = False) -> Explained:
+    """Bytes on the fullest device, by category.
+
+    global_batch: sequences a step. state: bytes a parameter, such as conventions.ZERO_16. dropout: its masks are kept, as in
+    Korthikanti's 34; models of recent years train without (False). fused_attention: FlashAttention keeps no scores, only
+    one number a row and head.
+    Raises: ValueError with every reason why the layout cannot run.
+    Source: ZeRO 4P + 12P/N, 2P + 14P/N, 16P/N (1910.02054); activations sbh(34 + 5as/h) and what becomes of it (2205.05198).
+    """
+    return max(memory_by_stage(shape, layout, global_batch, state, dropout, fused_attention, all_stages=False), key=float)
+
+
+def memory_by_stage(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, dropout: bool = True,
+                    fused_attention: bool = False, all_stages: bool = True) -> list[Explained]:
+    """Bytes on a device at each place of the pipeline; arguments as for device_memory.
+
+    all_stages=False: only at the last, and at the first with each mixture of layers, which is the fullest of its kind,
+    because no later one holds more micro-batches.
+    """
+    reasons = reasons_against(layout, shape, global_batch=global_batch)
+    if reasons:
+        raise BadValue(f"{shape.name} cannot run as {layout}: {' '.join(reasons)}")
+    mixtures = device_layers(shape, layout.pp, layout.chunks)
+    chosen = range(layout.pp) if all_stages else sorted({*map(mixtures.index, set(mixtures)), 0, layout.pp - 1})
+    micro_batches = layout.micro_batches(global_batch)
+    return [total(f"device at place {place} of {layout.pp}", "bytes",
+                  [*model_state(shape, layout, state, place),
+                   activations(shape, layout, micro_batches, dropout, fused_attention, place)]) for place in chosen]
+
+
+@functools.cache
+def device_layers(shape: ModelShape, pp: int, chunks: int = 1) -> tuple[tuple[int, int], ...]:
+    """For each device of a pipeline (layers without experts, layers with).
+
+    Where stages differ, the last and the first have a layer less, which makes room for head and embedding, as in Llama 3.
+    """
+    stages = pp * chunks
+    sizes = [-(-shape.layers // stages)] * stages
+    ends = [place for pair in zip(reversed(range(stages)), range(stages), strict=True) for place in pair]
+    for place in ends[:sum(sizes) - shape.layers]:
+        sizes[place] -= 1
+    dense = shape.layers - shape.moe_layers
+    kinds = [min(max(dense - start, 0), size) for start, size in zip(_starts(sizes), sizes, strict=True)]
+    return tuple((sum(kinds[device::pp]), sum(sizes[device::pp]) - sum(kinds[device::pp])) for device in range(pp))
+
+
+def _starts(sizes: list[int]) -> list[int]:
+    return [sum(sizes[:stage]) for stage in range(len(sizes))]
+
+
+# What the model and its optimizer take
+
+
+def device_parameters(shape: ModelShape, layout: Layout, place: int = 0) -> Explained:
+    """Parameters that a device holds before ZeRO shards them; a last stage has a copy of a tied embedding."""
+    return total("parameters", "parameters", _parameter_parts(shape, layout, place))
+
+
+def _parameter_parts(shape: ModelShape, layout: Layout, place: int) -> list[Explained]:
+    dense, moe = device_layers(shape, layout.pp, layout.chunks)[place]
+    parts = [explain(f"{count} layers" + " with experts" * with_experts, "parameters", "layers*layer", layers=count,
+                     layer=_layer(shape, with_experts, layout.tp, layout.ep))
+             for count, with_experts in ((dense, False), (moe, True)) if count]
+    if place == 0:
+        parts.append(shape.embedding_parameters(layout.tp))
+    if place == layout.pp - 1:
+        parts.append(shape.end_parameters(layout.tp, own_copy=layout.pp > 1))
+    return parts
+
+
+@functools.cache
+def _layer(shape: ModelShape, moe: bool, tp: int, ep: int) -> Explained:
+    return shape.layer_parameters(moe, tp, ep)
+
+
+def routed_parameters(shape: ModelShape, layout: Layout, moe_layers: int) -> Explained:
+    """Parameters of routed experts that a device holds of so many layers, before ZeRO shards them."""
+    of_a_layer = _layer(shape, True, layout.tp, layout.ep).part("routed experts")
+    return explain("routed experts", "parameters", "layers*routed", layers=moe_layers, routed=of_a_layer)
+
+
+def model_state(shape: ModelShape, layout: Layout, state: StateBytes, place: int = 0) -> list[Explained]:
+    """Bytes of parameters, gradients and optimizer state on a device, and with ZeRO-3 of the layer that is gathered."""
+    held, ranks = device_parameters(shape, layout, place), layout.dp * layout.cp
+    moe = device_layers(shape, layout.pp, layout.chunks)[place][1]
+    parts = _state_with_experts(shape, layout, state, held, moe) if moe else sharded_state(held, ranks, layout.zero, state)
+    if layout.zero == 3 and ranks > 1:
+        layer = _layer(shape, moe > 0, layout.tp, layout.ep)
+        parts.append(explain("a gathered layer", "bytes", "each*P", each=state.parameter, P=layer))
+    return parts
+
+
+def _state_with_experts(shape: ModelShape, layout: Layout, state: StateBytes, held: Explained, moe: int) -> list[Explained]:
+    """Routed experts have fewer copies than the rest, dp·cp/ep, and so fewer ranks to be sharded over."""
+    ranks = layout.dp * layout.cp
+    routed = routed_parameters(shape, layout, moe)
+    rest = explain("parameters without routed experts", "parameters", "held - routed", held=held, routed=routed)
+    both = zip(sharded_state(rest, ranks, layout.zero, state), sharded_state(routed, ranks // layout.ep, layout.zero, state),
+               strict=True)
+    return [total(of_rest.name, "bytes", [of_rest, of_experts]) for of_rest, of_experts in both]
+
+
+def sharded_state(parameters: float, ranks: int, zero: int, state: StateBytes) -> list[Explained]:
+    """Bytes for parameters, gradients, optimizer state of P parameters, sharded over N ranks by ZeRO's stage 0 to 3."""
+    kinds = {"parameters": (state.parameter, 3), "gradients": (state.gradient, 2), "optimizer state": (state.optimizer, 1)}
+    return [explain(name, "bytes", "each*P/N" if zero >= since else "each*P", ZERO, each=each, P=parameters, N=ranks)
+            for name, (each, since) in kinds.items()]
+
+
+# What the forward pass keeps
+
+
+def in_flight(layout: Layout, micro_batches: int, place: int = 0) -> Explained:
+    """Micro-batches whose activations a device holds at most: GPipe m, 1F1B p, interleaved p(1 + (p−1)/(pv)), ZB-H2 2p−1."""
+    formula, source = IN_FLIGHT[layout.schedule]
+    if layout.pp == 1:
+        formula, source = "1", ""
+    return explain("micro-batches in flight", "", formula, source, p=layout.pp, v=layout.chunks, m=micro_batches, i=place)
+
+
+def activations(shape: ModelShape, layout: Layout, micro_batches: int, dropout: bool = True, fused_attention: bool = False,
+                place: int = 0) -> Explained:
+    """Bytes of activations on a device: layers times micro-batches in flight, what is computed again, embedding, logits."""
+    dense, moe = device_layers(shape, layout.pp, layout.chunks)[place]
+    flying = in_flight(layout, micro_batches, place)
+    parts = [explain(f"{count} layers" + " with experts" * with_experts, "bytes", "layers*flying*layer", layers=count,
+                     flying=flying, layer=layer_activations(shape, layout, with_experts, dropout, fused_attention))
+             for count, with_experts in ((dense, False), (moe, True)) if count]
+    parts += _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention))
+    common = {"B": layout.micro_batch, "c": layout.cp, "t": layout.tp, "T": _split(layout)}
+    if place == 0 and dropout:
+        parts.append(shape.explain("embedding's dropout mask", "bytes", "flying*B*s/c*h/T", KORTHIKANTI, flying=flying,
+                                   **common))
+    if place == layout.pp - 1:
+        parts.append(shape.explain("last norm, head, logits", "bytes", "B*s/c*(4*h/T + 4*V/t)", KORTHIKANTI, **common))
+    return total("activations", "bytes", parts)
+
+
+def _split(layout: Layout) -> int:
+    """Among how many ranks what tensor parallel leaves whole is split."""
+    return layout.tp if layout.sequence_parallel else 1
+
+
+def _computed_again(layout: Layout, layer: tuple[Explained, ...]) -> list[Explained]:
+    """What one layer needs while its forward runs again."""
+    again = {"none": [], "selective": [layer[SCORES]], "full": layer}[layout.recompute]
+    return [total("one layer computed again", "bytes", again)] if again else []
+
+
+def layer_activations(shape: ModelShape, layout: Layout, moe: bool = False, dropout: bool = True,
+                      fused_attention: bool = False) -> Explained:
+    """Bytes that one layer keeps of one micro-batch.
+
+    For GPT sbh(34 + 5as/h); TP sbh(10 + 24/t + 5as/(ht)); with SP all of it /t; selective recomputation leaves out 5as/h;
+    full keeps the layer's input, 2sbh, which SP splits too.  Source: 2205.05198, table 2.
+    """
+    if layout.recompute == "full":
+        return shape.explain("input of a layer", "bytes", "2*B*s/c*h/T", KORTHIKANTI, B=layout.micro_batch, c=layout.cp,
+                             T=_split(layout))
+    parts = list(_layer_parts(shape, layout, moe, dropout, fused_attention))
+    if layout.recompute == "selective":
+        del parts[SCORES]
+    return total("activations of a layer", "bytes", parts)
+
+
+SCORES = 1  # the attention core's place among a layer's parts
+
+
+def _layer_parts(shape: ModelShape, layout: Layout, moe: bool, dropout: bool, fused: bool) -> tuple[Explained, ...]:
+    return _activation_parts(shape, layout.micro_batch, layout.cp, layout.tp, _split(layout), moe, dropout, fused)
+
+
+@functools.cache
+def _activation_parts(shape: ModelShape, micro_batch: int, cp: int, tp: int, whole_over: int, moe: bool, dropout: bool,
+                      fused: bool) -> tuple[Explained, ...]:
+    """Two bytes a number, one a mask. Whole without SP: inputs of norms, attention, FFN, and masks; the rest is split.
+
+    Experts: as many tokens on every rank (balanced).
+    """
+    values = {"B": micro_batch, "c": cp, "t": tp, "T": whole_over, "mask": int(dropout)}
+    attention = ("B*s/c*(2*(q + u + r) + (4*a*(d + r) + 4*a*d)/t)" if shape.latent_rank
+                 else "B*s/c*(4*a*d/t + 4*max(g/t, 1)*d)")
+    ffn = "B*s/c*(2*k*h/T + 2*m*x*(k + S)/t)" if moe else "B*s/c*2*m*f/t"
+    core = "B*s/c*4*a/t" if fused else "B*s/c*(2 + 3*mask)*a*s/t"
+    lines = {"inputs of norms, attention, FFN, and masks": "B*s/c*(8*h + mask*2*h)/T", "attention core": core,
+             "queries, keys, values, output": attention, "experts" if moe else "FFN": ffn}
+    return tuple(shape.explain(name, "bytes", formula, KORTHIKANTI, **values) for name, formula in lines.items())

@@ -1,0 +1,187 @@
+"""A layout and what it comes to: memory, traffic, time, MFU, whether it fits; all explained, shown as one table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from utils.deadlocks.errors import BadType, BadValue
+from utils.figures.tables import Column, Table
+from utils.planner.checking import require_count, require_number
+from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble
+from utils.planner.explained import Explained, explain
+from utils.planner.flows import ORDER, Traffic
+from utils.planner.layout import Layout, reasons_against
+from utils.planner.memory import device_memory, in_flight
+from utils.planner.shape import ModelShape
+from utils.planner.times import NOTHING_HIDDEN, Assumptions, days_for_tokens, step_time
+from utils.planner.traffic import step_traffic
+from utils.planner.utilization import hfu, mfu
+from utils.simulation.cluster import Cluster
+from utils.simulation.clusters import cluster_named
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A layout that can run, and its figures; each is computed when first asked for and explains itself (`.text`).
+
+    usable: the share of the device's memory that may be planned for; the rest is for what memory.py leaves out.
+    """
+
+    shape: ModelShape
+    layout: Layout
+    cluster: Cluster
+    global_batch: int
+    state: StateBytes
+    assumptions: Assumptions
+    usable: float
+    dropout: bool
+    order: Sequence[str]
+
+    @cached_property
+    def memory(self) -> Explained:
+        """Bytes on the fullest device, by category."""
+        return device_memory(self.shape, self.layout, self.global_batch, self.state, self.dropout,
+                             self.assumptions.fused_attention)
+
+    @cached_property
+    def limit(self) -> Explained:
+        """Bytes that may be used on a device."""
+        memory_bytes = self.cluster.device.memory_bytes
+        return explain("usable memory", "bytes", "usable*memory", usable=self.usable, memory=memory_bytes)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest device has room for it."""
+        return self.memory <= self.limit
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """What each device sends in a step."""
+        return step_traffic(self.shape, self.layout, self.global_batch, self.state, self.cluster.devices_per_node,
+                            self.order)
+
+    @cached_property
+    def time(self) -> Explained:
+        """Seconds of a step, by what they are spent on."""
+        return step_time(self.shape, self.layout, self.cluster, self.global_batch, self.state, self.traffic,
+                         self.assumptions)
+
+    @property
+    def times(self) -> dict[str, float]:
+        """The parts of `time` as plain seconds."""
+        return {part.name: float(part) for part in self.time.parts}
+
+    @cached_property
+    def model_flops(self) -> Explained:
+        """FLOPs that the model needs in a step."""
+        return self.shape.step_flops(self.global_batch)
+
+    @cached_property
+    def hardware_flops(self) -> Explained:
+        """FLOPs that the devices do in a step, recomputation included."""
+        return self.shape.hardware_flops(self.global_batch, self.layout.recompute)
+
+    @cached_property
+    def mfu(self) -> Explained:
+        """Model FLOPs per second, as a share of all devices' peak."""
+        return mfu(self.shape, self.global_batch, float(self.time), self.layout.devices, self.peak_flops)
+
+    @cached_property
+    def hfu(self) -> Explained:
+        """Hardware FLOPs per second, as a share of all devices' peak."""
+        return hfu(self.shape, self.global_batch, float(self.time), self.layout.devices, self.peak_flops,
+                   self.layout.recompute)
+
+    @property
+    def peak_flops(self) -> float:
+        """A device's peak for the dtype that is assumed."""
+        flops = self.cluster.device.flops
+        return flops.get(self.assumptions.dtype, min(flops.values()))
+
+    def bubble(self, relative_to: str = "ideal") -> Explained:
+        """Idle time of the pipeline, relative to "ideal" (time without it) or "total".  Raises: ValueError for another."""
+        bubble = self.times.get("bubble", 0.0)
+        working = ("compute", "elementwise", "TP exposed", "CP exposed", "EP exposed")
+        return relative_bubble(bubble, sum(self.times.get(part, 0.0) for part in working), relative_to)
+
+    def days(self, tokens: float) -> Explained:
+        """Days to train on so many tokens."""
+        return days_for_tokens(tokens, self.global_batch * self.shape.sequence, float(self.time))
+
+    @cached_property
+    def micro_batches(self) -> int:
+        """Micro-batches a step."""
+        return self.layout.micro_batches(self.global_batch)
+
+    @property
+    def table(self) -> Table:
+        """Every figure with its formula, a row each."""
+        flying = in_flight(self.layout, self.micro_batches)
+        chosen = [*self.memory.parts, self.memory, self.limit, flying, self.traffic.inside, self.traffic.between,
+                  self.model_flops, self.hardware_flops, *self.time.parts, self.time, self.bubble(), self.mfu, self.hfu]
+        rows = [{"what": number.name, "value": str(number), "formula": number.formula} for number in chosen]
+        return Table(rows, [Column("what", "figure"), Column("value", align="right"), Column("formula")])
+
+    @property
+    def heading(self) -> str:
+        """Model, devices, layout, and whether it fits, as a line."""
+        verdict = "fits" if self.fits else f"does not fit: {self.memory}, usable {self.limit}"
+        devices = f"{self.layout.devices:,} × {self.cluster.device.name}"
+        return f"{self.shape.name} on {devices}, {self.global_batch:,} sequences a step: {self.layout}: {verdict}"
+
+    def __repr__(self) -> str:
+        return f"{self.heading}\n{self.table}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self.heading}</p>{self.table._repr_html_()}"
+
+
+def plan(shape: ModelShape, layout: Layout, cluster: Cluster | str, global_batch: int, state: StateBytes = MEGATRON_18,
+         assumptions: Assumptions = NOTHING_HIDDEN, usable: float = 1.0, dropout: bool = True,
+         order: Sequence[str] = ORDER) -> Plan:
+    """What a layout of a model on a cluster comes to, for a batch of so many sequences.
+
+    cluster: one of your own, or a ready one's name. state: bytes a parameter. usable: share of the memory that may be used.
+    dropout: its masks are kept. order: which axis fills a node first.
+    Raises: TypeError, ValueError with every reason why the layout cannot run; that it does not fit is no error (Plan.fits).
+    """
+    cluster = checked(shape, cluster, global_batch, usable, layout.devices)
+    reasons = reasons_against(layout, shape, layout.devices, global_batch, cluster.devices_per_node)
+    if reasons:
+        raise BadValue(f"{shape.name} cannot run as {layout}: " + " ".join(reasons))
+    return Plan(shape, layout, cluster, global_batch, state, assumptions, usable, dropout, tuple(order))
+
+
+def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, usable: float, devices: int) -> Cluster:
+    """The cluster, if all can be what it says.  Raises: TypeError, ValueError."""
+    if not isinstance(shape, ModelShape):
+        raise BadType(f"shape must be a ModelShape, such as one of utils.planner.published; got {shape!r}")
+    cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
+    require_count("global_batch", global_batch)
+    require_count("devices", devices)
+    require_number("usable", usable)
+    if not 0 < usable <= 1:
+        raise BadValue(f"usable is a share of the device's memory, above 0 and at most 1; got {usable}")
+    if devices > cluster.n_devices:
+        raise BadValue(f"cluster {cluster.name!r} has {cluster.n_devices:,} devices, and {devices:,} are asked for; "
+                       "describe a larger one with dataclasses.replace(cluster, n_devices=...)")
+    return cluster
+
+
+def comparison(plans: Sequence[Plan]) -> Table:
+    """Plans side by side, a row each."""
+    rows = [{"layout": str(one.layout), "memory": float(one.memory), "fits": "yes" if one.fits else "no",
+             "bubble": float(one.bubble()), "between": float(one.traffic.between), "time": float(one.time),
+             "mfu": float(one.mfu)} for one in plans]
+    return Table(rows, [
+        Column("layout"), Column("memory", unit="GB", show=_giga), Column("fits"), Column("bubble", show=_percent),
+        Column("between", "between nodes", "GB a step", show=_giga), Column("time", "step", "s", show="{:.2f}".format),
+        Column("mfu", "MFU", show=_percent)])
+
+
+def _giga(size: float) -> str:
+    return f"{float(size) / 1e9:.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * float(share):.1f} %"

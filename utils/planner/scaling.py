@@ -1,0 +1,96 @@
+"""Each kind of parallelism on more and more devices, by formula: how long devices wait for one another, beside computing.
+
+One model, one batch for all: the more devices, the less each computes. Nothing is hidden here: where waiting takes longer
+than computing, no overlap can hide it. Memory is not asked for; the planner's search does that.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from utils.planner.checking import require_count
+from utils.planner.conventions import ZERO_16, StateBytes
+from utils.planner.explained import Explained, explain
+from utils.planner.layout import Layout
+from utils.planner.shape import ModelShape
+from utils.planner.times import NOTHING_HIDDEN, Assumptions, compute_time, flow_time, step_bubble
+from utils.planner.traffic import step_traffic
+from utils.simulation.cluster import Cluster
+
+DEVICES = tuple(2 ** power for power in range(18))  # 1 to 131,072
+# Name → the axis that grows, and what stays as it is.
+STRATEGIES = {
+    "DP": ("dp", Layout()), "ZeRO-3": ("dp", Layout(zero=3)), "TP": ("tp", Layout()), "PP": ("pp", Layout()),
+    "TP 8 × ZeRO-1": ("dp", Layout(tp=8, zero=1)), "TP 8 × PP 16 × ZeRO-1": ("dp", Layout(tp=8, pp=16, zero=1)),
+}
+
+
+class Point(NamedTuple):
+    """One strategy on so many devices: seconds of a step that a device computes, and that it waits."""
+
+    strategy: str
+    devices: int
+    compute_s: float
+    waiting_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Waiting over computing: above 1, the devices wait more than they work."""
+        return self.waiting_s / self.compute_s
+
+
+def scaling(shape: ModelShape, cluster: Cluster, global_batch: int, state: StateBytes = ZERO_16,
+            assumptions: Assumptions = NOTHING_HIDDEN, devices: Sequence[int] = DEVICES,
+            strategies: Mapping[str, tuple[str, Layout]] = STRATEGIES) -> list[Point]:
+    """A point for each strategy and number of devices on which it can be: no more ranks than sequences, heads, layers.
+
+    The cluster may have fewer devices: only its links and devices count. A data-parallel rank takes its sequences in one
+    micro-batch; with a pipeline, in micro-batches of one.
+    """
+    require_count("global_batch", global_batch)
+    points = []
+    for name, (axis, fixed) in strategies.items():
+        most = {"dp": global_batch, "tp": shape.heads, "pp": shape.layers}[axis]
+        for count in devices:
+            degree = count // fixed.devices
+            if degree * fixed.devices == count and 1 <= degree <= most:
+                layout = replace(fixed, **{axis: degree})
+                micro_batch = 1 if layout.pp > 1 else max(global_batch // layout.dp, 1)
+                points.append(_point(name, replace(layout, micro_batch=micro_batch), shape, cluster, global_batch, state,
+                                     assumptions))
+    return points
+
+
+def _point(name: str, layout: Layout, shape: ModelShape, cluster: Cluster, global_batch: int, state: StateBytes,
+           assumptions: Assumptions) -> Point:
+    compute = float(compute_time(shape, layout, cluster, global_batch, assumptions))
+    traffic = step_traffic(shape, layout, global_batch, state, cluster.devices_per_node)
+    waiting = sum(float(flow_time(flow, cluster, assumptions)) for flow in traffic.flows)
+    if layout.pp > 1:
+        micro_batches = layout.micro_batches(global_batch)
+        waiting += step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, compute, compute)
+    return Point(name, layout.devices, compute, waiting)
+
+
+def bound_from(points: Sequence[Point], strategy: str) -> int | None:
+    """The fewest of the devices asked for on which a strategy waits longer than it computes; None if on none of them."""
+    return min((point.devices for point in points if point.strategy == strategy and point.ratio > 1), default=None)
+
+
+def limits(shape: ModelShape, cluster: Cluster, state: StateBytes = ZERO_16,
+           assumptions: Assumptions = NOTHING_HIDDEN) -> dict[str, Explained]:
+    """Where each kind waits as long as it computes, in closed form for many ranks: W bytes a second of a link, X FLOP/s.
+
+    Left out: latency, attention scores and logits; multi-head attention and two FFN matrices of 4h for TP, as in GPT.
+    DP and ZeRO-3 between nodes; source: the roofline argument of the scaling-book's page on training.
+    """
+    speed, between = assumptions.flops_per_s(cluster), (cluster.between or cluster.inside).bytes_per_s
+    ring = {"X": speed, "W": between, "gradient": state.gradient, "parameter": state.parameter}
+    tensor = "72*h**2/X/(16*h/W)"
+    return {
+        "DP": explain("tokens a device and step, DP", "tokens", "2*gradient*X/(6*W)", **ring),
+        "ZeRO-3": explain("tokens a device and micro-batch, ZeRO-3", "tokens", "(2*parameter + gradient)*X/(6*W)", **ring),
+        "TP inside": explain("tensor-parallel ranks, inside a node", "ranks", tensor, h=shape.width, X=speed,
+                             W=cluster.inside.bytes_per_s),
+        "TP between": explain("tensor-parallel ranks, between nodes", "ranks", tensor, h=shape.width, X=speed, W=between),
+    }

@@ -1,0 +1,229 @@
+"""All layouts of a model on so many devices: the fastest that fit, in order, and why the others are ruled out.
+
+No layout is skipped on a guess. Refusals that do not depend on the finer choices are found once for all of these. Then the
+layouts stand in a queue by a lower bound of their time, which is made exact only for those that come to its front: what
+is still in the queue when enough plans are found cannot be faster than any of them.
+"""
+
+import heapq
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from utils.deadlocks.errors import BadValue
+from utils.planner.checking import require_count, require_name, require_number
+from utils.planner.conventions import MEGATRON_18, StateBytes
+from utils.planner.explained import given
+from utils.planner.flows import ORDER
+from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout, reasons_against
+from utils.planner.memory import model_state
+from utils.planner.plan import Plan, checked
+from utils.planner.ranking import Ranking, Ruled
+from utils.planner.shape import ModelShape
+from utils.planner.times import (
+    NOTHING_HIDDEN,
+    Assumptions,
+    compute_time,
+    elementwise_time,
+    exposed_times,
+    step_bubble,
+)
+from utils.planner.traffic import step_traffic
+from utils.simulation.cluster import Cluster
+
+SLOWER = "slower than the plans listed"
+TOO_LARGE = "does not fit"
+STATE_TOO_LARGE = "parameters, gradients and optimizer state alone do not fit"
+
+
+@dataclass
+class _Search:
+    """What is asked, and what was found so far."""
+
+    shape: ModelShape
+    cluster: Cluster
+    devices: int
+    global_batch: int
+    state: StateBytes
+    assumptions: Assumptions
+    usable: float
+    dropout: bool
+    micro_batches: tuple[int, ...]
+    schedules: tuple[str, ...]
+    ruled_out: dict[str, Ruled] = field(default_factory=dict)
+    layouts: int = 0
+    evaluated: int = 0
+
+    def plan(self, layout: Layout) -> Plan:
+        return Plan(self.shape, layout, self.cluster, self.global_batch, self.state, self.assumptions, self.usable,
+                    self.dropout, ORDER)
+
+    def exposed(self, layout: Layout, compute: float, *axes: str) -> float:
+        """Seconds of these axes' traffic that computation cannot hide, even if it hides nothing else."""
+        traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes)
+        micro_batches = layout.micro_batches(self.global_batch)
+        times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions)
+        return sum(map(float, times.values()))
+
+    def rule_out(self, reason: str, count: int, example: str) -> None:
+        self.ruled_out.setdefault(reason, Ruled(0, example)).count += count
+
+    def refused(self, layout: Layout, count: int) -> bool:
+        """Whether something speaks against a layout; it then does against `count` layouts like it."""
+        reasons = reasons_against(layout, self.shape, self.devices, self.global_batch, self.cluster.devices_per_node)
+        if reasons:
+            self.rule_out(re.sub(r"[\d,]*\d", "n", reasons[0]), count, f"{layout}: {reasons[0]}")
+        return bool(reasons)
+
+
+def search(shape: ModelShape, cluster: Cluster | str, devices: int, global_batch: int, state: StateBytes = MEGATRON_18,
+           assumptions: Assumptions = NOTHING_HIDDEN, usable: float = 0.9, dropout: bool = True, keep: int = 10,
+           tie: float = 0.02, micro_batches: Sequence[int] = (1, 2, 4, 8),
+           schedules: Sequence[str] = ("1F1B", "interleaved")) -> Ranking:
+    """The best layouts that fit, `keep` of them or all within `tie`, with all that rules others out.
+
+    Tried are all dp·tp·pp·cp = devices, ep, ZeRO stages, sequence parallelism, chunks that divide the layers, the given
+    micro-batch sizes and schedules, and recomputation; stages of unequal size (uneven_stages) are not.
+    usable: share of a device's memory that a plan may use.
+    tie: times that differ by less than this share of the fastest are equal as far as formulas can tell; then the layout that
+    splits along fewer axes comes first, then the faster. With 0 only time counts.
+    Raises: TypeError, ValueError for sizes that cannot be.
+    """
+    cluster = checked(shape, cluster, global_batch, usable, devices)
+    require_count("keep", keep)
+    require_number("tie", tie)
+    if tie < 0:
+        raise BadValue(f"tie must not be negative; got {tie}")
+    if not micro_batches or not schedules:
+        raise BadValue("give at least one micro-batch size and one schedule")
+    for size in micro_batches:
+        require_count("a micro-batch size", size)
+    for schedule in schedules:
+        require_name("schedule", schedule, SCHEDULES)
+    asked = _Search(shape, cluster, devices, global_batch, state, assumptions, usable, dropout, tuple(micro_batches),
+                    tuple(schedules))
+    queue = [entry for degrees in degree_layouts(shape, devices) for entry in _of_degrees(asked, degrees)]
+    found = _best_first(asked, queue, keep, tie)
+    return Ranking(_tied_first(found, tie)[:keep], asked.ruled_out, asked.layouts, asked.evaluated, keep)
+
+
+def degree_layouts(shape: ModelShape, devices: int) -> Iterator[Layout]:
+    """A layout for every way to write devices = dp·tp·pp·cp, and for every ep that divides the model's experts."""
+    for tp in _divisors(devices):
+        for pp in _divisors(devices // tp):
+            for cp in _divisors(devices // (tp * pp)):
+                for ep in _divisors(shape.experts or 1):
+                    yield Layout(devices // (tp * pp * cp), tp, pp, cp, ep)
+
+
+class _Entry(NamedTuple):
+    """A place in the queue: a lower bound of the time, or with is_exact the time itself, and what it is of."""
+
+    time_s: float
+    is_exact: bool
+    layout: Layout
+    zero: int
+    cut: tuple[str, int]  # schedule, chunks
+
+    @property
+    def whole(self) -> Layout:
+        return replace(self.layout, zero=self.zero, schedule=self.cut[0], chunks=self.cut[1])
+
+    def __lt__(self, other: "_Entry") -> bool:
+        return self.time_s < other.time_s
+
+
+def _of_degrees(asked: _Search, degrees: Layout) -> Iterator[_Entry]:
+    """Entries of all layouts with these degrees that nothing speaks against.
+
+    What divisibility forbids with one chunk, micro-batch 1 and no SP, it forbids with more.
+    """
+    stages, cuts = (ZERO_STAGES if degrees.dp * degrees.cp > 1 else ZERO_STAGES[:1]), _cuts(asked, degrees)
+    split = [False, True][:1 + (degrees.tp > 1)]
+    count = len(asked.micro_batches) * len(split) * len(RECOMPUTE) * len(cuts)
+    asked.layouts += count * len(stages)
+    if asked.refused(degrees, count * len(stages)):
+        return
+    stages = [zero for zero in stages if _state_fits(asked, replace(degrees, zero=zero), count)]
+    for micro_batch, sp in itertools.product(asked.micro_batches, split):
+        layout = replace(degrees, micro_batch=micro_batch, sequence_parallel=sp)
+        legal = [(schedule, chunks) for schedule, chunks in cuts if not asked.refused(
+            replace(layout, schedule=schedule, chunks=chunks), len(RECOMPUTE) * len(stages))]
+        if legal and stages:
+            yield from _entries(asked, layout, legal, stages)
+
+
+def _cuts(asked: _Search, degrees: Layout) -> list[tuple[str, int]]:
+    """(schedule, chunks): one for a model that is not cut in stages."""
+    if degrees.pp == 1:
+        return [("1F1B", 1)]
+    many = [("interleaved", chunks) for chunks in _divisors(asked.shape.layers) if chunks > 1]
+    return [(name, 1) for name in asked.schedules if name != "interleaved"] + many * ("interleaved" in asked.schedules)
+
+
+def _state_fits(asked: _Search, layout: Layout, count: int) -> bool:
+    """Whether a device holds its parameters, gradients and optimizer state.
+
+    Where devices differ: the mean of them, as the fullest has at least that, however chunks deal out the layers.
+    """
+    places = range(layout.pp) if asked.shape.dense_layers else (0,)
+    states = [model_state(asked.shape, layout, asked.state, place)[:3] for place in places]
+    size = sum(float(part) for parts in states for part in parts) / len(places)
+    limit = asked.plan(layout).limit
+    if size > limit:
+        asked.rule_out(STATE_TOO_LARGE, count, f"{layout}: {given(size, 'bytes')} of {limit}")
+    return size <= limit
+
+
+def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages: list[int]) -> Iterator[_Entry]:
+    """Lower bounds: compute and elementwise work, traffic that nothing can hide, bubble; the optimizer and PP are left out.
+
+    What chunks and ZeRO do not change is computed once for all of them.
+    """
+    shape, cluster, batch, assumptions = asked.shape, asked.cluster, asked.global_batch, asked.assumptions
+    ways = [replace(layout, recompute=recompute) for recompute in RECOMPUTE]
+    computes = [float(compute_time(shape, way, cluster, batch, assumptions)) for way in ways]
+    data = {zero: asked.exposed(replace(layout, zero=zero), max(computes), "DP") for zero in stages}
+    for way, compute in zip(ways, computes, strict=True):
+        work = compute + elementwise_time(shape, way, cluster, batch, assumptions)
+        work += asked.exposed(way, compute, "TP", "CP", "EP")
+        for cut in cuts:
+            bubble = step_bubble(cut[0], way.pp, cut[1], way.micro_batches(batch), work, compute) if way.pp > 1 else 0.0
+            for zero in stages:
+                yield _Entry(work + bubble + data[zero], False, way, zero, cut)
+
+
+def _best_first(asked: _Search, queue: list[_Entry], keep: int, tie: float) -> list[Plan]:
+    """Plans in the order of their time: a bound at the front is made exact, an exact time at the front is next."""
+    heapq.heapify(queue)
+    found: list[Plan] = []
+    while queue and (len(found) < keep or queue[0].time_s <= (1 + tie) * found[0].time):
+        entry = heapq.heappop(queue)
+        plan = asked.plan(entry.whole)
+        if entry.is_exact:
+            found.append(plan)
+        elif plan.fits:
+            asked.evaluated += 1
+            heapq.heappush(queue, entry._replace(time_s=float(plan.time), is_exact=True))
+        else:
+            asked.rule_out(TOO_LARGE, 1, f"{plan.layout}: {plan.memory} of {plan.limit}")
+    slower = found[keep:] + [asked.plan(entry.whole) for entry in queue[:1]]
+    if len(found) - keep + len(queue) > 0 and slower:
+        asked.rule_out(SLOWER, max(len(found) - keep, 0) + len(queue), str(slower[0].layout))
+    return found
+
+
+def _tied_first(found: list[Plan], tie: float) -> list[Plan]:
+    """The fastest and those equal to it, the fewest axes first; then the others."""
+    equal = [plan for plan in found if plan.time <= (1 + tie) * found[0].time]
+    return sorted(equal, key=lambda plan: (_axes(plan.layout), plan.time)) + found[len(equal):]
+
+
+def _axes(layout: Layout) -> int:
+    return sum(getattr(layout, axis) > 1 for axis in ("dp", "tp", "pp", "cp", "ep"))
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]

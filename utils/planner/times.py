@@ -1,0 +1,235 @@
+"""Seconds of a step: compute, what reads and writes memory, exposed communication, the pipeline's bubble, the optimizer.
+
+Collectives cost α + β on a ring (utils.costs.formulas), all-to-all a message to each partner in turn. Left out: contention
+between groups that share a link, tapered spines, stragglers, data loading, checkpoints: the simulation has the first two.
+Letters as in traffic.py; D devices of data parallelism.
+"""
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from utils.deadlocks.errors import BadValue
+from utils.planner.checking import require_count, require_flag, require_name, require_number, require_positive
+from utils.planner.conventions import StateBytes
+from utils.planner.explained import Explained, explain, given, total
+from utils.planner.flows import Flow, Traffic
+from utils.planner.layout import SCHEDULES, Layout
+from utils.planner.memory import device_parameters
+from utils.planner.shape import ModelShape
+from utils.simulation.cluster import Cluster, Link
+
+QI = "Qi et al. 2024 (2401.10241), table 1"
+NARAYANAN = "Narayanan et al. 2021 (2104.04473), section 2.2"
+BUBBLES = {"GPipe": ("(p - 1)*(F + I + W)", NARAYANAN), "1F1B": ("(p - 1)*(F + I + W)", NARAYANAN),
+           "interleaved": ("(p - 1)*(F + I + W)/v", NARAYANAN), "ZB-H1": ("(p - 1)*(F + I - W)", QI),
+           "ZB-H2": ("max((p - 1)*(F + I - 2*W), 0)", QI)}
+RING_TIME = {"all_reduce": "2*(n - 1)*(alpha + M/n*beta)", "all_gather": "(n - 1)*(alpha + M/n*beta)",
+             "reduce_scatter": "(n - 1)*(alpha + M/n*beta)", "ring hops": "(n - 1)*(alpha + M*beta)",
+             "send": "alpha + M*beta", "send around": "alpha + M*beta"}
+RINGS = ("all_reduce", "all_gather", "reduce_scatter", "ring hops")
+THAKUR = "Thakur, Rabenseifner, Gropp 2005"
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What no formula knows. hidden_x: the share of an axis' traffic that runs beside computation, as far as there is any.
+
+    hidden_tp concerns only what can hide behind the weights' gradients; hidden_dp the last micro-batch's gradients, with
+    ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. rails: how many devices' ports to other nodes one
+    group's ring may use, where it has as many neighbours in a node. fused_attention: scores never leave the chip.
+    efficiency: share of the peak that matrix products reach; None: the device's own.
+    Raises: TypeError, ValueError.
+    """
+
+    hidden_tp: float = 0.0
+    hidden_cp: float = 0.0
+    hidden_ep: float = 0.0
+    hidden_pp: float = 0.0
+    hidden_dp: float = 0.0
+    rails: int = 1
+    fused_attention: bool = False
+    efficiency: float | None = None
+    dtype: str = "bfloat16"
+
+    def __post_init__(self):
+        for what in [field.name for field in fields(self) if field.name.startswith("hidden_")]:
+            require_number(what, getattr(self, what))
+            if not 0 <= getattr(self, what) <= 1:
+                raise BadValue(f"{what} is a share, from 0 (nothing hidden) to 1; got {getattr(self, what)}")
+        require_count("rails", self.rails)
+        require_flag("fused_attention", self.fused_attention)
+        if self.efficiency is not None:
+            require_positive("efficiency", self.efficiency)
+            if self.efficiency > 1:
+                raise BadValue(f"efficiency is a share of the peak, at most 1; got {self.efficiency}")
+
+    def hidden(self, axis: str) -> float:
+        """The share for "TP", "CP", "EP", "PP" or "DP"."""
+        return getattr(self, f"hidden_{axis.lower()}")
+
+    def flops_per_s(self, cluster: Cluster) -> float:
+        """What matrix products reach on a device of the cluster."""
+        device = cluster.device
+        return device.flops_of(self.dtype) * ((self.efficiency or device.efficiency) / device.efficiency)
+
+
+NOTHING_HIDDEN = Assumptions()
+# What can be hidden without changing any result: Megatron-LM's and FSDP's overlap at their best.
+ALL_HIDDEN = Assumptions(hidden_tp=1, hidden_cp=1, hidden_ep=1, hidden_pp=1, hidden_dp=1)
+
+
+def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int, state: StateBytes, traffic: Traffic,
+              assumptions: Assumptions = NOTHING_HIDDEN) -> Explained:
+    """Seconds of one step, with its parts: compute, elementwise, TP, CP, EP, bubble, PP, DP, optimizer.
+
+    Of uneven stages the slowest sets the pace. traffic: of the same layout, from step_traffic.
+    """
+    micro_batches = max(layout.micro_batches(global_batch), 1)
+    compute = compute_time(shape, layout, cluster, global_batch, assumptions)
+    elementwise = elementwise_time(shape, layout, cluster, global_batch, assumptions)
+    exposed = exposed_times(traffic.flows, cluster, compute, micro_batches, assumptions)
+    working = [compute, elementwise, *(exposed[axis] for axis in ("TP", "CP", "EP") if axis in exposed)]
+    outside = [exposed[axis] for axis in ("PP", "DP") if axis in exposed]
+    working_s = sum(map(float, working))
+    bubble = [step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, working_s, float(compute))]
+    return total("step", "s", [*working, *bubble * (layout.pp > 1), *outside, optimizer_time(shape, layout, cluster, state)])
+
+
+# What a device computes
+
+
+@functools.cache
+def _flops(shape: ModelShape, global_batch: int, recompute: str) -> tuple[float, float, float]:
+    """FLOPs of a step: the layers' without recomputation, the logits', and what is computed again."""
+    model, logits = float(shape.step_flops(global_batch)), 3 * float(shape.forward_flops(global_batch).part("logits"))
+    return model - logits, logits, float(shape.hardware_flops(global_batch, recompute)) - model
+
+
+def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
+                 assumptions: Assumptions) -> Explained:
+    """Matrix products on the slowest stage, which has the most layers, and the logits."""
+    layers, logits, again = _flops(shape, global_batch, layout.recompute)
+    flops = explain("FLOPs of a device on the slowest stage", "FLOP",
+                    "((layers + again)*ceil(L/(p*v))*v/L + logits)/(D*t*c)", layers=layers, again=again, L=shape.layers,
+                    p=layout.pp, v=layout.chunks, logits=logits, D=layout.dp, t=layout.tp, c=layout.cp)
+    return explain("compute", "s", "flops/speed", flops=flops, speed=assumptions.flops_per_s(cluster))
+
+
+def elementwise_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
+                     assumptions: Assumptions) -> Explained:
+    """Norms, dropout, residuals (22h bytes a token and pass), activation function, softmax: limited by memory's speed.
+
+    Our own count: norms read and write 2 bytes a number, dropout with residual reads two and writes one and a mask; softmax
+    with its dropout moves 9 bytes a score. Backward moves twice as much as forward. Only SP splits the first over t.
+    """
+    columns = (shape.experts_per_token + shape.shared_experts) * shape.expert_size if shape.experts else shape.ffn_size
+    again = {"none": (3, 3), "selective": (3, 4), "full": (4, 4)}[layout.recompute]
+    moved = shape.explain("bytes a token and layer", "bytes", "passes*(22*h/T + 2*m*f/t) + cores*9*a*s/t", f=columns,
+                          t=layout.tp, T=layout.tp if layout.sequence_parallel else 1, passes=again[0],
+                          cores=0 if assumptions.fused_attention else again[1])
+    return shape.explain("elementwise", "s", "moved*s*B/(D*c)*ceil(L/(p*v))*v/bandwidth", "own count", moved=moved,
+                         B=global_batch, D=layout.dp, c=layout.cp, p=layout.pp, v=layout.chunks,
+                         bandwidth=cluster.device.memory_bytes_per_s)
+
+
+def optimizer_time(shape: ModelShape, layout: Layout, cluster: Cluster, state: StateBytes) -> Explained:
+    """Adam reads and writes its state, reads gradients, writes parameters, all at the memory's speed."""
+    return explain("optimizer", "s", "(2*optimizer + gradient + parameter)*P/N/bandwidth", optimizer=state.optimizer,
+                   gradient=state.gradient, parameter=state.parameter, P=device_parameters(shape, layout),
+                   N=layout.dp * layout.cp if layout.zero else 1, bandwidth=cluster.device.memory_bytes_per_s)
+
+
+# What it waits for
+
+
+def bubble_time(schedule: str, stages: int, chunks: int, forward_s: float, input_s: float, weight_s: float) -> Explained:
+    """Seconds in which a device of a pipeline has nothing to do, with enough micro-batches.
+
+    forward_s, input_s, weight_s: forward, gradients of inputs, of weights, for one micro-batch on one device (all chunks).
+    Source: 2104.04473, section 2.2; for ZB-H1, ZB-H2: 2401.10241, table 1 (its p2p time left out).
+    """
+    require_name("schedule", schedule, SCHEDULES)
+    formula, source = BUBBLES[schedule]
+    return explain("bubble", "s", formula, source, p=stages, v=chunks, F=forward_s, I=input_s, W=weight_s)
+
+
+def step_bubble(schedule: str, stages: int, chunks: int, micro_batches: int, working_s: float,
+                compute_s: float) -> Explained:
+    """The bubble of a step whose devices work for working_s, of which compute_s are matrix products.
+
+    Of a micro-batch, the weights' gradients take a third of the matrix products, forward a third of all.
+    """
+    one, weight = working_s / micro_batches, compute_s / micro_batches / 3
+    return bubble_time(schedule, stages, chunks, one / 3, one - one / 3 - weight, weight)
+
+
+def exposed_times(flows: Iterable[Flow], cluster: Cluster, compute: float, micro_batches: int,
+                  assumptions: Assumptions) -> dict[str, Explained]:
+    """Seconds by axis in which devices stand still for messages: what is not hidden, or finds no computation to hide behind.
+
+    compute: seconds of matrix products in the step. With some of the flows only: a lower bound, as they share it with fewer.
+    """
+    windows = {"weights' gradients": compute / 3, "a micro-batch": compute * 2 / 3 / micro_batches,
+               "all compute": float(compute)}
+    times = [(flow, flow_time(flow, cluster, assumptions)) for flow in flows]
+    wanted = dict.fromkeys(windows, 0.0)
+    for flow, time in times:
+        if flow.beside:
+            wanted[flow.beside] += assumptions.hidden(flow.axis) * float(time)
+    exposed: dict[str, list[Explained]] = {}
+    for flow, time in times:
+        room = min(1.0, windows[flow.beside] / wanted[flow.beside]) if flow.beside and wanted[flow.beside] else 0.0
+        exposed.setdefault(flow.axis, []).append(explain(flow.what, "s", "time*(1 - share*room)", time=time, room=room,
+                                                         share=assumptions.hidden(flow.axis)))
+    return {axis: total(f"{axis} exposed", "s", parts) for axis, parts in exposed.items()}
+
+
+def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_HIDDEN) -> Explained:
+    """Seconds that all messages of a flow take in a step, one after the other, if nothing is hidden.
+
+    Raises: ValueError if the group has members in several nodes of a cluster that has no link between them.
+    """
+    values = {"calls": flow.calls if flow.in_turn is None else flow.in_turn, "n": flow.group.members, "M": flow.payload,
+              "alpha": _slowest(flow, cluster).latency_s}
+    if flow.op == "all_to_all":
+        return explain(flow.what, "s", "calls*((n - 1)*alpha + M/n*((k - 1)/inside + (n - k)/outside))", THAKUR, **values,
+                       k=flow.group.per_node, inside=_inside(cluster), outside=_speed(flow, cluster, 1))
+    beta = given(1 / _speed(flow, cluster, min(assumptions.rails, flow.group.per_node)), "s/byte")
+    return explain(flow.what, "s", f"calls*({RING_TIME[flow.op]})", THAKUR, **values, beta=beta)
+
+
+def _slowest(flow: Flow, cluster: Cluster) -> Link:
+    """The link that sets the pace: between nodes, if the group crosses any."""
+    if not flow.group.crosses:
+        return cluster.inside
+    if cluster.between is None:
+        raise BadValue(f"{flow.axis} {flow.what} goes between nodes, and cluster {cluster.name!r} has no link there; "
+                       "give it one: between=Link(...)")
+    return cluster.between
+
+
+def _speed(flow: Flow, cluster: Cluster, rails: int) -> float:
+    """Bytes a second that a ring, or for sends and all-to-all a device, gets of the slowest link.
+
+    A link for the whole node is shared by all rings that leave it, or by all devices.
+    """
+    link, inside = _slowest(flow, cluster), _inside(cluster)
+    if not flow.group.crosses:
+        return inside
+    is_ring = flow.op in RINGS
+    users = max(cluster.devices_per_node // flow.group.per_node, 1) if is_ring else cluster.devices_per_node
+    speed = link.bytes_per_s / users if link.shared else link.bytes_per_s * (rails if is_ring else 1)
+    return min(speed, inside) if flow.group.per_node > 1 and is_ring else speed
+
+
+def _inside(cluster: Cluster) -> float:
+    """Bytes a second that a device gets of the link inside its node."""
+    return cluster.inside.bytes_per_s / (cluster.devices_per_node if cluster.inside.shared else 1)
+
+
+def days_for_tokens(tokens: float, step_tokens: float, step_s: float) -> Explained:
+    """Days to train on so many tokens, at so many tokens and seconds a step."""
+    for what, value in {"tokens": tokens, "step_tokens": step_tokens, "step_s": step_s}.items():
+        require_positive(what, value)
+    return explain("training", "days", "tokens/step_tokens*step/86400", tokens=tokens, step_tokens=step_tokens, step=step_s)

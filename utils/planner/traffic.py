@@ -1,0 +1,151 @@
+"""Bytes that each device sends in a step, by parallelism, inside its node and between nodes.
+
+Letters as in flows.py and shape.py. Counted is the mean over all devices; routing to experts is taken as even.
+Not counted: gradient norms, losses, the copies of key-value heads, vocabulary-parallel embedding and loss.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from utils.planner.checking import require_count
+from utils.planner.conventions import StateBytes
+from utils.planner.explained import Explained, explain
+from utils.planner.flows import ORDER, Flow, Group, Traffic, group_of
+from utils.planner.layout import Layout
+from utils.planner.memory import device_layers, device_parameters, routed_parameters
+from utils.planner.shape import ModelShape
+
+AXES = ("TP", "CP", "EP", "PP", "DP")
+THAKUR = "Thakur, Rabenseifner, Gropp 2005"
+MEGATRON = "Shoeybi et al. 2019 (1909.08053), section 3"
+KORTHIKANTI = "Korthikanti et al. 2022 (2205.05198), section 4.2"
+ZERO = "Rajbhandari et al. 2020 (1910.02054), section 7"
+
+
+def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, devices_per_node: int,
+                 order: Sequence[str] = ORDER, scatter_gather: bool = True, axes: Iterable[str] = AXES) -> Traffic:
+    """What the devices of a layout send each other in one step.
+
+    order: axes from the innermost, which fill a node first. scatter_gather: without sequence parallelism, tensor-parallel
+    ranks pass a t-th of the stage's output each (2104.04473, section 4.1), not all of it; what gathers it again is in TP.
+    axes: those that are wanted.
+    """
+    require_count("devices_per_node", devices_per_node)
+    micro_batches = max(layout.micro_batches(global_batch), 1)
+    step = _Step(shape, layout, micro_batches, state, devices_per_node, tuple(order), scatter_gather)
+    kinds = {"TP": _tensor, "CP": _context, "EP": _experts, "PP": _pipeline, "DP": _data}
+    return Traffic(tuple(flow for axis in axes for flow in kinds[axis](step) if flow.group.members > 1))
+
+
+class _Step(NamedTuple):
+    shape: ModelShape
+    layout: Layout
+    micro_batches: int
+    state: StateBytes
+    devices_per_node: int
+    order: tuple[str, ...]
+    scatter_gather: bool
+
+    def group(self, *axes: str) -> Group:
+        return group_of(axes, self.layout, self.devices_per_node, self.order)
+
+    def calls(self, expression: str, **values: float) -> Explained:
+        """How often, on the device with most layers."""
+        return self.shape.explain("calls", "", expression, m=self.micro_batches, p=self.layout.pp, v=self.layout.chunks,
+                                  **values)
+
+    def payload(self, name: str, expression: str, **values: float) -> Explained:
+        return self.shape.explain(name, "bytes", expression, B=self.layout.micro_batch, c=self.layout.cp, t=self.layout.tp,
+                                  **values)
+
+    @property
+    def split_hidden(self) -> bool:
+        """Whether what stages hand on is split over the tensor-parallel ranks."""
+        return self.layout.sequence_parallel or self.scatter_gather
+
+
+PER_LAYER = "*m*v*ceil(L/(p*v))"
+
+
+def _tensor(step: _Step) -> list[Flow]:
+    """f and g: in each pass two all-reduces a layer, with SP each as reduce-scatter and all-gather.
+
+    In the backward pass the gradient of a column-split layer's input can be reduced while its weights' gradients are
+    computed; SP must gather that input again, which was kept in shards, and can do so at the same time.
+    """
+    group, hidden = step.group("tp"), step.payload("hidden states", "2*B*s/c*h")
+    forwards = 2 if step.layout.recompute == "full" else 1
+
+    def flow(what: str, op: str, times: int, beside: str = "", source: str = MEGATRON) -> Flow:
+        return Flow("TP", what, op, group, step.calls(f"times{PER_LAYER}", times=times), hidden, beside, source)
+
+    if step.layout.sequence_parallel:
+        alone = [flow("gather, in the way", "all_gather", 2 * forwards + 2, source=KORTHIKANTI),
+                 flow("reduce, in the way", "reduce_scatter", 2 * forwards, source=KORTHIKANTI)]
+        hidable = [flow("gather beside weights' gradients", "all_gather", 2, "weights' gradients", KORTHIKANTI),
+                   flow("reduce beside weights' gradients", "reduce_scatter", 2, "weights' gradients", KORTHIKANTI)]
+        return alone + hidable
+    flows = [flow("in the way", "all_reduce", 2 * forwards),
+             flow("beside weights' gradients", "all_reduce", 2, "weights' gradients")]
+    if step.scatter_gather and step.layout.pp > 1:
+        flows.append(Flow("TP", "gather a stage's input", "all_gather", group, step.calls("2*m*v"), hidden))
+    return flows
+
+
+def _context(step: _Step) -> list[Flow]:
+    """Ring attention: each rank's keys and values go round; in the backward pass again, with their gradients."""
+    times = 3 + (step.layout.recompute == "full")
+    keys_values = step.payload("keys and values of a rank", "2*2*B*s/c*max(g/t, 1)*d")
+    return [Flow("CP", "keys and values", "ring hops", step.group("cp"), step.calls(f"times{PER_LAYER}", times=times),
+                 keys_values, "all compute", "Liu et al. 2023 (2310.01889)")]
+
+
+def _experts(step: _Step) -> list[Flow]:
+    """Each layer with experts: tokens out and back, forward and backward."""
+    if step.layout.ep == 1:
+        return []
+    times = 4 + 2 * (step.layout.recompute == "full")
+    split = step.layout.tp if step.layout.sequence_parallel else 1
+    tokens = step.payload("tokens, once for each expert", "2*B*s/c*k*h/T", T=split)
+    return [Flow("EP", "tokens to experts and back", "all_to_all", step.group("ep"),
+                 step.calls("times*m*moe/p", times=times), tokens, "all compute", "Lepikhin et al. 2020 (GShard)")]
+
+
+def _pipeline(step: _Step) -> list[Flow]:
+    """Hidden states forward, their gradients backward, at each border of stages; with chunks also from last to first."""
+    t = step.layout.tp if step.split_hidden else 1
+    hidden = step.payload("hidden states of a stage", "2*B*s/c*h/T", T=t)
+    op = "send around" if step.layout.chunks > 1 else "send"
+    flows = [Flow("PP", "hidden states and their gradients", op, step.group("pp"), step.calls("2*m*(v*p - 1)/p"), hidden,
+                  "all compute", "Narayanan et al. 2021 (2104.04473), section 3.2", step.calls("2*m*v"))]
+    if step.shape.tied and step.layout.pp > 1:
+        table = step.shape.explain("gradient of the embedding", "bytes", "bytes_each*ceil(V/t)*h", t=step.layout.tp,
+                                   bytes_each=step.state.gradient)
+        ends = Group(2, 2 if not step.group("pp").crosses else 1)
+        flows.append(Flow("PP", "gradient of the tied embedding", "all_reduce", ends, step.calls("2/p"), table, "", MEGATRON,
+                          step.calls("1")))
+    return flows
+
+
+def _data(step: _Step) -> list[Flow]:
+    """DP, ZeRO: gradients reduced, parameters gathered. Routed experts have fewer replicas than the rest."""
+    held = device_parameters(step.shape, step.layout)
+    if step.layout.ep == 1:
+        return _sharding(step, step.group("cp", "dp"), "P", held)
+    routed = routed_parameters(step.shape, step.layout, device_layers(step.shape, step.layout.pp, step.layout.chunks)[0][1])
+    rest = explain("parameters but routed experts", "parameters", "all - routed", all=held, routed=routed)
+    return _sharding(step, step.group("cp", "dp"), "P", rest) + _sharding(step, step.group("expert_dp"), "experts'", routed)
+
+
+def _sharding(step: _Step, group: Group, name: str, parameters: float) -> list[Flow]:
+    """ZeRO 0: an all-reduce. 1: reduce-scatter, all-gather. 2: a reduce-scatter each micro-batch. 3: and two all-gathers."""
+    of = "" if name == "P" else f"{name} "
+    gradients = explain(f"{of}gradients", "bytes", "k*P", k=step.state.gradient, P=parameters)
+    weights = explain(f"{of}parameters", "bytes", "k*P", k=step.state.parameter, P=parameters)
+    if step.layout.zero == 0:
+        return [Flow("DP", f"{of}gradients", "all_reduce", group, step.calls("1"), gradients, "a micro-batch", THAKUR)]
+    reductions, gathers = [("1", "1"), ("m", "1"), ("m", "2*m")][step.layout.zero - 1]
+    behind = "all compute" if step.layout.zero == 3 else ""
+    return [Flow("DP", f"{of}gradients", "reduce_scatter", group, step.calls(reductions), gradients,
+                 "a micro-batch" if step.layout.zero == 1 else "all compute", ZERO),
+            Flow("DP", f"{of}parameters", "all_gather", group, step.calls(gathers), weights, behind, ZERO)]

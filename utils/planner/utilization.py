@@ -1,0 +1,63 @@
+"""From FLOPs and measured time to TFLOP/s, MFU, HFU and days, and back."""
+
+from utils.planner.checking import require_count, require_positive
+from utils.planner.explained import Explained, explain
+from utils.planner.shape import ModelShape
+
+PALM = "PaLM, 2204.02311, appendix B"
+NARAYANAN = "Narayanan 2021, 2104.04473, 5.1"
+SECONDS_A_DAY = 86_400
+
+
+def flops_per_device(flops: float, step_time_s: float, devices: int) -> Explained:
+    """FLOP/s that each device achieved. flops: of a step, model or hardware FLOPs: papers print either."""
+    _require(flops=flops, step_time_s=step_time_s, devices=devices)
+    return explain("achieved by a device", "FLOP/s", "F/(T*n)", F=flops, T=step_time_s, n=devices)
+
+
+def utilization(flops: float, step_time_s: float, devices: int, peak_flops: float) -> Explained:
+    """Share of the devices' peak that a step used: MFU of model FLOPs, HFU of hardware FLOPs."""
+    _require(flops=flops, step_time_s=step_time_s, devices=devices, peak_flops=peak_flops)
+    return explain("utilization", "share", "F/(T*n*peak)", PALM, F=flops, T=step_time_s, n=devices, peak=peak_flops)
+
+
+def mfu(shape: ModelShape, global_batch: int, step_time_s: float, devices: int, peak_flops: float,
+        causal: bool = False) -> Explained:
+    """Model FLOPs utilization of a measured step.  Source: PaLM, appendix B; whole attention unless causal=True."""
+    return _renamed("MFU", utilization(shape.step_flops(global_batch, causal), step_time_s, devices, peak_flops))
+
+
+def hfu(shape: ModelShape, global_batch: int, step_time_s: float, devices: int, peak_flops: float, recompute: str,
+        causal: bool = False, attention_again: float = 1) -> Explained:
+    """Hardware FLOPs utilization of a measured step; the last three arguments as in ModelShape.hardware_flops."""
+    done = shape.hardware_flops(global_batch, recompute, causal, attention_again)
+    return _renamed("HFU", utilization(done, step_time_s, devices, peak_flops))
+
+
+def step_time(flops: float, devices: int, flops_per_s: float) -> Explained:
+    """Seconds of a step if every device achieves flops_per_s. flops: of the kind that flops_per_s counts."""
+    _require(flops=flops, devices=devices, flops_per_s=flops_per_s)
+    return explain("step time", "s", "F/(n*X)", F=flops, n=devices, X=flops_per_s)
+
+
+def training_days(shape: ModelShape, tokens: float, devices: int, flops_per_s: float, recompute: str,
+                  causal: bool = False) -> Explained:
+    """Days to train on so many tokens if every device achieves flops_per_s.
+
+    recompute: what flops_per_s counts: "none" for model FLOP/s; Narayanan et al. print them with "full".
+    Source: 2104.04473, section 5.1, where it is 8TP/(nX): only weights, all of them recomputed.
+    """
+    _require(tokens=tokens, devices=devices, flops_per_s=flops_per_s)
+    of_one = shape.hardware_flops(1, recompute, causal)
+    return explain("training", "days", "tokens/s*F/(n*X)/day", NARAYANAN, tokens=tokens, s=shape.sequence, F=of_one,
+                   n=devices, X=flops_per_s, day=SECONDS_A_DAY)
+
+
+def _require(devices: int, **amounts: float) -> None:
+    require_count("devices", devices)
+    for what, amount in amounts.items():
+        require_positive(what, amount)
+
+
+def _renamed(name: str, number: Explained) -> Explained:
+    return Explained(number, number.unit, name, number.expression, number.values, number.parts, number.source)
