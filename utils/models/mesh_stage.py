@@ -96,40 +96,28 @@ class MeshStage(nn.Module):
 
 def _through(block: TransformerBlock, x_TBD: Tensor, tp: dist.ProcessGroup | None) -> Tensor:
     """TransformerBlock.forward, where the block has this rank's rows of qkv and up, and columns of out and down."""
-    heads = block.attention(block.qkv(_Copy.apply(block.attention_norm(x_TBD), tp)))
+    heads = block.attention(block.qkv(_SumOneWay.apply(block.attention_norm(x_TBD), False, tp)))
     x_TBD = x_TBD + _rows(block.out, heads, tp)
-    wide = block.gelu(block.up(_Copy.apply(block.mlp_norm(x_TBD), tp)))
+    wide = block.gelu(block.up(_SumOneWay.apply(block.mlp_norm(x_TBD), False, tp)))
     return x_TBD + _rows(block.down, wide, tp)
 
 
 def _rows(layer: nn.Linear, x: Tensor, tp: dist.ProcessGroup | None) -> Tensor:
     """A row-parallel layer: the bias is whole, and added once, to the sum."""
-    return _Sum.apply(F.linear(x, layer.weight), tp) + layer.bias
+    return _SumOneWay.apply(F.linear(x, layer.weight), True, tp) + layer.bias
 
 
-class _Copy(torch.autograd.Function):
-    """f: identity forward, all-reduce backward."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-        ctx.group = group
-        return x
+class _SumOneWay(torch.autograd.Function):
+    """Sums over the ranks of a group on the way forward (g) or on the way back (f), and passes the other way."""
 
     @staticmethod
-    def backward(ctx, dy: Tensor) -> tuple[Tensor, None]:
-        return _summed(dy, ctx.group), None
-
-
-class _Sum(torch.autograd.Function):
-    """g: all-reduce forward, identity backward."""
+    def forward(ctx, x: Tensor, is_forward: bool, group: dist.ProcessGroup | None) -> Tensor:
+        ctx.sums_back, ctx.of = not is_forward, group
+        return _summed(x, group) if is_forward else x
 
     @staticmethod
-    def forward(ctx, x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-        return _summed(x, group)
-
-    @staticmethod
-    def backward(ctx, dy: Tensor) -> tuple[Tensor, None]:
-        return dy, None
+    def backward(ctx, dy: Tensor) -> tuple[Tensor, None, None]:
+        return _summed(dy, ctx.of) if ctx.sums_back else dy, None, None
 
 
 def _summed(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
