@@ -83,7 +83,7 @@ def bench_simulator(line: Callable) -> None:
             began = time.perf_counter()
             run = simulate_ranks(program, n)
             seconds[n] = time.perf_counter() - began
-            calls[n] = sum(kind != 0 for program_of in run.programs for kind in program_of.kinds)
+            calls[n] = sum(kind != 0 for recorded in run.programs for kind in recorded.kinds)
         line(f"{name}: seconds at {FEW} ranks", seconds[FEW], f"<= {FEW_WANTED_S:g}", seconds[FEW] <= FEW_WANTED_S)
         line(f"{name}: seconds at {MANY:,} ranks", seconds[MANY], f"<= {MANY_WANTED_S:g}", seconds[MANY] <= MANY_WANTED_S)
         growth = seconds[MANY] / calls[MANY] / (seconds[FEW] / calls[FEW])
