@@ -70,8 +70,8 @@ def programs() -> dict[str, Callable]:
         tokens = _batch(n // 8, 32)  # a replica's are four micro-batches of one
         unit_09["MeshTrainer"](stage, optimizer, 4, mesh, max_norm=1.0).step(tokens, tokens)
 
-    return {"DP × PP 4 × TP 8": on_mesh, "data parallel": data_parallel, "FullyShard": fully_shard, "tensor parallel in nodes of 8": tensor_parallel,
-            "pipelines of 8 stages": pipeline}
+    return {"DP × PP 4 × TP 8": on_mesh, "data parallel": data_parallel, "FullyShard": fully_shard,
+            "tensor parallel in nodes of 8": tensor_parallel, "pipelines of 8 stages": pipeline}
 
 
 def bench_simulator(line: Callable) -> None:
