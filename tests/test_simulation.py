@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.distributed as dist
+from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from grader.calling.task import GRADER, facts_of
 from grader.checks import PUBLIC_SEED
@@ -28,14 +29,13 @@ NODE = Cluster("a node", DEVICE, 64, 64, LINK)
 MEGABYTE = torch.empty(250_000)
 
 # References that look at numbers, so that they cannot be simulated.
-BY_NUMBERS = {"global_mean", "clip_gradient_norm", "time_collective"}
-# Exercises whose check looks at numbers inside the rank, or hands over modules with numbers.
-CHECKED_BY_NUMBERS = {"ShardedLayer", "ParallelDropout", "VocabularyParallelCrossEntropy", "VocabularyParallelEmbedding",
-                      "local_dropout", "Pipeline"}
+BY_NUMBERS = {"global_mean", "clip_gradient_norm", "time_collective", "balance_loss", "Exchange", "ExpertParallelMLP"}
+# Its check ends a rank by a number that it looks at, between two calls.
+CHECKED_BY_NUMBERS = {"Pipeline"}
 # Exercises about data, or of one process.
 WITHOUT_CALLS = {"split_layers", "split_batch", "gpipe_schedule", "one_f_one_b_schedule", "dependencies", "rank_fault",
                  "simulate", "validate_schedule", "input_then_weights", "interleaved_schedule", "zero_bubble_schedule",
-                 "race_schedule", "Recompute", "merge_attention", "hello_rank"}
+                 "race_schedule", "Recompute", "merge_attention", "hello_rank", "route", "choose_layout"}
 LEFT_OUT = BY_NUMBERS | CHECKED_BY_NUMBERS | WITHOUT_CALLS
 
 
@@ -54,7 +54,8 @@ def called_as_in_its_check(fn):
         made = [dist.new_group(list(members)) for members in facts["groups"] or ()]
         own = [group for group in made if dist.get_rank(group) >= 0] if made else [dist.group.WORLD]
         if own:
-            call(fn, facts["inputs"], own[0])
+            with contextlib.suppress(DataDependentOutputException):  # a check's last look; calls that it kept away differ
+                call(fn, facts["inputs"], own[0])
 
     return rank_function
 

@@ -33,4 +33,5 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         if number % inputs["micro"] == 0 and optimizer:
             optimizer.step()
             optimizer.zero_grad()
-    return {"start": start, "digits kept": digits_kept(start), "buffers": buffers, "parameters": wrapped.full_parameters()}
+    parameters = wrapped.full_parameters()
+    return {"start": start, "digits kept": digits_kept(start), "buffers": buffers, "parameters": parameters}
