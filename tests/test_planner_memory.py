@@ -81,6 +81,16 @@ def test_context_parallel_divides_activations_and_fused_attention_keeps_no_score
     assert whole - layer_activations(GPT, Layout(), dropout=False) == pytest.approx(S * (2 * H + 3 * A * S))
 
 
+def test_fused_attention_keeps_what_torch_keeps():
+    """Queries, keys, values, the result, and one number of 4 bytes a row and head."""
+    s, b, a, d = 128, 2, 4, 16
+    qkv_BASD = [torch.randn(b, a, s, d, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    fused = torch.nn.functional.scaled_dot_product_attention
+    kept = saved_bytes(torch.nn.Identity(), lambda: fused(*qkv_BASD, is_causal=True))
+    parts = layer_activations(ModelShape("one", 1, a * d, a, 256, s), Layout(micro_batch=b), fused_attention=True)
+    assert kept == parts.part("attention core") + parts.part("queries, keys, values, output") == s * b * (8 * a * d + 4 * a)
+
+
 @pytest.mark.parametrize("schedule, chunks, first", [
     ("GPipe", 1, "m"), ("1F1B", 1, "p"), ("interleaved", 3, "p*(1 + (p - 1)/(p*v))"), ("ZB-H1", 1, "p"),
     ("ZB-H2", 1, "2*p - 1")])
@@ -172,11 +182,17 @@ def test_experts_are_sharded_over_fewer_ranks_than_the_rest():
     assert optimizer == pytest.approx(12 * rest / 128 + 12 * routed / 2)
 
 
-def test_zero_3_holds_one_gathered_layer_beside_its_shards():
+def test_zero_3_holds_its_largest_layer_whole_beside_its_shards():
+    """In the backward pass with its gradients, before they are reduced; the head if that is larger, as in Llama 3 8B."""
+    whole, llama = "largest layer, gathered, and its gradients", model_named("Llama 3 8B")
     memory = device_memory(GPT, Layout(dp=64, zero=3), 64, ZERO_16)
-    assert memory.part("a gathered layer") == 2 * GPT.parameters_per_layer()
+    assert memory.part(whole) == (2 + 2) * GPT.parameters_per_layer()
     assert memory.part("parameters") == pytest.approx(2 * GPT.parameters() / 64)
-    assert "a gathered layer" not in [part.name for part in device_memory(GPT, Layout(zero=3), 64, ZERO_16).parts]
+    assert whole not in [part.name for part in device_memory(GPT, Layout(zero=3), 64, ZERO_16).parts]
+    sharded = device_memory(llama, Layout(dp=64, zero=3), 64, MEGATRON_18)
+    assert sharded.part(whole) == (2 + 4) * (128_256 * 4096 + 4096) > (2 + 4) * llama.parameters_per_layer()
+    middle = memory_by_stage(llama, Layout(dp=8, pp=4, zero=3), 64, ZERO_16)[1]
+    assert middle.part(whole) == (2 + 2) * llama.parameters_per_layer()
 
 
 def test_full_recomputation_needs_one_layer_whole():

@@ -85,11 +85,13 @@ def _parameter_parts(shape: ModelShape, layout: Layout, place: int) -> list[Expl
     parts = [explain(f"{count} layers" + " with experts" * with_experts, "parameters", "layers*layer", layers=count,
                      layer=_layer(shape, with_experts, layout.tp, layout.ep))
              for count, with_experts in ((dense, False), (moe, True)) if count]
-    if place == 0:
-        parts.append(shape.embedding_parameters(layout.tp))
-    if place == layout.pp - 1:
-        parts.append(shape.end_parameters(layout.tp, own_copy=layout.pp > 1))
-    return parts
+    return parts + _ends(shape, layout, place)
+
+
+def _ends(shape: ModelShape, layout: Layout, place: int) -> list[Explained]:
+    """The embedding on the first device, the last norm and the head on the last."""
+    first = [shape.embedding_parameters(layout.tp)] * (place == 0)
+    return first + [shape.end_parameters(layout.tp, own_copy=layout.pp > 1)] * (place == layout.pp - 1)
 
 
 @functools.cache
@@ -104,14 +106,24 @@ def routed_parameters(shape: ModelShape, layout: Layout, moe_layers: int) -> Exp
 
 
 def model_state(shape: ModelShape, layout: Layout, state: StateBytes, place: int = 0) -> list[Explained]:
-    """Bytes of parameters, gradients and optimizer state on a device, and with ZeRO-3 of the layer that is gathered."""
+    """Bytes of parameters, gradients and optimizer state on a device.
+
+    With ZeRO-3 also those of the largest layer while it is gathered, and of its gradients before they are reduced.
+    """
     held, ranks = device_parameters(shape, layout, place), layout.dp * layout.cp
     moe = device_layers(shape, layout.pp, layout.chunks)[place][1]
     parts = _state_with_experts(shape, layout, state, held, moe) if moe else sharded_state(held, ranks, layout.zero, state)
     if layout.zero == 3 and ranks > 1:
-        layer = _layer(shape, moe > 0, layout.tp, layout.ep)
-        parts.append(explain("a gathered layer", "bytes", "each*P", each=state.parameter, P=layer))
+        largest = _largest_gathered(shape, layout, place, moe > 0)
+        parts.append(explain("largest layer, gathered, and its gradients", "bytes", "(weight + gradient)*P",
+                             weight=state.parameter, gradient=state.gradient, P=largest))
     return parts
+
+
+def _largest_gathered(shape: ModelShape, layout: Layout, place: int, moe: bool) -> Explained:
+    """What ZeRO-3 gathers at once: a layer, or the embedding or the head where they are larger."""
+    units = [_layer(shape, moe, layout.tp, layout.ep), *_ends(shape, layout, place)]
+    return max(units, key=float)
 
 
 def _state_with_experts(shape: ModelShape, layout: Layout, state: StateBytes, held: Explained, moe: int) -> list[Explained]:
