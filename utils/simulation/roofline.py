@@ -14,6 +14,8 @@ from torch.utils.flop_counter import flop_registry
 from utils.simulation.cluster import Device
 from utils.trace.memory import MemoryMeter
 
+DEVICE_OF = torch.ops.prim.device.default
+
 
 @dataclass
 class Work:
@@ -33,6 +35,11 @@ class Roofline(MemoryMeter):
         super().__init__()
         self.work, self._device = Work(), device
         self._followed: set[int] = set()  # ids of parameters
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is DEVICE_OF:  # which autograd asks more often than all the rest, and a fake tensor answers slowly
+            return args[0].fake_device
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def _on_parameter(self, module, name, parameter) -> None:
         """Its gradient is followed from the first forward pass on: before, module.to() must be able to swap it."""
