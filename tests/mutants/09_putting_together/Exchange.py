@@ -50,4 +50,4 @@ CHANGES = (
     change("wrong gradient", BACK, f"{BACK} + 1"),
 )
 
-EQUIVALENT = {f"{COUNTS} | counts_ne.contiguous() → counts_ne": "the numbers of a check lie in order"}
+EQUIVALENT = {f"{COUNTS} | counts_ne.contiguous() → counts_ne": "the numbers of a check lie in order."}

@@ -77,6 +77,6 @@ CHANGES = (
 )
 
 EQUIVALENT = {
-    "order = whose.argsort(stable=True) | True → False": "any order that sorts by expert is undone by its own inverse",
-    f"done_QD = torch.cat([expert(piece) {COMPUTED}]) | True → False": "both have one entry for each expert",
+    "order = whose.argsort(stable=True) | True → False": "any order that sorts by expert is undone by its own inverse.",
+    f"done_QD = torch.cat([expert(piece) {COMPUTED}]) | True → False": "both have one entry for each expert.",
 }

@@ -41,4 +41,4 @@ CHANGES = (
     change("wrong weights", WEIGHTS, "(chosen_Tk / k ** 0.5).softmax(-1)"),
 )
 
-EQUIVALENT = {"return experts_Tk, chosen_Tk.softmax(-1), kept_Tk | -1 → 1": "the last of two dimensions is number 1"}
+EQUIVALENT = {"return experts_Tk, chosen_Tk.softmax(-1), kept_Tk | -1 → 1": "the last of two dimensions is number 1."}
