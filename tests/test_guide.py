@@ -52,7 +52,7 @@ def test_every_command_runs_as_written(tmp_path):
     folder = course_folder(tmp_path / "course")
     script = "set -em\n" + "\n".join(blocks()).replace("8786", free_port())
     done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": "STAMP=.stamp"})
+                          env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": "STAMP=.stamp", "ARGS": ""})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 marked" in done.stdout and "No mark changes." in done.stdout
     assert "ann" in (folder / "marks.csv").read_text()
