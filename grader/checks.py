@@ -47,7 +47,7 @@ def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, gradin
     """Collect evidence of `fn` and judge it.  Raises: TypeError if `fn` cannot be the exercise's function."""
     trials = _trials(exercise.id, seed, grading)
     task = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
-    candidate = Candidate(task, exercise.timeout_s, exercise.trains)
+    candidate = Candidate(task, exercise.timeout_s, exercise.trains, exercise.measured)
     cases = [facts_of(exercise.way, trial.case) for trial in trials]
     return judge(exercise, trials, list(collect(candidate, cases, place)))
 

@@ -1,10 +1,8 @@
 """Every reference earns full points, every skeleton none, every mutant its own hint."""
 
 import itertools
-import sys
 from dataclasses import replace
 
-import cloudpickle
 import pytest
 
 from grader.checks import PUBLIC_SEED, verdict_on
@@ -12,7 +10,7 @@ from grader.course.broken import is_broken
 from grader.exercises import EXERCISES, UNITS, order_of
 from grader.judging.compare import same
 from tests.course import SANDBOX
-from tests.mutants import mutants_of, reference_cell
+from tests.mutants import Mutant, mutants_of, reference_cell
 from tests.notebooks import functions_of
 from tests.submissions import SLIPS
 
@@ -20,12 +18,13 @@ PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
 ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
 
 
-def _mutant(unit: str, name: str, number: int, fn):
+def _mutant(unit: str, name: str, number: int, mutant: Mutant):
     marks = [pytest.mark.long] * (number > 0 and unit not in ALWAYS)
-    return pytest.param(name, fn, id=f"{name}-{getattr(fn, 'case_name', fn.__name__)}", marks=marks)
+    return pytest.param(name, mutant, id=f"{name}-{mutant.name}", marks=marks)
 
 
-MUTANTS = [_mutant(unit, name, number, fn) for unit, name in PAIRS for number, fn in enumerate(mutants_of(unit, name))]
+MUTANTS = [_mutant(unit, name, number, mutant)
+           for unit, name in PAIRS for number, mutant in enumerate(mutants_of(unit, name))]
 GRADING_SEED = 20_261
 TIMEOUT_S = 10.0  # for mutants, of which some never end
 
@@ -59,13 +58,11 @@ def test_skeleton_earns_nothing(name):
     assert ("not written yet" in str(verdict)) == is_skeleton
 
 
-@pytest.mark.parametrize("name, fn", MUTANTS)
-def test_mutant_gets_its_hint(name, fn, warm):
-    if fn.__module__ in sys.modules:
-        cloudpickle.register_pickle_by_value(sys.modules[fn.__module__])
-    verdict = verdict_on(replace(EXERCISES[name], timeout_s=TIMEOUT_S), fn, place=warm)
+@pytest.mark.parametrize("name, mutant", MUTANTS)
+def test_mutant_gets_its_hint(name, mutant, warm):
+    verdict = verdict_on(replace(EXERCISES[name], timeout_s=TIMEOUT_S), mutant.make(), place=warm)
     assert not verdict.passed and verdict.points < verdict.max_points
-    assert verdict.hint_ids[:1] == (fn.hint,), str(verdict)
+    assert verdict.hint_ids[:1] == (mutant.hint,), str(verdict)
     assert len(str(verdict).splitlines()) <= 40, "more than one screen"
 
 
@@ -88,5 +85,5 @@ def test_every_slip_shows_and_no_two_look_alike(name):
 
 @pytest.mark.parametrize("unit, name", PAIRS)
 def test_mutants_are_several_and_their_hints_differ(unit, name):
-    hints = [fn.hint for fn in mutants_of(unit, name)]
+    hints = [mutant.hint for mutant in mutants_of(unit, name)]
     assert len(hints) >= 3 and len(set(hints)) == len(hints)

@@ -23,11 +23,12 @@ Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts
 
 @dataclass(frozen=True)
 class Candidate:
-    """A function to be tried, pickled. trains: as in its exercise (grader.judging)."""
+    """A function to be tried, pickled. trains, measured: as in its exercise (grader.judging)."""
 
     function: bytes
     timeout_s: float
     trains: bool = False
+    measured: bool = False
 
 
 def collect(candidate: Candidate, cases: Sequence[Facts], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
@@ -43,7 +44,8 @@ def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = 
     """Run one case on the ranks of a new place."""
     preload = (*PRELOAD, COMPILER) if candidate.trains else PRELOAD
     job = Job(TASK, [told(candidate.function, facts) for facts in case],
-              timeout_s=candidate.timeout_s, show_output=False, machinery=(str(GRADER),), preload=preload)
+              timeout_s=candidate.timeout_s, memory=candidate.measured, show_output=False, machinery=(str(GRADER),),
+              preload=preload)
     for _ in range(2):
         outcome = launch(job, place())
         crossed, messages = outcome.observed or (None, None)

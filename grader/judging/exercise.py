@@ -120,6 +120,7 @@ class Exercise:
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the right result of each rank, computed by one process.
     trains: an optimizer steps in its ranks, or they hand gradients to backward(); for both torch imports much.
+    measured: the bytes that its ranks hold are looked at; to count them takes as long as a small model's training.
     """
 
     title: str
@@ -132,6 +133,7 @@ class Exercise:
     timeout_s: float = 30.0
     optional: bool = False
     trains: bool = False
+    measured: bool = False
     id: str = ""  # the last four are known from where the exercise stands, see grader.exercises
     unit: str = ""
     technique: Technique = field(default_factory=Technique)

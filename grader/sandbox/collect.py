@@ -22,7 +22,8 @@ from utils.ranks.server import RankServer
 
 def job_files(name: str, candidate: Candidate, cases: Sequence[Facts]) -> dict[str, bytes]:
     """The files of one exercise's job."""
-    facts = {"timeout_s": candidate.timeout_s, "trains": candidate.trains, "world_sizes": [len(case) for case in cases]}
+    facts = {"timeout_s": candidate.timeout_s, "trains": candidate.trains, "measured": candidate.measured,
+             "world_sizes": [len(case) for case in cases]}
     inputs = {f"{name}/{number}-{rank}.safetensors": told for number, case in enumerate(cases)
               for rank, told in enumerate(case)}
     return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/function.pkl": candidate.function, **inputs}
@@ -33,7 +34,7 @@ def read_job(name: str, files: Mapping[str, bytes]) -> tuple[Candidate, list[Fac
     facts = json.loads(files[f"{name}/job.json"])
     cases = [[files[f"{name}/{number}-{rank}.safetensors"] for rank in range(world_size)]
              for number, world_size in enumerate(facts["world_sizes"])]
-    return Candidate(files[f"{name}/function.pkl"], facts["timeout_s"], facts["trains"]), cases
+    return Candidate(files[f"{name}/function.pkl"], facts["timeout_s"], facts["trains"], facts["measured"]), cases
 
 
 def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, bytes]:

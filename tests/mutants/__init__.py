@@ -6,7 +6,10 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from types import ModuleType
 
+import cloudpickle
 import nbformat
 
 from tests.notebooks import ROOT, functions_of, remember
@@ -45,11 +48,28 @@ def half_repaired(hint: str, *old_and_new: str) -> Change:
     return replace(change(hint, *old_and_new), broken=True)
 
 
-def mutants_of(unit: str, exercise: str) -> list[Callable]:
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong solution with its hint; make() compiles it, and is called where it is tried: there are thousands."""
+
+    hint: str
+    name: str
+    make: Callable[[], Callable]
+
+
+def mutants_of(unit: str, exercise: str) -> list[Mutant]:
     """All mutants of one exercise, in order: those in CHANGES, then functions and classes."""
     module = importlib.import_module(f"{__name__}.{unit}.{exercise}")
-    changed = [_apply(unit, exercise, changed) for changed in getattr(module, "CHANGES", ())]
-    return changed + [fn for fn in vars(module).values() if hasattr(fn, "hint") and not isinstance(fn, Change)]
+    changed = [Mutant(changed.hint, re.sub(r"\W+", "_", changed.hint), partial(_apply, unit, exercise, changed))
+               for changed in getattr(module, "CHANGES", ())]
+    written = [fn for fn in vars(module).values() if hasattr(fn, "hint") and not isinstance(fn, Change)]
+    return changed + [Mutant(fn.hint, fn.__name__, partial(_by_value, module, fn)) for fn in written]
+
+
+def _by_value(module: ModuleType, fn: Callable) -> Callable:
+    """A function or class of a module that ranks do not know."""
+    cloudpickle.register_pickle_by_value(module)
+    return fn
 
 
 def _apply(unit: str, exercise: str, changed: Change) -> Callable:
@@ -63,10 +83,7 @@ def _apply(unit: str, exercise: str, changed: Change) -> Callable:
         if old not in source:
             raise ValueError(f"{unit}/{exercise}, {changed.hint!r}: the reference has no {old!r}")
         source = source.replace(old, new)
-    fn = with_source(unit, exercise, source, changed.of)
-    fn.hint = changed.hint
-    fn.case_name = re.sub(r"\W+", "_", changed.hint)
-    return fn
+    return with_source(unit, exercise, source, changed.of)
 
 
 @functools.cache

@@ -93,6 +93,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(_train),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -46,6 +46,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: {"shards": mean_shards(case, r, BOTH), "gradients left": []}),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     points={VALUES: 2, TECHNIQUE: 4},
     slips=(

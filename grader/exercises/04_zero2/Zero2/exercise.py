@@ -52,6 +52,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(lambda case, r: train(case, r)["parameters"]),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -49,6 +49,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: {"shards": mean_shards(case, r, BOTH), "gradients left": []}),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     slips=(
         _wrong("sum for mean", "The shards are n times too large: divide by the number of ranks.",

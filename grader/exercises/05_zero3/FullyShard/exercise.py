@@ -65,6 +65,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(_plain),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -65,6 +65,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(_plain),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     points={"values": 2, "technique": 2},
     slips=(

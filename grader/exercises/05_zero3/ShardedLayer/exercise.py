@@ -112,6 +112,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(_states),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

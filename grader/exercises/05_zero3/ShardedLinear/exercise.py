@@ -63,6 +63,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(_plain),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

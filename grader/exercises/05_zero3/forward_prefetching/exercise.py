@@ -62,6 +62,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _output(case, r, _layers(case, r))),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     slips=(
         Slip("last layers left out", LEFT_OUT, lambda case, r, right: _output(case, r, _layers(case, r)[:-1])),

@@ -127,6 +127,7 @@ EXERCISE = Exercise(
     parameters=("up", "down", "group", "gate"),
     make_cases=_cases,
     oracle=or_refused(_right),
+    measured=True,
     tolerance=TOLERANCE,
     slips=(
         _activated("no gate", "With a gate the inner numbers are SiLU(gate(x))·up(x): yours ignore it.",

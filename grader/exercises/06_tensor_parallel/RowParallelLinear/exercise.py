@@ -68,6 +68,7 @@ EXERCISE = Exercise(
     parameters=("linear", "group"),
     make_cases=lambda draw, grading: linear_cases(draw, grading, IN),
     oracle=or_refused(_right),
+    measured=True,
     tolerance=TOLERANCE,
     slips=(
         changed("bias missing", "y lacks the bias.",

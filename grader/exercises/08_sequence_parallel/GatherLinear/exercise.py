@@ -50,6 +50,7 @@ EXERCISE = Exercise(
     parameters=("x_PBI", "weight_OI", "bias_O", "group"),
     make_cases=_cases,
     trains=True,
+    measured=True,
     oracle=each_rank(_right),
     tolerance=1e-9,
     points={"values": 3, "technique": 3},

@@ -130,6 +130,7 @@ EXERCISE = Exercise(
     parameters=("run", "x", "*parameters"),
     make_cases=_cases,
     trains=True,
+    measured=True,
     oracle=each_rank(_right),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

@@ -103,6 +103,7 @@ EXERCISE = Exercise(
     parameters=("q_BHPK", "k_BHPK", "v_BHPK", "group"),
     make_cases=_cases,
     trains=True,
+    measured=True,
     oracle=each_rank(lambda case, rank: whole_attention(case, rank, cut_zigzag, join_zigzag)),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

@@ -184,6 +184,7 @@ EXERCISE = Exercise(
     parameters=("block", "group"),
     make_cases=_cases,
     oracle=or_refused(_right),
+    measured=True,
     tolerance=1e-5,
     points={"values": 4, "technique": 4},
     slips=(

@@ -224,6 +224,7 @@ EXERCISE = Exercise(
     oracle=or_refused(_right),
     tolerance=TOLERANCE,
     trains=True,
+    measured=True,
     slips=(
         _y("weights forgotten", "What the experts make is added up as it is: multiply by the weights of the choices.",
            _routing(_changed(lambda e, w, kept: (e, torch.ones_like(w), kept)))),
