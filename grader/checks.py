@@ -2,12 +2,13 @@
 
 import difflib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from grader.calling.checked import CheckFailed, only_argument, pack_function
 from grader.calling.collect import Candidate, collect
 from grader.calling.task import facts_of
+from grader.evidence.evidence import Evidence
 from grader.exercises import EXERCISES
 from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
@@ -45,11 +46,17 @@ class Check:
 def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False,
                place: Callable[[], Place] = Place) -> Verdict:
     """Collect evidence of `fn` and judge it.  Raises: TypeError if `fn` cannot be the exercise's function."""
+    trials, evidences = tried_on(exercise, fn, seed, grading, place)
+    return judge(exercise, trials, list(evidences))
+
+
+def tried_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False,
+             place: Callable[[], Place] = Place) -> tuple[tuple[Trial, ...], Iterator[Evidence]]:
+    """The trials, and evidence of one after the other as it is asked for.  Raises: as verdict_on."""
     trials = _trials(exercise.id, seed, grading)
     task = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
     candidate = Candidate(task, exercise.timeout_s, exercise.trains, exercise.measured)
-    cases = [facts_of(exercise.way, trial.case) for trial in trials]
-    return judge(exercise, trials, list(collect(candidate, cases, place)))
+    return trials, collect(candidate, [facts_of(exercise.way, trial.case) for trial in trials], place)
 
 
 @functools.lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from grader.exercises import UNITS, order_of
-from tests.many import verdicts
+from tests.many import passing
 from tests.mutants import reference_cell
 
 SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "%", ast.Mod: "//",
@@ -23,7 +23,9 @@ SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv
 HARMLESS_CALLS = ("clone", "detach", "contiguous", "wait", "float", "double")  # x.clone() → x
 OF_THE_GROUP = ("get_rank", "get_world_size")
 TWINS = {"sum": "mean", "mean": "sum", "zeros_like": "empty_like", "group_src": "src", "group_dst": "dst",
-         "isend": "send", "irecv": "recv", "floor": "ceil", "ceil": "floor", "min": "max", "max": "min"}
+         "isend": "send", "irecv": "recv", "floor": "ceil", "ceil": "floor", "min": "max", "max": "min",
+         "SUM": "MAX", "MAX": "SUM", "float32": "bfloat16", "bfloat16": "float32", "float64": "float32",
+         "no_grad": "enable_grad"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def sites(source: str) -> list[Site]:
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list", "bases"):
+        if name in ("annotation", "returns", "bases"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not _is_text(child):
@@ -101,14 +103,19 @@ def _rules(node: ast.AST, source: str) -> Iterator[tuple[str, ast.AST, str]]:
         yield "twin", node, f"{text(node.value)}.{TWINS[node.attr]}"
     elif isinstance(node, ast.keyword) and node.arg in TWINS:
         yield "twin", node, f"{TWINS[node.arg]}={text(node.value)}"
-    elif isinstance(node, (ast.Expr, ast.AugAssign, ast.Delete)):
+    elif isinstance(node, (ast.Expr, ast.AugAssign, ast.Delete)) or _keeps(node):
         yield "statement dropped", node, "pass"
-    elif isinstance(node, ast.If):
+    elif isinstance(node, (ast.If, ast.IfExp)):
         yield "condition turned", node.test, f"not ({text(node.test)})"
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Name):
         yield "index shifted", node.slice, f"{text(node.slice)} - 1"
     if isinstance(node, ast.Call):
         yield from _rules_of_calls(node, text)
+
+
+def _keeps(node: ast.AST) -> bool:
+    """Whether it puts something into an object or a list, so that no name is missing without it."""
+    return isinstance(node, ast.Assign) and isinstance(node.targets[0], (ast.Attribute, ast.Subscript))
 
 
 def _rules_of_calls(node: ast.Call, text: Callable[[ast.AST], str]) -> Iterator[tuple[str, ast.AST, str]]:
@@ -160,7 +167,7 @@ def sample(unit: str, exercise: str, of: int) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Print every survivor that is not noted, and counts per exercise; the exit code says whether there are any."""
+    """Print for one exercise after the other how many there are and every survivor that is not noted; 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("chosen", nargs="*", help="units or exercises (all of them if none is named)")
     parser.add_argument("--workers", type=int, default=2)
@@ -168,20 +175,20 @@ def main() -> None:
     options = parser.parse_args()
     chosen = [(unit, exercise) for unit in UNITS for exercise in order_of(unit)
               if not options.chosen or {unit, exercise} & set(options.chosen)]
-    made = [(unit, exercise, name, source) for unit, exercise in chosen
-            for name, source in sample(unit, exercise, options.one_in)]
-    counts = {exercise: Counter(noted=len(equivalent(unit, exercise))) for unit, exercise in chosen}
-    tried = verdicts([(unit, exercise, source) for unit, exercise, _, source in made], options.workers)
-    for (_, exercise, name, _), verdict in zip(made, tried, strict=True):
-        survived = not isinstance(verdict, str) and verdict.passed
-        counts[exercise].update(made=1, survived=survived)
-        if survived:
-            print(f"SURVIVED {exercise}: {name}", flush=True)
-    for exercise, count in counts.items():
-        print(f"{exercise:34} made {count['made']:4}, survived {count['survived']:3}, noted {count['noted']:3}")
-    total = sum(count["survived"] for count in counts.values())
-    print(f"{len(made)} mutants, {total} survived")
-    sys.exit(total > 0)
+    made = {pair: sample(*pair, options.one_in) for pair in chosen}
+    passed = passing(((*pair, source) for pair in chosen for _, source in made[pair]), options.workers)
+    total = Counter()
+    for pair in chosen:
+        left = [name for name, _ in made[pair] if next(passed)]
+        count = Counter(made=len(made[pair]), survived=len(left), noted=len(equivalent(*pair)))
+        total.update(count)
+        print(f"{pair[1]:34} {_in_words(count)}", *left, sep="\n    SURVIVED ", flush=True)
+    print(_in_words(total))
+    sys.exit(total["survived"] > 0)
+
+
+def _in_words(count: Counter) -> str:
+    return f"made {count['made']:4}, survived {count['survived']:3}, noted {count['noted']:3}"
 
 
 if __name__ == "__main__":

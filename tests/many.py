@@ -5,8 +5,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 
-from grader.checks import verdict_on
+from grader.checks import tried_on, verdict_on
 from grader.exercises import EXERCISES
+from grader.judging.exercise import Exercise
+from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
 from tests.mutants import with_source
 from tests.warm_ranks import WarmPlace
@@ -21,14 +23,33 @@ def verdicts(answers: Iterable[Answer], workers: int) -> Iterator[Verdict | str]
         yield from pool.map(_verdict, answers)
 
 
+def passing(answers: Iterable[Answer], workers: int) -> Iterator[bool]:
+    """Whether each answer has full points; one that fails is tried on no further case, so that most cost one."""
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(_passes, answers)
+
+
 def _verdict(answer: Answer) -> Verdict | str:
-    unit, exercise, source = answer
+    unit, name, source = answer
     try:
-        fn = with_source(unit, exercise, source)
-        exercise = replace(EXERCISES[exercise], timeout_s=TIMEOUT_S)
-        return verdict_on(exercise, fn, place=partial(WarmPlace, _idle_ranks()))
+        return verdict_on(_in_short(name), with_source(unit, name, source), place=partial(WarmPlace, _idle_ranks()))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
+
+
+def _passes(answer: Answer) -> bool:
+    unit, name, source = answer
+    try:
+        exercise, fn = _in_short(name), with_source(unit, name, source)
+        trials, evidences = tried_on(exercise, fn, place=partial(WarmPlace, _idle_ranks()))
+        return all(judge(exercise, [trial], [evidence]).passed
+                   for trial, evidence in zip(trials, evidences, strict=True))
+    except Exception:
+        return False
+
+
+def _in_short(name: str) -> Exercise:
+    return replace(EXERCISES[name], timeout_s=TIMEOUT_S)
 
 
 @cache
