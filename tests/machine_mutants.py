@@ -22,6 +22,7 @@ SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv
            ast.And: "or", ast.Or: "and"}
 HARMLESS_CALLS = ("clone", "detach", "contiguous", "wait", "float", "double")  # x.clone() → x
 OF_THE_GROUP = ("get_rank", "get_world_size")
+SYMMETRIC = ("min", "max", "mse_loss")
 TWINS = {"sum": "mean", "mean": "sum", "zeros_like": "empty_like", "group_src": "src", "group_dst": "dst",
          "isend": "send", "irecv": "recv", "floor": "ceil", "ceil": "floor", "min": "max", "max": "min",
          "SUM": "MAX", "MAX": "SUM", "float32": "bfloat16", "bfloat16": "float32", "float64": "float32",
@@ -133,7 +134,7 @@ def _rules_of_calls(node: ast.Call, text: Callable[[ast.AST], str]) -> Iterator[
     for keyword in node.keywords:
         if keyword.arg in ("group", "async_op", "dtype", "op", "dim"):
             yield f"{keyword.arg} dropped", node, call([part for part in arguments if part is not keyword])
-    if len(node.args) == 2 and not any(isinstance(part, ast.Starred) for part in node.args):
+    if len(node.args) == 2 and called not in SYMMETRIC and not any(isinstance(part, ast.Starred) for part in node.args):
         yield "arguments swapped", node, call([node.args[1], node.args[0], *node.keywords])
 
 

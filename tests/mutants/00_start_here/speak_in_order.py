@@ -23,6 +23,11 @@ CHANGES = (
     change("group ignored", "(group)", "()", "group=group, group_", ""),
 )
 
+EQUIVALENT = {
+    "token = torch.zeros(1) | 1 → 0": "The token's size is free, and an empty message is heard too.",
+    "token = torch.zeros(1) | 1 → 2": "The token's size is free.",
+}
+
 
 @mutant("does not wait")
 def sleeps(say, text, group):

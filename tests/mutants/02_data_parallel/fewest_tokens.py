@@ -19,7 +19,3 @@ CHANGES = (
     change("of all ranks", "compute_s * flops", "n_ranks * compute_s * flops"),
     change("loss for efficiency", NEEDED, "(1 - efficiency) * reduce_s / (1 - alone * (1 - efficiency))"),
 )
-EQUIVALENT = {
-    f"return max(1, {UP}) | max(1, {UP}) → max({UP}, 1)":
-        "The larger of two whole numbers is the same in either order.",
-}

@@ -21,8 +21,6 @@ CHANGES = (
 )
 
 EQUIVALENT = {
-    "loss = F.mse_loss(model(x_BI), y_BO) | F.mse_loss(model(x_BI), y_BO) → F.mse_loss(y_BO, model(x_BI))":
-        "A squared distance is the same both ways.",
     "total += loss.detach() * len(x_BI) / n_rows | loss.detach() → loss":
         "hunted.note detaches what it notes.",
 }

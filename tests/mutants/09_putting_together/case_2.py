@@ -15,8 +15,3 @@ CHANGES = (
     half_repaired("copies left alone", BROKEN, "pass", BY, "pass"),
     change("too many bytes", BY, f"{BY}; {OVER}; {BY}"),
 )
-
-EQUIVALENT = {
-    "loss = F.mse_loss(output_BO, y_BO) | F.mse_loss(output_BO, y_BO) → F.mse_loss(y_BO, output_BO)":
-        "A squared distance is the same both ways.",
-}

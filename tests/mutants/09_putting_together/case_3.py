@@ -28,8 +28,3 @@ CHANGES = (
                                           "            p.grad /= dist.get_world_size(group)")),
     change("group ignored", ", group=group", "", "(group)", "()"),
 )
-
-EQUIVALENT = {
-    "loss = F.mse_loss(model(x_BI), y_BO) | F.mse_loss(model(x_BI), y_BO) → F.mse_loss(y_BO, model(x_BI))":
-        "A squared distance is the same both ways.",
-}

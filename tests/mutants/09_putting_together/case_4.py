@@ -16,11 +16,6 @@ CHANGES = (
            "passes.backward()\n            passes.forward()"),
 )
 
-EQUIVALENT = {
-    "warm_up = min(p - 1 - r, n_micro) | min(p - 1 - r, n_micro) → min(n_micro, p - 1 - r)":
-        "The smaller of two is the same both ways.",
-}
-
 
 @mutant("passes not seen")
 def each_alone(steps, lr, group):

@@ -15,8 +15,3 @@ CHANGES = (
     change("other masks", "(group)", "()"),
     change("group ignored", "(group)", "()", "group=group", "group=None"),
 )
-
-EQUIVALENT = {
-    "loss = F.mse_loss(model(x_BI), y_BO) | F.mse_loss(model(x_BI), y_BO) → F.mse_loss(y_BO, model(x_BI))":
-        "A squared distance is the same both ways.",
-}

@@ -15,8 +15,3 @@ CHANGES = (
            "model, notes = hunted.small_mlp(), []", "model, notes, n = hunted.small_mlp(), [], dist.get_world_size(group)"),
     half_repaired("too many bytes", DIVIDE, "p.grad /= dist.get_world_size(group) ** 2"),
 )
-
-EQUIVALENT = {
-    "loss = F.mse_loss(model(x_BI), y_BO) | F.mse_loss(model(x_BI), y_BO) → F.mse_loss(y_BO, model(x_BI))":
-        "A squared distance is the same both ways.",
-}

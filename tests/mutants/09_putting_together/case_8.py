@@ -18,8 +18,3 @@ CHANGES = (
     change("other number of notes", "return notes", "return notes[-1]"),
     change("gradients noted wrong", "notes.append(", "optimizer.zero_grad(); notes.append("),
 )
-
-EQUIVALENT = {
-    "loss = F.mse_loss(model(x_BI), y_BO) | F.mse_loss(model(x_BI), y_BO) → F.mse_loss(y_BO, model(x_BI))":
-        "A squared distance is the same both ways.",
-}

@@ -22,9 +22,6 @@ CHANGES = (
 )
 
 EQUIVALENT = {
-    "loss = F.mse_loss(hidden_BH @ down_HO, y_BO) | F.mse_loss(hidden_BH @ down_HO, y_BO) → "
-    "F.mse_loss(y_BO, hidden_BH @ down_HO)":
-        "A squared distance is the same both ways.",
     "first.wait(hunted.IN, hunted.HIDDEN) | first.wait(hunted.IN, hunted.HIDDEN) → first.wait(hunted.HIDDEN, hunted.IN)":
         "Nobody uses what comes last: it is only waited for.",
 }

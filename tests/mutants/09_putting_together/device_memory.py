@@ -42,8 +42,3 @@ CHANGES = (
     change("weights wrong", "12 * layers * h * h", "8 * layers * h * h"),
     change("several wrong", "12 * layers * h * h", "8 * layers * h * h", "34 - whole", "32 - whole"),
 )
-
-EQUIVALENT = {
-    'parts["activations"] = min(p - stage, layout["n_micro"]) * layers * kept | min(p - stage, layout["n_micro"]) → '
-    'min(layout["n_micro"], p - stage)': "The smaller of two numbers is the same in either order.",
-}

@@ -38,9 +38,3 @@ CHANGES = (
     change("messages wrong", SENDING, f"2 * ({SENDING})"),
     change("bubble wrong", "(p - 1) /", "(p - 1) / 2 /"),
 )
-
-EQUIVALENT = {
-    'seconds[axis] = max(0.0, sending - hidden[axis] * seconds["compute"]) | max(0.0, sending - hidden[axis] * '
-    'seconds["compute"]) → max(sending - hidden[axis] * seconds["compute"], 0.0)':
-        "The larger of two numbers is the same in either order.",
-}
