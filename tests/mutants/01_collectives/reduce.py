@@ -21,6 +21,11 @@ CHANGES = (
     change("another type sent", "x.clone(), torch.empty_like(x)", "x.double(), torch.empty_like(x, dtype=torch.float64)"),
 )
 
+EQUIVALENT = {
+    "elif place < have and place + have < n: | place < have → place <= have":
+        "A place that equals have sends, and never comes here.",
+}
+
 
 @mutant("library call")
 def calls_the_library(x, root, group):

@@ -45,4 +45,5 @@ def calls_the_library(x_NC, group):
 EQUIVALENT = {
     "partial_C = received_C.add_(x_NC[(r - step - 2) % n]) | (r - step - 2) % n → r - step - 2":
         'r − step − 2 is never below −n, where Python counts from the end.',
+    "partial_C = x_NC[(r - 1) % n] | (r - 1) % n → r - 1": "For rank 0 this is row −1, to Python the last one.",
 }

@@ -21,6 +21,11 @@ CHANGES = (
     change("size differs", "x_NC[0]", "x_NC"),
 )
 
+EQUIVALENT = {
+    "row_C = torch.empty_like(x_NC[0]) | 0 → (-1)": "All rows have one shape.",
+    "row_C = torch.empty_like(x_NC[0]) | 0 → 1": "All rows have one shape, and who receives is not alone.",
+}
+
 
 @mutant("library call")
 def calls_the_library(x_NC, root, group):
