@@ -12,14 +12,14 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from grader.exercises import UNITS, order_of
 from tests.many import passing
 from tests.mutants import reference_cell
 
-SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "%", ast.Mod: "//",
-           ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
-           ast.And: "or", ast.Or: "and"}
+SWAPPED = {"+": "-", "-": "+", "*": "/", "/": "*", "//": "%", "%": "//", "<": "<=", "<=": "<", ">": ">=", ">=": ">",
+           "==": "!=", "!=": "==", "and": "or", "or": "and"}
 HARMLESS_CALLS = ("clone", "detach", "contiguous", "wait", "float", "double")  # x.clone() → x
 OF_THE_GROUP = ("get_rank", "get_world_size")
 SYMMETRIC = ("min", "max", "mse_loss")
@@ -85,14 +85,10 @@ def _rules(node: ast.AST, source: str) -> Iterator[tuple[str, ast.AST, str]]:
     def text(part: ast.AST) -> str:
         return ast.get_source_segment(source, part) or ""
 
-    if isinstance(node, ast.BinOp) and type(node.op) in SWAPPED:
-        yield "operator", node, f"{text(node.left)} {SWAPPED[type(node.op)]} {text(node.right)}"
-        if isinstance(node.op, (ast.Div, ast.Mod)):
+    if isinstance(node, (ast.BinOp, ast.Compare, ast.BoolOp)):
+        yield from (("operator", node, new) for new in _with_an_operator_swapped(node, text))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Mod)):
             yield "operand dropped", node, text(node.left)
-    elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPPED:
-        yield "operator", node, f"{text(node.left)} {SWAPPED[type(node.ops[0])]} {text(node.comparators[0])}"
-    elif isinstance(node, ast.BoolOp):
-        yield "operator", node, f" {SWAPPED[type(node.op)]} ".join(map(text, node.values))
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
         yield "sign dropped", node, text(node.operand)
     elif isinstance(node, ast.Constant) and type(node.value) is int:
@@ -106,12 +102,27 @@ def _rules(node: ast.AST, source: str) -> Iterator[tuple[str, ast.AST, str]]:
         yield "twin", node, f"{TWINS[node.arg]}={text(node.value)}"
     elif isinstance(node, (ast.Expr, ast.AugAssign, ast.Delete)) or _keeps(node):
         yield "statement dropped", node, "pass"
+        if isinstance(node, ast.AugAssign):
+            yield "overwritten", node, f"{text(node.target)} = {text(node.value)}"
     elif isinstance(node, (ast.If, ast.IfExp)):
         yield "condition turned", node.test, f"not ({text(node.test)})"
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Name):
         yield "index shifted", node.slice, f"{text(node.slice)} - 1"
     if isinstance(node, ast.Call):
         yield from _rules_of_calls(node, text)
+
+
+def _with_an_operator_swapped(node: ast.AST, text: Callable[[ast.AST], str]) -> Iterator[str]:
+    """Each operator in turn; brackets stay where they are."""
+    operands = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    whole, after = text(node), 0
+    for left, right in pairwise(operands):
+        end = whole.index(text(left), after) + len(text(left))
+        after = whole.index(text(right), end)
+        between = whole[end:after]
+        operator = between.strip(" ()\n")
+        if operator in SWAPPED:
+            yield whole[:end] + between.replace(operator, SWAPPED[operator]) + whole[after:]
 
 
 def _keeps(node: ast.AST) -> bool:
