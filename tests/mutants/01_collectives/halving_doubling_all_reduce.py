@@ -34,4 +34,7 @@ CHANGES = (
 EQUIVALENT = {
     'kept, given = (lower, upper) if r < peer else (upper, lower) | r < peer → r <= peer':
         'A rank is never its own peer.',
+    "sums = x.clone() | x.clone() → x": "x may be overwritten, as by dist.all_reduce.",
+    "kept, given = (lower, upper) if r < peer else (upper, lower) | r < peer → not (r < peer)":
+        "Which half a rank keeps changes no result and no message's size.",
 }

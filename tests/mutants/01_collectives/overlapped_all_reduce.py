@@ -15,3 +15,7 @@ CHANGES = (
            "dist.all_reduce(total", "dist.all_gather(rows, x", "return total", "return sum(rows)"),
     change("no result", "return total, y", "return total, compute"),
 )
+
+EQUIVALENT = {
+    "total = x.clone() | x.clone() → x": "x may be overwritten.",
+}

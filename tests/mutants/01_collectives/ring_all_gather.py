@@ -33,6 +33,13 @@ CHANGES = (
            "x_C = x_C.float()\n    out_NC[r] = x_C"),
 )
 
+EQUIVALENT = {
+    "sending = dist.isend(out_NC[(r - step) % n], group=group, group_dst=(r + 1) % n) | (r - step) % n → r - step":
+        "r − step is never below −n, where Python counts from the end.",
+    "dist.recv(out_NC[(r - step - 1) % n], group=group, group_src=(r - 1) % n) | (r - step - 1) % n → r - step - 1":
+        "r − step − 1 is never below −n, where Python counts from the end.",
+}
+
 
 @mutant("library call")
 def calls_the_library(x_C, group):

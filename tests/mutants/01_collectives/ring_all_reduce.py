@@ -33,4 +33,11 @@ CHANGES = (
 EQUIVALENT = {
     'x_NC[(r - step - 2) % n] += received_C | (r - step - 2) % n → r - step - 2':
         'r − step − 2 is never below −n, where Python counts from the end.',
+    "received_C = torch.empty_like(x_NC[0]) | 0 → (-1)": "All rows have one shape.",
+    "sending = dist.isend(x_NC[(r - step) % n], group=group, group_dst=(r + 1) % n) | (r - step) % n → r - step":
+        "r − step is never below −n, where Python counts from the end.",
+    "sending = dist.isend(x_NC[(r - step - 1) % n], group=group, group_dst=(r + 1) % n) | (r - step - 1) % n → r - step - 1":
+        "r − step − 1 is never below −n, where Python counts from the end.",
+    "dist.recv(x_NC[(r - step - 1) % n], group=group, group_src=(r - 1) % n) | (r - step - 1) % n → r - step - 1":
+        "r − step − 1 is never below −n, where Python counts from the end.",
 }
