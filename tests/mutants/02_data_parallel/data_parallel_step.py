@@ -33,3 +33,8 @@ CHANGES = (
            "            dist.all_gather(rows, parameter.grad, group=group)\n"
            "            parameter.grad = sum(rows)"),
 )
+
+EQUIVALENT = {
+    "mean_loss = loss.detach().clone() | loss.detach().clone() → loss.detach()":
+        "After backward nobody needs the loss but for its sum over ranks.",
+}

@@ -24,4 +24,5 @@ CHANGES = (
 EQUIVALENT = {
     'room = 0 | 0 → 1':
         'The first parameter opens a bucket whatever the room.',
+    "room = 0 | 0 → (-1)": "The first parameter opens a bucket whatever the room.",
 }
