@@ -76,3 +76,16 @@ CHANGES = (
            f"            {GATHER}",
            "flat /= ", "flat = sum(flat) / "),
 )
+
+EQUIVALENT = {
+    "def __init__(self, module: nn.Module, group: dist.ProcessGroup | None = None, bucket_bytes=1 << 20): | 1 → 0":
+        "A bucket's size is free.",
+    "def __init__(self, module: nn.Module, group: dist.ProcessGroup | None = None, bucket_bytes=1 << 20): | 1 → 2":
+        "A bucket's size is free.",
+    "def __init__(self, module: nn.Module, group: dist.ProcessGroup | None = None, bucket_bytes=1 << 20): | 20 → 19":
+        "A bucket's size is free.",
+    "def __init__(self, module: nn.Module, group: dist.ProcessGroup | None = None, bucket_bytes=1 << 20): | 20 → 21":
+        "A bucket's size is free.",
+    "self.buckets += [[chosen[i] for i in bucket] for bucket in indices] | i → i - 1":
+        "Every parameter is still in one bucket, and which one is free.",
+}
