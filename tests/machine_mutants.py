@@ -159,8 +159,12 @@ def mutants(unit: str, exercise: str) -> list[tuple[str, str]]:
             compile(changed, exercise, "exec")
         except SyntaxError:
             continue
-        if changed not in made.values():
-            made.setdefault(site.name(source), changed)
+        if changed in made.values():
+            continue
+        name = site.name(source)
+        while name in made:  # the same change twice in one line
+            name += ", again"
+        made[name] = changed
     return list(made.items())
 
 

@@ -27,6 +27,10 @@ CHANGES = (
     change("group ignored", ", group=group", ""),
 )
 
+EQUIVALENT = {
+    "if norm > max_norm: | norm > max_norm → norm >= max_norm": "Where the two are equal the factor is 1.",
+}
+
 
 def _whole_norm(gradient_C, group):
     total = (gradient_C.double() ** 2).sum()

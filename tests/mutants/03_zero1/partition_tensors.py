@@ -21,3 +21,8 @@ CHANGES = (
     change("as dealt", "totals, owners =", "sizes = sorted(sizes, reverse=True)\n    totals, owners ="),
     change("all to one", LEAST, "0"),
 )
+
+EQUIVALENT = {
+    "totals, owners = [0] * n_ranks, [0] * len(sizes) | 0 → (-1)": "Totals that begin alike compare alike.",
+    "totals, owners = [0] * n_ranks, [0] * len(sizes) | 0 → 1": "Totals that begin alike compare alike.",
+}

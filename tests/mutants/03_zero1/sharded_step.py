@@ -26,3 +26,8 @@ CHANGES = (
     change("library call", REDUCE, f"dist.all_reduce(gradient_P, group=group); {OWN_PART}"),
     change("missing wait", GATHER, GATHER.replace("group=group", "group=group, async_op=True")),
 )
+
+EQUIVALENT = {
+    "dist.all_gather_single(flat_P, shard_C.detach(), group=group) | shard_C.detach() → shard_C":
+        "A collective reads the numbers alone, and no graph comes of it.",
+}
