@@ -51,3 +51,17 @@ CHANGES = (
     change("not an optimizer", "(torch.optim.Optimizer)", "", SUPER,
            "self.param_groups = optimizer_class(params, **options).param_groups"),
 )
+
+EQUIVALENT = {
+    "require_equal(params, self.group) | require_equal(params, self.group) → pass":
+        "Parameters are promised to be equal on all ranks.",
+    "self.wrapped.add_param_group(*self._share_out(self.param_groups[-1:])) | "
+    "self.wrapped.add_param_group(*self._share_out(self.param_groups[-1:])) → pass":
+        "Nobody is asked to take groups after the constructor.",
+    "self.wrapped.add_param_group(*self._share_out(self.param_groups[-1:])) | -1 → 1":
+        "Nobody is asked to take groups after the constructor.",
+    "self.wrapped.add_param_group(*self._share_out(self.param_groups[-1:])) | 1 → 0":
+        "Nobody is asked to take groups after the constructor.",
+    "self.wrapped.add_param_group(*self._share_out(self.param_groups[-1:])) | 1 → 2":
+        "Nobody is asked to take groups after the constructor.",
+}

@@ -21,3 +21,7 @@ CHANGES = (
     change("everything", PADDED, "whole"),
     change("one tensor only", "in saved[0]:", "in ['momentum']:"),
 )
+
+EQUIVALENT = {
+    "for name in saved[0]: | 0 → (-1)": "All ranks saved the same names.",
+}

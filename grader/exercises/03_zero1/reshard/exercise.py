@@ -14,7 +14,7 @@ from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = []
-    wanted = ((12, 4, 2), (10, 4, 2), (10, 3, 4), (5, 4, 1), (9, 3, 4), (draw.integer(20, 30), 2, 3), (3, 2, 4))
+    wanted = ((12, 4, 2), (10, 4, 2), (10, 3, 4), (5, 4, 1), (9, 3, 4), (draw.integer(20, 30), 2, 3), (3, 2, 4), (7, 1, 3))
     for n_elements, old, new in wanted:
         state = [draw.tensor(n_elements, dtype=dtype) for dtype in (torch.float32, torch.float64)]
         for tensor in state:
