@@ -53,3 +53,10 @@ CHANGES = (
            "mean = flat.view(self.n, -1)[dist.get_rank(self.group)].clone()"),
     change("not padded", "F.pad(x.flatten(), (0, -x.numel() % self.n))", "x.flatten()[:x.numel() // self.n * self.n]"),
 )
+
+EQUIVALENT = {
+    "self.shards = {p: nn.Parameter(self._pieces(p.detach())[dist.get_rank(group)].clone()) for p in trained} | "
+    "p.detach() → p": "A new parameter takes the numbers alone: no graph is kept.",
+    "dist.all_gather_single(whole, shard.detach(), group=self.group) | shard.detach() → shard":
+        "A collective reads the numbers alone, and no graph comes of it.",
+}

@@ -27,3 +27,7 @@ CHANGES = (
            "all_gather_single(whole_P, shards[started],", "all_reduce(whole_P,"),
     change("group ignored", "(group)", "()", "group=group, ", ""),
 )
+
+EQUIVALENT = {
+    "whole_P = shards[started].new_empty(n * len(shards[started])) | started → started - 1": "All shards have one dtype.",
+}

@@ -13,8 +13,8 @@ def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group)
     """A chain of layers y = tanh(function.apply(x, shard, n_out, group)) and its gradients; marks what stands after each."""
     x_BI = inputs["x"].clone().requires_grad_()
     shards, y_BO, start = [shard.clone().requires_grad_() for shard in inputs["shards"]], x_BI, held_bytes()
-    for shard_C in shards:
-        y_BO = torch.tanh(function.apply(y_BO, shard_C, inputs["n_out"], group))
+    for shard_C, n_out in zip(shards, inputs["n_outs"], strict=True):
+        y_BO = torch.tanh(function.apply(y_BO, shard_C, n_out, group))
         mark(HELD, phase=FORWARD, bytes=held_bytes() - start)
     with span(BACKWARD):
         (y_BO * inputs["weights"]).sum().backward()

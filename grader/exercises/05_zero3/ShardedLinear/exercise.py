@@ -1,12 +1,14 @@
 """Gather, compute, free: a linear layer as an autograd function whose weight is in shards."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank, group_case, pieces, ranks
+from grader.exercises.shared.cases import counted, each_rank, group_case, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.split_inputs import numbers
 from grader.exercises.shared.zero_cases import own_shard
@@ -16,21 +18,29 @@ ROWS = 2  # of each rank's batch
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, dim: int, layers: int) -> list[dict[str, Any]]:
-        shards = [pieces(numbers(draw, dim * dim), n) for _ in range(layers)]
-        return [{"x": numbers(draw, ROWS, dim), "shards": [of_layer[r].clone() for of_layer in shards],
-                 "n_out": dim, "weights": numbers(draw, ROWS, dim)} for r in range(n)]
+    def inputs(n: int, *widths: int) -> list[dict[str, Any]]:
+        shards = [pieces(numbers(draw, n_out * n_in), n) for n_in, n_out in pairwise(widths)]
+        return [{"x": numbers(draw, ROWS, widths[0]), "shards": [of_layer[r].clone() for of_layer in shards],
+                 "n_outs": list(widths[1:]), "weights": numbers(draw, ROWS, widths[-1])} for r in range(n)]
 
-    sizes = [(1, 3, 2), (2, draw.integer(1, 3) * 2 + 1, 2), (3, 4, 2), (4, 16, 6), *([(5, 3, 2)] if grading else [])]
-    cases = [Case(f"{ranks(n)}, {layers} layers {dim}×{dim}", tuple(inputs(n, dim, layers))) for n, dim, layers in sizes]
-    return [*cases, group_case(lambda n: inputs(n, 3, 2), "2 layers 3×3")]
+    odd = draw.integer(1, 3) * 2 + 1
+    sizes = [(1, 3, 3, 3), (2, odd, odd, odd), (3, 4, 2, 4), (4, *[16] * 7), *([(5, 3, 3, 3)] if grading else [])]
+    cases = [Case(f"{ranks(n)}, {_layers(widths)}", tuple(inputs(n, *widths))) for n, *widths in sizes]
+    return [*cases, group_case(lambda n: inputs(n, 3, 3, 3), "2 layers 3×3")]
+
+
+def _layers(widths: Sequence[int]) -> str:
+    shapes = Counter(f"{n_out}×{n_in}" for n_in, n_out in pairwise(widths))
+    return ", ".join(f"{counted(count, 'layer')} {shape}" for shape, count in shapes.items())
 
 
 def _passes(case: Case, rank: int) -> tuple[Tensor, Tensor, list[Tensor]]:
     """y, dx and each layer's dW, flat, of this rank's rows."""
-    inputs, dim = case.inputs[rank], case.inputs[rank]["n_out"]
+    inputs = case.inputs[rank]
+    widths = pairwise([inputs["x"].shape[1], *inputs["n_outs"]])
     rows = [torch.cat(of_layer) for of_layer in zip(*case.peers_inputs(rank, "shards"), strict=True)]
-    weights = [row[:dim * dim].view(dim, dim).requires_grad_() for row in rows]
+    weights = [row[:n_out * n_in].view(n_out, n_in).requires_grad_()
+               for row, (n_in, n_out) in zip(rows, widths, strict=True)]
     x = y = inputs["x"].clone().requires_grad_()
     for weight in weights:
         y = torch.tanh(y @ weight.T)
