@@ -152,6 +152,7 @@ PICTURES = {
        for sizes in ([2, 2, 2, 2], [3, 1], [7, 7, 6, 6])},
     **{f"mesh {shape}": (lambda shape=shape: figures.mesh_figure(lines_of(dict(zip("abc", shape, strict=True)))))
        for shape in ((2, 2, 2), (4, 2, 2), (1, 3, 1))},
+    "attention by heads": lambda: figures.split_figure(("outputs", "inputs"), names=("W_qkv", "heads", "W_out")),
     "outputs gathered": lambda: figures.split_figure(("outputs",), 4, gathered=True),
     **{f"gather and free, {n} ranks, {layers} layers": (lambda n=n, layers=layers: figures.gather_free_figure(n, layers))
        for n, layers in ((2, 2), (3, 3), (4, 3))},

@@ -94,6 +94,14 @@ def test_the_same_order_as_torchs_gpipe_and_1f1b(p, m):
     assert one_f_one_b_schedule(p, m) == [*others, last]
 
 
+def test_torchs_gpipe_and_1f1b_are_loops_and_its_other_schedules_lists_of_actions():
+    """What unit 07 says of them."""
+    runtime = schedules._PipelineScheduleRuntime
+    assert not issubclass(schedules.ScheduleGPipe, runtime) and not issubclass(schedules.Schedule1F1B, runtime)
+    for kind in (schedules.ScheduleInterleaved1F1B, schedules.ScheduleInterleavedZeroBubble, schedules.ScheduleZBVZeroBubble):
+        assert issubclass(kind, runtime)
+
+
 @pytest.mark.parametrize("p, v, m", [(2, 2, 4), (2, 3, 2), (3, 2, 6), (4, 2, 8)])
 def test_the_same_order_as_torchs_interleaved(p, v, m):
     assert interleaved_schedule(p, v, m) == torchs_order(schedules.ScheduleInterleaved1F1B, p, v, m)

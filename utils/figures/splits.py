@@ -15,11 +15,13 @@ HEIGHT_IN, LABEL_IN, MOST_RANKS = 2.15, 0.2, 6
 
 
 @styled
-def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False) -> Picture:
+def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
+                 names: tuple[str, str, str] = ("W₁", "GELU(y)", "W₂")) -> Picture:
     """x Wᵀ = y for each layer, coloured by the rank that has the numbers; grey is whole on every rank.
 
     cuts: for each layer, which features are divided: "outputs" (x whole, y in parts) or "inputs" (x in parts, y a sum of
     whole terms); two layers: "outputs", then "inputs". gathered: parts of the last y are gathered instead of kept.
+    names: of two layers, the first weight, what lies between, the second weight.
     Raises: ValueError for other cuts, or more ranks than colours.
     """
     if tuple(cuts) not in ((OUTPUTS,), (INPUTS,), (OUTPUTS, INPUTS)) or not 2 <= n_ranks <= MOST_RANKS:
@@ -30,12 +32,12 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False) 
     sizes = SIZES_IN if len(cuts) == 2 or cuts[0] == OUTPUTS else SIZES_IN[1:]
     pen.block("x", sizes[0], ROWS_IN, "" if cuts[0] == OUTPUTS else "columns")
     for number, cut in enumerate(cuts):
-        name = "W" if len(cuts) == 1 else ("W₁", "W₂")[number]
+        name = "W" if len(cuts) == 1 else names[2 * number]
         if cut == OUTPUTS:
             pen.sign("·") if gathered else pen.circle("f")
             pen.block(f"{name}ᵀ", sizes[number + 1], sizes[number], "columns")
             pen.sign("=")
-            pen.block("y" if len(cuts) == 1 else "GELU(y)", sizes[number + 1], ROWS_IN, "columns")
+            pen.block("y" if len(cuts) == 1 else names[1], sizes[number + 1], ROWS_IN, "columns")
             words.append(f"{name} is divided by outputs, and so is its result")
         else:
             pen.sign("·")
