@@ -169,7 +169,7 @@ def within_group() -> Demand:
                 return False, f"rank {call.rank} called {call.op} on ranks {', '.join(map(str, call.members))}"
         return True, ""
 
-    return Demand("other ranks called", "calls on the own group only", (
+    return Demand("other ranks called", "calls on its own group only", (
         "The result is right, but ranks of other groups are called: pass group=group to every call."), judge)
 
 

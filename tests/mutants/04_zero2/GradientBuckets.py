@@ -29,6 +29,8 @@ CHANGES = (
     change("divided twice", "mean_C /= self.n", "mean_C /= self.n**2"),
     change("last pass only", ADD, "self.shards[p] = piece"),
     change("another rank's shard", "self.waiting], self.n)", "self.waiting], self.n).view(self.n, -1).flip(0).flatten()"),
+    change("laid end to end", "pack([p.grad for p in self.waiting], self.n)",
+           "torch.cat([F.pad(p.grad.flatten(), (0, -p.numel() % self.n)) for p in self.waiting])"),
     change("missing wait", "work.wait()", "pass"),
     change("hooked twice", "for parameter in model.parameters():",
            "for _, parameter in model.named_parameters(remove_duplicate=False):"),

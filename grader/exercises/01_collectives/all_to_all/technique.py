@@ -41,7 +41,7 @@ TECHNIQUE = collectives.from_messages(
                                        "(r + d) % n and receive from (r − d) % n."),
         Symptom("a round is missing", "Each rank sends fewer than n−1 messages: d runs from 1 to n−1, both included, and in "
                                       "Python range(1, n) ends with n−1.", _too_few_messages),
-        Symptom("own row missing", "The rows from other ranks are right, the own one is not: nobody sends it, so copy "
+        Symptom("own row missing", "The rows from other ranks are right, your own is not: nobody sends it, so copy "
                                    "row r of x_NC into row r of the result.", wrong_ranks(_only_own_row_is_wrong)),
         Symptom("order of arrival", "All rows are there, but in the order of arrival: what rank s sent belongs in row s "
                                     "of the result.", wrong_ranks(collectives.in_other_order)),

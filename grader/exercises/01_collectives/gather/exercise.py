@@ -28,7 +28,7 @@ EXERCISE = Exercise(
         RESULT_AT_ZERO,
         Slip("summed", "The root returns the sum of the rows: that is a reduce. A gather keeps every row, (N, C).",
              on_root(lambda case, r, rows_NC: rows_NC.sum(0))),
-        Slip("columns", "The rows stand as columns, (C, N): asked is (N, C), one row a rank, as torch.stack makes it.",
+        Slip("columns", "The rows lie as columns, (C, N); wanted is (N, C), one row a rank, as torch.stack makes it.",
              on_root(lambda case, r, rows_NC: rows_NC.T)),
         Slip("one buffer", "All rows are equal: they share one receive buffer, which holds the last arrival. Receive "
                            "into a row of its own each time.", on_root(_last_arrival)),

@@ -8,7 +8,7 @@ from grader.judging.exercise import Exercise, Slip, Wrong
 
 
 def _others_are(shift: int) -> Wrong:
-    """All rows but the own one hold x of one neighbour."""
+    """All rows but its own hold x of one neighbour."""
 
     def wrong(case, rank, right) -> torch.Tensor:
         rows_NC = neighbour_x(case, rank, shift).repeat(len(right[rank]), 1)
@@ -31,7 +31,7 @@ EXERCISE = Exercise(
         Slip("order of arrival", "All rows are there, but in the order of arrival: what arrives in step s left rank "
                                  "r−s−1, so it is row (r−s−1) mod n.",
              lambda case, r, right: torch.stack([neighbour_x(case, r, -s) for s in range(len(right[r]))])),
-        Slip("columns", "The rows stand as columns, (C, n): asked is (n, C), one row a rank.",
+        Slip("columns", "The rows lie as columns, (C, n); wanted is (n, C), one row a rank.",
              lambda case, r, right: right[r].T),
         Slip("own row last", "All rows are there, but each rank has its own at the end: row s of the result is that of rank "
              "s, on every rank.", lambda case, r, right: right[r].roll(-1 - case.group_rank(r), 0)),

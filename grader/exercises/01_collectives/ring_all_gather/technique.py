@@ -23,7 +23,7 @@ TECHNIQUE = around_a_ring(
     fallbacks=(
         Symptom("own row overwritten", "The own row was overwritten by another: in step s the row (r − s) % n "
                 "is on its way out, and what comes is the row (r − s − 1) % n.", wrong_ranks(_own_row_overwritten)),
-        Symptom("a row missing", "One row is missing: n−1 steps bring those of the others, and the own one is copied "
+        Symptom("a row missing", "One row is missing: n−1 steps bring those of the others, and your own is copied "
                 "into row r.",
                 wrong_ranks(lambda look, r, *pair: len(wrong_rows(*pair)) == 1)),
         out_of_step("The messages are as they should be, the rows are not: in step s a rank sends the row (r − s) % n, at "

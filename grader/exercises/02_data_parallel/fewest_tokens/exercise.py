@@ -44,6 +44,12 @@ def _by(inputs: Inputs, compute_per_reduce: float | None = None, reduce_s: float
         flops * inputs["n_parameters"])
 
 
+def _times_of_a_part(inputs: Inputs) -> float:
+    """As compute_per_reduce, if one rank's compute is taken for the whole batch's, and divided by n once more."""
+    e, beside = inputs["efficiency"], 2 / 3 if inputs["overlapped"] else 0
+    return e / (1 - (1 - beside) * e / inputs["n_ranks"])
+
+
 def _clear(inputs: Inputs) -> bool:
     """Whether rounding errors cannot make it one token more or fewer."""
     return inputs["n_ranks"] == 1 or 0.05 < _by(inputs) % 1 < 0.95
@@ -107,6 +113,9 @@ EXERCISE = Exercise(
               lambda inputs: _by(inputs, reduce_s=_ring_s(inputs, width=4))),
         _slip("of all ranks", "That is how many tokens the ranks have together: what is asked is one rank's share.",
               lambda inputs: inputs["n_ranks"] * _by(inputs)),
+        _slip("compute of one rank", "step_time takes the compute of the whole batch and divides it by n_ranks itself: "
+                                     "with t tokens on each rank that is n_ranks times what one rank computes.",
+              lambda inputs: _by(inputs, _times_of_a_part(inputs))),
         _slip("loss for efficiency", "The efficiency is the part of the step in which a rank computes, not the part that is "
                                      "lost to waiting.",
               lambda inputs: _by({**inputs, "efficiency": 1 - inputs["efficiency"]})),

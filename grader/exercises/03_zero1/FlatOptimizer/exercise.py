@@ -118,7 +118,7 @@ EXERCISE = Exercise(
         _other_way("a step behind", "The model is a step behind: first let the inner optimizer step, then gather the "
                                     "pieces.", behind=True),
         _other_way("made anew", "Each step begins without momentum, as if it were the first: make the inner optimizer once, "
-                                "in __init__, so that its state lives on.", made_anew=True),
+                                "in __init__, so that its state is kept.", made_anew=True),
         _other_way("options lost", "The inner optimizer works with its default learning rate and momentum: hand **options "
                                    "on to optimizer_class.", options_lost=True),
     ),

@@ -1,4 +1,4 @@
-"""ZeRO-1's step: reduce-scatter the gradients, update the own shard, all-gather the parameters."""
+"""ZeRO-1's step: reduce-scatter the gradients, update this rank's shard, all-gather the parameters."""
 
 import itertools
 from collections.abc import Callable, Sequence

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import torch
+
 from grader.calling.sharding import BACKWARD
 from grader.calling.training import STANDING
 from grader.evidence.evidence import RETURNED
@@ -117,6 +119,20 @@ def _some_left_out(look: Look) -> bool:
     return bool(first) and all(0 < given < sum(g.nbytes for g in reduced(look.case, rank).values()) for rank, given in first)
 
 
+def _sorted_numbers(results: tuple[dict, ...]) -> torch.Tensor:
+    """The numbers of all ranks' shards together, in order."""
+    shards = [shard.flatten() for result in results for shard in result["shards"].values() if torch.is_tensor(shard)]
+    return torch.cat([torch.empty(0), *shards]).sort().values
+
+
+def _laid_end_to_end(look: Look) -> bool:
+    """All ranks together hold the right numbers, but not each its own."""
+    if look.evidence.ending != RETURNED:
+        return False
+    found, right = (_sorted_numbers(results) for results in zip(*((f, r) for _, f, r in look.pairs()), strict=True))
+    return same(found, right)
+
+
 TECHNIQUE = by_collectives(
     only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
                "all-reduce would bring every rank the whole gradients."),
@@ -158,8 +174,11 @@ TECHNIQUE = by_collectives(
                "frozen hooked"),
     ),
     fallbacks=(
-        Symptom("gradients left", "The shards are right, but gradients still stand after finish(): set p.grad to None when "
-                                  "the bucket leaves.", wrong_ranks(
+        Symptom("laid end to end", "The ranks hold the right numbers, but not each its own: a reduce-scatter deals a row "
+                                   "out from front to back, so piece 0 of every gradient comes first, then piece 1 of every "
+                                   "gradient, and so on, as pack() lays them.", _laid_end_to_end),
+        Symptom("gradients left", "The shards are right, but gradients are still there after finish(): set p.grad to None "
+                                  "when the bucket leaves.", wrong_ranks(
                                       lambda look, r, result, right: same(result["shards"], right["shards"]))),
     ),
 )

@@ -45,8 +45,8 @@ TECHNIQUE = by_collectives(
         raised("KeyError", "In the first pass a parameter has no shard yet to add to.", "first pass"),
     ),
     fallbacks=(
-        Symptom("gradients left", "The shards are right, but gradients still stand after the backward pass: set p.grad to "
-                                  "None in the hook.", wrong_ranks(
+        Symptom("gradients left", "The shards are right, but gradients are still there after the backward pass: set p.grad "
+                                  "to None in the hook.", wrong_ranks(
                                       lambda look, r, result, right: same(result["shards"], right["shards"]))),
         Symptom("more than gradients", "The dictionary has shards for what got no gradient (frozen, or unused): put one in "
                                        "when a gradient comes.", wrong_ranks(

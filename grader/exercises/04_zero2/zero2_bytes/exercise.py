@@ -2,7 +2,7 @@
 
 from grader.exercises.shared.zero_cases import bytes_exercise
 
-PARAMETERS = ("That divides everything: the 2 bytes of each parameter itself still stand on every rank. (Some notes have "
+PARAMETERS = ("That divides everything: the 2 bytes of each parameter itself are still on every rank. (Some notes have "
               "(2 + K)Ψ/n here; it is 2Ψ + (2 + K)Ψ/n.)")
 
 EXERCISE = bytes_exercise(

@@ -68,15 +68,15 @@ def _pieces_cast(look: Look, rank: int, found: dict[str, Any], right: dict[str, 
     return not pairs or any(a.dtype != b.dtype for a, b in pairs)
 
 
-NOT_ENDED = ("free() comes after start_gather() alone, and the gather goes on: its row stands, and the next gather() finds "
+NOT_ENDED = ("free() comes after start_gather() alone, and the gather goes on: its row stays, and the next gather() finds "
              "the numbers from before the optimizer's step. free() must wait for it first, and then give the row back.")
 
 TECHNIQUE = by_collectives(
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the parameters, reduce-scatter the gradients: those two are all the communication.")),
-    held_at_most("not freed", ["at rest", "freed"], _own_at_most, "at rest, and after reduce(), nothing whole stands",
-                 "The result is right, but the whole row still stands after free() or reduce(): resize its storage to 0 "
-                 "(untyped_storage().resize_(0)), and let no gradient of whole size live on."),
+    held_at_most("not freed", ["at rest", "freed"], _own_at_most, "at rest, and after reduce(), nothing whole is left",
+                 "The result is right, but the whole row is still there after free() or reduce(): resize its storage to 0 "
+                 "(untyped_storage().resize_(0)), and keep no gradient of whole size."),
     Demand("gather blocks", "start_gather() only starts",
            "start_gather() must return while the all-gather runs: async_op=True, keep the Work, wait in gather().",
            _returns_at_once("start_gather", "all_gather", BETWEEN)),

@@ -48,7 +48,7 @@ GATHERED_ONCE = Demand(
 TECHNIQUE = by_collectives(
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the weight, reduce-scatter its gradient: those two are all the communication.")),
-    held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight stands between forward and backward",
+    held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight is kept between forward and backward",
                  "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
                  "(saved in ctx): save x and the shard only, and gather the weight again."),
     GATHERED_ONCE,

@@ -133,7 +133,7 @@ def _sharers(case: Case, rank: int) -> float:
 
 
 def _kv_of(*names: str) -> Callable[[Case, int, dict[str, Any]], dict[str, Any]]:
-    """Of these parameters what the own query heads contribute, the others summed."""
+    """Of these parameters what a rank's query heads contribute, the others summed."""
     return lambda case, rank, right: right | {name: own for name, own in _own_share(case, rank).items() if name in names}
 
 
@@ -162,7 +162,7 @@ EXERCISE = Exercise(
         first_wrong_slip("heads in turn", "A rank's heads must be neighbours, r·H/n to (r+1)·H/n: then its rows of q and "
                                           "its columns of out are one piece, and its query heads share key and value heads.",
                          "parameters", _not_neighbours),
-        first_wrong_slip("y not summed", "y holds the own heads only: out is a row-parallel layer, whose results are summed "
+        first_wrong_slip("y not summed", "y holds your heads only: out is a row-parallel layer, whose results are summed "
                                          "(g).", "y", lambda case, r, right: _own_heads(case, r)["y"]),
         first_wrong_slip("bias n times", "out's bias is counted once a rank: add it after the all-reduce.",
                          "y", _bias_n_times),
@@ -178,7 +178,7 @@ EXERCISE = Exercise(
             lambda case, r: 1.0, lambda case, r: 1 / K, lambda case, r: case.inputs[r]["x"].shape[-1] ** -0.5,
             lambda case, r: (case.inputs[r]["n_heads"] * K) ** -0.5,
             lambda case, r: (case.inputs[r]["n_heads"] * K / case.group_size(r)) ** -0.5)),
-        first_wrong_slip("f missing", "y is right; dx holds the own heads only, because x goes to every rank's heads: it "
+        first_wrong_slip("f missing", "y is right; dx holds your heads only, because x goes to every rank's heads: it "
                                       "needs f.", "dx", lambda case, r, right: _own_heads(case, r)["dx"]),
         *(_some_without_f(*summed) for count in (1, 2) for summed in itertools.combinations(INPUTS, count)),
         _times_n("dx times n", "y and the gradients are right, dx is n times too large: it is summed over ranks twice. One "

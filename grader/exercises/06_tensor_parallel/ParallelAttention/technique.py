@@ -54,7 +54,7 @@ TECHNIQUE = Technique(
         *part_only("parameters",
                    "The result is right, but a rank holds more than its own heads: q's, k's and v's rows, out's columns, "
                    "and out's bias.",
-                   "The result is right, but the parameters are views that keep the whole weights alive: clone the own "
+                   "The result is right, but the parameters are views that keep the whole weights alive: clone your "
                    "part."),
         all_reduces(FORWARD, lambda look, r: 1, tensor_bytes,
                     "not one all-reduce forward", "one all-reduce of y, forward",

@@ -142,7 +142,7 @@ def _log_too_early(case: Case, rank: int) -> Tensor:
 
 
 def _own_softmax(case: Case, rank: int) -> Tensor:
-    """dlogits, where the softmax is that of the own columns."""
+    """dlogits, where the softmax is that of its own columns."""
     own = own_piece(case, rank, _logits(case, rank), 1)
     return (own.softmax(1) - _hot(case, rank)) * case.inputs[rank]["weights"].double()[:, None]
 
@@ -166,7 +166,7 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     optional=True,
     slips=(
-        _slip("local softmax", "The sum of exponentials is that of the own columns only: all-reduce it (and subtract one "
+        _slip("local softmax", "The sum of exponentials is that of your columns only: all-reduce it (and subtract one "
                                "maximum everywhere).", "losses", _own_sum),
         *(_slip("target looked up everywhere", _FOREIGN, "losses", partial(_foreign_added, of_foreign, less_maximum))
           for of_foreign in WRONG_COLUMNS for less_maximum in (False, True)),
@@ -191,7 +191,7 @@ EXERCISE = Exercise(
               lambda case, r: _dlogits(case, r, 0.0)),
         *(_slip("one-hot everywhere", _HOT, "dlogits", partial(_hot_everywhere, of_foreign))
           for of_foreign in WRONG_COLUMNS),
-        _slip("local softmax in backward", "The losses are right, dlogits are not: the softmax of the own columns is "
+        _slip("local softmax in backward", "The losses are right, dlogits are not: the softmax of your columns is "
                                            "divided by the sum over all ranks.", "dlogits", _own_softmax),
         _slip("one-hot not scaled", "The losses are right; in dlogits the −1 at the target is not multiplied by dloss_B: "
                                     "subtract first, then multiply.", "dlogits", _hot_unscaled),

@@ -54,14 +54,14 @@ TECHNIQUE = Technique(
         not_far_more_bytes(all_reduced(_reduced_bytes),
                            "Far more is sent than three times (B,): no rows of logits in forward, nothing in backward."),
         Demand("sent in backward", "nothing sent in backward", "The result is right, but backward communicates: with the "
-               "softmax of the own columns saved, each rank has all that it needs.", _silent_backward),
+               "softmax of its own columns saved, each rank has all that it needs.", _silent_backward),
         within_group(),
         bytes_sent(all_reduced(_reduced_bytes), "three all-reduces of (B,)",
                    "The result is right, but more is sent than three numbers a row."),
         results_waited(),
     ),
     symptoms=(
-        raised("index", "A target lies outside the own columns: subtract the first own id, and take column 0 for foreign "
+        raised("index", "A target lies outside your columns: subtract your first id, and take column 0 for foreign "
                         "targets.", "targets not shifted"),
         group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
         only_in_groups(),
@@ -80,7 +80,7 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("wrong losses", "The losses are wrong. Each is log Σ exp(z − m) − (z_target − m), with one maximum m a row, "
                                 "the same on every rank.", first_wrong("losses")),
-        Symptom("wrong dlogits", "The losses are right, dlogits are not: of the own columns softmax minus one-hot, times "
+        Symptom("wrong dlogits", "The losses are right, dlogits are not: of your columns softmax minus one-hot, times "
                                  "dloss_B row by row.", first_wrong("dlogits")),
     ),
 )

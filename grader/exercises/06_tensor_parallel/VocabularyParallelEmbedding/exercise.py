@@ -50,7 +50,7 @@ def _whole_gradient(case: Case, rank: int) -> Tensor:
 
 
 def _looked_up_everywhere(of_foreign: Callable[[Tensor, int], Tensor]) -> Callable[[Case, int, Tensor], Tensor]:
-    """Every rank adds a row for every id. of_foreign(ids less the first own one, P): the rows that are looked up."""
+    """Every rank adds a row for every id. of_foreign(ids less the rank's first, P): the rows that are looked up."""
 
     def y(case: Case, rank: int, right: Tensor) -> Tensor:
         inputs, n = case.inputs[rank], case.group_size(rank)
@@ -91,16 +91,16 @@ EXERCISE = Exercise(
                                              "results must be 0 before the all-reduce.", "y", _looked_up_everywhere(of))
           for of in (torch.remainder, lambda ids, rows: ids * ((ids >= 0) & (ids < rows)),
                      lambda ids, rows: ids.clamp(0, rows - 1))),
-        first_wrong_slip("first own row lost", "Each rank's first row is taken for a foreign one: the own ids are those "
+        first_wrong_slip("first own row lost", "Each rank's first row is taken for a foreign one: its own ids are those "
                                                "with start ≤ id < stop.", "y", _without_rows(lambda rows: 0)),
-        first_wrong_slip("last own row lost", "Each rank's last row is taken for a foreign one: the own ids are those with "
+        first_wrong_slip("last own row lost", "Each rank's last row is taken for a foreign one: its own ids are those with "
                                               "start ≤ id < stop.", "y", _without_rows(lambda rows: rows - 1)),
         first_wrong_slip("mean", "y is n times too small: one rank has the row and the others add 0, so it is a sum.", "y",
                          lambda case, r, right: right / case.group_size(r)),
         first_wrong_slip("gradients of different rows summed", (
             "y is right, but the gradients of different ranks' rows were added up: each rank's weight is its own."),
             "dweight", lambda case, r, right: total(_whole_gradient(case, r).chunk(case.group_size(r)))),
-        first_wrong_slip("y not summed", "y has the own ids' rows only: sum over ranks (g).", "y", _own_ids_only),
+        first_wrong_slip("y not summed", "y has your ids' rows only: sum over ranks (g).", "y", _own_ids_only),
         first_wrong_slip("gradient n times", "y is right, the gradient is n times too large: after the all-reduce, backward "
                                              "passes dy on as it is (g).", "dweight",
                          lambda case, r, right: right * case.group_size(r)),

@@ -28,7 +28,7 @@ TECHNIQUE = Technique(
         only_calls("all_reduce", hint=(
             "One all-reduce of the result is all that is needed: neither the table nor the parts are gathered.")),
         *part_only("weight", "The result is right, but a rank keeps more rows than its own V/n.",
-                   "The result is right, but weight is a view that keeps the whole table alive: clone the own rows."),
+                   "The result is right, but weight is a view that keeps the whole table alive: clone your rows."),
         all_reduces(BACKWARD, lambda look, r: 0, _result_bytes, "all-reduce backward", "nothing sent in backward",
                     "The result is right, but backward communicates: dy is whole on every rank already."),
         all_reduces(FORWARD, lambda look, r: 1, _result_bytes, "not one all-reduce forward", "one all-reduce, forward",
@@ -40,7 +40,7 @@ TECHNIQUE = Technique(
         results_waited(),
     ),
     symptoms=(
-        raised("index", "An id lies outside the own rows: subtract the first own row from ids with start ≤ id < stop, and "
+        raised("index", "An id lies outside your rows: subtract your first row from ids with start ≤ id < stop, and "
                "look up row 0 for all others.",
                "ids not shifted"),
         group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
@@ -49,7 +49,7 @@ TECHNIQUE = Technique(
         other_dtype(),
         part_missing("The rows that a rank keeps must be called weight, an nn.Parameter."),
         raised("values to unpack", "ids may have any number of dims: F.embedding takes them all.", "ids of one shape only"),
-        sizes_differ("The sizes do not fit: the own rows are a piece of dim 0 of the table, (V/n, D).", "shapes"),
+        sizes_differ("The sizes do not fit: your rows are a piece of dim 0 of the table, (V/n, D).", "shapes"),
     ),
     fallbacks=(
         Symptom("wrong rows", "weight is not this rank's part of the table: rows r·V/n to (r+1)·V/n.",

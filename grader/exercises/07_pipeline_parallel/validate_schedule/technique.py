@@ -26,7 +26,7 @@ TECHNIQUE = Technique(
         wrongly("ranks without a list pass", "A rank without a list is not looked at: its own list is empty, and so its "
                                              "first step is "
                                              "MISSING.", lambda found, right: right.why == MISSING != found.why),
-        wrongly("lists too many pass", "A schedule may have more lists than ranks: look for the own faults of every list "
+        wrongly("lists too many pass", "A schedule may have more lists than ranks: look for faults in every list "
                                        "there is. No stage belongs to the rank of such a list.",
                 lambda found, right: right.why == NOT_THIS_RANKS != found.why),
         wrongly("another step too many", "TOO_MANY is right, the step is not: name the first forward after which a rank has "

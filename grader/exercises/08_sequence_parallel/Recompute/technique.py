@@ -32,10 +32,10 @@ def _first_wrong_is(*parts: str) -> Callable[[Look], bool]:
 TECHNIQUE = Technique(
     demands=(
         only_calls(id="communicates", hint="Recomputing is a rank's own work: no message is needed."),
-        Demand("inside kept", "between forward and backward only the input stands",
-               "The gradients are right, but what the layer computed inside stands from forward to backward: the forward "
+        Demand("inside kept", "between forward and backward only the input is kept",
+               "The gradients are right, but what the layer computed inside is kept from forward to backward: the forward "
                "pass must record no graph, and save nothing but x, the parameters and the random state.",
-               marked_at_most(_kept, KEPT, "bytes", "{amount:,} B stand after the forward pass, allowed {allowed:,} B")),
+               marked_at_most(_kept, KEPT, "bytes", "{amount:,} B are held after the forward pass, allowed {allowed:,} B")),
         Demand("run calls", "run is called twice: once each way",
                "Right, but run must be called once in forward and once in backward: each call costs a forward pass.",
                _ran_twice),

@@ -42,8 +42,8 @@ TECHNIQUE = Technique(
                "Right, but a rank multiplies chunks that the causal mask then hides. From an earlier rank only its first "
                "half is seen, by all rows; from a later rank all is seen, by the second half of the rows.",
                marked_at_most(_work, FLOPS, "count", "rank {rank} did {amount:,} FLOPs, allowed {allowed:,.0f}")),
-        Demand("others' keys kept", "q, k, v, o and lse stand between forward and backward",
-               "Right, but other ranks' keys and values, or the probabilities, stand from forward to backward: save only "
+        Demand("others' keys kept", "q, k, v, o and lse are kept between forward and backward",
+               "Right, but other ranks' keys and values, or the probabilities, are kept from forward to backward: save only "
                "your own q, k, v, o and lse, and let K and V go round again.",
                marked_at_most(_kept, KEPT, "bytes",
                               "rank {rank} held {amount:,} B more after the forward pass, allowed {allowed:,} B")),

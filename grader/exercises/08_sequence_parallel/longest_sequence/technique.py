@@ -26,10 +26,10 @@ TECHNIQUE = arithmetic(
     fallbacks=(
         Symptom("a fraction", "A sequence has a whole number of positions: return an int, rounded down to what fits.",
                 _is(lambda found, right: found != int(found))),
-        Symptom("does not fit", "Every answer is too long: something that stands is not counted. Put your s into the sum of "
+        Symptom("does not fit", "Every answer is too long: something held is not counted. Put your s into the sum of "
                 "what all layers keep and of the one that runs again, and compare it with the budget.",
                 _is(lambda found, right: found > right), alone=True),
-        Symptom("room left", "Every answer is too short: a longer sequence would fit. Only one layer stands whole, and all "
+        Symptom("room left", "Every answer is too short: a longer sequence would fit. Only one layer is whole, and all "
                 "that the ranks divide counts divided.", _is(lambda found, right: found < right), alone=True),
     ),
 )
