@@ -44,6 +44,7 @@ def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
     with lab(tmp_path) as address, page() as tab:
         open_notebook(tab, address, file.name)
         assert tab.locator("text=Jupyter news").count() == 0
+        assert tab.locator(".jp-CodeCell .cm-lineWrapping").count()  # on a small screen no code ends at the edge
         notebook = run_all(tab, file)
         tab.wait_for_selector(".widget-slider")
         tab.fill("input[placeholder='your guess']", "7")

@@ -265,6 +265,14 @@ def test_a_dark_style_of_the_notebook_does_not_leak_in():
         assert collective_picture("all_gather").png == plain
 
 
+@pytest.mark.parametrize("n_steps", [4, 8, 24, 60])
+def test_no_two_loss_curves_are_marked_at_the_same_step(n_steps):
+    losses = list(range(n_steps, 0, -1))
+    axes = figures.loss_curves({"one process": losses, "2 ranks": losses, "4 ranks": losses}).figure.axes[0]
+    of_2, of_4 = (set(line.get_xdata()) for line in axes.lines[1:])
+    assert of_2 and of_4 and not of_2 & of_4
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_a_picture_saves_itself(tmp_path, suffix):
     path = collective_picture("reduce").save(tmp_path / f"reduce.{suffix}")

@@ -33,7 +33,8 @@ def files() -> dict[str, bytes]:
         "environment.yml": students_environment(_text("environment.yml")),
         "Makefile": students_makefile(_text("Makefile")),
         "pyproject.toml": students_project(_text("pyproject.toml")),
-        **{name: _text(name) for name in ("tools/requirements.py", "tools/labconfig/page_config.json", "docs/glossary.md")},
+        **{name: _text(name) for name in ("tools/requirements.py", "tools/labconfig/page_config.json",
+                                          "tools/labconfig/default_setting_overrides.json", "docs/glossary.md")},
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}

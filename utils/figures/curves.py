@@ -24,7 +24,7 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Picture:
     (first, yardstick), *others = curves.items()
     axes.plot(yardstick, color=CYCLE[0], linewidth=2, label=first)
     for number, (name, losses) in enumerate(others):
-        every = max(1, len(losses) // 12)
+        every = max(len(others), len(losses) // 12)  # so that no two curves are marked at the same step
         shown = range(number * every // len(others), len(losses), every)
         look = series_look(number) | {"color": CYCLE[(number + 1) % len(CYCLE)]}  # the first colour is the line's
         axes.plot(shown, [losses[step] for step in shown], linestyle="none", markersize=7, alpha=0.85,

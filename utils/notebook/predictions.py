@@ -161,10 +161,10 @@ class Compared:
     def _repr_html_(self) -> str:
         if not self.questions:
             return "<p>Nothing was asked yet.</p>"
-        head = "".join(f"<th style='text-align:left'>{name}</th>"
+        head = "".join(f"<th style='text-align:left; white-space:nowrap'>{name}</th>"
                        for name in ("question", "your guess", "formula", "measured", ""))
-        body = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(text)}</td>" for text in row) + "</tr>"
-                       for row in self.rows)
+        body = "".join("<tr>" + "".join(f"<td style='text-align:left; {_wrapping(text)}'>{html.escape(text)}</td>"
+                                        for text in row) + "</tr>" for row in self.rows)
         why = self.questions[0].why if len(self.questions) == 1 else ""
         note = f"<p style='max-width:48em'>{html.escape(why)}</p>" if why else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
@@ -174,6 +174,11 @@ def _display(thing: Any, **how: Any) -> None:
     from IPython.display import display  # not above: ranks import `utils`, and they need no IPython
 
     display(thing, **how)
+
+
+def _wrapping(text: str) -> str:
+    """A number and its unit stay on one line."""
+    return "white-space:nowrap" if len(text) <= 24 else ""
 
 
 def _shown(value: Any, question: Question) -> str:
