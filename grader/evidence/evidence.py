@@ -5,6 +5,7 @@ Values travel as safetensors with their structure in JSON beside the tensors.
 
 import json
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,8 @@ class Evidence:
 def pack(value: Any) -> bytes:
     """Bytes of a value made of tensors, numbers (NumPy's too), strings, None, lists, tuples and dictionaries.
 
+    A fraction becomes a float.
+
     Raises: TypeError naming the part that is none of these.
     """
     tensors: dict[str, torch.Tensor] = {}
@@ -82,6 +85,8 @@ def _take_apart(value: Any, tensors: dict[str, torch.Tensor], path: str) -> Any:
         return {"tensor": name}
     if isinstance(value, np.number | np.bool_):
         value = value.item()
+    if isinstance(value, Fraction):
+        value = float(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return {"value": value}
     if isinstance(value, (list, tuple)):

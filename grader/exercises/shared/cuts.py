@@ -32,6 +32,11 @@ def rest_to_the_last(items: Sequence, r: int, n: int) -> Sequence:
     return items[r * (len(items) // n):] if r == n - 1 else rounded_down(items, r, n)
 
 
+def later_larger(items: Sequence, r: int, n: int) -> Sequence:
+    """Balanced, but the last ranks have one more: as if counted from the other end."""
+    return balanced(items[::-1], n - 1 - r, n)[::-1]
+
+
 def dealt(items: Sequence, r: int, n: int) -> Sequence:
     return items[r::n]
 

@@ -14,6 +14,9 @@ CHANGES = (
     change("extras elsewhere", SHARE, "items[len(items) * r // n:len(items) * (r + 1) // n]"),
     change("ignores the group", "(group)", "()"),
     change("communicates", "    k,", "    dist.broadcast(torch.tensor(len(items)), group=group, group_src=0)\n    k,"),
+    change("later ranks larger", SHARE, "items[start:start + k + (r >= n - extra)]", "min(r, extra)",
+           "max(0, r - n + extra)"),
+    change("cut elsewhere", SHARE, "items[start:start + k + (0 if r else extra)]", "min(r, extra)", "(extra if r else 0)"),
     change("lost or doubled", " + (1 if r < extra else 0)", ""),
     change("None for nothing", SHARE, f"{SHARE} or None"),
 )

@@ -24,6 +24,8 @@ CHANGES = (
     change("chunk returned", "range(n - 1):  # all-gather", "range(0):  # all-gather", "x_NC.view(-1)[: len(x)]", "x_NC[r]"),
     change("chunks returned", "x_NC.view(-1)[: len(x)]", "x_NC"),
     change("tail cut off", "padding = -len(x) % n", "padding = 0\n    x = x[:len(x) // n * n]"),
+    change("another type sent", "(torch.nn.functional.pad(x, (0, padding)) if padding else x)",
+           "(torch.cat([x, torch.zeros(padding)]) if padding else x)"),
     change("padded in front", "(0, padding)", "(padding, 0)"),
     change("own chunks gathered", "    for step in range(n - 1):  # all-gather",
            "    x_NC[r] = own_NC[r]\n    for step in range(n - 1):  # all-gather",

@@ -11,6 +11,8 @@ CHANGES = (
     change("divided by n too", "/ batch_size", "/ batch_size / dist.get_world_size(group)"),
     change("gradients not reduced", REDUCE, "pass"),
     change("gradients pile up", "    optimizer.zero_grad()\n", ""),
+    change("cleared too late", "    optimizer.zero_grad()\n", "", "    return mean_loss",
+           "    optimizer.zero_grad()\n    return mean_loss"),
     change("own loss returned", "    dist.all_reduce(mean_loss, group=group)\n", ""),
     change("zeros for none", REDUCE, f"pass\n        else:\n            parameter.grad = torch.zeros_like(parameter)\n"
            f"        {REDUCE}"),

@@ -20,6 +20,7 @@ CHANGES = (
     change("reduced twice", *AVERAGE, DIVIDE, "", "    for parameter in model.parameters()",
            "    for _, parameter in model.named_parameters(remove_duplicate=False)"),
     change("second step wrong", "        started.clear()\n", ""),
+    change("first step wrong", "get_world_size(group)", "get_world_size(group) if parameter.ndim > 1 else 1"),
     change("hooks gone", "dist.Work]] = []", "dist.Work]] = []\n    handles = []", HOOK, f"handles.append({HOOK})",
            "        started.clear()\n", "        started.clear()\n        for handle in handles:\n"
            "            handle.remove()\n"),

@@ -27,6 +27,10 @@ piece_C = gradient_P.chunk({N})[{R}].clone()
     change("no gradient", "if p.grad is not None:", "if True:"),
     change("made anew", STEP, f"self.inner.state.clear()\n        {STEP}"),
     change("options lost", ", **options)\n\n", ")\n\n"),
+    change("lr alone", ", **options)\n\n", ', lr=options["lr"])\n\n'),
+    change("gaps closed", STEP, f"""row = torch.cat([p.grad.flatten() for p in self.params if p.grad is not None])
+        gradient_P = F.pad(row, (0, len(gradient_P) - len(row)))
+        {STEP}"""),
     change("sum for mean", "shard_C.grad /= dist.get_world_size(group)", "pass", of="sharded_step"),
 )
 

@@ -21,6 +21,7 @@ CHANGES = (
     change("nothing divided", DIVIDED, ""),
     change("always divided", DIVIDED, '/ layout["dp"]'),
     change("own stage only", ">= first", "== first"),
+    change("stages mixed up", ">= first", ">= min(first, 2)"),
     change("16 bytes always", "bytes_of[part]", "(12 if first == 1 else 2)"),
     change("all micro-batches in flight", IN_FLIGHT, 'layout["n_micro"]'),
     change("more in flight than there are", IN_FLIGHT, "(p - stage)"),

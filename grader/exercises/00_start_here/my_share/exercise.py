@@ -43,6 +43,8 @@ EXERCISE = Exercise(
         cuts.cut_by("extras elsewhere", "items", _rounded_on_both_ends,
                     "Contiguous and balanced, but the extra items are not with the first ranks. A share starts where those"
                     " of all ranks before it end, extras included."),
+        cuts.cut_by("later ranks larger", "items", cuts.later_larger,
+                    "Contiguous and balanced, but the extra items are with the last ranks: here the first ones have them."),
         cuts.cut_for_the_world("ignores the group", "items",
                                "Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
                                "dist.get_world_size(group). In the group (1, 3, 4), rank 4 of the world is rank 2 of 3."),

@@ -5,10 +5,10 @@ from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import wrong_ranks
 
 
-def _lost_or_doubled(look: Look) -> bool:
-    """Put end to end, the shares are not the list."""
+def _whole(look: Look) -> bool:
+    """Put end to end, the shares of every group are the list."""
     shares = [[item for peer in look.case.members(r) for item in look.outputs[peer]] for r in look.working]
-    return any(share != look.case.inputs[r]["items"] for r, share in zip(look.working, shares, strict=True))
+    return all(share == look.case.inputs[r]["items"] for r, share in zip(look.working, shares, strict=True))
 
 
 TECHNIQUE = Technique(
@@ -22,6 +22,8 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         Symptom("lost or doubled", "Put end to end, the shares do not give the list: items are lost or doubled. Rank "
-                "r+1 must start where rank r ends.", _lost_or_doubled),
+                "r+1 must start where rank r ends.", lambda look: not _whole(look)),
+        Symptom("cut elsewhere", "Put end to end, the shares give the list, but they are cut at other places: of m items "
+                "the first m % n ranks get m // n + 1 each, all others m // n.", _whole),
     ),
 )

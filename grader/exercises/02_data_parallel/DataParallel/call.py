@@ -19,9 +19,16 @@ from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
 
 
+class _Interrupted(Exception):
+    """What ends a block of no_sync()."""
+
+
 @contextlib.contextmanager
 def _quiet(wrapped, nested: bool):
-    """no_sync(), and whether another one begins and ends inside it first."""
+    """no_sync(), and whether another one begins and ends inside it first; else one is broken off before."""
+    if not nested:
+        with contextlib.suppress(_Interrupted), wrapped.no_sync():
+            raise _Interrupted
     with wrapped.no_sync():
         if nested:
             with wrapped.no_sync():

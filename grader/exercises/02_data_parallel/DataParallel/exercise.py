@@ -131,7 +131,8 @@ EXERCISE = Exercise(
             "same: divide what was waited for, and nothing else.", _unreduced_divided), parameters=ANYTHING),
         *(_in_part("gradients", Slip(
             "own gradients", "Each rank still has the gradients of its own rows: in the pass that counts, nothing was "
-            "reduced. Are there hooks on the module's parameters, and do they work again once no_sync() has ended?", own),
+            "reduced. Are there hooks on the module's parameters, and do they work again once no_sync() has ended, by an "
+            "error too (try, yield, finally)?", own),
             parameters=ANYTHING) for own in (_own, _own_after_others)),
         _in_part("gradients", _where_reached(Slip(
             "earlier passes lost", "Only the last backward pass is in the gradients: no_sync() keeps the hooks quiet, and "

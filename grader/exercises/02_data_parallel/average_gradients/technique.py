@@ -23,6 +23,14 @@ def _numbers(gradients: dict[str, Tensor | None]) -> Tensor:
     return torch.cat([g.double().flatten() for g in gradients.values() if g is not None]).sort().values
 
 
+def _all_there(look: Look, rank: int, found: dict[str, Tensor | None], right: dict[str, Tensor | None]) -> bool:
+    """Every number is one of the mean's, if of another place."""
+    numbers, theirs = _numbers(found), _numbers(right)
+    above = torch.searchsorted(theirs, numbers).clamp(max=len(theirs) - 1)
+    nearest = torch.minimum((theirs[above] - numbers).abs(), (theirs[(above - 1).clamp(min=0)] - numbers).abs())
+    return bool((nearest <= 1e-5 * numbers.abs()).all())
+
+
 def _one_dtype_right(look: Look, rank: int, found: dict[str, Tensor | None], right: dict[str, Tensor | None]) -> bool:
     """Of two dtypes the gradients of one are right."""
     there = [name for name, gradient in right.items() if gradient is not None]
@@ -61,7 +69,6 @@ TECHNIQUE = Technique(
         Symptom("dtype left", "The gradients of one dtype are right, those of another are not: every dtype that occurs has "
                               "a flat tensor of its own, cut from its beginning.", wrong_ranks(_one_dtype_right)),
         Symptom("pieces misplaced", "The right numbers, in the wrong places: cut the flat tensor in the order in which you "
-                                    "put it together.",
-                wrong_ranks(lambda _, rank, found, right: same(_numbers(found), _numbers(right), 1e-5))),
+                                    "put it together, each piece where the one before it ends.", wrong_ranks(_all_there)),
     ),
 )

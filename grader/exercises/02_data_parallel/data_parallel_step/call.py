@@ -1,13 +1,14 @@
 """How a rank calls data_parallel_step."""
 
-from grader.calling.training import make_optimizer, parameters
+from grader.calling.training import leave_gradients, make_optimizer, parameters
 from grader.calling.zoo import build, loss_rows
 
 
 def call(fn, inputs: dict, group) -> dict:
     """fn(model, loss_fn, x, y, batch_size, optimizer, group) a few times → losses, whether they are detached, and the
-    parameters at the end. The optimizer has two groups of parameters."""
+    parameters at the end. The optimizer has two groups of parameters; some gradients may be left from before."""
     model = build(inputs["model"], inputs["seed"])
+    leave_gradients(model, inputs.get("stale"))
     matrices = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim < 2]
     optimizer = make_optimizer(inputs, [{"params": matrices}, {"params": others}])

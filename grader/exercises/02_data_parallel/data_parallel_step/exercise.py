@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from grader.calling.training import make_optimizer, parameters
+from grader.calling.training import leave_gradients, make_optimizer, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_group, once_a_group
 from grader.exercises.shared.one_process import batch, train
@@ -28,7 +28,8 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         rows = rows or 2 * n + draw.integer(1, max(1, n - 1))
         pairs = [batch(draw, model, rows) for _ in range(STEPS)]
         optimizer = "AdamW" if n % 2 else "SGD"
-        return [{"model": model, "seed": seed, "batch_size": rows, "optimizer": optimizer, "lr": LR,
+        stale = {"stale": 1.0} if model == "mlp" else {}
+        return [{**stale, "model": model, "seed": seed, "batch_size": rows, "optimizer": optimizer, "lr": LR,
                  "xs": [x.tensor_split(n)[r] for x, _ in pairs], "ys": [y.tensor_split(n)[r] for _, y in pairs]}
                 for r in range(n)]
 
@@ -46,19 +47,20 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 Weight = Callable[[int, int, int], float]  # (rows of a shard, rows of the batch, ranks) → what its mean loss counts
 
 
-def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: float = 0.0,
+def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: Sequence[float] = (0.0,) * STEPS,
              zeros: bool = False) -> dict[str, Any]:
     """The parameters after steps on these members' rows, the loss computed after each.
 
-    left: times the last step's gradients are there still; zeros: parameters without a gradient get one.
+    left: times what was there before a step is there still; zeros: parameters without a gradient get one.
     """
     model, n = given_model(case, rank), case.group_size(rank)
+    leave_gradients(model, case.inputs[rank].get("stale") if left[0] else None)
     optimizer = make_optimizer(case.inputs[rank], model.parameters())
     losses = []
     for step in range(STEPS):
         for p in model.parameters():
             if p.grad is not None:
-                p.grad *= left
+                p.grad *= left[step]
         for inputs in (case.inputs[member] for member in members):
             x, y = inputs["xs"][step], inputs["ys"][step]
             if len(x):
@@ -72,7 +74,8 @@ def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left
 
 
 @once_a_group
-def _together(case: Case, rank: int, weight: Weight, left: float = 0.0, zeros: bool = False) -> dict[str, Any]:
+def _together(case: Case, rank: int, weight: Weight, left: Sequence[float] = (0.0,) * STEPS,
+              zeros: bool = False) -> dict[str, Any]:
     """Steps on the rows of all members."""
     return _trained(case, rank, case.members(rank), weight, left, zeros)
 
@@ -142,7 +145,10 @@ EXERCISE = Exercise(
         _alone(lambda rows, size, n: 1.0, _all_have_rows),
         Slip("gradients pile up", "The gradients of the last step are still there: call optimizer.zero_grad() before "
                                   "backward().",
-             lambda case, r, right: _steps(_together(case, r, _of_batch, left=case.group_size(r)))),
+             lambda case, r, right: _steps(_together(case, r, _of_batch, left=(case.group_size(r),) * STEPS))),
+        Slip("cleared too late", "What the gradients held before the first step is in it: call optimizer.zero_grad() before "
+                                 "backward(), not after the step.", lambda case, r, right: _steps(
+                                     _together(case, r, _of_batch, left=(case.group_size(r), *(0.0,) * (STEPS - 1))))),
         Slip("zeros for none", "A parameter without a gradient has zeros now, and AdamW decays it: where p.grad is None, "
                                "leave it None.",
              lambda case, r, right: _steps(_together(case, r, _of_batch, zeros=True))),

@@ -12,7 +12,7 @@ from grader.exercises.technique.training import (
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
-from grader.judging.symptoms import every_rank, group_ignored, raised, unwaited
+from grader.judging.symptoms import every_rank, group_ignored, raised, unwaited, wrong_ranks
 
 STEPS = 2
 ONCE = gradient_bytes_once(STEPS)
@@ -40,5 +40,9 @@ TECHNIQUE = Technique(
                                      "works that it waited for, and from an all-reduce's start to its wait() nothing else "
                                      "may change the gradient (divide it, say).",
                 every_rank(lambda _, rank, found, right: same(found[0], right[0]))),
+        Symptom("first step wrong", "After the first backward pass already a gradient is not the mean over ranks: "
+                                    "all-reduce p.grad itself, once it is stored, touch it again only after wait(), and "
+                                    "divide each one once.",
+                wrong_ranks(lambda _, rank, found, right: not same(found[0], right[0]))),
     ),
 )

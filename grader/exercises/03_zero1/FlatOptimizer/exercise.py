@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grader.calling.training import OPTIMIZERS, make_optimizer, parameters
@@ -32,25 +33,28 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 @once_a_group
 def _train(case: Case, rank: int, factor: float = 1.0, own: bool = False, piled_up: bool = False, stale: bool = False,
-           made_anew: bool = False, options_lost: bool = False, behind: bool = False) -> dict[str, Any]:
+           made_anew: bool = False, options: Sequence[str] | None = None, behind: bool = False,
+           closed_up: bool = False) -> dict[str, Any]:
     """One process on the mean gradient of all rows, zeros where there is none.
 
     Wrong ways: the gradient times `factor`; each piece of the row from its rank's own gradient; every step's gradient added
-    to those before; the last gradient where there is none; an optimizer made anew in each step, or without options; a model
-    that is a step behind.
+    to those before; the last gradient where there is none; an optimizer made anew in each step, or with some `options`
+    only; a model that is a step behind; a row without room for the gradients that are not there.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
     trained = [p for p in model.parameters() if p.requires_grad]
     updated = [nn.Parameter(p.detach().clone()) for p in trained]
-    optimizer = OPTIMIZERS[inputs["optimizer"]](updated) if options_lost else make_optimizer(inputs, updated)
-    earlier, last = torch.zeros(1), [[torch.zeros_like(p) for p in trained] for _ in case.members(rank)]
+    optimizer = make_optimizer(inputs, updated) if options is None else OPTIMIZERS[inputs["optimizer"]](
+        updated, **{name: inputs[name] for name in options})
+    missing = [torch.zeros(0 if closed_up else p.numel()) for p in trained]
+    earlier, last, size = torch.zeros(1), [missing] * len(case.members(rank)), sum(p.numel() for p in trained)
     for step in range(STEPS):
         batches = zip(case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)
         gradients = [_gradients(model, trained, xs[step], ys[step], before)
                      for (xs, ys), before in zip(batches, last, strict=True)]
         last = gradients if stale else last
         row = _own_pieces(gradients) if own else _mean(gradients) * factor + earlier
-        earlier = row if piled_up else earlier
+        row, earlier = F.pad(row, (0, size - len(row))), row if piled_up else earlier
         for p, gradient in zip(updated, row.split([p.numel() for p in updated]), strict=True):
             p.grad = gradient.view_as(p)
         optimizer = make_optimizer(inputs, updated) if made_anew else optimizer
@@ -82,7 +86,7 @@ def _own_pieces(gradients: list[list[Tensor]]) -> Tensor:
     return torch.cat([pieces(row, len(rows))[member] for member, row in enumerate(rows)])[:len(rows[0])]
 
 
-def _other_way(id: str, hint: str, **how: bool) -> Slip:
+def _other_way(id: str, hint: str, **how: Any) -> Slip:
     """how: as _train takes it."""
     return Slip(id, hint, lambda case, r, right: _train(case, r, **how))
 
@@ -120,6 +124,10 @@ EXERCISE = Exercise(
         _other_way("made anew", "Each step begins without momentum, as if it were the first: make the inner optimizer once, "
                                 "in __init__, so that its state is kept.", made_anew=True),
         _other_way("options lost", "The inner optimizer works with its default learning rate and momentum: hand **options "
-                                   "on to optimizer_class.", options_lost=True),
+                                   "on to optimizer_class.", options=()),
+        _other_way("lr alone", "The learning rate is right, the other options are the inner optimizer's defaults: hand all "
+                               "of **options on to optimizer_class.", options=("lr",)),
+        _other_way("gaps closed", "A parameter without a gradient has no place in the row, so that those behind it get "
+                                  "each other's numbers: leave zeros in its place.", closed_up=True),
     ),
 )

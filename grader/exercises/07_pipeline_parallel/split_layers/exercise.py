@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.cuts import Cut, balanced, dealt, rest_to_the_last, rounded_down, rounded_up
+from grader.exercises.shared.cuts import Cut, balanced, dealt, later_larger, rest_to_the_last, rounded_down, rounded_up
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
@@ -32,11 +32,6 @@ def _cut(id: str, hint: str, cut: Cut) -> Slip:
     return Slip(id, hint, lambda case, rank, right: _parts(case, rank, cut) if "parts" in right[rank] else right[rank])
 
 
-def _later_larger(layers: Sequence[int], stage: int, n_stages: int) -> list[int]:
-    """As if counted from the other end."""
-    return list(balanced(layers[::-1], n_stages - 1 - stage, n_stages))[::-1]
-
-
 EXERCISE = Exercise(
     title="Cut the layers into stages",
     parameters=("n_layers", "n_stages"),
@@ -49,7 +44,7 @@ EXERCISE = Exercise(
         _cut("dealt like cards", "Layers are dealt out like cards. A stage's layers lie next to each other, or each "
                                  "would need a message.", dealt),
         _cut("later stages larger", "The sizes are right, but the larger stages come last: here they come first.",
-             _later_larger),
+             later_larger),
         _cut("rest on the last stage", "The last stage takes all that is left over, and every other one waits for it: "
                                        "give one layer more to each of the first stages.", rest_to_the_last),
         _cut("rounded up", "Rounding the size up leaves too little for the last stages: sizes may differ by one at most.",

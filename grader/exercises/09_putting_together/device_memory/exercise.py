@@ -110,6 +110,11 @@ def _by_all_devices(given: Given, part: str) -> int:
     return divided(given, part) * (how["tp"] * how["pp"] if how["zero"] >= DIVIDED_FROM[part] else 1)
 
 
+def _divided_from(**first: int) -> Callable[[Given, str], int]:
+    """first: parts that another stage of ZeRO is the first to divide."""
+    return lambda given, part: given["layout"]["dp"] if given["layout"]["zero"] >= (DIVIDED_FROM | first)[part] else 1
+
+
 def _twice_on_one(given: Given, stage: int) -> Fraction:
     return embedding(given, stage) * (2 if given["layout"]["pp"] == 1 else 1)
 
@@ -155,6 +160,9 @@ EXERCISE = Exercise(
               divided=lambda given, part: given["layout"]["dp"]),
         _slip("own stage only", "ZeRO's stages add up: what an earlier one divides stays divided in the later ones.",
               divided=lambda given, part: given["layout"]["dp"] if given["layout"]["zero"] == DIVIDED_FROM[part] else 1),
+        *(_slip("stages mixed up", "The stages of ZeRO are mixed up: from 1 on the optimizer's state is divided over dp, "
+                "from 2 on the gradients as well, from 3 on the parameters as well.", divided=_divided_from(**first))
+          for first in ({"gradients": 1}, {"parameters": 2}, {"gradients": 1, "parameters": 2}, {"gradients": 3})),
         _slip("16 bytes always", "How many bytes a parameter takes is an argument here, `bytes_of`: not everybody counts 2, "
               "2 and 12.", bytes_of=lambda given: OF_ZERO),
         _slip("all micro-batches in flight", "That is GPipe. Under 1F1B a stage holds the micro-batches that are further "
