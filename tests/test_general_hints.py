@@ -1,11 +1,12 @@
 """Hints of last resort: what is said of an answer that no rule of its exercise explains."""
 
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from grader.evidence.evidence import RETURNED
+from grader.evidence.evidence import RETURNED, pack, unpack
 from grader.judging.general import LAST_RESORTS
 
 RIGHT = [torch.tensor([1.0, 2.0, 4.0]), torch.tensor([3.0, 5.0, 9.0])]
@@ -46,3 +47,7 @@ def test_nothing_is_said_of_what_fits_no_pattern(found):
     (300.0, ["too large by a factor"]), (25.0, ["too small by a factor"]), (137.0, [])])
 def test_one_number_is_a_multiple_only_if_a_whole_one(number, said):
     assert hints([100.0, number], right=[100.0, 100.0]) == said
+
+
+def test_a_fraction_is_a_number_like_any_other():
+    assert unpack(pack([Fraction(1, 4)])) == [0.25]

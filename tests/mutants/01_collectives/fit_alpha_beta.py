@@ -14,6 +14,7 @@ CHANGES = (
     change("n steps", "n_ranks - 1", "n_ranks"),
     change("one phase", "2 * (n_ranks", "(n_ranks"),
     change("bytes of a step", "slope * n_ranks", "slope"),
+    change("slope for beta", "slope * n_ranks / steps", "slope"),
     change("two points only", "(sizes_bytes, times_s)",
            "([sizes_bytes[0], sizes_bytes[-1]], [times_s[0], times_s[-1]])"),
     change("multiplied", _RESULT, "intercept * steps, slope * steps / n_ranks"),

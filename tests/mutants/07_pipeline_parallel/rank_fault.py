@@ -12,6 +12,8 @@ CHANGES = (
     change("other ranks' steps wanted", f"need.stage in stages and {BEFORE}", BEFORE),
     change("repeats not seen", "if step in steps[:position]:", "if False:"),
     change("missing not seen", "if step not in steps:", "if False:"),
+    change("missing in another order", "for stage in stages for micro in range(shape.n_micro) for kind in shape.kinds",
+           "for kind in shape.kinds for stage in stages for micro in range(shape.n_micro)"),
     change("order not seen", BEFORE, "False"),
     change("micro-batch not checked", "if step.micro not in range(shape.n_micro):", "if False:"),
     change("unknown kind overlooked", "if step.kind not in shape.kinds:", "if False:"),

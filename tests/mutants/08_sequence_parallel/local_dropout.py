@@ -15,6 +15,7 @@ CHANGES = (
     change("seed and rank exchanged", "seed * dist.get_world_size(group) + dist.get_rank(group)",
            "dist.get_rank(group) * dist.get_world_size(group) + seed"),
     change("strictly greater", ">= p", "> p"),
+    change("compared with 1 − p", ">= p", "< 1 - p"),
     change("another mask", "generator=generator)", "dtype=torch.float64, generator=generator)"),
     change("world for group", "dist.get_rank(group)", "dist.get_rank()"),
     change("another dtype", "* keep", "* keep.float()"),

@@ -84,6 +84,8 @@ EXERCISE = Exercise(
              "α and β are twice what they should be: an all-reduce takes 2(n−1) steps, since it has two phases."),
         pair("bytes of a step", lambda i, alpha, beta: (alpha, beta / i["n_ranks"]),
              "α is right, β is not: a step carries one chunk, M/n bytes, so the slope over M is 2(n−1)/n·β."),
+        pair("slope for beta", lambda i, alpha, beta: (alpha, 2 * (i["n_ranks"] - 1) / i["n_ranks"] * beta),
+             "α is right, β is the slope as it is: the slope is 2(n−1)/n·β, so solve for β."),
         pair("multiplied", lambda i, alpha, beta: (
             alpha * (2 * (i["n_ranks"] - 1)) ** 2, beta * (2 * (i["n_ranks"] - 1) / i["n_ranks"]) ** 2),
              "You multiply intercept and slope by their factors: intercept = 2(n−1)·α and slope = 2(n−1)/n·β, so divide."),

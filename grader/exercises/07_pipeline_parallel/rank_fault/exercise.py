@@ -23,11 +23,13 @@ def _case(draw: Draw, rank: int, shape: Shape, right: list[Step]) -> Case:
     early = [*right]
     forward = right.index(right[backward]._replace(kind="F"))
     early[forward], early[backward] = early[backward], early[forward]
+    apart = {Step("F", shape.n_micro - 1, rank), Step(last, 0, rank)}
     lists = {
         "in order": right,
         "nothing at all": [],
         "one left out": right[:some] + right[some + 1:],
         "the last left out": right[:-1],
+        "two kinds of two micro-batches left out": [step for step in right if step not in apart],
         "one twice": right[:some + 1] + right[some:],
         "the last again": right + right[-1:],
         "unknown kind": [*right, Step("X", 0, rank)],
@@ -49,6 +51,8 @@ def _case(draw: Draw, rank: int, shape: Shape, right: list[Step]) -> Case:
         swapped = {"F": "F", "I": "W", "W": "I"}
         lists["weights before input"] = [step._replace(kind=swapped[step.kind]) for step in right]
     if shape.n_stages > shape.n_ranks:
+        apart = {Step("F", 0, rank + shape.n_ranks), Step("F", 1, rank)}
+        lists["two micro-batches of two stages left out"] = [step for step in right if step not in apart]
         lists["chunks in the wrong order"] = sorted(right, key=lambda step: (step.kind != "F", -step.stage))
     return Case(f"rank {rank} of {shape.n_ranks}, {shape.n_stages} stages, {shape.n_micro} micro-batches",
                 ({"lists": lists, "rank": rank, "shape": shape},))
@@ -83,6 +87,16 @@ def _found_by(id: str, hint: str, search: Search) -> Slip:
 def _all_but(why: str) -> Search:
     """A search that does not look for one kind of fault."""
     return lambda steps, rank, shape: next((f for f in rank_faults(steps, rank, shape) if f.why != why), None)
+
+
+def _missing_by(place: Callable[[Step, Shape], int]) -> Search:
+    """Of several missing steps, one with the lowest place."""
+
+    def search(steps: Steps, rank: int, shape: Shape) -> Fault | None:
+        first, missing = _first(steps, rank, shape), (f for f in rank_faults(steps, rank, shape) if f.why == MISSING)
+        return min(missing, key=lambda fault: place(fault.step, shape)) if first and first.why == MISSING else first
+
+    return search
 
 
 def _one_stage(steps: Steps, rank: int, shape: Shape) -> Fault | None:
@@ -123,6 +137,9 @@ EXERCISE = Exercise(
                   _all_but(REPEATED)),
         _found_by("missing not seen", "A list with a step too few passes: every kind of every micro-batch on each of this "
                                       "rank's stages must come.", _all_but(MISSING)),
+        *(_found_by("missing in another order", "Of several missing steps another one is named: go over the rank's stages, "
+                    "for each over the micro-batches, for each over the kinds.", _missing_by(place))
+          for place in (lambda step, shape: shape.kinds.index(step.kind), lambda step, shape: step.micro)),
         _found_by("order not seen", "A step may come before one of the same rank that it needs, such as a backward before "
                                     "its own forward: compare with the steps before it.", _all_but(TOO_EARLY)),
         _found_by("micro-batch not checked", "Micro-batches go from 0 to n_micro − 1; another number is NO_SUCH_MICRO.",

@@ -100,10 +100,14 @@ def _each(gradients: Gradients, change: Callable[[Tensor], Tensor | None]) -> Gr
     return [[None if gradient is None else change(gradient) for gradient in pair] for pair in gradients]
 
 
+def _not_tied(case: Case) -> bool:
+    return not case.inputs[0]["tied"]
+
+
 def _parameters(id: str, hint: str, wrong: Callable[[Tensor], Tensor | None]) -> Slip:
     """Each parameter's gradient is wrong(the right one)."""
     return Slip(id, hint, lambda case, rank, right: right[rank] | {
-        "dparameters": _each(right[rank]["dparameters"], wrong)})
+        "dparameters": _each(right[rank]["dparameters"], wrong)}, _not_tied)
 
 
 def _lost(gradient: Tensor) -> None:
@@ -119,10 +123,6 @@ def _input_lost(of_input: Callable[[Tensor], Tensor | None]) -> Callable[[Case, 
                               "dparameters": [*_each(others, torch.zeros_like), last]}
 
     return wrong
-
-
-def _not_tied(case: Case) -> bool:
-    return not case.inputs[0]["tied"]
 
 
 EXERCISE = Exercise(

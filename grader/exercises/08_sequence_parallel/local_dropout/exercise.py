@@ -71,6 +71,12 @@ def _seeded(id: str, hint: str, seed: Callable[[int, Case, int], int]) -> Slip:
     return first_wrong_slip(id, hint, "y", wrong)
 
 
+def _kept(id: str, hint: str, kept: Callable[[Tensor, float], Tensor]) -> Slip:
+    """Kept is where kept(the numbers drawn, p)."""
+    return first_wrong_slip(id, hint, "y", lambda case, rank, y: case.inputs[rank]["x"] * kept(
+        _drawn(case, rank), case.inputs[rank]["p"]) * _by_1_minus_p(case.inputs[rank]["p"]))
+
+
 def _scaled(id: str, hint: str, scale: Callable[[float], float], exchanged: bool = False) -> Slip:
     """What is kept is multiplied by scale(p); exchanged: what is to be dropped is kept."""
 
@@ -96,9 +102,9 @@ EXERCISE = Exercise(
         _seeded("seed and rank exchanged", "The seed is seed·n + r: here seed and rank have changed places, and different "
                 "seeds and ranks meet.",
                 lambda seed, case, rank: case.group_rank(rank) * case.group_size(rank) + seed),
-        first_wrong_slip("strictly greater", "A number that is exactly p is kept: at least p means ≥, not >.", "y",
-                         lambda case, rank, y: case.inputs[rank]["x"] * (_drawn(case, rank) > case.inputs[rank]["p"])
-                         * _by_1_minus_p(case.inputs[rank]["p"])),
+        _kept("strictly greater", "A number that is exactly p is kept: at least p means ≥, not >.", lambda x, p: x > p),
+        *(_kept("compared with 1 − p", "The numbers drawn are compared with 1 − p, which makes another mask: keep where a "
+                "number is at least p.", kept) for kept in (lambda x, p: x > 1 - p, lambda x, p: x < 1 - p)),
         _seeded("rank of the world", "With a group that is not the whole world take dist.get_rank(group) and "
                                      "dist.get_world_size(group).",
                 lambda seed, case, rank: seed * case.world_size + rank),
