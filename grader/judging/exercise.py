@@ -88,6 +88,7 @@ class Demand:
     """Something the technique must do. `judge(look)` returns (met, what was wanted and seen in a few words).
 
     gate: without it the values earn nothing either (the exercise was not done, only its result obtained).
+    for_right_values: its hint speaks of right results; where some are wrong, something else is to be fixed first.
     """
 
     id: str
@@ -95,6 +96,7 @@ class Demand:
     hint: str
     judge: Callable[[Look], tuple[bool, str]]
     gate: bool = False
+    for_right_values: bool = False
 
 
 @dataclass(frozen=True)

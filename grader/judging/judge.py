@@ -82,7 +82,7 @@ def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tu
     unmet = {d.id for row in rows for d in row.demands if not d.met}
     failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
     demands = list(dict.fromkeys(demand for look in looks for demand in asked_of(exercise, look)))
-    gates = [d for d in demands if d.gate and d.id in unmet]
+    gates = [d for d in demands if d.gate and d.id in unmet and not (failed and d.for_right_values)]
     others = [d for d in demands if d.id in unmet] if not failed else []
     return tuple((first.id, first.hint) for first in (gates or _explanations(exercise, failed) or others)[:1])
 

@@ -18,6 +18,7 @@ from grader.judging.demands import (
     tensor_bytes,
 )
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -68,6 +69,15 @@ def in_other_order(look: Look, rank: int, found: torch.Tensor, expected: torch.T
 def wrong_rows(found: torch.Tensor, expected: torch.Tensor) -> list[int]:
     """The numbers of the rows that are wrong; none where not even the shape is right."""
     return (found != expected).any(1).nonzero().flatten().tolist() if found.shape == expected.shape else []
+
+
+def needed(op: str) -> Demand:
+    """What an operation, such as "all_to_all", of each rank's x needs."""
+    return needs(lambda look, rank: [(op, tensor_bytes(look, rank))])
+
+
+# The root's x comes to all others.
+FROM_ROOT = needs(lambda look, rank: [("send" if is_root(look, rank) else "recv", tensor_bytes(look, rank))])
 
 
 # ── trees ──

@@ -3,6 +3,7 @@
 from grader.exercises.technique.splitting import all_reduced, calls_are, only_in_groups, other_dtype, sent_at_most
 from grader.judging.demands import inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 
 
@@ -20,6 +21,7 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
                          "too many bytes"),
             inputs_kept("The result is right, but the tensor that was handed in was changed on the way: others may still "
                         "need it. all_reduce works in place, so give it a clone."),
+            needs(lambda look, rank: [("all_reduce", tensor_bytes(look, rank))]),
             results_waited(),
         ),
         symptoms=(

@@ -9,6 +9,7 @@ from grader.evidence.evidence import RETURNED
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import Moves, needs
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.models.hunted import small_mlp
@@ -18,13 +19,17 @@ MLP_BYTES = sum(p.nbytes for p in small_mlp().parameters())
 MLP_PADDING_BYTES = sum(p.itemsize for p in small_mlp().parameters())
 
 
-def repaired(limit: Callable[[Look, int], float], *demands: Demand, symptoms: tuple[Symptom, ...] = (),
+def repaired(limit: Callable[[Look, int], float], moves: Moves, *demands: Demand, symptoms: tuple[Symptom, ...] = (),
              fallbacks: tuple[Symptom, ...] = (),
              spent: str = "The notes are right, but more is sent than the contract says. Is something reduced or gathered "
                           "twice, and did the second time make no difference?") -> Technique:
-    """The technique of one case. limit: bytes that a rank may send; symptoms: the case's own, before those of all."""
+    """The technique of one case.
+
+    limit: bytes that a rank may send; moves: what it needs; symptoms: the case's own, before those of all.
+    """
     return Technique(
-        demands=(*demands, bytes_sent(limit, "no byte more than needed", spent), results_waited(), sends_waited()),
+        demands=(*demands, bytes_sent(limit, "no byte more than needed", spent), needs(moves), results_waited(),
+                 sends_waited()),
         symptoms=(*symptoms, group_ignored(), unwaited(), *_FAILURES),
         fallbacks=(*fallbacks, *_FALLBACKS),
     )
@@ -34,6 +39,11 @@ def gradients_once(look: Look, rank: int) -> float:
     """Of the small MLP: in each step one all-reduce of all gradients, each perhaps padded to n equal parts."""
     n, n_steps = look.case.group_size(rank), len(look.right[rank])
     return n_steps * bytes_sent_per_rank("all_reduce", MLP_BYTES + (n - 1) * MLP_PADDING_BYTES, n)
+
+
+def gradients_summed(look: Look, rank: int) -> list[tuple[str, float]]:
+    """Of the small MLP, in each step."""
+    return [("all_reduce", len(look.right[rank]) * MLP_BYTES)]
 
 
 def _where_wrong(test: Callable[[Any, Any], bool]) -> Callable[[Look], bool]:

@@ -1,6 +1,7 @@
 """How a pipeline of stages must be run: its messages, in which order its passes come; and how a training step can fail."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from grader.calling.pipelining import IN_FLIGHT, PASS, SOMETHING
@@ -8,6 +9,7 @@ from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
 
 ByStage = Callable[[int, int, int], int]  # (stages, stage, micro-batches) -> a number
@@ -90,6 +92,20 @@ def outputs_sent(label: str, hint: str, back: bool) -> Demand:
     return bytes_sent(limit, label, hint)
 
 
+def neighbours_needed(back: bool) -> Demand:
+    """Each stage needs the outputs of the one before and, if `back`, the gradients that the next one has."""
+
+    def moves(look: Look, rank: int) -> Iterator[tuple[str, float]]:
+        inputs, members, place = look.case.inputs, look.case.members(rank), look.case.group_rank(rank)
+        for sender, receiver in pairwise(members[max(place - 1, 0):place + 2]):
+            nbytes = inputs[rank]["n_micro"] * inputs[receiver]["like"].nbytes
+            yield ("send" if sender == rank else "recv"), nbytes
+            if back:
+                yield ("recv" if sender == rank else "send"), nbytes
+
+    return needs(moves)
+
+
 UNLIKE = ("A message is received into a tensor of another size or dtype: what comes forward is like like_MD, a gradient is "
           "like the output that it belongs to. What goes back is the gradient of a stage's input.")
 
@@ -126,6 +142,7 @@ def step_technique(passes: tuple[Demand, ...], crossing: str) -> Technique:
             outputs_sent("each output forward once, each gradient back once",
                          "Right, but more is sent than needed: outputs to the next stage, gradients of inputs to the one "
                          "before.", back=True),
+            neighbours_needed(back=True),
             results_waited(),
             sends_waited(),
         ),

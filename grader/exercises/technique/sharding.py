@@ -10,6 +10,7 @@ from grader.exercises.technique.models import given_model
 from grader.judging.compare import same
 from grader.judging.demands import results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Span
@@ -48,6 +49,12 @@ def gathers_and_reductions(look: Look, rank: int, whole: float, gathers: int = 1
     """Bytes that a rank sends in so many all-gathers and reduce-scatters of a row of `whole` bytes."""
     times = {"all_gather": gathers, "reduce_scatter": reductions}
     return sum(count * bytes_sent_per_rank(op, whole, look.case.group_size(rank)) for op, count in times.items())
+
+
+def gathered_and_reduced(whole: Callable[[Look, int], float], gathers: int = 1, reductions: int = 1) -> Demand:
+    """So many all-gathers and reduce-scatters of a row of whole(look, rank) bytes are needed."""
+    return needs(lambda look, rank: [("all_gather", gathers * whole(look, rank)),
+                                     ("reduce_scatter", reductions * whole(look, rank))])
 
 
 def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], float], label: str, hint: str) -> Demand:

@@ -12,6 +12,7 @@ from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED
 from grader.exercises.technique.rank_by_rank import spans_called
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.needs import needs
 from grader.judging.symptoms import raised
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call
@@ -84,6 +85,11 @@ def all_reduced(nbytes: Count) -> Callable[[Look, int], float]:
     """What a rank sends where nbytes(look, rank) bytes are all-reduced; nothing in a case that asks for a ValueError."""
     return lambda look, rank: bytes_sent_per_rank(
         "all_reduce", 0 if refused(look) else nbytes(look, rank), look.case.group_size(rank))
+
+
+def sums_needed(nbytes: Callable[[Look, int], float]) -> Demand:
+    """nbytes(look, rank) bytes are summed over the ranks, unless the case asks for a ValueError."""
+    return needs(lambda look, rank: [] if refused(look) else [("all_reduce", nbytes(look, rank))])
 
 
 # ── what is held ──

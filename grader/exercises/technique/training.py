@@ -8,6 +8,7 @@ from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.needs import Moves, needs
 from grader.judging.symptoms import every_rank, raised, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call, Span
@@ -37,6 +38,12 @@ def gradient_bytes_once(steps: int = 1, extra: Callable[[Look, int], float] = la
         limit, "at most 2(n−1)/n of the gradients' bytes a step",
         "More bytes than the gradients have: each gradient must be all-reduced once a step, a tied weight's once too, and "
         "nothing that is frozen or was reduced before.", id="reduced twice")
+
+
+def gradients_needed(steps: int = 1, more: Moves = lambda look, rank: ()) -> Demand:
+    """Each step's gradients are summed over the ranks; and `more` moves."""
+    return needs(lambda look, rank: [
+        ("all_reduce", steps * sum(p.nbytes for p in reduced(look.case, rank).values())), *more(look, rank)])
 
 
 def _dtypes_missing(look: Look, rank: int) -> str:

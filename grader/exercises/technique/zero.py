@@ -13,6 +13,7 @@ from grader.exercises.technique.sharding import held_at_most, spans_of
 from grader.exercises.technique.training import dtypes_of
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.needs import needs
 
 STATE_SLACK_BYTES = 64  # a step count a tensor, and such
 CHECK_BYTES = 64  # a tensor: a wrapper may ask whether all ranks start equal (utils.costs.replicas)
@@ -79,6 +80,16 @@ def padded_bytes(look: Look, rank: int) -> int:
     """Bytes of all gradients, each padded to a multiple of the number of ranks; a tied one once."""
     n = look.case.group_size(rank)
     return sum(-(-g.numel() // n) * n * g.itemsize for g in reduced(look.case, rank).values())
+
+
+def trained_needed(steps: Callable[[Look, int], int], *operations: str) -> Demand:
+    """In each step these operations, each of all that has a gradient."""
+
+    def moves(look: Look, rank: int) -> list[tuple[str, float]]:
+        nbytes = sum(gradient.nbytes for gradient in reduced(look.case, rank).values())
+        return [(operation, steps(look, rank) * nbytes) for operation in operations]
+
+    return needs(moves)
 
 
 def never_all_gradients() -> Demand:

@@ -7,6 +7,7 @@ import torch
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
+from grader.judging.needs import A_NUMBER_BYTES, needs
 from grader.judging.symptoms import deadlocked, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -19,6 +20,7 @@ TECHNIQUE = Technique(
         bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", PAIR_BYTES, look.case.group_size(r)),
                    "sends two numbers", "The mean is right, but more than two numbers a rank travel: reduce your own "
                    "numbers to a sum and a count first."),
+        needs(lambda look, r: [("all_reduce" if look.case.inputs[r]["numbers"] else "recv", A_NUMBER_BYTES)]),
         results_waited(),
     ),
     symptoms=(

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from grader.exercises.technique.collectives import INPUT_OVERWRITTEN, message_to_itself
-from grader.judging.demands import messages_at_most, only_calls, results_waited, ring_neighbours, sends_waited
+from grader.judging.demands import messages_at_most, only_calls, results_waited, ring_neighbours, sends_waited, tensor_bytes
 from grader.judging.exercise import Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, unwaited, wrong_ranks
 from utils.trace.calls import POINT_TO_POINT
 
@@ -15,6 +16,7 @@ TECHNIQUE = Technique(
         ring_neighbours("The right tensors arrive, but by a detour: send to the next rank only."),
         messages_at_most(lambda look, rank: 1, "one message a rank",
                          "The right tensors arrive, but one message a rank is enough."),
+        needs(lambda look, r: [("send", tensor_bytes(look, r)), ("recv", look.right[r].nbytes)]),
         results_waited(),
         sends_waited(),
     ),

@@ -25,6 +25,7 @@ def _too_few_messages(look: Look) -> bool:
 
 
 TECHNIQUE = collectives.from_messages(
+    collectives.needed("all_to_all"),
     bytes_sent(collectives.formula_bytes("all_to_all"), "at most (n−1)/n·M bytes",
                "The rows are right, but more travelled than needed: rank s needs only row s of your x_NC, C elements.",
                id="more than the rows"),

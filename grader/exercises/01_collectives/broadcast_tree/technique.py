@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from grader.evidence.evidence import DEADLOCKED, RAISED
 from grader.exercises.technique.collectives import (
+    FROM_ROOT,
     TREE_BYTES,
     everyone_has_a_partner,
     from_messages,
@@ -25,6 +26,7 @@ def _root_is_sent_to(look: Look) -> bool:
 
 
 TECHNIQUE = from_messages(
+    FROM_ROOT,
     messages_at_most(tree_rounds, "nobody sends more than ⌈log2 n⌉ messages",
                      "Every rank has x, but one rank did the sending for all: in a tree, a rank that has received x "
                      "sends it on while the root goes on sending.", id="one sends all"),

@@ -2,10 +2,19 @@
 
 from grader.exercises.technique import collectives
 from grader.judging.demands import bytes_sent, tensor_bytes
-from grader.judging.exercise import Symptom
+from grader.judging.exercise import Look, Symptom
+from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, wrong_ranks
 
+
+def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
+    others = look.case.group_size(rank) - 1
+    return [("recv", others * tensor_bytes(look, rank)) if collectives.is_root(look, rank) else
+            ("send", tensor_bytes(look, rank))]
+
+
 TECHNIQUE = collectives.from_messages(
+    needs(_needed),
     bytes_sent(lambda look, r: 0 if collectives.is_root(look, r) else tensor_bytes(look, r),
                "each rank sends its row to the root, the root sends nothing",
                "The root has all rows, but more than that travelled: each other rank sends its own C elements once, "

@@ -4,6 +4,7 @@ from grader.evidence.evidence import DEADLOCKED, RAISED
 from grader.judging.compare import same
 from grader.judging.demands import inputs_kept, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import unwaited, wrong_ranks
 
 
@@ -14,6 +15,12 @@ def _in_lines(look: Look) -> tuple[bool, str]:
         if len(rows) > 1 and len(columns) > 1:
             return False, f"rank {call.rank} called all_reduce with ranks {list(call.members)}"
     return True, ""
+
+
+def _needed(look: Look, rank: int) -> int:
+    """x to and from a row, and a column, of more than one rank."""
+    inputs = look.case.inputs[rank]
+    return inputs["x"].nbytes * ((inputs["n_rows"] > 1) + (inputs["n_cols"] > 1))
 
 
 def _groups_differ(look: Look) -> bool:
@@ -34,6 +41,7 @@ def _takes_no_part(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(each_way(_needed)),
         only_calls("all_reduce", hint="Make the groups with dist.new_group and use dist.all_reduce in them, nothing "
                                       "else."),
         Demand("whole world", "every all_reduce stays in one row or one column",

@@ -16,6 +16,7 @@ def _one_piece_is_right(look: Look, rank: int, found: torch.Tensor, expected: to
 
 
 TECHNIQUE = collectives.from_messages(
+    collectives.needed("all_reduce"),
     bytes_sent(collectives.formula_bytes("all_reduce"), "at most 2(n−1)/n·M bytes",
                "The sum is right, but whole tensors travel: in each step of the first half a rank sends only the half "
                "that its partner will keep, and goes on with the other one.", id="whole tensors"),

@@ -6,8 +6,9 @@ import torch
 
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.compare import same
-from grader.judging.demands import only_calls, results_waited, sends_waited
+from grader.judging.demands import only_calls, results_waited, sends_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.trace.trace import Call, Span
 
@@ -31,6 +32,7 @@ def _not_once(look: Look, rank: int) -> str:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(lambda look, r: [("all_reduce", tensor_bytes(look, r))]),
         only_calls("all_reduce", hint="One dist.all_reduce is all the communication that this exercise needs."),
         Demand("blocking call", "the all-reduce is asynchronous",
                "The all-reduce blocks, so nothing overlaps: with async_op=True it returns a work object at once.",

@@ -6,8 +6,9 @@ from dataclasses import replace
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import collectives
 from grader.judging.compare import same
-from grader.judging.demands import inputs_kept, messages_at_most, rounds_at_most
+from grader.judging.demands import inputs_kept, messages_at_most, rounds_at_most, tensor_bytes
 from grader.judging.exercise import Look, Symptom
+from grader.judging.needs import needs
 from grader.judging.symptoms import wrong_ranks
 
 
@@ -27,6 +28,7 @@ def _tree_but_wrong(look: Look) -> bool:
 
 
 TECHNIQUE = collectives.from_messages(
+    needs(lambda look, r: [("recv" if collectives.is_root(look, r) else "send", tensor_bytes(look, r))]),
     messages_at_most(lambda look, r: 0 if collectives.is_root(look, r) else 1, "each rank but the root sends once",
                      "The sum is right, but with too many messages: each rank but the root sends once, after it has "
                      "added what it received, and the root sends nothing."),

@@ -3,7 +3,7 @@
 import math
 
 from grader.evidence.evidence import DEADLOCKED, RAISED
-from grader.exercises.technique.collectives import around_a_ring, out_of_step
+from grader.exercises.technique.collectives import around_a_ring, needed, out_of_step
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Look, Symptom
@@ -28,6 +28,7 @@ def _uneven_stops(look: Look) -> bool:
 
 
 TECHNIQUE = around_a_ring(
+    needed("all_reduce"),
     bytes_sent(lambda look, r: 2 * (look.case.group_size(r) - 1) * _chunk_bytes(look, r), "at most 2(n−1)·⌈M/n⌉ elements",
                "The sum is right, but whole tensors travel, or chunks that are too large: a ring passes one chunk a step, "
                "n−1 steps to reduce-scatter and n−1 to all-gather, and a chunk has ⌈M/n⌉ elements: pad x to the next "

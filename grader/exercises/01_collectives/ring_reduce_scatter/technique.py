@@ -1,12 +1,13 @@
 """How ring_reduce_scatter must be done, and how it can fail."""
 
-from grader.exercises.technique.collectives import around_a_ring, formula_bytes, out_of_step
+from grader.exercises.technique.collectives import around_a_ring, formula_bytes, needed, out_of_step
 from grader.judging.demands import bytes_sent, inputs_kept, not_far_more_bytes
 
 _WHOLE = "The sum is right, but whole tensors travel: a ring passes one row of C elements a step, n−1 steps in all."
 _NEEDED_BYTES = formula_bytes("reduce_scatter")
 
 TECHNIQUE = around_a_ring(
+    needed("reduce_scatter"),
     bytes_sent(_NEEDED_BYTES, "at most (n−1)/n·M bytes", _WHOLE, id="whole tensors"),
     not_far_more_bytes(_NEEDED_BYTES, _WHOLE),
     inputs_kept("The sum is right, but x_NC was overwritten: add into a clone of it, or into what you received."),

@@ -4,6 +4,7 @@ from grader.exercises.technique.collectives import NOT_SENT_TO_ALL, from_message
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, tensor_bytes
 from grader.judging.exercise import Look, Symptom
+from grader.judging.needs import needs
 from grader.judging.symptoms import wrong_ranks
 
 
@@ -16,7 +17,13 @@ def _any_row(look: Look, rank: int, found, expected) -> bool:
     return any(same(found, row_C) for row_C in root_x_NC)
 
 
+def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
+    row_bytes = look.right[rank].nbytes
+    return [("send", row_bytes * (look.case.group_size(rank) - 1)) if is_root(look, rank) else ("recv", row_bytes)]
+
+
 TECHNIQUE = from_messages(
+    needs(_needed),
     bytes_sent(lambda look, r: tensor_bytes(look, r) * (1 - 1 / look.case.group_size(r)) * is_root(look, r),
                "the root sends n−1 rows, the others nothing",
                "Every rank has its row, but more than that travelled: the root sends rank i only row i, C elements, "

@@ -6,6 +6,7 @@ from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import A_NUMBER_BYTES, needs
 from grader.judging.symptoms import every_rank, group_ignored, wrong_ranks
 from utils.trace.calls import POINT_TO_POINT
 
@@ -61,6 +62,7 @@ def _clock_first(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(lambda look, r: [("all_reduce", A_NUMBER_BYTES)]),
         Demand("not timed", "run_once is called repeats times",
                "The number was not measured: call run_once() repeats times between two readings of the clock.",
                on_each_rank(_not_timed), gate=True),

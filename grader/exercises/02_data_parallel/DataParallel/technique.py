@@ -21,6 +21,11 @@ def _broadcast_bytes(look: Look, rank: int) -> float:
     return bytes_sent_per_rank("broadcast", state_bytes, look.case.group_size(rank))
 
 
+def _model_from_first(look: Look, rank: int) -> list[tuple[str, float]]:
+    nbytes = sum(p.nbytes for p in training.given_model(look.case, rank).parameters())
+    return [("recv" if look.case.group_rank(rank) else "send", nbytes)]
+
+
 def _quiet_in(name: str) -> Callable[[Look], tuple[bool, str]]:
     """Nothing is sent in the spans of this name."""
 
@@ -77,6 +82,7 @@ def _bucket_incomplete(look: Look) -> bool:
 ONCE = training.gradient_bytes_once(STEPS, _broadcast_bytes)
 TECHNIQUE = Technique(
     demands=(
+        training.gradients_needed(STEPS, _model_from_first),
         only_calls("all_reduce", "broadcast", hint="dist.broadcast and dist.all_reduce are all that this exercise needs."),
         *training.OVERLAPPED,
         QUIET_IN,

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from grader.calling.training import GRADIENT_REPLACED
 from grader.exercises.technique.rank_by_rank import on_each_rank
-from grader.exercises.technique.training import FEW_DIGITS, OWN_DTYPES, dtypes_of, gradient_bytes_once
+from grader.exercises.technique.training import FEW_DIGITS, OWN_DTYPES, dtypes_of, gradient_bytes_once, gradients_needed
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -46,6 +46,7 @@ def _kept(look: Look) -> tuple[bool, str]:
 
 TECHNIQUE = Technique(
     demands=(
+        gradients_needed(),
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
         OWN_DTYPES,
         gradient_bytes_once(),

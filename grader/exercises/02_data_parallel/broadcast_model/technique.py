@@ -8,6 +8,7 @@ from grader.exercises.technique.training import FEW_DIGITS, model_bytes
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -26,6 +27,7 @@ def _some_layers(look: Look, rank: int, found: dict[str, Tensor], right: dict[st
 
 TECHNIQUE = Technique(
     demands=(
+        needs(lambda look, r: [("recv" if look.case.group_rank(r) else "send", model_bytes(look, r))]),
         only_calls("broadcast", hint="dist.broadcast, from the group's rank 0, is all that this exercise needs."),
         Demand(REPLACED, "the parameters stay the same objects",
                "The model has new Parameter objects now: an optimizer made before still holds, and updates, the old ones. "

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from grader.evidence.evidence import DEADLOCKED
-from grader.exercises.technique.training import gradient_bytes_once, left_out
+from grader.exercises.technique.training import gradient_bytes_once, gradients_needed, left_out
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
@@ -31,6 +31,7 @@ def _no_tensor(look: Look, rank: int, found: Any, right: Any) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        gradients_needed(STEPS),
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
         gradient_bytes_once(STEPS),
         results_waited(),

@@ -6,6 +6,7 @@ from grader.exercises.technique.training import (
     NO_GRADIENT,
     OVERLAPPED,
     gradient_bytes_once,
+    gradients_needed,
     instead,
     left_out,
 )
@@ -18,6 +19,7 @@ STEPS = 2
 ONCE = gradient_bytes_once(STEPS)
 TECHNIQUE = Technique(
     demands=(
+        gradients_needed(STEPS),
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
         *OVERLAPPED,
         ONCE,

@@ -83,6 +83,7 @@ GROUP = ("Right for the whole world, wrong in a group: hand the group on to ever
 PAD = ("The sizes do not fit: pad the row with zeros at its end, so that n divides its length, and cut the slices for the "
        "parameters from what comes before the padding.")
 TECHNIQUE = by_collectives(
+    zero.trained_needed(lambda look, r: len(look.case.inputs[r]["xs"]), "reduce_scatter", "all_gather"),
     _only_both(),
     zero.something_sharded(),
     _state_divided(),

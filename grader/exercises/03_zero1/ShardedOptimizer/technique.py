@@ -104,6 +104,7 @@ CLOSURE_LATE = ("The closure runs after the reduction, so each owner steps with 
 NOT_SENT = zero.drifted("parameters not sent", DRIFTED, lambda result: result["parameters"])
 OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
+    zero.trained_needed(lambda look, r: len(look.case.inputs[r]["xs"]), "reduce_scatter", "all_gather"),
     zero.something_sharded(),
     only_calls("reduce", "broadcast", "reduce_scatter", "all_gather", hint=(
         "Reduce each gradient to its owner and broadcast its parameters from there (or reduce-scatter and all-gather): "

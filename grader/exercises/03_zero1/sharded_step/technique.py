@@ -1,6 +1,6 @@
 """How sharded_step must be done, and how it can fail."""
 
-from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
+from grader.exercises.technique.sharding import by_collectives, gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.zero import other_type
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
@@ -14,6 +14,7 @@ def _bytes(look: Look, rank: int) -> float:
 
 
 TECHNIQUE = by_collectives(
+    gathered_and_reduced(lambda look, r: len(look.case.inputs[r]["gradients"]) * look.case.inputs[r]["flat"].nbytes),
     only_calls("reduce_scatter", "all_gather", hint=(
         "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce "
         "brings each rank gradients that it does not need.")),

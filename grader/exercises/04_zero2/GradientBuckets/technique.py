@@ -134,6 +134,7 @@ def _laid_end_to_end(look: Look) -> bool:
 
 
 TECHNIQUE = by_collectives(
+    zero.trained_needed(lambda look, r: 1, "reduce_scatter"),
     only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
                "all-reduce would bring every rank the whole gradients."),
     Demand("blocking call", "the reduce-scatters are asynchronous",

@@ -14,11 +14,14 @@ from .call import ACCEPTED, ANOTHER, STEPPED_IN
 STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with momentum
 
 
+def _steps(look: Look, rank: int) -> int:
+    return len(look.case.inputs[rank]["xs"]) // look.case.inputs[rank]["micro"]
+
+
 def _sent(look: Look, rank: int) -> float:
     total, passes = zero.padded_bytes(look, rank), len(look.case.inputs[rank]["xs"])
-    steps = passes // look.case.inputs[rank]["micro"]
     checks = zero.check_bytes(look, rank, times=3)
-    return gathers_and_reductions(look, rank, total, gathers=steps, reductions=passes) + checks
+    return gathers_and_reductions(look, rank, total, gathers=_steps(look, rank), reductions=passes) + checks
 
 
 def _share(look: Look, rank: int) -> float:
@@ -42,6 +45,7 @@ def _shortened(look: Look, rank: int) -> str:
 
 OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
+    zero.trained_needed(_steps, "reduce_scatter", "all_gather"),
     zero.something_sharded(),
     only_calls("reduce_scatter", "all_gather", "broadcast", hint=(
         "Reduce-scatter each gradient: an all-reduce brings every rank the whole of it, of which it uses one piece. The "

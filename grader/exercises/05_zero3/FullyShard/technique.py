@@ -16,6 +16,7 @@ from grader.exercises.technique.sharding import (
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.models.layers import layers_of
 
@@ -29,6 +30,15 @@ def _whole_bytes(look: Look, rank: int, computing: bool = False) -> float:
     dtype = dtype_of(look.case.inputs[rank]["compute_dtype"]) if computing else None
     n = look.case.group_size(rank)
     return sum((p.numel() + n) * (dtype or p.dtype).itemsize for p in model_seen(look.case, rank).parameters())
+
+
+def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
+    """In each step the parameters once, and the gradients."""
+    inputs, trained = look.case.inputs[rank], reduced(look.case, rank)
+    dtype, steps = dtype_of(inputs["compute_dtype"]), len(inputs["xs"]) // inputs["micro"]
+    whole, gradients = (steps * sum(p.numel() * (dtype or p.dtype).itemsize for p in parameters)
+                        for parameters in (model_seen(look.case, rank).parameters(), trained.values()))
+    return [("all_gather", whole), ("reduce_scatter", gradients)]
 
 
 def _gathered(look: Look, rank: int) -> float:
@@ -105,6 +115,7 @@ def _computed(look: Look) -> tuple[bool, str]:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(_needed),
         only_calls("all_gather", "reduce_scatter", "broadcast", hint=(
             "All-gather parameters, reduce-scatter gradients (and broadcast the start): those are all the communication. An "
             "all-reduce brings every rank whole gradients.")),

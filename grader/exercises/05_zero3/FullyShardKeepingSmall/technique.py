@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable, Iterator
 
-from grader.calling.sharding import OWNED
-from grader.exercises.technique.models import model_seen
+from grader.calling.sharding import OWNED, dtype_of
+from grader.exercises.technique.models import model_seen, reduced
 from grader.exercises.technique.sharding import by_collectives, first_wrong_is, gathers_and_reductions, spans_of
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.needs import needs
 from grader.judging.symptoms import raised, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -46,11 +47,24 @@ def _sent(look: Look, rank: int) -> float:
             + passes * bytes_sent_per_rank("all_reduce", small, n))
 
 
+def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
+    """In each step the large parameters once, and the gradients of all; in a type that may be short."""
+    inputs, trained = look.case.inputs[rank], reduced(look.case, rank).values()
+    dtype, steps = dtype_of(inputs["compute_dtype"]), len(inputs["xs"]) // inputs["micro"]
+    sizes = [(p.numel(), p.numel() * (dtype or p.dtype).itemsize) for p in model_seen(look.case, rank).parameters()]
+    reduced_sizes = [(p.numel(), p.numel() * (dtype or p.dtype).itemsize) for p in trained]
+    large, gradients = (steps * sum(nbytes for numbers, nbytes in some if numbers >= inputs["keep_whole_below"])
+                        for some in (sizes, reduced_sizes))
+    small = steps * sum(nbytes for numbers, nbytes in reduced_sizes if numbers < inputs["keep_whole_below"])
+    return [("all_gather", large), ("reduce_scatter", gradients), ("all_reduce", small)]
+
+
 SMALL_DIVIDED = ("Parameters under the threshold are cut into pieces: they must be hidden from FullyShard's constructor, so "
                  "that it neither cuts nor hooks them.")
 _small_whole = _each_held(lambda numbers, below, held, n: numbers < below and held != n * numbers, "to be whole")
 
 TECHNIQUE = by_collectives(
+    needs(_needed),
     only_calls("all_gather", "reduce_scatter", "all_reduce", "broadcast", hint=(
         "FullyShard's collectives for the shards, an all-reduce for the gradients of what is whole: no others are needed.")),
     Demand("small divided", "small parameters are whole between the steps", SMALL_DIVIDED, _small_whole),

@@ -6,6 +6,7 @@ from grader.exercises.technique.sharding import (
     by_collectives,
     divided,
     first_wrong_is,
+    gathered_and_reduced,
     gathers_and_reductions,
     layers_stand_at_most,
     spans_of,
@@ -29,6 +30,12 @@ def _sent(look: Look, rank: int) -> float:
     return passes * gathers_and_reductions(look, rank, whole, gathers=2)
 
 
+def _needed(look: Look, rank: int) -> float:
+    """In each step the whole parameters, and the whole gradients."""
+    steps = len(look.case.inputs[rank]["xs"]) // look.case.inputs[rank]["micro"]
+    return steps * sum(p.nbytes for p in model_seen(look.case, rank).parameters())
+
+
 def _at_rest(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         if not all(owned.facts["flat"] for owned in spans_of(look, rank, OWNED)):
@@ -37,6 +44,7 @@ def _at_rest(look: Look) -> tuple[bool, str]:
 
 
 TECHNIQUE = by_collectives(
+    gathered_and_reduced(_needed),
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the parameters, reduce-scatter the gradients: those two, which ShardedLayer calls, are all the "
         "communication.")),

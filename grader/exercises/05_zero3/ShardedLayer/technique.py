@@ -7,6 +7,7 @@ from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, REDUCING, RO
 from grader.exercises.technique.sharding import (
     by_collectives,
     first_wrong_is,
+    gathered_and_reduced,
     gathers_and_reductions,
     held_at_most,
     spans_of,
@@ -25,11 +26,14 @@ def _length(look: Look, rank: int) -> int:
     return -(-sum(p.numel() for p in look.case.inputs[rank]["parameters"]) // look.case.group_size(rank))
 
 
+def _row_bytes(look: Look, rank: int) -> int:
+    dtype = dtype_of(look.case.inputs[rank]["compute_dtype"] or "float64")
+    return _length(look, rank) * look.case.group_size(rank) * dtype.itemsize
+
+
 def _sent(look: Look, rank: int) -> float:
     """Each round, a whole row is gathered twice and one is reduced, all in the compute dtype; one gather is given up."""
-    dtype = dtype_of(look.case.inputs[rank]["compute_dtype"] or "float64")
-    row_bytes = _length(look, rank) * look.case.group_size(rank) * dtype.itemsize
-    return gathers_and_reductions(look, rank, row_bytes, gathers=2 * ROUNDS + 1, reductions=ROUNDS)
+    return gathers_and_reductions(look, rank, _row_bytes(look, rank), gathers=2 * ROUNDS + 1, reductions=ROUNDS)
 
 
 def _own_at_most(look: Look, rank: int) -> int:
@@ -72,6 +76,7 @@ NOT_ENDED = ("free() comes after start_gather() alone, and the gather goes on: i
              "the numbers from before the optimizer's step. free() must wait for it first, and then give the row back.")
 
 TECHNIQUE = by_collectives(
+    gathered_and_reduced(lambda look, r: ROUNDS * _row_bytes(look, r)),
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the parameters, reduce-scatter the gradients: those two are all the communication.")),
     held_at_most("not freed", ["at rest", "freed"], _own_at_most, "at rest, and after reduce(), nothing whole is left",

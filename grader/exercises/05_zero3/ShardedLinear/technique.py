@@ -2,7 +2,13 @@
 
 from grader.calling.sharding import FORWARD
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.sharding import by_collectives, first_wrong_is, gathers_and_reductions, held_at_most
+from grader.exercises.technique.sharding import (
+    by_collectives,
+    first_wrong_is,
+    gathered_and_reduced,
+    gathers_and_reductions,
+    held_at_most,
+)
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, too_few_gradients
@@ -46,6 +52,7 @@ GATHERED_ONCE = Demand(
     "in backward.", _gathers_twice)
 
 TECHNIQUE = by_collectives(
+    gathered_and_reduced(_whole_bytes),
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the weight, reduce-scatter its gradient: those two are all the communication.")),
     held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight is kept between forward and backward",

@@ -4,16 +4,19 @@ from collections.abc import Iterator
 
 from grader.calling.sharding import KEPT, ROWS
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, spans_of
+from grader.exercises.technique.sharding import by_collectives, gathered_and_reduced, gathers_and_reductions, spans_of
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised
 from utils.trace.trace import Call, Span
 
 
+def _whole_bytes(look: Look, rank: int) -> int:
+    return look.case.group_size(rank) * sum(shard.nbytes for shard in look.case.inputs[rank]["shards"])
+
+
 def _sent(look: Look, rank: int) -> float:
-    whole = look.case.group_size(rank) * sum(shard.nbytes for shard in look.case.inputs[rank]["shards"])
-    return gathers_and_reductions(look, rank, whole, reductions=0)
+    return gathers_and_reductions(look, rank, _whole_bytes(look, rank), reductions=0)
 
 
 def _each_compute(look: Look) -> Iterator[tuple[int, int, Span, list[Call], int]]:
@@ -76,6 +79,7 @@ def _too_few_rows(look: Look) -> bool:
 
 
 TECHNIQUE = by_collectives(
+    gathered_and_reduced(_whole_bytes, reductions=0),
     only_calls("all_gather", hint="All-gather is all the communication that this exercise needs."),
     Demand("not prefetched", "when layer i computes, layers up to i + depth are on their way",
            "Too little is gathered while a layer computes: before you compute it, the all-gathers of all the next `depth` "

@@ -2,8 +2,8 @@
 
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
-from grader.exercises.technique.splitting import calls_are, share_only, sizes_differ
-from grader.judging.demands import only_calls, results_waited
+from grader.exercises.technique.splitting import calls_are, share_only, sizes_differ, sums_needed
+from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Technique
 
 
@@ -13,6 +13,7 @@ def _wanted(look: Look, rank: int) -> dict[str, int]:
 
 TECHNIQUE = Technique(
     demands=(
+        sums_needed(lambda look, r: tensor_bytes(look, r) * _wanted(look, r)["all_reduce"]),
         only_calls("all_reduce", hint=(
             "The one communication of this layer is f's all-reduce in backward: its output stays in parts.")),
         calls_are(FORWARD, {}, "The result is right, but forward communicates: x is whole already."),

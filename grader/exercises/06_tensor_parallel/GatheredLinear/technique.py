@@ -13,6 +13,7 @@ from grader.exercises.technique.splitting import (
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -34,6 +35,7 @@ _SHAPES = ("The sizes do not fit. Of dy (B, O) this rank needs its own P columns
 
 TECHNIQUE = Technique(
     demands=(
+        needs(lambda look, r: [("all_gather", look.right[r]["y"].nbytes), ("all_reduce", tensor_bytes(look, r))]),
         only_calls("all_gather", "all_reduce", hint=(
             "All-gather the outputs in forward, all-reduce dx in backward: those two are all the communication.")),
         sent_at_most(FORWARD, _gathered, "forward sends parts of y, no weights",

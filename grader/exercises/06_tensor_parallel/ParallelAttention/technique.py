@@ -16,6 +16,7 @@ from grader.exercises.technique.splitting import (
     refused,
     sizes_differ,
     sizes_taken,
+    sums_needed,
 )
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
@@ -48,6 +49,7 @@ def _shared_refused(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        sums_needed(lambda look, r: 2 * tensor_bytes(look, r)),
         only_calls("all_reduce", hint=(
             "All-reduce is all that attention needs: one of y in forward, one of dx in backward, and the gradients of k and "
             "v where ranks share a head. Nothing is gathered.")),

@@ -9,13 +9,15 @@ from grader.exercises.technique.splitting import (
     part_missing,
     share_only,
     sizes_differ,
+    sums_needed,
 )
-from grader.judging.demands import only_calls, results_waited
+from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Technique
 from grader.judging.symptoms import group_ignored, unwaited
 
 TECHNIQUE = Technique(
     demands=(
+        sums_needed(lambda look, r: look.right[r]["y"].nbytes + tensor_bytes(look, r)),
         only_calls("all_reduce", hint=(
             "Nothing is gathered between the two layers: the activation works on each number alone, so each rank's part of "
             "the inner numbers goes straight into its part of down.")),

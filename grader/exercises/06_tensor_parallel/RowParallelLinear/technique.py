@@ -3,7 +3,7 @@
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.evidence.evidence import RAISED
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
-from grader.exercises.technique.splitting import calls_are, refused_to_cut, share_only
+from grader.exercises.technique.splitting import calls_are, refused_to_cut, share_only, sums_needed
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 
@@ -17,6 +17,7 @@ def _outputs_cut(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        sums_needed(lambda look, r: look.right[r]["y"].nbytes),
         only_calls("all_reduce", hint=(
             "The one communication of this layer is g's all-reduce in forward: gathering inputs or products moves more.")),
         calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce, g's."),

@@ -9,9 +9,10 @@ from grader.exercises.technique.splitting import (
     first_wrong,
     only_in_groups,
     other_dtype,
+    sums_needed,
     within_group,
 )
-from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited
+from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 
@@ -48,6 +49,7 @@ LARGE, FAR = 80.0, 200.0  # a logit whose exp no float32 holds; a loss that no c
 
 TECHNIQUE = Technique(
     demands=(
+        sums_needed(lambda look, r: tensor_bytes(look, r, "weights")),
         only_calls("all_reduce", hint=(
             "The logits must never be gathered: a maximum, a sum and the target's logit for each row are all that ranks "
             "must tell each other, by all-reduce.")),

@@ -11,6 +11,7 @@ from grader.exercises.technique.splitting import (
     part_only,
     sizes_differ,
     sizes_taken,
+    sums_needed,
 )
 from grader.judging.demands import bytes_sent, inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
@@ -25,6 +26,7 @@ def _result_bytes(look: Look, rank: int) -> int:
 
 TECHNIQUE = Technique(
     demands=(
+        sums_needed(_result_bytes),
         only_calls("all_reduce", hint=(
             "One all-reduce of the result is all that is needed: neither the table nor the parts are gathered.")),
         *part_only("weight", "The result is right, but a rank keeps more rows than its own V/n.",

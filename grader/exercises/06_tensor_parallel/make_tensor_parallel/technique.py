@@ -18,6 +18,7 @@ from grader.exercises.technique.splitting import (
     part_only,
     sizes_differ,
     sizes_taken,
+    sums_needed,
 )
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
@@ -101,6 +102,7 @@ def _wrong_back(id: str, hint: str, kinds: tuple[str, ...], n_times: bool) -> Sy
 
 TECHNIQUE = Technique(
     demands=(
+        sums_needed(_reduced_bytes),
         only_calls("all_reduce", hint=(
             "All-reduces of activations are all that the model needs: neither weights nor gradients are communicated.")),
         *part_only("start", "The result is right, but a rank holds more than its part of the model.",

@@ -10,6 +10,7 @@ from grader.exercises.technique.schedules import peaks
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, unwaited, wrong_ranks
 from utils.schedules.schedule import Schedule, Shape, Step
 
@@ -99,6 +100,16 @@ def _sent(look: Look, rank: int) -> float:
     return float((forward + backward) * inputs["xs"][0][0].nbytes * len(inputs["xs"]))
 
 
+def _received(look: Look, rank: int) -> float:
+    """A message for each step that needs another rank's result."""
+    inputs, shape = look.case.inputs[rank], shape_in(look.case, rank)
+    if _refused(look) or shape.n_ranks == 1:
+        return 0.0
+    forward = sum(step.kind == "F" and step.stage > 0 for step in _own_row(look, rank))
+    backward = sum(step.kind in "BI" and step.stage < shape.n_stages - 1 for step in _own_row(look, rank))
+    return float((forward + backward) * inputs["xs"][0][0].nbytes * len(inputs["xs"]))
+
+
 def _loss_elsewhere(look: Look, rank: int, found: Any, right: Any) -> bool:
     return not right["losses"][0] and not same(found["losses"], right["losses"])
 
@@ -136,6 +147,7 @@ HANDED_OVER = ("Two stages of one rank have one graph: what a stage hands over i
 TECHNIQUE = Technique(
     reading=_reading,
     demands=(
+        needs(lambda look, r: [("send", _sent(look, r)), ("recv", _received(look, r))]),
         only_calls("send", "recv", hint="Activations and gradients go from stage to stage by send and recv (isend, irecv); "
                                         "no collective is needed."),
         Demand("another order", "steps in the schedule's order",

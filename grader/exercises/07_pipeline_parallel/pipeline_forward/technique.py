@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grader.exercises.technique.pipelines import UNLIKE, only_neighbours, outputs_sent, passes
+from grader.exercises.technique.pipelines import UNLIKE, neighbours_needed, only_neighbours, outputs_sent, passes
 from grader.judging.demands import results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
@@ -35,6 +35,7 @@ def _values_only(look: Look, rank: int, found: Any, right: Any) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        neighbours_needed(back=False),
         only_neighbours(),
         Demand("not in micro-batches", "the stage is called once for each micro-batch",
                "The stage must be called once for each micro-batch: with the whole batch at once every stage waits for the "

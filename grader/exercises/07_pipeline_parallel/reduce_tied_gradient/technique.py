@@ -5,6 +5,7 @@ from typing import Any
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
+from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited, wrong_ranks
 
 
@@ -38,6 +39,7 @@ def _own_twice(look: Look, rank: int, found: Any, right: Any) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(each_way(_sent)),
         only_calls("send", "recv", "all_reduce", hint="The two ends exchange their gradients: one message each way is "
                                                       "enough."),
         Demand("others take part", "only the first and the last stage communicate",

@@ -8,7 +8,7 @@ from grader.exercises.technique.sequences import (
     only_in_groups,
     whole_bytes,
 )
-from grader.exercises.technique.sharding import gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.splitting import calls_in
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -24,6 +24,7 @@ def _gathers_in_backward(look: Look) -> tuple[bool, str]:
 
 TECHNIQUE = Technique(
     demands=(
+        gathered_and_reduced(whole_bytes),
         only_calls("all_gather", "reduce_scatter", hint=(
             "All-gather x, reduce-scatter its gradient: those two are all the communication. An all-reduce of dx gives "
             "every rank positions that are not its own.")),

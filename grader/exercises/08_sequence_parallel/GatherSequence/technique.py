@@ -7,12 +7,13 @@ from grader.exercises.technique.sequences import (
     only_in_groups,
     whole_bytes,
 )
-from grader.exercises.technique.sharding import gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
 
 TECHNIQUE = Technique(
     demands=(
+        gathered_and_reduced(whole_bytes),
         only_calls("all_gather", "reduce_scatter", hint=(
             "An all-gather forward, a reduce-scatter backward, nothing else: an all-reduce moves twice the bytes and leaves "
             "every rank gradients of positions that are not its own.")),

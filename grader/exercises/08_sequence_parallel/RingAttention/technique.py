@@ -11,6 +11,7 @@ from grader.exercises.technique.sequences import (
 )
 from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited
 
 FLOPS_A_PAIR = 16  # times K: 2 products forward, at most 6 backward, a multiplication and an addition each
@@ -21,6 +22,11 @@ def _sent(look: Look, rank: int) -> float:
     """K and V n − 1 times forward, n − 1 times backward; their gradients n times."""
     n, k_bytes = look.case.group_size(rank), look.case.inputs[rank]["k"].nbytes
     return 2.0 * k_bytes * (3 * n - 2) if n > 1 else 0.0
+
+
+def _needed(look: Look, rank: int) -> float:
+    """Of each other rank's K and V the earlier half, which some of one's own queries see; and its gradient's part."""
+    return look.case.group_size(rank) * look.case.inputs[rank]["k"].nbytes
 
 
 def _work(look: Look, rank: int) -> float:
@@ -35,6 +41,7 @@ def _kept(look: Look, rank: int) -> int:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(each_way(_needed)),
         only_calls("send", "recv", id="whole gather", hint=(
             "Keys and values pass round the ring, rank to rank: only sends and receives, so that no rank ever holds the "
             "whole sequence.")),

@@ -7,12 +7,13 @@ from grader.exercises.technique.sequences import (
     not_refused,
     only_in_groups,
 )
-from grader.exercises.technique.sharding import gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Symptom, Technique
 
 TECHNIQUE = Technique(
     demands=(
+        gathered_and_reduced(tensor_bytes),
         only_calls("reduce_scatter", "all_gather", hint=(
             "A reduce-scatter forward, an all-gather backward, nothing else: after an all-reduce each rank would have sums "
             "for all positions, and throw most of them away.")),

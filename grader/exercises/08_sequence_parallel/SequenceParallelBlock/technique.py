@@ -11,7 +11,7 @@ from grader.exercises.technique.sequences import (
     other_numbers,
     whole_bytes,
 )
-from grader.exercises.technique.sharding import gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, unwaited
@@ -50,6 +50,7 @@ def _is_seeded(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        gathered_and_reduced(whole_bytes, REDUCTIONS, REDUCTIONS),
         no_all_reduce_left(
             "In forward and backward only all-gathers and reduce-scatters are left: where a pair of tensor-parallel layers "
             "ended in an all-reduce, each rank now takes its piece of the sum by a reduce-scatter."),

@@ -11,7 +11,7 @@ from grader.exercises.technique.sequences import (
     only_in_groups,
     to_be_refused,
 )
-from grader.exercises.technique.sharding import gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
@@ -26,6 +26,14 @@ GATHERS, REDUCTIONS = 6, 4  # of each block, forward and backward together
 def _whole_numbers(inputs: dict[str, Any]) -> int:
     """Of parameters that every rank has whole: norms and biases of each block, embeddings, last norm and head."""
     return 6 * inputs["layers"] * inputs["dim"] + inputs["dim"] * (2 * VOCABULARY + inputs["length"] + 2)
+
+
+def _activations(look: Look, rank: int) -> int:
+    """Of all blocks and steps, one of each."""
+    if to_be_refused(look):
+        return 0
+    inputs = look.case.inputs[rank]
+    return 8 * inputs["tokens"][0].numel() * inputs["dim"] * inputs["layers"] * len(inputs["tokens"])
 
 
 def _sent(look: Look, rank: int) -> float:
@@ -83,6 +91,7 @@ def _has_no_gradient(look: Look, rank: int, found: Any, expected: Any) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        gathered_and_reduced(_activations, REDUCTIONS, REDUCTIONS),
         no_all_reduce_left(
             "In forward and backward only the blocks' all-gathers and reduce-scatters are left: no logits and no losses are "
             "gathered, and gradients are reduced in reduce_gradients()."),

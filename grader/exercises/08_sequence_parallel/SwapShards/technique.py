@@ -3,6 +3,7 @@
 from grader.exercises.technique.sequences import first_wrong_is, function_symptoms, only_in_groups
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import raised
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -20,6 +21,7 @@ _SIZE = ("The pieces do not fit: cut x into n equal pieces along `cut`, send eac
 
 TECHNIQUE = Technique(
     demands=(
+        needs(lambda look, r: [("all_to_all", 2 * tensor_bytes(look, r))]),
         only_calls("all_to_all", hint="One all-to-all is enough: each rank gets from each other one piece, and no rank ever "
                                       "holds the whole tensor."),
         Demand("not one swap each way", "one all-to-all forward, one backward", "The result is right, but each way takes "

@@ -9,6 +9,7 @@ from grader.exercises.technique.sequences import only_in_groups, other_numbers
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -37,6 +38,7 @@ def _sorted(gradients: list[Tensor | None]) -> Tensor:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(lambda look, r: [("all_reduce", sum(g.nbytes for g in look.case.inputs[r]["gradients"] if g is not None))]),
         only_calls("all_reduce", hint="One all-reduce of all gradients together does it: each rank needs the whole sum, "
                                       "because each has the whole parameter."),
         Demand("too many messages", "one message for all gradients",

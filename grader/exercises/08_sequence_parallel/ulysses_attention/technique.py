@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from grader.exercises.technique.sequences import first_wrong_is, not_refused, only_in_groups
+from grader.exercises.technique.sequences import first_wrong_is, not_refused, only_in_groups, to_be_refused
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -17,6 +18,11 @@ def _sent(look: Look, rank: int) -> float:
     return 2 * SWAPS * bytes_sent_per_rank("all_to_all", tensor_bytes(look, rank, "q"), look.case.group_size(rank))
 
 
+def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
+    return [] if to_be_refused(look) else [
+        ("all_to_all", 2 * sum(tensor_bytes(look, rank, name) for name in ("q", "k", "v", "q")))]
+
+
 def _heads_mixed(look: Look, rank: int, found: Any, expected: Any) -> bool:
     """The same heads, in another order."""
     return not same(found["o"], expected["o"], 1e-5) and all(
@@ -25,6 +31,7 @@ def _heads_mixed(look: Look, rank: int, found: Any, expected: Any) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(_needed),
         only_calls("all_to_all", hint="Only all-to-alls: an all-gather would bring the whole of K and V, all heads, to "
                                       "every rank."),
         not_far_more_bytes(_sent, "Far more was sent than four swaps each way."),

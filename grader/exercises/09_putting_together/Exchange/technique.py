@@ -12,6 +12,7 @@ from grader.exercises.technique.sequences import first_wrong_is, function_sympto
 from grader.exercises.technique.splitting import calls_are, sent_at_most
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import raised
 
 
@@ -41,6 +42,12 @@ def _backward(look: Look, rank: int) -> float:
     return rows * _row_bytes(look, rank)
 
 
+def _needed(look: Look, rank: int) -> float:
+    """Rows there, gradients back: for others and from them."""
+    counts, r = look.case.inputs[rank]["counts"], look.case.group_rank(rank)
+    return int(counts.sum() - counts[r].sum()) * _row_bytes(look, rank) + _backward(look, rank)
+
+
 _BYTES = "The result is right, but more is sent than the rows{} that go to other ranks: do not pad pieces to one size."
 def _differ(look: Look) -> bool:
     return look.evidence.ending == DEADLOCKED and "splits" in look.evidence.error_kind
@@ -51,6 +58,7 @@ _SPLITS = ("What a rank sends and what the other expects differ: a rank receives
 
 TECHNIQUE = Technique(
     demands=(
+        needs(each_way(_needed)),
         only_calls("all_to_all", hint="All-to-alls are enough: each rank tells each other one how many rows come, and sends "
                                       "them. Nobody needs what is for somebody else."),
         calls_are(FORWARD, {"all_to_all": 2}, "The result is right, but forward takes two all-to-alls: numbers, then rows."),

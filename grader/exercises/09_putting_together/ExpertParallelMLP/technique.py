@@ -20,6 +20,7 @@ from grader.exercises.technique.splitting import (
 )
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited, wrong_ranks
 
 COUNT_BYTES = 8
@@ -70,6 +71,7 @@ _BYTES = "The result is right, but more is sent than the kept rows{} that go to 
 
 TECHNIQUE = Technique(
     demands=(
+        needs(each_way(lambda look, r: 2 * _rows(look, r))),
         only_calls("all_to_all", hint=(
             "Rows go to those who compute with them, and back: all-to-alls only. No rank gathers everybody's tokens, and "
             "whoever trains sums the router's gradient.")),

@@ -9,6 +9,7 @@ from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import deadlocked, forgotten_send, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -70,6 +71,15 @@ def _sent(look: Look, rank: int) -> float:
     return len(inputs["tokens"]) * (sent + A_FEW_NUMBERS * NUMBER_BYTES)
 
 
+def _needed(look: Look, rank: int) -> float:
+    """In all steps, each way: micro-batches along pp, sums along tp, gradients along dp."""
+    inputs, right, micro = look.case.inputs[rank], look.right[rank]["gradients"], _micro_bytes(look, rank)
+    (stage, n_stages), n, t = _place(look, rank, "pp"), _place(look, rank, "dp")[1], _place(look, rank, "tp")[1]
+    blocks = len({name.split(".")[1] for name in right if name.startswith("blocks.")})
+    a_micro = micro * ((stage > 0) + (stage < n_stages - 1) + blocks * ALL_REDUCES * (t > 1))
+    return len(inputs["tokens"]) * (inputs["n_micro"] * a_micro + sum(g.nbytes for g in right.values()) * (n > 1))
+
+
 def _first_losses_right(look: Look) -> bool:
     return all(same(found["losses"][0], right["losses"][0], 1e-9) for _, found, right in look.pairs())
 
@@ -94,6 +104,7 @@ def _nothing_sent_back(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(each_way(_needed)),
         Demand("whole batch", "each rank computes its share, in n_micro passes", "The numbers are right, but ranks compute "
                "more than they have to, or all at once: a replica takes its share of the batch, and the share goes through "
                "the stages in n_micro equal micro-batches, each of them once.", on_each_rank(_not_its_passes), gate=True),

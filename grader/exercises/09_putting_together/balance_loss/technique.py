@@ -7,6 +7,7 @@ from grader.exercises.technique.sequences import first_wrong_is, only_in_groups
 from grader.exercises.technique.splitting import calls_are, other_dtype
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.needs import A_NUMBER_BYTES, needs
 from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -17,6 +18,11 @@ def _limit(look: Look, rank: int) -> float:
     """2E + 1 numbers of 8 bytes."""
     n_experts = look.case.inputs[rank]["probabilities"].shape[1]
     return bytes_sent_per_rank("all_reduce", LARGEST_NUMBER_BYTES * (2 * n_experts + 1), look.case.group_size(rank))
+
+
+def _counts(look: Look, rank: int) -> list[tuple[str, float]]:
+    """How many tokens each expert got."""
+    return [("all_reduce", A_NUMBER_BYTES * look.case.inputs[rank]["probabilities"].shape[1])]
 
 
 def _no_gradient(look: Look, rank: int, found: Any, right: Any) -> bool:
@@ -36,6 +42,7 @@ def _other_losses(look: Look) -> bool:
 
 TECHNIQUE = Technique(
     demands=(
+        needs(_counts),
         only_calls("all_reduce", hint="Counts and sums are enough, a few numbers for each expert: all-reduce them. No rank "
                                       "needs to see another one's tokens."),
         calls_are(BACKWARD, {}, "The result is right, but ranks communicate in backward: every rank has the whole loss, and "

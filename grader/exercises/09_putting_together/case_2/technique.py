@@ -2,6 +2,7 @@
 
 from grader.exercises.technique.hunted import repaired
 from grader.judging.exercise import Look
+from grader.judging.needs import each_way
 from utils.costs.formulas import bytes_sent_per_rank
 
 
@@ -14,4 +15,11 @@ def _limit(look: Look, rank: int) -> float:
             + bytes_sent_per_rank("all_reduce", gradients, look.case.world_size // tp))
 
 
-TECHNIQUE = repaired(_limit)
+def _needed(look: Look, rank: int) -> float:
+    tp, notes = look.case.inputs[rank]["tp"], look.right[rank]
+    outputs = sum(y.nbytes for _, y in look.case.inputs[rank]["batches"])
+    gradients = sum(gradient.nbytes for one in notes for gradient in one["gradients"].values())
+    return outputs * (tp > 1) + gradients * (look.case.world_size > tp)
+
+
+TECHNIQUE = repaired(_limit, each_way(_needed))

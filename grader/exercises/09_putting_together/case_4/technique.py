@@ -4,6 +4,7 @@ from grader.evidence.evidence import DEADLOCKED
 from grader.exercises.technique.hunted import repaired
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.needs import each_way
 from grader.judging.symptoms import raised
 from utils.models.hunted import KEPT, PASS
 
@@ -54,6 +55,7 @@ def _upside_down(look: Look) -> bool:
 
 TECHNIQUE = repaired(
     _limit,
+    each_way(_limit),
     Demand("passes not seen", "each stage does every pass once, by hunted.Passes",
            "The passes of the stages are not seen: leave them to hunted.Passes, and repair their order.",
            on_each_rank(_not_seen), gate=True),

@@ -1,7 +1,7 @@
 """What is demanded of case_6, and how it can fail."""
 
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.hunted import gradients_once, repaired
+from grader.exercises.technique.hunted import gradients_once, gradients_summed, repaired
 from grader.judging.exercise import Look, Symptom
 
 
@@ -13,6 +13,7 @@ def _twice(look: Look) -> bool:
 
 TECHNIQUE = repaired(
     gradients_once,
+    gradients_summed,
     symptoms=(
         Symptom("untouched", "Each gradient is reduced twice: once by the hook, and once more after the backward pass, when "
                              "it is a sum over ranks already. One of the two is too much.", _twice),

@@ -3,6 +3,7 @@
 from grader.exercises.technique.hunted import repaired
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.exercise import Demand, Look
+from grader.judging.needs import each_way
 from grader.judging.symptoms import raised
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.models.hunted import PASS, VOCABULARY, WIDTH
@@ -25,6 +26,7 @@ def _not_seen(look: Look, rank: int) -> str:
 
 TECHNIQUE = repaired(
     _limit,
+    each_way(_limit),
     Demand("passes not seen", "each stage goes forward and backward, by hunted.Passes",
            "The passes of the stages are not seen: leave them to hunted.Passes; what is missing comes after them.",
            on_each_rank(_not_seen), gate=True),

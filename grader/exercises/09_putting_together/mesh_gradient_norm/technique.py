@@ -7,6 +7,7 @@ from grader.exercises.technique.meshes import line_in, only_along
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, not_far_more_bytes, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.needs import A_NUMBER_BYTES, each_way, needs
 from grader.judging.symptoms import deadlocked, raised, unwaited, wrong_ranks
 
 NUMBER_BYTES = 8
@@ -16,6 +17,10 @@ NUMBERS = 4  # along each axis: a few sums, where one is enough
 def _sent(look: Look, rank: int) -> float:
     """Two numbers a partner are enough for any way to sum one."""
     return NUMBERS * 2 * NUMBER_BYTES * sum(len(line_in(look, rank, axis)) - 1 for axis in ("tp", "pp"))
+
+
+def _needed(look: Look, rank: int) -> int:
+    return A_NUMBER_BYTES * any(len(line_in(look, rank, axis)) > 1 for axis in ("tp", "pp"))
 
 
 def _middle_stays_out(look: Look) -> bool:
@@ -31,6 +36,7 @@ GATHERED = ("The norm is right, but gradients travel: each rank can square and s
 
 TECHNIQUE = Technique(
     demands=(
+        needs(each_way(_needed)),
         not_far_more_bytes(_sent, GATHERED, id="gradients sent"),
         bytes_sent(_sent, "a few numbers along tp and pp", GATHERED),
         only_along(("tp", "pp"), "The norm is right, but ranks are asked that have nothing to add: pieces lie along tp, "
