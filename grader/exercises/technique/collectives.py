@@ -10,11 +10,11 @@ from grader.calling.watching_inputs import INPUT_CHANGED
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED
 from grader.judging.demands import (
     bytes_sent,
+    only_neighbours_in_ring,
     only_point_to_point,
     results_waited,
     ring_neighbours,
     sends_waited,
-    shared_work,
     tensor_bytes,
 )
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -38,7 +38,7 @@ def around_a_ring(*demands: Demand, phases: int = 1, symptoms: Sequence[Symptom]
                   fallbacks: Sequence[Symptom] = ()) -> Technique:
     """Of one that goes round a ring, n−1 steps a phase."""
     return from_messages(
-        *demands, ring_neighbours(), shared_work(), fallbacks=(_OTHER_WAY_ROUND, *fallbacks),
+        *demands, only_neighbours_in_ring(), ring_neighbours(), fallbacks=(_OTHER_WAY_ROUND, *fallbacks),
         symptoms=(_one_step_too_many(phases), _too_few_steps(phases), _RING_IS_OPEN, EVERYONE_WAITS, *symptoms))
 
 

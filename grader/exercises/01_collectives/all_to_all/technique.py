@@ -4,7 +4,7 @@ import torch
 
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import collectives
-from grader.judging.demands import bytes_sent, shared_work
+from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
 
@@ -29,7 +29,6 @@ TECHNIQUE = collectives.from_messages(
     bytes_sent(collectives.formula_bytes("all_to_all"), "at most (n−1)/n·M bytes",
                "The rows are right, but more travelled than needed: rank s needs only row s of your x_NC, C elements.",
                id="more than the rows"),
-    shared_work(),
     symptoms=(
         collectives.message_to_itself(
             "A rank sends to itself, and such a message never arrives: copy row r of x_NC into row r of the result without "
