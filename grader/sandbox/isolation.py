@@ -15,8 +15,12 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 22, 24, 38
 _SECCOMP_MODE_FILTER, _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 2, 0x20080522, 63
 
-# machine: (audit number, socket, [other calls that are refused: keyctl, add_key, request_key]); linux/audit.h, unistd.h
-_CALLS = {"x86_64": (0xC000003E, 41, [250, 248, 249]), "aarch64": (0xC00000B7, 198, [219, 217, 218])}
+# machine: (audit number, socket, fcntl, [calls that are refused: keyctl, add_key, request_key, flock, inotify_init1,
+# fanotify_init, io_uring_setup, which would make sockets past this filter]); linux/audit.h, unistd.h
+_CALLS = {"x86_64": (0xC000003E, 41, 72, [250, 248, 249, 73, 294, 300, 425, 253]),  # 253: inotify_init
+          "aarch64": (0xC00000B7, 198, 25, [219, 217, 218, 32, 26, 262, 425])}
+# What fcntl may not do: locks of records (of a process, of an open file), leases, notices. Seen on files that all may read.
+_LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026)
 _SOCKET_FAMILIES, _NETLINK = (2, 10), 16  # AF_INET, AF_INET6; no unix sockets
 _NETLINK_ROUTE = 0  # gloo asks it for interfaces; others carry messages between processes
 _EPERM = 1
@@ -112,7 +116,10 @@ class _Program(ctypes.Structure):
 
 
 def _refuse_side_channels() -> None:
-    """A seccomp filter: no sockets but internet ones (and netlink's for interfaces), no kernel keyrings."""
+    """A seccomp filter: internet sockets only (and netlink's for interfaces), no keyrings, no locks or notices of files.
+
+    Python, torch and gloo need none of these in a rank.
+    """
     machine = platform.machine()
     if machine not in _CALLS:
         raise OSError(f"no list of system calls for {machine}: known are {', '.join(_CALLS)}")
@@ -121,21 +128,23 @@ def _refuse_side_channels() -> None:
           ctypes.byref(_Program(len(program) // 8, program)), 0, 0)
 
 
-def _filter(audit_number: int, socket_call: int, refused: list[int]) -> bytes:
+def _filter(audit_number: int, socket_call: int, fcntl_call: int, refused: list[int]) -> bytes:
     """Berkeley packet filter code over struct seccomp_data (call number at 0, machine at 4, arguments at 16, 24, 32)."""
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
     allow, refuse, kill = 0x7FFF0000, 0x00050000 | _EPERM, 0x80000000
-    steps: list[tuple[int, int, str | int, str | int]] = [  # (code, value, label where true, label where false)
-        (load, 4, 0, 0), (equal, audit_number, "next", "kill"),
-        (load, 0, 0, 0), (at_least, 0x40000000, "kill", "next"),  # x32 numbers would slip past
-        *((equal, number, "refuse", "next") for number in refused),
-        (equal, socket_call, "next", "allow"),
-        (load, 16, 0, 0), *((equal, family, "allow", "next") for family in _SOCKET_FAMILIES),
-        (equal, _NETLINK, "next", "refuse"), (load, 32, 0, 0), (equal, _NETLINK_ROUTE, "allow", "next")]
+    of_fcntl = [(load, 24, 0, 0), *((equal, command, "refuse", 0) for command in _LOCKS), (answer, allow, 0, 0)]
+    steps: list[tuple[int, int, str | int, str | int]] = [  # (code, value, where to if true, if false: a label, or steps)
+        (load, 4, 0, 0), (equal, audit_number, 0, "kill"),
+        (load, 0, 0, 0), (at_least, 0x40000000, "kill", 0),  # x32 numbers would slip past
+        *((equal, number, "refuse", 0) for number in refused),
+        (equal, fcntl_call, 0, len(of_fcntl)), *of_fcntl,
+        (equal, socket_call, 0, "allow"),
+        (load, 16, 0, 0), *((equal, family, "allow", 0) for family in _SOCKET_FAMILIES),
+        (equal, _NETLINK, 0, "refuse"), (load, 32, 0, 0), (equal, _NETLINK_ROUTE, "allow", 0)]
     ends = {"refuse": len(steps), "allow": len(steps) + 1, "kill": len(steps) + 2}
     code = b""
     for place, (operation, value, yes, no) in enumerate(steps):
-        jumps = [0 if to in (0, "next") else ends[to] - place - 1 for to in (yes, no)]
+        jumps = [ends[to] - place - 1 if isinstance(to, str) else to for to in (yes, no)]
         code += struct.pack("=HBBI", operation, *jumps, value)
     return code + b"".join(struct.pack("=HBBI", answer, 0, 0, value) for value in (refuse, allow, kill))
 
