@@ -1,4 +1,4 @@
-"""A mark in the trace for each input that a function changed."""
+"""A mark in the trace that says which of its inputs a function changed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,17 +6,16 @@ from typing import Any
 from grader.evidence.evidence import pack
 from utils.trace.spans import mark
 
-INPUT_CHANGED = "input changed"
+INPUTS_LOOKED_AT = "inputs looked at"
 
 
 def watched(fn: Callable, inputs: dict[str, Any], *more: Any) -> Any:
-    """fn(*inputs, *more); leaves a mark for each input that is no longer what it was, or holds something that is not."""
+    """fn(*inputs, *more); leaves a mark of the inputs that are no longer what they were, or hold what no case can hold."""
     before = {name: pack(value) for name, value in inputs.items()}
-    result = fn(*inputs.values(), *more)
-    for name, content in before.items():
-        if _packed(inputs[name]) != content:
-            mark(INPUT_CHANGED, parameter=name)
-    return result
+    try:
+        return fn(*inputs.values(), *more)
+    finally:
+        mark(INPUTS_LOOKED_AT, changed=[name for name, content in before.items() if _packed(inputs[name]) != content])
 
 
 def _packed(value: Any) -> bytes | None:

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 
-from grader.calling.watching_inputs import INPUT_CHANGED
+from grader.calling.watching_inputs import INPUTS_LOOKED_AT
 from grader.judging.exercise import Demand, Look
 from grader.judging.network import contradictions
 from utils.trace.calls import POINT_TO_POINT
 from utils.trace.trace import Call, Trace
 
 NETWORK_DEMAND = "network contradicts"
+
+
+class NotSeen(LookupError):
+    """What a demand is judged by is not in the evidence; then it is not met."""
 
 
 def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
@@ -18,7 +22,8 @@ def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
         used = sorted({c.op for c in look.evidence.trace.calls} - set(allowed) - {"new_group"})
         return not used, f"used {', '.join(used)}"
 
-    return Demand(id, f"only {' and '.join(allowed)}" if allowed else "no communication", hint, judge, gate=True)
+    label = f"only {' and '.join(allowed)}" if allowed else "no communication"
+    return Demand(id, label, hint, judge, gate=True, forbids=True)
 
 
 def only_point_to_point() -> Demand:
@@ -38,7 +43,7 @@ def bytes_sent(limit: Callable[[Look, int], float], label: str, hint: str, id: s
                 return False, f"rank {rank} sent {sent:,.0f} B, allowed {allowed:,.0f} B"
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, hint, judge, forbids=True)
 
 
 def not_far_more_bytes(limit: Callable[[Look, int], float], hint: str, id: str = "far too many bytes") -> Demand:
@@ -51,7 +56,7 @@ def not_far_more_bytes(limit: Callable[[Look, int], float], hint: str, id: str =
                 return False, f"rank {rank} sent {sent:,.0f} B, twice what is needed is {allowed:,.0f} B"
         return True, ""
 
-    return Demand(id, "at most twice the bytes that are needed", hint, judge, gate=True)
+    return Demand(id, "at most twice the bytes that are needed", hint, judge, gate=True, forbids=True)
 
 
 _RING = "In a ring, a rank sends to the next rank only and receives from the one before."
@@ -59,14 +64,15 @@ _RING = "In a ring, a rank sends to the next rank only and receives from the one
 
 def ring_neighbours(hint: str = _RING) -> Demand:
     """Every send goes to the next rank of the group."""
-    return Demand("not a ring", "sends to the next rank only", hint, _sends_within(1))
+    return Demand("not a ring", "sends to the next rank only", hint, _sends_within(1), forbids=True)
 
 
 def only_neighbours_in_ring() -> Demand:
     """Gate: every send goes to the rank after or before; else one rank could compute for all."""
     return Demand("not a ring", "sends to neighbours only", (
         "Messages go to other ranks than neighbours: that is another algorithm, in which one rank may do the work of all. "
-        f"{_RING}"), _sends_within(1, -1), gate=True, for_right_values=True)
+        f"{_RING}"), _sends_within(1, -1), gate=True, for_right_values=True,
+        forbids=True)
 
 
 def _sends_within(*steps: int) -> Callable[[Look], tuple[bool, str]]:
@@ -92,7 +98,7 @@ def messages_at_most(limit: Callable[[Look, int], int], label: str, hint: str, i
                 return False, f"rank {rank} sent {count} message{'s' * (count != 1)}, allowed {allowed}"
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, hint, judge, forbids=True)
 
 
 def rounds_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id: str = "too many rounds") -> Demand:
@@ -104,7 +110,7 @@ def rounds_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id:
                 return False, f"rank {rank} is done in round {needed}, allowed {limit(look, rank)}"
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, hint, judge, forbids=True)
 
 
 def last_rounds(trace: Trace) -> dict[int, int]:
@@ -130,8 +136,11 @@ def inputs_kept(hint: str, id: str = "input changed", gate: bool = False) -> Dem
     """The function left its inputs as they were. Needs to be called by watching_inputs, as it usually is."""
 
     def judge(look: Look) -> tuple[bool, str]:
-        changed = [span for span in look.evidence.trace.spans if span.name == INPUT_CHANGED]
-        return not changed, f"rank {changed[0].rank}: {changed[0].facts['parameter']} was changed" if changed else ""
+        looks = [span for span in look.evidence.trace.spans if span.name == INPUTS_LOOKED_AT]
+        changed = [(span.rank, name) for span in looks for name in span.facts["changed"]]
+        if not changed and {span.rank for span in looks} < set(look.working):
+            raise NotSeen("whether inputs were changed was not seen on every rank")
+        return not changed, "rank {}: {} was changed".format(*changed[0]) if changed else ""
 
     return Demand(id, "inputs left as they were", hint, judge, gate)
 
@@ -156,7 +165,7 @@ def _waited(id: str, label: str, asked: Callable[[Call], bool], gate: bool) -> D
         first = f"rank {forgotten[0].rank}: {forgotten[0].op} at {forgotten[0].source}" if forgotten else ""
         return not forgotten, first
 
-    return Demand(id, label, _WAIT, judge, gate)
+    return Demand(id, label, _WAIT, judge, gate, forbids=True)
 
 
 def tensor_bytes(look: Look, rank: int, parameter: str = "x") -> int:

@@ -88,6 +88,7 @@ class Demand:
     """Something the technique must do. `judge(look)` returns (met, what was wanted and seen in a few words).
 
     gate: without it the values earn nothing either (the exercise was not done, only its result obtained).
+    forbids: it forbids or limits calls, so where none was seen it is met; what must be done, `needs` and others ask for.
     for_right_values: its hint speaks of right results; where some are wrong, something else is to be fixed first.
     """
 
@@ -97,6 +98,7 @@ class Demand:
     judge: Callable[[Look], tuple[bool, str]]
     gate: bool = False
     for_right_values: bool = False
+    forbids: bool = False
 
 
 @dataclass(frozen=True)

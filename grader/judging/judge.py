@@ -6,7 +6,7 @@ from typing import Any
 from grader.evidence.case import Case
 from grader.evidence.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
 from grader.judging.compare import first_difference, same
-from grader.judging.demands import network_agrees
+from grader.judging.demands import NotSeen, network_agrees
 from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Look, Slip, Symptom, Trial
 from grader.judging.general import LAST_RESORTS
 from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
@@ -73,7 +73,10 @@ def asked_of(exercise: Exercise, look: Look) -> tuple[Demand, ...]:
 
 
 def _judge_demand(demand, look: Look) -> DemandVerdict:
-    met, detail = demand.judge(look)
+    try:
+        met, detail = demand.judge(look)
+    except NotSeen as missing:
+        met, detail = False, str(missing)
     return DemandVerdict(demand.id, demand.label, bool(met), detail, demand.gate)
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from grader.calling.watching_inputs import INPUT_CHANGED
+from grader.calling.watching_inputs import INPUTS_LOOKED_AT
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED
 from grader.judging.demands import (
     bytes_sent,
@@ -180,7 +180,7 @@ INPUT_OVERWRITTEN = Symptom(
     "input overwritten", "The input is overwritten before all of it has been sent: receive into a new tensor "
     "(torch.empty_like), and leave what an isend is sending as it is until its wait.",
     lambda look: look.evidence.ending == RETURNED and any(
-        span.name == INPUT_CHANGED for span in look.evidence.trace.spans))
+        span.name == INPUTS_LOOKED_AT and span.facts["changed"] for span in look.evidence.trace.spans))
 
 EVERYONE_WAITS = Symptom(
     "everyone waits", "All ranks make the same blocking call first and wait for each other in a circle: start the send with "

@@ -25,4 +25,5 @@ def only_along(axes: Sequence[str], hint: str) -> Demand:
         call = next((call for call in messages(look, rank) if call.members not in allowed), None)
         return f"rank {rank} called {call.op} on ranks {', '.join(map(str, call.members))}" if call else ""
 
-    return Demand("outside its lines", f"calls only along {', '.join(axes)}", hint, on_each_rank(stray))
+    return Demand("outside its lines", f"calls only along {', '.join(axes)}", hint, on_each_rank(stray),
+                  forbids=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from grader.calling.pipelining import IN_FLIGHT, PASS, SOMETHING
 from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT
+from grader.exercises.technique.rank_by_rank import not_seen, spans_called
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -32,7 +33,7 @@ def oldest_first() -> Demand:
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
-            micros = [micro for kind, micro, _ in passes(look, rank) if kind == "B"]
+            micros = [micro for kind, micro, _ in passes(look, rank) or not_seen(rank, PASS) if kind == "B"]
             if micros != sorted(micros):
                 return False, f"rank {rank} went backward through micro-batches {', '.join(map(str, micros))}"
         return True, ""
@@ -63,9 +64,8 @@ def in_flight_at_most(limit: ByStage, label: str, hint: str) -> Demand:
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
-            marks = [s.facts for s in look.evidence.trace.spans if s.rank == rank and s.name == IN_FLIGHT]
-            allowed = limit(*_place(look, rank))
-            most, held = (max((facts[what] for facts in marks), default=0) for what in ("count", "outputs"))
+            marks, allowed = [mark.facts for mark in spans_called(look, rank, IN_FLIGHT)], limit(*_place(look, rank))
+            most, held = (max(facts[what] for facts in marks) for what in ("count", "outputs"))
             if most > allowed:
                 return False, f"rank {rank} kept activations of {most} micro-batches, allowed {allowed}"
             if held > allowed:

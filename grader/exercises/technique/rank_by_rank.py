@@ -1,7 +1,9 @@
 """What demands are made of that look at one rank after another: the first fault, and what a rank marked in its trace."""
 
 from collections.abc import Callable
+from typing import NoReturn
 
+from grader.judging.demands import NotSeen
 from grader.judging.exercise import Look
 from utils.trace.trace import Span
 
@@ -17,5 +19,15 @@ def on_each_rank(fault: Callable[[Look, int], str]) -> Callable[[Look], tuple[bo
 
 
 def spans_called(look: Look, rank: int, name: str) -> list[Span]:
-    """One rank's spans and marks of this name, in order."""
+    """One rank's spans and marks of this name, in order; one at least.  Raises: NotSeen if there is none."""
+    return spans_if_any(look, rank, name) or not_seen(rank, name)
+
+
+def spans_if_any(look: Look, rank: int, name: str) -> list[Span]:
+    """The same where it is in order that there is none, or where something else is said of it."""
     return [span for span in look.evidence.trace.spans if span.rank == rank and span.name == name]
+
+
+def not_seen(rank: int, name: str) -> NoReturn:
+    """Raises: NotSeen of a mark, or something else that tells what a rank did."""
+    raise NotSeen(f"rank {rank}: {name!r} was not seen")

@@ -119,7 +119,8 @@ def no_all_reduce_left(hint: str) -> Demand:
     allowed = ("all_gather", "reduce_scatter")
 
     def judge(look: Look) -> tuple[bool, str]:
-        used = sorted({f"{c.op} in {phase}" for rank in look.working for phase in (FORWARD, BACKWARD)
+        ranks = () if to_be_refused(look) else look.working
+        used = sorted({f"{c.op} in {phase}" for rank in ranks for phase in (FORWARD, BACKWARD)
                        for c in calls_in(look, rank, phase) if c.op not in allowed})
         return not used, ", ".join(used)
 
@@ -146,7 +147,7 @@ def marked_at_most(limit: Callable[[Look, int], float], name: str, fact: str, ex
     """
 
     def judge(look: Look) -> tuple[bool, str]:
-        for rank in look.working:
+        for rank in () if to_be_refused(look) else look.working:
             allowed = limit(look, rank)
             for amount in facts(look, rank, name, fact):
                 if amount > allowed:

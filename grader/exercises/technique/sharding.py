@@ -7,6 +7,7 @@ from grader.calling.sharding import BACKWARD, HELD, OWNED
 from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.models import given_model
+from grader.exercises.technique.rank_by_rank import not_seen
 from grader.judging.compare import same
 from grader.judging.demands import results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -28,9 +29,9 @@ def by_collectives(*demands: Demand, group_hint: str = _TO_EVERY_CALL, symptoms:
 
 
 def spans_of(look: Look, rank: int, name: str) -> list[Span]:
-    """One rank's spans and marks whose names begin with `name`, in order."""
+    """One rank's spans and marks whose names begin with `name`, in order.  Raises: NotSeen if there is none."""
     spans = [span for span in look.evidence.trace.spans if span.rank == rank and span.name.startswith(name)]
-    return sorted(spans, key=lambda span: span.start_s)
+    return sorted(spans, key=lambda span: span.start_s) or not_seen(rank, name)
 
 
 def first_wrong(look: Look, parts: Iterable[str]) -> str:
@@ -62,9 +63,10 @@ def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], 
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
-            limit, marks = allowed(look, rank), spans_of(look, rank, HELD)
-            for phase in phases:
-                most = max((held.facts["bytes"] for held in marks if held.facts["phase"] == phase), default=0)
+            limit = allowed(look, rank)
+            for phase in phases if limit < math.inf else ():
+                held = [mark.facts["bytes"] for mark in spans_of(look, rank, HELD) if mark.facts["phase"] == phase]
+                most = max(held or not_seen(rank, phase))
                 if most > limit:
                     return False, f"rank {rank}, {phase}: held {most:,} B, allowed {limit:,.0f} B"
         return True, ""

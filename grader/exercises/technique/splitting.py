@@ -72,7 +72,7 @@ def sent_at_most(phase: str, limit: Callable[[Look, int], float], label: str, hi
     """In `phase` each rank sends at most limit(look, rank) bytes, by the ring formulas."""
 
     def judge(look: Look) -> tuple[bool, str]:
-        for rank in look.working:
+        for rank in _not_refused(look):
             sent, allowed = sum(c.bytes_formula for c in calls_in(look, rank, phase)), limit(look, rank)
             if sent > allowed + 1e-6:
                 return False, f"rank {rank} sent {sent:,.0f} B {phase}, allowed {allowed:,.0f} B"
@@ -121,7 +121,7 @@ def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack:
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in _not_refused(look):
-            most = max((s.facts[fact] for s in look.evidence.trace.spans if s.rank == rank and s.name == name), default=0)
+            most = max(mark.facts[fact] for mark in spans_called(look, rank, name))
             tensors = [tensor for tensor in tree_leaves(look.right[rank][part]) if tensor is not None]
             allowed = sum(tensor.numel() if fact == "count" else tensor.nbytes for tensor in tensors)
             if most > allowed + slack:
@@ -176,7 +176,7 @@ def within_group() -> Demand:
         return True, ""
 
     return Demand("other ranks called", "calls on its own group only", (
-        "The result is right, but ranks of other groups are called: pass group=group to every call."), judge)
+        "The result is right, but ranks of other groups are called: pass group=group to every call."), judge, forbids=True)
 
 
 def part_missing(hint: str) -> Symptom:

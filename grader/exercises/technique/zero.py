@@ -8,7 +8,7 @@ from grader.calling.sharding import AFTER
 from grader.calling.training import STANDING, make_optimizer
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_of, reduced
-from grader.exercises.technique.rank_by_rank import on_each_rank
+from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank
 from grader.exercises.technique.sharding import held_at_most, spans_of
 from grader.exercises.technique.training import dtypes_of
 from grader.judging.compare import same
@@ -35,8 +35,8 @@ def whole_state(look: Look, rank: int) -> list[int]:
 
 def state_held(look: Look, rank: int) -> int:
     """Bytes of optimizer state that a rank had in the end."""
-    memory = look.evidence.memory[rank]
-    return memory.now["optimizer state"] if memory else 0
+    memory = look.evidence.memory[rank] or not_seen(rank, "memory")
+    return memory.now["optimizer state"]
 
 
 def something_sharded() -> Demand:
@@ -98,7 +98,7 @@ def never_all_gradients() -> Demand:
     def judge(look: Look) -> tuple[bool, str]:
         for rank in look.working:
             sizes = sorted(g.nbytes for g in reduced(look.case, rank).values())
-            most = max((standing.facts["bytes"] for standing in spans_of(look, rank, STANDING)), default=0)
+            most = max(standing.facts["bytes"] for standing in spans_of(look, rank, STANDING)) if sizes else 0
             allowed = sum(sizes[-2:])
             if most > allowed:
                 return False, f"rank {rank} held {most:,} B of {sum(sizes):,} B at once, allowed {allowed:,} B"
@@ -129,7 +129,7 @@ def own_dtypes() -> Demand:
 
     return Demand("another type on the way", "numbers travel in their own type", (
         "On the way the numbers have another type than the gradients: float32 cuts float64 short, and doubles the bytes of "
-        "bfloat16. Leave each gradient and each parameter its own type."), on_each_rank(fault))
+        "bfloat16. Leave each gradient and each parameter its own type."), on_each_rank(fault), forbids=True)
 
 
 # ── ways to fail ──

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
 from grader.judging.demands import only_point_to_point, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised
@@ -13,8 +13,8 @@ from utils.trace.trace import Call, Trace
 
 
 def _speaks_s(look: Look, rank: int) -> float:
-    """When `rank` spoke; never, if it did not."""
-    return min((span.start_s for span in spans_called(look, rank, "say")), default=math.inf)
+    """When `rank` spoke."""
+    return min(span.start_s for span in spans_called(look, rank, "say"))
 
 
 def _in_line(look: Look) -> list[tuple[int, int]]:
@@ -23,7 +23,7 @@ def _in_line(look: Look) -> list[tuple[int, int]]:
 
 
 def _not_said_once(look: Look, rank: int) -> str:
-    said, text = [span.facts["text"] for span in spans_called(look, rank, "say")], look.case.inputs[rank]["text"]
+    said, text = [span.facts["text"] for span in spans_if_any(look, rank, "say")], look.case.inputs[rank]["text"]
     what_it_said = ", then ".join(map(repr, said)) or "nothing"
     return "" if said == [text] else f"rank {rank} said {what_it_said}, expected {text!r} once"
 
@@ -110,10 +110,10 @@ TECHNIQUE = Technique(
             "dist.recv.")),
         Demand("group ignored", "talks within its group", "Your messages go round the whole world: ask "
                "dist.get_rank(group) and dist.get_world_size(group), and address peers with group_dst= and group_src=.",
-               _within_group, gate=True),
+               _within_group, gate=True, forbids=True),
         Demand("detour", "one message a rank, to the next",
                "Messages take detours: each rank sends one token, to the next rank, and the last rank sends none.",
-               _passed_on),
+               _passed_on, forbids=True),
         results_waited(),
         sends_waited(),
     ),

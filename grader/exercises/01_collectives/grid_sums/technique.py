@@ -46,7 +46,7 @@ TECHNIQUE = Technique(
                                       "else."),
         Demand("whole world", "every all_reduce stays in one row or one column",
                "The sums are right, but ranks outside the row or column take part: give all_reduce the group of this "
-               "rank's row or column.", _in_lines),
+               "rank's row or column.", _in_lines, forbids=True),
         inputs_kept("The sums are right, but x was overwritten: all_reduce works in place, so start both from x.clone()."),
         results_waited(),
     ),

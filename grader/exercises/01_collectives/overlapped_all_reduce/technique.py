@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited, sends_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -17,7 +17,7 @@ def _each(test: Callable[[Call, Span], bool], message: str) -> Callable[[Look], 
     """A demand's judge: test(all_reduce call, compute span) on every rank that takes part."""
 
     def fault(look: Look, rank: int) -> str:
-        calls, spans = look.evidence.trace.of(rank, "all_reduce"), spans_called(look, rank, "compute")
+        calls, spans = look.evidence.trace.of(rank, "all_reduce"), spans_if_any(look, rank, "compute")
         if not calls or not spans:
             return f"rank {rank} never called {'compute' if calls else 'all_reduce'}"
         return "" if test(calls[0], spans[0]) else f"rank {rank} {message}"
@@ -26,7 +26,7 @@ def _each(test: Callable[[Call, Span], bool], message: str) -> Callable[[Look], 
 
 
 def _not_once(look: Look, rank: int) -> str:
-    count = len(spans_called(look, rank, "compute"))
+    count = len(spans_if_any(look, rank, "compute"))
     return "" if count == 1 else f"rank {rank} called compute {count} times"
 
 

@@ -3,7 +3,7 @@
 import math
 
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank, spans_if_any
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import A_NUMBER_BYTES, needs
@@ -13,7 +13,7 @@ from utils.trace.calls import POINT_TO_POINT
 
 def _marks_s(look: Look, rank: int, name: str) -> list[float]:
     """When one rank called run_once or clock, in order."""
-    return [span.start_s for span in spans_called(look, rank, name)]
+    return [span.start_s for span in spans_if_any(look, rank, name)]
 
 
 def _not_together(look: Look, rank: int) -> str:
@@ -26,8 +26,8 @@ def _not_together(look: Look, rank: int) -> str:
 
 def _in_between(look: Look, rank: int) -> str:
     """Between its two readings of the clock a rank makes the calls that it times, and nothing else."""
-    times_s = _marks_s(look, rank, "clock")
-    within = [c for c in look.evidence.trace.of(rank) if times_s and times_s[0] < c.start_s < times_s[-1]]
+    times_s = _marks_s(look, rank, "clock") or not_seen(rank, "clock")
+    within = [c for c in look.evidence.trace.of(rank) if times_s[0] < c.start_s < times_s[-1]]
     return f"rank {rank} called {within[0].op} between the readings of the clock" if within else ""
 
 

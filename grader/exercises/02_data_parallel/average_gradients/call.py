@@ -6,13 +6,11 @@ from utils.trace.spans import mark
 
 
 def call(fn, inputs: dict, group) -> dict:
-    """fn(model, group) on a model whose gradients were computed → its gradients afterwards; leaves a mark for one
-    that was replaced."""
+    """fn(model, group) on a model whose gradients were computed → its gradients afterwards; leaves a mark of those
+    that were replaced."""
     model = build(inputs["model"], inputs["seed"])
     loss_rows(model(inputs["x"]), inputs["y"]).mean().backward()
     before = {name: p.grad for name, p in model.named_parameters()}
     fn(model, group)
-    for name, p in model.named_parameters():
-        if p.grad is not before[name]:
-            mark(GRADIENT_REPLACED, parameter=name)
+    mark(GRADIENT_REPLACED, names=[name for name, p in model.named_parameters() if p.grad is not before[name]])
     return gradients(model)

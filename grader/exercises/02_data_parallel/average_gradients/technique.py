@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from grader.calling.training import GRADIENT_REPLACED
-from grader.exercises.technique.rank_by_rank import on_each_rank
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.training import FEW_DIGITS, OWN_DTYPES, dtypes_of, gradient_bytes_once, gradients_needed
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
@@ -39,9 +39,9 @@ def _one_dtype_right(look: Look, rank: int, found: dict[str, Tensor | None], rig
                                for dtype in {right[name].dtype for name in there})
 
 
-def _kept(look: Look) -> tuple[bool, str]:
-    replaced = [span for span in look.evidence.trace.spans if span.name == GRADIENT_REPLACED]
-    return not replaced, f"rank {replaced[0].rank}: of {replaced[0].facts['parameter']}" if replaced else ""
+def _replaced(look: Look, rank: int) -> str:
+    names = spans_called(look, rank, GRADIENT_REPLACED)[0].facts["names"]
+    return f"rank {rank}: of {names[0]}" if names else ""
 
 
 TECHNIQUE = Technique(
@@ -52,11 +52,12 @@ TECHNIQUE = Technique(
         gradient_bytes_once(),
         Demand("a call each", "one all-reduce for each dtype",
                "The mean is right, but every parameter costs a call of its own, and each call its latency α: copy all "
-               "gradients of one dtype into one flat tensor, all-reduce that, copy back.", on_each_rank(_many_calls)),
+               "gradients of one dtype into one flat tensor, all-reduce that, copy back.",
+               on_each_rank(_many_calls), forbids=True),
         results_waited(),
         Demand(GRADIENT_REPLACED, "the gradients stay the same tensors",
                "The mean is right, but p.grad is another tensor now, and who holds the old one does not see it: copy the "
-               "pieces into the gradients that are there.", _kept),
+               "pieces into the gradients that are there.", on_each_rank(_replaced)),
     ),
     symptoms=(
         group_ignored("The mean runs over ranks that are not in the group: pass group=group, and divide by the group's "

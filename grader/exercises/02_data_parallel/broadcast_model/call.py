@@ -6,11 +6,9 @@ from utils.trace.spans import mark
 
 
 def call(fn, inputs: dict, group) -> dict:
-    """fn(model, group) → parameters and buffers afterwards; leaves a mark for a parameter that was replaced."""
+    """fn(model, group) → parameters and buffers afterwards; leaves a mark of the parameters that were replaced."""
     model = build(inputs["model"], inputs["seed"])
     before = dict(model.named_parameters(remove_duplicate=False))
     fn(model, group)
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        if parameter is not before[name]:
-            mark(REPLACED, parameter=name)
+    mark(REPLACED, names=[name for name, p in model.named_parameters(remove_duplicate=False) if p is not before[name]])
     return numbers(model)

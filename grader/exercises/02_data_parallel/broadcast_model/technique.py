@@ -4,6 +4,7 @@ from torch import Tensor
 
 from grader.calling.training import REPLACED
 from grader.exercises.technique.models import model_seen
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.training import FEW_DIGITS, model_bytes
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
@@ -13,9 +14,9 @@ from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
 
-def _kept(look: Look) -> tuple[bool, str]:
-    replaced = [span for span in look.evidence.trace.spans if span.name == REPLACED]
-    return not replaced, f"rank {replaced[0].rank}: {replaced[0].facts['parameter']} is another tensor" if replaced else ""
+def _replaced(look: Look, rank: int) -> str:
+    names = spans_called(look, rank, REPLACED)[0].facts["names"]
+    return f"rank {rank}: {names[0]} is another tensor" if names else ""
 
 
 def _some_layers(look: Look, rank: int, found: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
@@ -31,7 +32,7 @@ TECHNIQUE = Technique(
         only_calls("broadcast", hint="dist.broadcast, from the group's rank 0, is all that this exercise needs."),
         Demand(REPLACED, "the parameters stay the same objects",
                "The model has new Parameter objects now: an optimizer made before still holds, and updates, the old ones. "
-               "Broadcast into the tensors that are there.", _kept),
+               "Broadcast into the tensors that are there.", on_each_rank(_replaced)),
         bytes_sent(lambda look, r: bytes_sent_per_rank("broadcast", model_bytes(look, r), look.case.group_size(r)),
                    "every parameter and buffer once",
                    "All models are equal, but more was sent than the model has: each parameter and each buffer once.",

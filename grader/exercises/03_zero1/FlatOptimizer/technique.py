@@ -56,8 +56,6 @@ def _state_divided() -> Demand:
     """Each rank's torch optimizer holds an n-th of the state, give or take the padding."""
 
     def fault(look: Look, rank: int) -> str:
-        if look.evidence.memory[rank] is None:
-            return ""
         held, whole = zero.state_held(look, rank), sum(zero.whole_state(look, rank))
         allowed = whole / look.case.group_size(rank) + NUMBER_BYTES + zero.STATE_SLACK_BYTES
         return "" if 0 < held <= allowed else f"rank {rank} holds {held:,} B of {whole:,} B, allowed {allowed:,.0f} B"

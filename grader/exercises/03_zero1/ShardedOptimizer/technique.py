@@ -6,7 +6,7 @@ from dataclasses import replace
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.exercises.technique.rank_by_rank import spans_called
+from grader.exercises.technique.rank_by_rank import spans_if_any
 from grader.exercises.technique.sharding import by_collectives
 from grader.exercises.technique.training import instead
 from grader.judging.demands import bytes_sent, only_calls
@@ -60,13 +60,13 @@ def _never_reduced(look: Look) -> bool:
     """Nothing is reduced in any step, where there are several ranks."""
     several = any(look.case.group_size(rank) > 1 for rank in look.working)
     return look.evidence.ending == RETURNED and several and not any(
-        _reductions(look, rank, step) for rank in look.working for step in spans_called(look, rank, STEP))
+        _reductions(look, rank, step) for rank in look.working for step in spans_if_any(look, rank, STEP))
 
 
 def _closures(look: Look) -> list[tuple[int, Span, list[Span]]]:
     """Rank, step, and the closure's runs in it, of the steps that have any."""
-    steps = [(rank, step) for rank in look.working for step in spans_called(look, rank, STEP)]
-    found = [(rank, step, [run for run in spans_called(look, rank, CLOSURE) if step.start_s <= run.start_s <= step.end_s])
+    steps = [(rank, step) for rank in look.working for step in spans_if_any(look, rank, STEP)]
+    found = [(rank, step, [run for run in spans_if_any(look, rank, CLOSURE) if step.start_s <= run.start_s <= step.end_s])
              for rank, step in steps]
     return [(rank, step, runs) for rank, step, runs in found if runs]
 

@@ -145,7 +145,7 @@ TECHNIQUE = by_collectives(
            "reduce-scatter; only the last one, which is not full, is left for finish().", on_each_rank(_begun_late)),
     Demand("too many in flight", "at most `in_flight` reductions under way",
            "More reduce-scatters are under way than `in_flight` allows, and each keeps a whole bucket in memory: when so "
-           "many are under way, wait for the oldest before you start another one.", on_each_rank(_too_many)),
+           "many are under way, wait for the oldest before you start another one.", on_each_rank(_too_many), forbids=True),
     Demand("waited too early", "a hook waits only where one more bucket must leave",
            "A bucket is waited for though there was room for it to travel on, so the backward pass stands still: wait for "
            "the oldest only when `in_flight` are under way and another bucket is full; for the rest in finish().",

@@ -21,7 +21,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """trainer = fn(module, optimizer class, group, lr=…); steps of `micro` backward passes each → the parameters.
 
     Marks what is held in the end beside the module, the shards and their state; another optimizer than at the start; and,
-    where the case asks for it, modules that are taken though they must not be.
+    where the case asks for it, which modules are taken though they must not be.
     """
     model = build(inputs["model"], inputs["seed"])
     watch_gradients(model)
@@ -69,10 +69,11 @@ def _offer(fn: Callable, inputs: dict[str, Any], group) -> None:
     rank = dist.get_rank(group)
     offers = {NOTHING: build(inputs["model"], inputs["seed"]).requires_grad_(False),
               UNEQUAL: build(inputs["model"], inputs["seed"] + rank)}
+    accepted = []
     for what, module in offers.items():
         try:
             _made(fn, module, inputs, group)
         except ValueError:
             continue
-        if what == NOTHING or rank:
-            mark(ACCEPTED, what=what)
+        accepted += [what] * (what == NOTHING or rank > 0)
+    mark(ACCEPTED, what=accepted)

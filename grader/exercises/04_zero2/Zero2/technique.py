@@ -32,14 +32,14 @@ def _share(look: Look, rank: int) -> float:
 
 
 def _taken(look: Look, rank: int) -> str:
-    taken = spans_called(look, rank, ACCEPTED)
-    return f"rank {rank}: accepted with {taken[0].facts['what']}" if taken else ""
+    offered = look.case.inputs[rank]["model"] == "linear"
+    taken = spans_called(look, rank, ACCEPTED)[0].facts["what"] if offered else ()
+    return f"rank {rank}: accepted with {taken[0]}" if taken else ""
 
 
 def _shortened(look: Look, rank: int) -> str:
     """A type that no shard has, though parameters do."""
-    marks = spans_called(look, rank, STEPPED_IN)
-    missing = dtypes_of(look, rank) - set(marks[0].facts["dtypes"]) if marks else ()
+    missing = dtypes_of(look, rank) - set(spans_called(look, rank, STEPPED_IN)[0].facts["dtypes"])
     return f"rank {rank}: no shard is {' or '.join(sorted(missing))}" if missing else ""
 
 

@@ -129,13 +129,13 @@ TECHNIQUE = Technique(
             "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts.")),
         Demand("reductions pile up", "never more than two reductions under way", (
             "Reductions pile up, and each one under way keeps a row of whole gradients: finish() the last one when the next "
-            "layer starts its own, so that never more than two are under way."), _two_reductions),
+            "layer starts its own, so that never more than two are under way."), _two_reductions, forbids=True),
         Demand("computed in another dtype", "the module computes in compute_dtype",
                "The module must compute in compute_dtype: gather its parameters in it, and cast what goes into a layer.",
                _computed),
         Demand("gathered too often", "one all-gather a pass where layers are kept after forward",
                "Layers are gathered twice a pass although reshard_after_forward is False: then they stay whole from forward "
-               "until their gradients are reduced.", _gathered_too_often),
+               "until their gradients are reduced.", _gathered_too_often, forbids=True),
         bytes_sent(_sent, "3Ψ a pass (2Ψ where layers are kept after forward)",
                    "Right, but too much was sent: each layer is gathered once in forward, once in backward, and reduced "
                    "once a pass, all in the compute dtype."),

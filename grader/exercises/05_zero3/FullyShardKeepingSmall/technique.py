@@ -49,7 +49,10 @@ def _sent(look: Look, rank: int) -> float:
 
 def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
     """In each step the large parameters once, and the gradients of all; in a type that may be short."""
-    inputs, trained = look.case.inputs[rank], reduced(look.case, rank).values()
+    inputs = look.case.inputs[rank]
+    if not inputs["xs"]:
+        return []
+    trained = reduced(look.case, rank).values()
     dtype, steps = dtype_of(inputs["compute_dtype"]), len(inputs["xs"]) // inputs["micro"]
     sizes = [(p.numel(), p.numel() * (dtype or p.dtype).itemsize) for p in model_seen(look.case, rank).parameters()]
     reduced_sizes = [(p.numel(), p.numel() * (dtype or p.dtype).itemsize) for p in trained]

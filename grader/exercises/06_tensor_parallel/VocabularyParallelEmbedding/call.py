@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from grader.calling.splitting import built, forward_and_back, mark_parameters, parts_of
-from grader.calling.watching_inputs import INPUT_CHANGED
+from grader.calling.watching_inputs import INPUTS_LOOKED_AT
 from utils.trace.spans import mark
 
 
@@ -16,10 +16,10 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     table = inputs["table"]
     module = built(lambda: cls(nn.Embedding(*table.shape, _weight=table.clone()), group), inputs["refused"])
     if not isinstance(module, nn.Module):
+        mark(INPUTS_LOOKED_AT, changed=[])
         return module
     mark_parameters(module)
     start, ids = parts_of(module, "weight")["weight"].detach().clone(), inputs["ids"].clone()
     y = forward_and_back(lambda: module(ids), inputs["weights"])
-    if not torch.equal(ids, inputs["ids"]):
-        mark(INPUT_CHANGED, parameter="ids")
+    mark(INPUTS_LOOKED_AT, changed=[] if torch.equal(ids, inputs["ids"]) else ["ids"])
     return {"weight": start, "y": y, "dweight": module.weight.grad}

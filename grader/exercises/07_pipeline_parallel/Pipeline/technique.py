@@ -6,6 +6,7 @@ from typing import Any
 
 from grader.calling.schedules_run import ALIVE, DONE, as_schedule
 from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.rank_by_rank import spans_called
 from grader.exercises.technique.schedules import peaks
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
@@ -84,7 +85,7 @@ def _spanned(look: Look) -> tuple[bool, str]:
 def _let_go(look: Look) -> tuple[bool, str]:
     for rank in () if _refused(look) else look.working:
         allowed = peaks(schedule_in(look.case, rank))[look.case.group_rank(rank)]
-        most = max((s.facts["count"] for s in look.evidence.trace.spans if s.rank == rank and s.name == ALIVE), default=0)
+        most = max(alive.facts["count"] for alive in spans_called(look, rank, ALIVE))
         if most > allowed:
             return False, f"rank {rank} kept {most} micro-batches' activations, the schedule has {allowed} in flight"
     return True, ""

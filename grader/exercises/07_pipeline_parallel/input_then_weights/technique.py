@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grader.calling.schedules_run import CHAINED, DONE
+from grader.exercises.technique.rank_by_rank import spans_called
 from grader.judging.compare import same
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -13,11 +14,10 @@ from grader.judging.symptoms import every_rank, raised, wrong_ranks
 def _marks(look: Look) -> Iterator[tuple[dict[str, Any], bool]]:
     """What the layers told, in order, and whether it was within a call of input_then_weights."""
     inside = False
-    for span in sorted(look.evidence.trace.spans, key=lambda span: span.start_s):
-        if span.name == DONE:
-            if span.facts["kind"] in ("begin", "later"):
-                inside = span.facts["kind"] == "begin"
-            yield span.facts, inside
+    for span in sorted(spans_called(look, 0, DONE), key=lambda span: span.start_s):
+        if span.facts["kind"] in ("begin", "later"):
+            inside = span.facts["kind"] == "begin"
+        yield span.facts, inside
 
 
 def _not_early(look: Look) -> tuple[bool, str]:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from grader.calling.pipelining import PASS
 from grader.exercises.technique.pipelines import UNLIKE, neighbours_needed, only_neighbours, outputs_sent, passes
+from grader.exercises.technique.rank_by_rank import not_seen
 from grader.judging.demands import results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
@@ -22,7 +24,7 @@ def _sent_at_once(look: Look) -> tuple[bool, str]:
         if rank == look.case.members(rank)[-1]:
             continue
         sends = look.evidence.trace.of(rank, "send")
-        for _, micro, start_s in passes(look, rank):
+        for _, micro, start_s in passes(look, rank) or not_seen(rank, PASS):
             begun = sum(call.start_s <= start_s for call in sends)
             if begun < micro:
                 return False, f"rank {rank}: {begun} sent before micro-batch {micro} was computed, wanted {micro}"

@@ -44,7 +44,7 @@ TECHNIQUE = Technique(
                                                       "enough."),
         Demand("others take part", "only the first and the last stage communicate",
                "Stages in the middle hold nothing of this weight: only the first and the last one talk to each other.",
-               _only_the_ends, gate=True),
+               _only_the_ends, gate=True, forbids=True),
         bytes_sent(_sent, "one gradient each way", "Right, but more is sent than one gradient each way."),
         results_waited(),
         sends_waited(),

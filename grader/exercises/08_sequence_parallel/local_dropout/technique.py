@@ -3,6 +3,7 @@
 from typing import Any
 
 from grader.calling.sequences import RANDOM_CHANGED
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sequences import first_wrong_is, only_in_groups, other_numbers
 from grader.judging.compare import same
 from grader.judging.demands import inputs_kept, only_calls
@@ -10,9 +11,9 @@ from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, raised
 
 
-def _random_state_kept(look: Look) -> tuple[bool, str]:
-    changed = [s.rank for s in look.evidence.trace.spans if s.name == RANDOM_CHANGED]
-    return not changed, f"rank {changed[0]}'s random state was changed" if changed else ""
+def _random_state_changed(look: Look, rank: int) -> str:
+    changed = spans_called(look, rank, RANDOM_CHANGED)[0].facts["changed"]
+    return f"rank {rank}'s random state was changed" if changed else ""
 
 
 def _is_scaled(look: Look, rank: int, found: Any, expected: Any) -> bool:
@@ -26,7 +27,7 @@ TECHNIQUE = Technique(
         only_calls(id="communicates", hint="Every rank can compute its seed from its rank: no message is needed."),
         Demand("random state changed", "torch's own random state as it was",
                "The masks are right, but torch's own random state was changed, and with it every random number that comes "
-               "after: draw from a torch.Generator of your own.", _random_state_kept),
+               "after: draw from a torch.Generator of your own.", on_each_rank(_random_state_changed)),
         inputs_kept("The result is right, but x itself was overwritten, and others still need it: make a new tensor."),
     ),
     symptoms=(

@@ -43,7 +43,7 @@ TECHNIQUE = Technique(
                                       "because each has the whole parameter."),
         Demand("too many messages", "one message for all gradients",
                "Right, but every small tensor travels alone: put them into one flat row, reduce it once, and cut it again.",
-               _one_message),
+               _one_message, forbids=True),
         bytes_sent(_limit, "2(n−1)/n of the gradients' bytes",
                    "Right, but more was sent than one all-reduce of the gradients."),
         results_waited(),

@@ -53,7 +53,7 @@ def _rows_and_numbers(look: Look, rank: int) -> float:
 
 
 def _more_calls(look: Look, rank: int) -> str:
-    for phase, most in MOST_CALLS.items():
+    for phase, most in MOST_CALLS.items() if not refused(look) else ():
         if len(calls := calls_in(look, rank, phase)) > most:
             return f"rank {rank}, {phase}: {len(calls)} all-to-alls, wanted {most} at most"
     return ""

@@ -5,7 +5,7 @@ from typing import Any
 from grader.calling.meshes import PASS
 from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.exercises.technique.meshes import line_in, messages, only_along
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -36,7 +36,7 @@ def _micro_bytes(look: Look, rank: int) -> int:
 
 def _not_its_passes(look: Look, rank: int) -> str:
     inputs = look.case.inputs[rank]
-    done = [mark.facts["rows"] for mark in spans_called(look, rank, PASS)]
+    done = [mark.facts["rows"] for mark in spans_if_any(look, rank, PASS)]
     wanted = [_rows(look, rank)] * inputs["n_micro"] * len(inputs["tokens"])
     rows = ", ".join(map(str, sorted(set(done))))
     return "" if done == wanted else (f"rank {rank} made {len(done)} passes of {rows} rows; "

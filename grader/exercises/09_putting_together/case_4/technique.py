@@ -2,7 +2,7 @@
 
 from grader.evidence.evidence import DEADLOCKED
 from grader.exercises.technique.hunted import repaired
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import each_way
 from grader.judging.symptoms import raised
@@ -11,7 +11,7 @@ from utils.models.hunted import KEPT, PASS
 
 def _done(look: Look, rank: int) -> str:
     """The passes of a rank's stage, as in FFBB."""
-    return "".join(span.facts["kind"] for span in spans_called(look, rank, PASS))
+    return "".join(span.facts["kind"] for span in spans_if_any(look, rank, PASS))
 
 
 def _wanted(look: Look, rank: int) -> str:
@@ -35,7 +35,7 @@ def _other_order(look: Look, rank: int) -> str:
 
 def _kept_too_many(look: Look, rank: int) -> str:
     allowed = look.case.group_size(rank) - look.case.group_rank(rank)
-    most = max((span.facts["count"] for span in spans_called(look, rank, KEPT)), default=0)
+    most = max(span.facts["count"] for span in spans_called(look, rank, KEPT))
     return f"rank {rank} kept {most} micro-batches, allowed {allowed}" if most > allowed else ""
 
 

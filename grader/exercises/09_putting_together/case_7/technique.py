@@ -1,7 +1,7 @@
 """What is demanded of case_7, and how it can fail."""
 
 from grader.exercises.technique.hunted import repaired
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.exercise import Demand, Look
 from grader.judging.needs import each_way
 from grader.judging.symptoms import raised
@@ -20,7 +20,7 @@ def _limit(look: Look, rank: int) -> float:
 
 
 def _not_seen(look: Look, rank: int) -> str:
-    done = "".join(span.facts["kind"] for span in spans_called(look, rank, PASS))
+    done = "".join(span.facts["kind"] for span in spans_if_any(look, rank, PASS))
     return "" if done == "FB" * len(look.case.inputs[rank]["steps"]) else f"rank {rank} did {done or 'nothing'}"
 
 

@@ -50,7 +50,7 @@ TECHNIQUE = Technique(
                gate=True),
         Demand("too many groups", "every group is made once", "The groups are right, but some were made again and again, "
                "once for each of their members: each costs a meeting of all ranks, and connections. Start a line at its "
-               "first rank only.", on_each_rank(_too_many)),
+               "first rank only.", on_each_rank(_too_many), forbids=True),
         inputs_kept("The groups are right, but `sizes` was changed: the caller still needs it."),
     ),
     symptoms=(
