@@ -48,7 +48,7 @@ def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = 
               preload=preload)
     for _ in range(2):
         outcome = launch(job, place())
-        crossed, messages = outcome.observed or (None, None)
+        crossed, messages, weights = outcome.observed or (None, None, None)
         if messages is None or messages.complete:
             break  # else packets were missed, on a busy machine: look once more
     outputs, refused = _outputs(outcome, len(case))
@@ -56,7 +56,7 @@ def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = 
     error = explain(outcome, candidate.timeout_s)
     ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
     return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, run.memory, run.output,
-                    run.elapsed_s, crossed, messages)
+                    run.elapsed_s, crossed, messages, weights)
 
 
 def after_begin(run: Run) -> Trace:

@@ -5,7 +5,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-RUN, FLOPS = "run called", "FLOPs"
+RUN, FLOPS, LARGEST = "run called", "FLOPs", "numbers of the largest result"
 LEAST = -1e30
 RESULTS = 5  # what may stand after attention, in sizes of q: o, lse, and copies of q, k and v
 

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.watching_inputs import watched
+from utils.costs.flops import FlopCounter
 from utils.models.tiny import TinyGPT, same_start
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
 FORWARD, BACKWARD = "forward", "backward"
 OWN_NUMBERS, HELD, KEPT_ALIVE = "own numbers", "bytes held", "bytes kept alive"
+WORK = "FLOPs"
 MASK = "mask drawn"
 REFUSED = "ValueError that names"
 NO_PART = "was made without"
@@ -78,12 +80,13 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *nam
     mark(OWN_NUMBERS, count=sum(p.numel() for p in layer.parameters()))
     mark(HELD, bytes=held_bytes() - start)
     x = inputs["x"].clone().requires_grad_()
-    with span(FORWARD):
+    with FlopCounter() as counter, span(FORWARD):
         y = layer(x)
     y_before_backward = y.detach().clone()
     if y.shape == inputs["dy"].shape:
-        with span(BACKWARD):
+        with counter, span(BACKWARD):
             go_back(y, inputs["dy"].clone())
+    mark(WORK, count=counter.total)
     gradients = {name: p.grad for name, p in layer.named_parameters() if p.grad is not None}
     return {"y": y_before_backward, "dx": x.grad, "gradients": gradients}
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import cloudpickle
 import torch.distributed as dist
 
-from grader.evidence.case import Case
+from grader.calling.weighing import BEGINNING, weigh
+from grader.evidence.case import THINNED, WEIGHED, Case
 from grader.evidence.evidence import pack, unpack
 from utils.trace.spans import mark
 
@@ -23,8 +24,10 @@ def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
     The rank imports it; only the function comes from a student's notebook, and is unpickled here, nowhere else.
     """
     length = int.from_bytes(blob[:LENGTH_BYTES], "little")
-    fn, facts = cloudpickle.loads(blob[LENGTH_BYTES:LENGTH_BYTES + length]), unpack(blob[LENGTH_BYTES + length:])
+    facts = unpack(blob[LENGTH_BYTES + length:])
     call = runpy.run_path(str(GRADER / facts["way"]))["call"]
+    weigh(facts["inputs"], BEGINNING)
+    fn = cloudpickle.loads(blob[LENGTH_BYTES:LENGTH_BYTES + length])  # the first of a student's code that runs here
     group = _own_group(facts["groups"])
     if group is None:
         return pack(None)
@@ -33,7 +36,7 @@ def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
     mark(BEGIN)
     result = call(fn, facts["inputs"], group)
     done()
-    return pack(result)
+    return pack(result, THINNED if facts["inputs"].get(WEIGHED) else 1)
 
 
 def told(function: bytes, facts: bytes) -> bytes:

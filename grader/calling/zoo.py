@@ -94,11 +94,11 @@ class Mixed(MLP):
 class Deep(nn.Module):
     """Many layers of one size, wide against the batch: what stands of them is easily told."""
 
-    def __init__(self):
+    def __init__(self, n_layers: int = DEEP_LAYERS, width: int = DEEP_WIDTH):
         super().__init__()
-        sizes = [IN] + [DEEP_WIDTH] * DEEP_LAYERS
+        sizes = [IN] + [width] * n_layers
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
-        self.last = nn.Linear(DEEP_WIDTH, OUT)
+        self.last = nn.Linear(width, OUT)
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
@@ -144,6 +144,7 @@ ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
     "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
     "buffered": Buffered, "mixed": Mixed, "empty": Empty, "odd": Odd, "deep": Deep,
+    "wide": lambda: Deep(17, 480),  # 28 MB: what stands of it can be seen from outside
     "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}
 
 

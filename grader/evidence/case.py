@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+WEIGHED, THINNED = "weighed", 1009  # an input that says so
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -20,6 +22,12 @@ class Case:
     inputs: tuple[dict[str, Any], ...]
     groups: tuple[tuple[int, ...], ...] | None = None
     late_s: tuple[float, ...] = ()
+
+    @property
+    def weighed(self) -> bool:
+        """Whether it is so large that memory shows from outside the ranks, which stand still to be weighed; of its results
+        only every THINNED-th number is compared."""
+        return bool(self.inputs[0].get(WEIGHED))
 
     @property
     def world_size(self) -> int:

@@ -37,11 +37,23 @@ MISSING = Placeholder("nothing")  # for the output of a rank that returned nothi
 
 
 @dataclass(frozen=True)
+class Weight:
+    """Memory of a rank at a named moment: bytes that its processes and folders had for themselves, read from outside; and
+    what its own meter told of tensors."""
+
+    rank: int
+    moment: str
+    bytes: int
+    told_bytes: int
+
+
+@dataclass(frozen=True)
 class Evidence:
     """outputs: one value a rank (MISSING where a rank did not return); error: in words, for endings but "returned";
     error_kind: the class of the exception, or the kind of the deadlock; prints: what ranks printed, in order;
     loopback_bytes: all that crossed the network, headers included, counted outside the ranks (isolated runs only);
-    messages: what crossed it, read outside the ranks (None where there was no witness)."""
+    messages: what crossed it, read outside the ranks (None where there was no witness);
+    weights: of the moments at which ranks stood still to be weighed, in order (None where nobody weighs)."""
 
     outputs: list[Any]
     ending: str
@@ -53,17 +65,18 @@ class Evidence:
     elapsed_s: float = 0.0
     loopback_bytes: int | None = None
     messages: Observed | None = None
+    weights: list[Weight] | None = None
 
 
-def pack(value: Any) -> bytes:
+def pack(value: Any, every: int = 1) -> bytes:
     """Bytes of a value made of tensors, numbers (NumPy's too), strings, None, lists, tuples and dictionaries.
 
-    A fraction becomes a float.
+    A fraction becomes a float. every: of each tensor only every so-manieth number, in a row.
 
     Raises: TypeError naming the part that is none of these.
     """
     tensors: dict[str, torch.Tensor] = {}
-    structure = _take_apart(value, tensors, "the result")
+    structure = _take_apart(value, tensors, "the result", every)
     return save(tensors, metadata={"structure": json.dumps(structure)})
 
 
@@ -78,10 +91,11 @@ def unpack(data: bytes) -> Any:
         raise ValueError(f"not a packed result: {error}") from None
 
 
-def _take_apart(value: Any, tensors: dict[str, torch.Tensor], path: str) -> Any:
+def _take_apart(value: Any, tensors: dict[str, torch.Tensor], path: str, every: int) -> Any:
     if isinstance(value, torch.Tensor):
         name = f"t{len(tensors)}"
-        tensors[name] = torch.Tensor.detach(value).cpu().contiguous().clone()
+        whole = torch.Tensor.detach(value).cpu()
+        tensors[name] = (whole if every == 1 else whole.flatten()[::every]).contiguous().clone()
         return {"tensor": name}
     if isinstance(value, np.number | np.bool_):
         value = value.item()
@@ -91,9 +105,9 @@ def _take_apart(value: Any, tensors: dict[str, torch.Tensor], path: str) -> Any:
         return {"value": value}
     if isinstance(value, (list, tuple)):
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return {kind: [_take_apart(item, tensors, f"{path}[{i}]") for i, item in enumerate(value)]}
+        return {kind: [_take_apart(item, tensors, f"{path}[{i}]", every) for i, item in enumerate(value)]}
     if isinstance(value, dict):
-        return {"dict": [[_take_apart(k, tensors, path), _take_apart(v, tensors, f"{path}[{k!r}]")]
+        return {"dict": [[_take_apart(k, tensors, path, every), _take_apart(v, tensors, f"{path}[{k!r}]", every)]
                          for k, v in value.items()]}
     raise TypeError(f"{path} is a {type(value).__name__}; expected tensors, numbers, strings, or lists, tuples and "
                     "dictionaries of them")

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from grader.evidence.case import Case
-from grader.evidence.evidence import Evidence
+from grader.evidence.case import THINNED, Case
+from grader.evidence.evidence import Evidence, pack, unpack
 from grader.judging.compare import same
 
 LATE_S = 0.1
@@ -59,7 +59,7 @@ class Slip:
 
     def results(self, trial: Trial) -> list[Any] | None:
         """What each rank returns that makes this mistake, None for a bystander; None in all where it does not show."""
-        if not self.shows(trial.case):
+        if trial.case.weighed or not self.shows(trial.case):  # its results are not there in full
             return None
         working = trial.working
         wrong = [self.wrong(trial.case, rank, trial.right) if rank in working else None
@@ -145,12 +145,16 @@ class Exercise:
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
         """The cases drawn from `seed`; for grading also one of them again, with each end of the line late in turn."""
-        drawn = tuple(Trial(case, self.oracle(case)) for case in self.make_cases(Draw(seed), grading))
+        drawn = tuple(Trial(case, self._right(case)) for case in self.make_cases(Draw(seed), grading))
         worlds = [trial for trial in drawn if trial.case.groups is None]
         widest = max(worlds, key=lambda trial: trial.case.world_size, default=None)
         if not grading or widest is None or widest.case.world_size == 1:
             return drawn
         return drawn + tuple(replace(widest, case=_late(widest.case, rank)) for rank in (0, widest.case.world_size - 1))
+
+    def _right(self, case: Case) -> list[Any]:
+        right = self.oracle(case)
+        return unpack(pack(right, THINNED)) if case.weighed else right
 
     @property
     def max_points(self) -> float:

@@ -2,7 +2,8 @@
 
 bubblewrap: a program that sees nothing but what it is given. cgroup: what it may use up. accept: takes what leaves the
 sandbox. Inside it: cells: runs a notebook's cells. hand_over: takes the functions over. collect: runs them on ranks, writes
-evidence. isolation, apart: a rank in namespaces of its own. witness, streams: read the network from outside the ranks.
+evidence. isolation, apart: a rank in namespaces of its own. witness, streams, holders, weighing: read
+the network, and the ranks' memory, from outside them.
 """
 
 FUNCTIONS = "GRADER_FUNCTIONS"  # where cells leave functions; exercises.json in it: exercise -> its parameters

@@ -18,12 +18,12 @@ def connection_holders(processes: Mapping[int, int]) -> dict[tuple[End, End], in
     processes: rank -> process. Read from outside the ranks (with CAP_SYS_PTRACE), so that no rank has a say in it; what
     cannot be read is left out.
     """
-    children = _children()
+    children = children_of_all()
     return {ends: rank for rank, top in processes.items()
-            for process in _family(top, children) for ends in _connections_of(process)}
+            for process in family(top, children) for ends in _connections_of(process)}
 
 
-def _children() -> dict[int, list[int]]:
+def children_of_all() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as file:
@@ -31,8 +31,9 @@ def _children() -> dict[int, list[int]]:
     return children
 
 
-def _family(top: int, children: Mapping[int, list[int]]) -> list[int]:
-    return [top, *(one for child in children.get(top, []) for one in _family(child, children))]
+def family(top: int, children: Mapping[int, list[int]]) -> list[int]:
+    """A process and all that it began."""
+    return [top, *(one for child in children.get(top, []) for one in family(child, children))]
 
 
 def _connections_of(process: int) -> Iterator[tuple[End, End]]:

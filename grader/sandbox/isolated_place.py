@@ -1,18 +1,23 @@
-"""A place for ranks that are marked: each in namespaces of its own, with a witness of all that crosses the network."""
+"""A place for ranks that are marked: in namespaces of their own, weighed, with a witness of what crosses the network."""
 
 from multiprocessing.connection import Connection
+from typing import Any
 
 import torch.distributed as dist
 
+from grader.evidence.evidence import Weight
 from grader.evidence.traffic import Observed
 from grader.sandbox.holders import connection_holders, loopback_bytes
 from grader.sandbox.isolation import isolate
 from grader.sandbox.streams import End
+from grader.sandbox.weighing import weight_of
 from grader.sandbox.witness import Witness
 from utils.ranks.place import Place, ProcessIds
 from utils.ranks.readiness import Readiness
 from utils.ranks.server import RankServer
 from utils.ranks.worker import Settings, rank_main
+
+MOST_WEIGHTS = 1000
 
 
 def isolated_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
@@ -33,6 +38,7 @@ class IsolatedPlace(Place):
 
     def __init__(self, server: RankServer, witness: Witness | None):
         self._server, self._witness = server, witness
+        self._weights: list[Weight] = []
 
     def server(self) -> RankServer:
         return self._server
@@ -52,10 +58,15 @@ class IsolatedPlace(Place):
             self._witness.note_start(self._holders, len(self._processes()))
         self._bytes_before = loopback_bytes()
 
-    def settled(self) -> tuple[int, Observed | None]:
-        """(all that crossed the loopback, headers included; what the witness saw)"""
+    def look_at(self, rank: int, name: str, facts: dict[str, Any]) -> None:
+        weight = weight_of(self._processes()[rank]) if len(self._weights) < MOST_WEIGHTS else None
+        if weight is not None:
+            self._weights.append(Weight(rank, name, weight, int(facts["held"])))
+
+    def settled(self) -> tuple[int, Observed | None, list[Weight]]:
+        """(all that crossed the loopback, headers included; what the witness saw; what ranks weighed)"""
         crossed = loopback_bytes() - self._bytes_before
-        return crossed, self._witness.testify(self._holders) if self._witness else None
+        return crossed, self._witness.testify(self._holders) if self._witness else None, self._weights
 
     def close(self) -> None:
         self._store = None

@@ -24,7 +24,7 @@ _LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026)
 _SOCKET_FAMILIES, _NETLINK = (2, 10), 16  # AF_INET, AF_INET6; no unix sockets
 _NETLINK_ROUTE = 0  # gloo asks it for interfaces; others carry messages between processes
 _EPERM = 1
-_OWN_FOLDERS = ("/tmp", "/dev/shm")
+OWN_FOLDERS = ("/tmp", "/dev/shm")
 _KERNEL_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")  # root's to write, even here
 _FLAGS = {"nosuid": _MS_NOSUID, "nodev": _MS_NODEV, "noexec": _MS_NOEXEC}
 
@@ -61,7 +61,7 @@ def isolate() -> None:
                       "fork_apart")
     _call("unshare", _CLONE_NEWNS | _CLONE_NEWIPC)
     _mount(None, b"/", None, _MS_REC | _MS_PRIVATE)
-    for folder in _OWN_FOLDERS:
+    for folder in OWN_FOLDERS:
         _empty(folder)
     _mount(b"devpts", b"/dev/pts", b"devpts", _MS_NOSUID | _MS_NOEXEC, b"ptmxmode=0666")
     _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
@@ -88,7 +88,7 @@ def _protect_what_is_shared() -> None:
             _mount(path.encode(), path.encode(), None, _MS_BIND)
             _make_read_only(path, _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     for path, options in _mounts():
-        if "rw" in options and path not in ("/dev/pts", *_OWN_FOLDERS) and not path.startswith("/proc"):
+        if "rw" in options and path not in ("/dev/pts", *OWN_FOLDERS) and not path.startswith("/proc"):
             _make_read_only(path, sum(flag for name, flag in _FLAGS.items() if name in options))
 
 

@@ -148,6 +148,9 @@ class _Fleet:
             self.outcome.memory[rank] = fields
         elif kind == "stack":
             self.outcome.stacks[rank] = fields["frames"]
+        elif kind == "pause":
+            self._place.look_at(rank, str(fields["name"]), dict(fields["facts"]))
+            self._tell(rank, "looked at")
         elif kind == "wire":
             self._readings[rank] = fields
         elif kind == "ready":

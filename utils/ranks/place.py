@@ -64,6 +64,9 @@ class Place:
     def all_met(self) -> None:
         """The ranks are about to receive their task."""
 
+    def look_at(self, rank: int, name: str, facts: dict[str, Any]) -> None:
+        """A rank stands still at an instant of this name (utils.trace.spans.pause), and tells these facts."""
+
     def settled(self) -> Any:
         """All have returned, and nothing is on its way any more.  Returns what was observed meanwhile, for the Outcome."""
 

@@ -169,6 +169,7 @@ class Inbox:
         self.blobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # the task, then the input
         self.settle, self.leave = threading.Event(), threading.Event()
         self._channel, self._sampler = channel, _Sampler(recorder, channel)
+        self._looked_at = recorder.looked_at = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -185,6 +186,8 @@ class Inbox:
     def _take(self, message: Message) -> None:
         if message.kind == "stack":
             self._channel.send("stack", frames=self._sampler.main_stack())
+        elif message.kind == "looked at":
+            self._looked_at.set()
         elif message.kind == "settle":
             self.settle.set()
         elif message.kind == "leave":

@@ -25,6 +25,7 @@ from torch._C import _distributed_c10d as c10d
 from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe
 
 Report = Callable[..., None]  # report(kind, **fields)
+PATIENCE_S = 30.0  # a pause that nobody ends
 
 _BELOW = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
 _OPERATORS = {name: getattr(torch.ops.c10d, name).default for name in OPERATIONS}  # found once, before ranks are forked
@@ -60,6 +61,7 @@ class Recorder:
 
     def __init__(self, report: Report, machinery: tuple[str, ...] = (), clock: Callable[[], float] = time.monotonic):
         self.machinery = machinery
+        self.looked_at: threading.Event | None = None  # set when a pause is over; None where nobody would look
         self.begin(report, clock)
 
     def begin(self, report: Report, clock: Callable[[], float] = time.monotonic) -> None:
@@ -99,6 +101,13 @@ class Recorder:
     def mark(self, name: str, **facts: Any) -> None:
         """Put a named instant into the trace."""
         self._report("mark", name=name, time=self._clock(), facts=facts)
+
+    def pause(self, name: str, **facts: Any) -> None:
+        """Stand still at a named instant until whoever started the ranks has looked at this one, if anybody looks."""
+        if self.looked_at is not None:
+            self.looked_at.clear()
+            self._report("pause", name=name, facts=facts)
+            self.looked_at.wait(PATIENCE_S)
 
     def oldest_outstanding(self) -> int | None:
         """The oldest asynchronous call that nobody has waited for, while the main thread is in no recorded wait."""

@@ -1,4 +1,4 @@
-"""Name a stretch of a rank's work, so that it appears in the trace."""
+"""Name a stretch of a rank's work, or an instant of it, so that it appears in the trace or can be looked at from outside."""
 
 import contextlib
 from contextvars import ContextVar
@@ -20,3 +20,13 @@ def mark(name: str, **facts: Any) -> None:
     recorder = RECORDER.get()
     if recorder:
         recorder.mark(name, **facts)
+
+
+def pause(name: str, **facts: Any) -> None:
+    """Stand still until the place where the ranks run has looked at this one (utils.ranks.place). Does nothing elsewhere.
+
+    facts: what it is told meanwhile, as JSON.
+    """
+    recorder = RECORDER.get()
+    if recorder:
+        recorder.pause(name, **facts)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.one_process import batch
 from grader.exercises.technique.models import reduced
@@ -13,7 +14,7 @@ from grader.judging.slips import times
 SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "frozen": "a frozen layer", "unused": "an unused layer",
             "seldom": "layers that rest", "buffered": "buffers", "mixed": "two dtypes", "empty": "no parameters",
-            "odd": "a half-frozen block and buffers", "gpt": "GPT"}
+            "odd": "a half-frozen block and buffers", "gpt": "GPT", "wide": "weighed"}
 Inputs = Callable[[str, int, int], list[dict[str, Any]]]  # (model, ranks n, seed) -> one dictionary a rank
 
 
@@ -28,6 +29,12 @@ def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs
         cases.append(Case(f"{ranks(n)}, {IN_WORDS.get(model, model)}", tuple(inputs(model, n, draw.integer(0, SEEDS)))))
     of_group = group_case(lambda n: inputs(models[0], n, draw.integer(0, SEEDS)), IN_WORDS.get(models[0], models[0]))
     return [*cases, of_group]
+
+
+def weighed_case(inputs: Inputs, grading: bool, **more: Any) -> list[Case]:
+    """Two ranks with a model so large that their memory shows from outside; for grading only. more: changed inputs."""
+    of_ranks = [own | {WEIGHED: True} | more for own in inputs("wide", 2, 1)] if grading else []
+    return [Case(f"{ranks(2)}, {IN_WORDS['wide']}", tuple(of_ranks))] if grading else []
 
 
 def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any) -> Inputs:

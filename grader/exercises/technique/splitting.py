@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from grader.calling.splitting import HELD, KEPT_ALIVE, NO_PART, OWN_NUMBERS, REFUSED
+from grader.calling.splitting import HELD, KEPT_ALIVE, NO_PART, OWN_NUMBERS, REFUSED, WORK
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED
 from grader.exercises.technique.rank_by_rank import spans_called
 from grader.judging.compare import same
@@ -19,6 +19,7 @@ from utils.trace.trace import Call
 
 TOLERANCE = 1e-5  # of sums in another order, in float32 too; what bfloat16 gets is compare.ROUNDING's
 HELD_SLACK_BYTES, KEPT_SLACK_BYTES = 256, 64
+WORK_SLACK = 1.2
 
 Count = Callable[[Look, int], int]
 
@@ -129,6 +130,41 @@ def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack:
         return True, ""
 
     return Demand(id, label, hint, judge)
+
+
+# ── what is computed ──
+
+
+def work_divided(forward: Callable[[Look, int], float]) -> Demand:
+    """Gate: each rank does an n-th of what one process would, forward and backward.
+
+    forward: FLOPs of the whole forward pass. Backward takes twice as many: gradients of the input and of the weights.
+    """
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in _not_refused(look):
+            allowed = WORK_SLACK * 3 * forward(look, rank) / look.case.group_size(rank)
+            counts = [span.facts["count"] for span in spans_called(look, rank, WORK)]
+            if not counts:
+                return False, f"rank {rank}: its work was not counted"
+            if sum(counts) > allowed:
+                return False, f"rank {rank} computed {sum(counts):,} FLOPs, its share is {allowed / WORK_SLACK:,.0f}"
+        return True, ""
+
+    return Demand("work not divided", "each rank computes its share only", (
+        "The result is right, but ranks compute what is not theirs: with n ranks each one does an n-th of the products, "
+        "forward and backward, with its part of the weights."), judge, gate=True)
+
+
+def linear_flops(*names: str) -> Callable[[Look, int], float]:
+    """A forward pass through whole linear layers, the case's inputs of these names, for each row of x."""
+
+    def flops(look: Look, rank: int) -> float:
+        inputs = look.case.inputs[rank]
+        rows = inputs["x"].numel() // inputs["x"].shape[-1]
+        return sum(2.0 * rows * inputs[name]["weight"].numel() for name in names if inputs[name] is not None)
+
+    return flops
 
 
 # ── sizes that do not divide ──

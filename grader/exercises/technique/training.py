@@ -102,11 +102,16 @@ def _blocking(look: Look, rank: int) -> str:
 
 
 def _begun_late(look: Look, rank: int) -> str:
-    for backward, calls in _backward_and_calls(look, rank):
-        late = not any(call.start_s < backward.end_s for call in calls)
-        if calls and look.case.group_size(rank) > 1 and late and not some_unused(look, rank):
-            return f"rank {rank} started its first all_reduce after the backward pass"
-    return ""
+    """Of the gradients' bytes, most are on their way before the backward pass is over."""
+    whole = sum(p.nbytes for p in reduced(look.case, rank).values())
+    if look.case.group_size(rank) == 1 or not whole or some_unused(look, rank):
+        return ""
+    passes = list(_backward_and_calls(look, rank))
+    for backward, calls in passes:
+        begun = sum(call.bytes for call in calls if call.start_s < backward.end_s)
+        if 2 * begun < whole:
+            return f"rank {rank} began to reduce {begun:,} of {whole:,} B during the backward pass"
+    return "" if passes else f"rank {rank} went through no backward pass"
 
 
 def _waited_early(look: Look, rank: int) -> str:
@@ -137,8 +142,9 @@ OVERLAPPED = (
            "The all-reduce blocks, so the backward pass stands still meanwhile: async_op=True returns a Work at once.",
            on_each_rank(_blocking)),
     Demand("not overlapped", "all-reduces start during the backward pass",
-           "Nothing is reduced before the backward pass is over, so nothing overlaps: start each all-reduce in a hook of "
-           "its parameter (register_post_accumulate_grad_hook).", on_each_rank(_begun_late)),
+           "Most of the gradients, or all, are not on their way before the backward pass is over, so hardly anything "
+           "overlaps: start each all-reduce in a hook of its parameter (register_post_accumulate_grad_hook).",
+           on_each_rank(_begun_late)),
     Demand("waited too early", "the waits come after the backward pass",
            "The hook waits for its own all-reduce, so the backward pass stands still: keep the Work, and wait in the end.",
            on_each_rank(_waited_early)),

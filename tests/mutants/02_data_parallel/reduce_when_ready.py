@@ -11,9 +11,11 @@ CHANGES = (
     change("sum for mean", DIVIDE, ""),
     change("divided twice", *AVERAGE),
     change("blocking call", START, "dist.all_reduce(parameter.grad, dist.ReduceOp.AVG, group=group)"),
-    change("not overlapped", HOOK, "pass", "        for parameter, work in started:",
-           "        for parameter in model.parameters():\n            if parameter.grad is not None:\n"
-           "                start(parameter)\n        for parameter, work in started:"),
+    change("not overlapped", "dist.Work]] = []", "dist.Work]] = []\n    late = []",  # all but one
+           START, f"if started:\n            late.append(parameter)\n        else:\n            {START}",
+           "        for parameter, work in started:",
+           "        started.extend((p, dist.all_reduce(p.grad, group=group, async_op=True)) for p in late)\n"
+           "        late.clear()\n        for parameter, work in started:"),
     change("waited too early", START, "dist.all_reduce(parameter.grad, group=group, async_op=True).wait()\n"
            "        parameter.grad /= dist.get_world_size(group)"),
     change("missing wait", "            work.wait()\n", ""),

@@ -25,6 +25,7 @@ CHANGES = (
     change("own queries only", "+= dk\n", "+= dk * is_own\n", "+= dv\n", "+= dv * is_own\n", GRADIENTS_ON, "pass"),
     change("own part only", SEEN, f"return every if source == rank else {NO_ROWS}, every, source == rank"),
     change("hidden blocks computed", KEEP, f"{KEEP}\n        for _ in range(n): attend(q_BHPK, k_BHPK, v_BHPK)"),
+    change("products by hand", KEEP, f"{KEEP}\n        (q_BHPK.unsqueeze(3) * k_BHPK.unsqueeze(2)).sum(-1)"),
     change("others' keys kept", KEEP, "ctx.group, ctx.kept = group, [kv.clone() for _ in range(n)]"),
     change("whole gather", KEEP, f"{KEEP}\n        whole = kv.new_empty(n * len(kv), *kv.shape[1:])\n"
                                  "        dist.all_gather_single(whole, kv, group=group)"),

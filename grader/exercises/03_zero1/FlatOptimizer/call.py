@@ -6,6 +6,7 @@ from typing import Any
 import torch.distributed as dist
 
 from grader.calling.training import OPTIMIZERS, Held, parameters
+from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
 
@@ -23,4 +24,6 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         loss_rows(model(x), y).mean().backward()
         with span(STEP):
             optimizer.step()
+    model.zero_grad()
+    weigh(inputs, END)
     return Held({"parameters": parameters(model)}, model, optimizer)

@@ -11,7 +11,7 @@ from grader.calling.training import OPTIMIZERS, make_optimizer, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_rank, group_case, once_a_group, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE, model_of
-from grader.exercises.shared.training_cases import IN_WORDS, SEEDS, with_batches
+from grader.exercises.shared.training_cases import IN_WORDS, SEEDS, weighed_case, with_batches
 from grader.exercises.shared.zero_cases import optimizer_for, with_rests
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
@@ -28,7 +28,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     models = [("mlp", 1), ("tied", 2), ("seldom", 3), ("linear", 4), *([("frozen", 5)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {IN_WORDS.get(model, 'one layer')}, {optimizer_for(model, n)['optimizer']}",
                   tuple(inputs(model, n))) for model, n in models]
-    return [*cases, group_case(lambda n: inputs("mlp", n), "MLP")]
+    weighed = weighed_case(lambda model, n, seed: inputs(model, n), grading, optimizer="AdamW", options={"amsgrad": True})
+    return [*cases, group_case(lambda n: inputs("mlp", n), "MLP"), *weighed]
 
 
 @once_a_group

@@ -3,11 +3,13 @@
 from collections import Counter
 from dataclasses import replace
 
+from grader.calling.weighing import END
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
+from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
@@ -85,6 +87,7 @@ TECHNIQUE = by_collectives(
     _only_both(),
     zero.something_sharded(),
     _state_divided(),
+    *weighs_at_most({END: models(1.75, each_share=4)}),  # a shard and the three of AMSGrad's state; a row more
     _one_of_each(),
     zero.own_dtypes(),
     bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",

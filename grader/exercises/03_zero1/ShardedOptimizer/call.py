@@ -9,6 +9,7 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR, StepLR
 
 from grader.calling.training import OPTIMIZERS, Held, parameters
+from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
@@ -86,4 +87,6 @@ def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) ->
         with span(STEP):
             loss = optimizer.step(closure) if number >= half else optimizer.step()
         scheduler.step()
+    model.zero_grad()
+    weigh(inputs, END)
     return optimizer, loss

@@ -10,7 +10,7 @@ from grader.calling.training import make_optimizer, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_rank, once_a_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of
-from grader.exercises.shared.training_cases import with_batches
+from grader.exercises.shared.training_cases import weighed_case, with_batches
 from grader.exercises.shared.zero_cases import odd_models, optimizer_for, with_inputs
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -37,7 +37,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         make = with_batches(draw, lambda n: 2, STEPS, lr=LR, two_groups=n in (2, 4), **optimizer_for(model, n))
         return make(model, n, seed)
 
-    return odd_models(draw, grading, inputs, "2 tensors")
+    weighed = weighed_case(inputs, grading, optimizer="AdamW", options={"amsgrad": True})
+    return [*odd_models(draw, grading, inputs, "2 tensors"), *weighed]
 
 
 @once_a_group

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from grader.calling.weighing import END
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
 from grader.exercises.technique.rank_by_rank import spans_if_any
 from grader.exercises.technique.sharding import by_collectives
 from grader.exercises.technique.training import instead
+from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
@@ -111,6 +113,7 @@ TECHNIQUE = by_collectives(
         "an all-reduce brings every rank gradients that it does not use.")),
     zero.state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance "
                                         "the tensors by size, those of all groups together."),
+    *weighs_at_most({END: models(1.6, each_share=3)}),  # AMSGrad's state
     OWN_DTYPES,
     bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
                "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "

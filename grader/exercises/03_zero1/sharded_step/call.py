@@ -7,6 +7,7 @@ import torch.distributed as dist
 from torch import nn
 
 from grader.calling.training import make_optimizer
+from grader.calling.weighing import END, weigh
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -16,4 +17,5 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     optimizer = make_optimizer(inputs, [shard_C])
     for gradient_P in inputs["gradients"]:
         fn(flat_P, gradient_P.clone(), shard_C, optimizer, group)
+    weigh(inputs, END)
     return {"flat": flat_P, "shard": shard_C.detach()}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.training import make_optimizer
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.split_inputs import numbers
@@ -17,6 +18,7 @@ from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS, LR = 3, 0.05
+MANY = 1 << 20  # numbers of a shard that shows from outside
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -30,7 +32,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, {length} each, {optimizer}", tuple(inputs(n, length, optimizer)))
              for n, length, optimizer in sizes]
     cases.append(Case("4 ranks, 3 numbers and a zero, AdamW", tuple(map(_padded, inputs(4, 1, "AdamW")))))
-    return [*cases, group_case(lambda n: inputs(n, 2, "SGD"), "SGD")]  # AdamW hardly feels a gradient's scale
+    weighed = [Case("2 ranks, weighed", tuple(own | {WEIGHED: True, "options": {"amsgrad": True}}
+                                              for own in inputs(2, MANY, "AdamW")))] if grading else []
+    return [*cases, group_case(lambda n: inputs(n, 2, "SGD"), "SGD"), *weighed]  # AdamW hardly feels a gradient's scale
 
 
 def _padded(inputs: dict[str, Any]) -> dict[str, Any]:

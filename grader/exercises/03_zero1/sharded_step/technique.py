@@ -1,6 +1,8 @@
 """How sharded_step must be done, and how it can fail."""
 
+from grader.calling.weighing import END
 from grader.exercises.technique.sharding import by_collectives, gathered_and_reduced, gathers_and_reductions
+from grader.exercises.technique.weights import weighs_at_most
 from grader.exercises.technique.zero import other_type
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
@@ -13,6 +15,11 @@ def _bytes(look: Look, rank: int) -> float:
     return len(inputs["gradients"]) * gathers_and_reductions(look, rank, inputs["flat"].nbytes)
 
 
+def _flat_and_shards(look: Look, rank: int) -> float:
+    """A copy of the parameters, and of a shard its numbers, its gradient and AMSGrad's state; room for a row."""
+    return look.case.inputs[rank]["flat"].nbytes * (1.6 + 5 / look.case.group_size(rank))
+
+
 TECHNIQUE = by_collectives(
     gathered_and_reduced(lambda look, r: len(look.case.inputs[r]["gradients"]) * look.case.inputs[r]["flat"].nbytes),
     only_calls("reduce_scatter", "all_gather", hint=(
@@ -21,6 +28,7 @@ TECHNIQUE = by_collectives(
     bytes_sent(_bytes, "2(n−1)/n of the parameters' bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
                "data parallelism's all-reduce, and enough."),
+    *weighs_at_most({END: _flat_and_shards}),
     group_hint="The ranks of other groups are touched: pass group=group to both calls.",
     symptoms=(
         raised("NoneType", "shard_C.grad is None until you give it a tensor (torch.empty_like(shard_C)); and the output "

@@ -6,11 +6,13 @@ import torch
 
 from grader.calling.sharding import BACKWARD
 from grader.calling.training import STANDING
+from grader.calling.weighing import LAST_GRADIENT
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, held_at_most, spans_of
+from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
@@ -44,12 +46,15 @@ def _blocking(look: Look, rank: int) -> str:
 
 
 def _begun_late(look: Look, rank: int) -> str:
-    """All buckets but the last one are full before the backward pass is over."""
-    for backward, calls in _passes(look, rank):
-        late = sum(call.start_s > backward.end_s for call in calls)
-        if late > 1 or late == len(calls):
-            return f"rank {rank} started {late} of {len(calls)} reductions after the backward pass"
-    return ""
+    """All buckets but the last one are full before the backward pass is over; that one is not full."""
+    passes, n = list(_passes(look, rank)), look.case.group_size(rank)
+    padding = zero.padded_bytes(look, rank) - sum(gradient.nbytes for gradient in reduced(look.case, rank).values())
+    for backward, calls in passes:
+        late = [call for call in calls if call.start_s > backward.end_s]
+        full = sum(call.bytes_given for call in late) > look.case.inputs[rank]["bucket_bytes"] + padding
+        if len(late) > 1 or len(late) == len(calls) or full:
+            return f"rank {rank} started {len(late)} of {len(calls)} reductions after the backward pass"
+    return "" if passes or n == 1 else f"rank {rank} went through no backward pass"
 
 
 def _too_many(look: Look, rank: int) -> str:
@@ -82,6 +87,8 @@ def _largest_bytes(look: Look, rank: int) -> int:
 
 def _standing(look: Look, rank: int) -> str:
     """An open bucket has less than bucket_bytes; then comes one more gradient."""
+    if not spans_of(look, rank, STANDING) and reduced(look.case, rank):
+        return f"rank {rank}: no gradient was seen"
     most = max((standing.facts["bytes"] for standing in spans_of(look, rank, STANDING)), default=0)
     allowed = look.case.inputs[rank]["bucket_bytes"] + _largest_bytes(look, rank)
     return f"rank {rank} held {most:,} B of gradients, allowed less than {allowed:,} B" if most >= allowed else ""
@@ -158,6 +165,7 @@ TECHNIQUE = by_collectives(
         "bucket, keep its shards and let go of the row (pop it from the list).")),
     zero.nothing_else_kept("The result is right, but after finish() more is kept than the shards: let go of the flat rows, "
                            "and of each Work, when they have been waited for."),
+    *weighs_at_most({LAST_GRADIENT: models(1.35, each_share=1)}),
     zero.own_dtypes(),
     Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more",
            "More reduce-scatters than there are buckets: let gradients gather until together they have bucket_bytes or "

@@ -10,6 +10,7 @@ from torch.optim.lr_scheduler import StepLR
 
 from grader.calling.sharding import AFTER, HELD, settled
 from grader.calling.training import OPTIMIZERS, Held, held_before, parameters, watch_gradients
+from grader.calling.weighing import END, weigh, weigh_at_last_gradient
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
@@ -25,6 +26,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """
     model = build(inputs["model"], inputs["seed"])
     watch_gradients(model)
+    weigh_at_last_gradient(model, inputs)
     start = held_before(inputs)
     given = parameters(model)  # these very tensors
     trainer = _made(fn, model, inputs, group)
@@ -38,6 +40,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
             if number // inputs["micro"] not in inputs["kept"]:
                 trainer.zero_grad()
             scheduler.step()
+    weigh(inputs, END)
     if trainer.optimizer is not optimizer:
         mark(ANOTHER)
     mark(STEPPED_IN, dtypes=sorted({str(p.dtype).removeprefix("torch.") for p in _stepped_on(optimizer)}))

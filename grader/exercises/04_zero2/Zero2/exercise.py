@@ -7,7 +7,7 @@ from typing import Any
 from grader.calling.training import parameters
 from grader.exercises.shared.cases import each_group, once_a_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
-from grader.exercises.shared.training_cases import with_batches
+from grader.exercises.shared.training_cases import weighed_case, with_batches
 from grader.exercises.shared.zero_cases import odd_models, optimizer_for, with_inputs
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
@@ -21,7 +21,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                             **optimizer_for(model, n))
         return make(model, n, seed)
 
-    return odd_models(draw, grading, inputs, "a tensor of 3 numbers")
+    return [*odd_models(draw, grading, inputs, "a tensor of 3 numbers"), *weighed_case(inputs, grading)]
 
 
 def _last_passes(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """How Zero2 must work, and how it can fail."""
 
+from grader.calling.weighing import END, LAST_GRADIENT
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
 from grader.exercises.technique.training import dtypes_of, instead
+from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
@@ -43,6 +45,7 @@ def _shortened(look: Look, rank: int) -> str:
     return f"rank {rank}: no shard is {' or '.join(sorted(missing))}" if missing else ""
 
 
+SHARDS = 4  # of parameters, of gradients, and of AdamW's two
 OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
     zero.trained_needed(_steps, "reduce_scatter", "all_gather"),
@@ -56,6 +59,7 @@ TECHNIQUE = by_collectives(
     zero.nothing_else_kept("The result is right, but more is kept than the shards and their state. Whoever keeps a slice "
                            "of a tensor keeps all of it: clone() the shard; p.grad is to be None after each pass; and no "
                            "copy of the parameters is needed."),
+    *weighs_at_most(dict.fromkeys((LAST_GRADIENT, END), models(1.3, each_share=SHARDS))),
     OWN_DTYPES,
     Demand("shards of another type", "each shard has its parameter's type", (
         "The shards have another type than the parameters that they are pieces of: float32 cuts the numbers of a float64 "

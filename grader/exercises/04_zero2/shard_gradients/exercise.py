@@ -8,7 +8,7 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.training_cases import with_batches
+from grader.exercises.shared.training_cases import weighed_case, with_batches
 from grader.exercises.shared.zero_cases import Shards, mean_shards, odd_models
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -19,7 +19,8 @@ BOTH = FIRST, LAST
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    return odd_models(draw, grading, with_batches(draw, lambda n: 2, PASSES), "a tensor of 3 numbers")
+    inputs = with_batches(draw, lambda n: 2, PASSES)
+    return [*odd_models(draw, grading, inputs, "a tensor of 3 numbers"), *weighed_case(inputs, grading)]
 
 
 def _zeros_in_front(case: Case, rank: int, row: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from typing import Any
 
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, OWNED, dtype_of, watch_layers
 from grader.calling.training import make_optimizer
+from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, digits_kept, loss_rows
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -33,5 +34,6 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         if number % inputs["micro"] == 0 and optimizer:
             optimizer.step()
             optimizer.zero_grad()
+    weigh(inputs, END)
     parameters = wrapped.full_parameters()
     return {"start": start, "digits kept": digits_kept(start), "buffers": buffers, "parameters": parameters}

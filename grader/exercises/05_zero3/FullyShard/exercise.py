@@ -9,7 +9,7 @@ from torch import Tensor
 from grader.calling.training import parameters
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import TOLERANCE, train
-from grader.exercises.shared.training_cases import SEEDS, model_cases, with_batches
+from grader.exercises.shared.training_cases import SEEDS, model_cases, weighed_case, with_batches
 from grader.exercises.shared.zero_cases import own_pieces
 from grader.exercises.technique.models import given_model, model_of
 from grader.exercises.technique.sharding import ROWS
@@ -32,7 +32,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                 for r, of_rank in enumerate(make(model, n, seed))]
 
     more = ("frozen", "mixed", "empty") if grading else ()
-    return model_cases(draw, grading, ("tied", "deep", "odd", "unused", "gpt", *more), inputs)
+    weighed = weighed_case(inputs, grading, optimizer="SGD")
+    return [*model_cases(draw, grading, ("tied", "deep", "odd", "unused", "gpt", *more), inputs), *weighed]
 
 
 def _plain(case: Case, rank: int) -> dict[str, Any]:

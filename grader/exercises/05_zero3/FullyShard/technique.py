@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, FORWARD, dtype_of
+from grader.calling.weighing import END
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.models import model_seen, reduced
 from grader.exercises.technique.sharding import (
@@ -13,6 +14,7 @@ from grader.exercises.technique.sharding import (
     layers_stand_at_most,
     spans_of,
 )
+from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -127,6 +129,7 @@ TECHNIQUE = Technique(
         layers_stand_at_most(BACKWARD, WHOLE_LAYERS[BACKWARD], (
             "The result is right, but layers or their gradients pile up during the backward pass: as soon as a layer's last "
             "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts.")),
+        *weighs_at_most({END: models(1.25, each_share=1)}),  # with the whole parameters at the start
         Demand("reductions pile up", "never more than two reductions under way", (
             "Reductions pile up, and each one under way keeps a row of whole gradients: finish() the last one when the next "
             "layer starts its own, so that never more than two are under way."), _two_reductions, forbids=True),

@@ -7,6 +7,7 @@ from torch import nn
 
 from grader.calling.sharding import BACKWARD, OWNED, copied_pieces, watch_layers
 from grader.calling.training import make_optimizer
+from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, loss_rows
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -33,6 +34,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
             gradients = gradients or copied_pieces(p.grad for p in parameters)
             optimizer.step()
             optimizer.zero_grad()
+    weigh(inputs, END)
     pieces = copied_pieces(p.data for p in parameters)
     return {"gradients": dict(zip(names, gradients, strict=True)), "parameters": dict(zip(names, pieces, strict=True))}
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from grader.calling.training import parameters
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE, own_gradients, train
-from grader.exercises.shared.training_cases import SEEDS, with_batches
+from grader.exercises.shared.training_cases import SEEDS, weighed_case, with_batches
 from grader.exercises.shared.zero_cases import own_pieces
 from grader.exercises.technique.models import model_of
 from grader.exercises.technique.sharding import ROWS
@@ -30,7 +30,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     sizes = [(1, "mlp", 1), (2, "deep", 1), (3, "mlp", 2), *([(4, "mlp", 1)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {IN_WORDS[model]}", tuple(inputs(n, model, micro))) for n, model, micro in sizes]
-    return [*cases, group_case(lambda n: inputs(n, "mlp"), IN_WORDS["mlp"])]
+    weighed = weighed_case(lambda model, n, seed: inputs(n, model), grading)
+    return [*cases, group_case(lambda n: inputs(n, "mlp"), IN_WORDS["mlp"]), *weighed]
 
 
 def _pieces(case: Case, rank: int, values: dict[str, Tensor]) -> dict[str, Tensor | None]:

@@ -1,6 +1,7 @@
 """How GatherHooks must be done, and how it can fail."""
 
 from grader.calling.sharding import BACKWARD, FORWARD, OWNED
+from grader.calling.weighing import END
 from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.sharding import (
     by_collectives,
@@ -11,6 +12,7 @@ from grader.exercises.technique.sharding import (
     layers_stand_at_most,
     spans_of,
 )
+from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised
@@ -55,6 +57,7 @@ TECHNIQUE = by_collectives(
     layers_stand_at_most(BACKWARD, 4, (
         "The result is right, but layers or their gradients pile up in backward: gather a layer when the gradient of its "
         "output comes by, and reduce it as soon as its last parameter has its gradient.")),
+    *weighs_at_most({END: models(0.25, each_share=2)}),  # with the first step's gradients
     bytes_sent(_sent, "3(n−1)/n of the parameters a pass",
                "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "
                "reduced once."),

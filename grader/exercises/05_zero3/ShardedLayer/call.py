@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, HELD, REDUCING, copied_pieces, dtype_of, settled
+from grader.calling.weighing import END, weigh
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
@@ -55,6 +56,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         layer.finish()
         mark(HELD, phase="freed", bytes=settled(start, FREED_BYTES))
         states[f"gradients, round {number}"] = copied_pieces(p.grad for p in parameters)
+        weigh(inputs, END)
         if number == 0:  # a gather that was begun and is not needed after all
             layer.start_gather()
             layer.free()

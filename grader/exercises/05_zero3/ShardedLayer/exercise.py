@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from grader.calling.sharding import ROUNDS, dtype_of
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.split_inputs import numbers
@@ -36,7 +37,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, {' and '.join('×'.join(map(str, s)) for s in shapes)}"
                   f"{', computing in ' + dtype if dtype else ''}", tuple(inputs(n, shapes, dtype)))
              for n, shapes, dtype in sizes]
-    return [*cases, group_case(lambda n: inputs(n, small, None))]
+    weighed = [Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, ((1700, 1700), (3,), (2,)), None)))]
+    return [*cases, group_case(lambda n: inputs(n, small, None)), *(weighed if grading else [])]
 
 
 def _pieces(case: Case, rank: int, values: Sequence[Tensor | None]) -> Pieces:

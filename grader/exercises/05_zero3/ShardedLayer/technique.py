@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, REDUCING, ROUNDS, dtype_of
+from grader.calling.weighing import END
 from grader.exercises.technique.sharding import (
     by_collectives,
     first_wrong_is,
@@ -12,6 +13,7 @@ from grader.exercises.technique.sharding import (
     held_at_most,
     spans_of,
 )
+from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
@@ -34,6 +36,12 @@ def _row_bytes(look: Look, rank: int) -> int:
 def _sent(look: Look, rank: int) -> float:
     """Each round, a whole row is gathered twice and one is reduced, all in the compute dtype; one gather is given up."""
     return gathers_and_reductions(look, rank, _row_bytes(look, rank), gathers=2 * ROUNDS + 1, reductions=ROUNDS)
+
+
+def _states(look: Look, rank: int) -> float:
+    """What the call keeps: the whole parameters at the start and of each round; pieces, also of each round."""
+    whole = sum(p.nbytes for p in look.case.inputs[rank]["parameters"])
+    return whole * (1 + ROUNDS + (2 + ROUNDS) / look.case.group_size(rank))
 
 
 def _own_at_most(look: Look, rank: int) -> int:
@@ -82,6 +90,7 @@ TECHNIQUE = by_collectives(
     held_at_most("not freed", ["at rest", "freed"], _own_at_most, "at rest, and after reduce(), nothing whole is left",
                  "The result is right, but the whole row is still there after free() or reduce(): resize its storage to 0 "
                  "(untyped_storage().resize_(0)), and keep no gradient of whole size."),
+    *weighs_at_most({END: _states}),
     Demand("gather blocks", "start_gather() only starts",
            "start_gather() must return while the all-gather runs: async_op=True, keep the Work, wait in gather().",
            _returns_at_once("start_gather", "all_gather", BETWEEN)),

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from grader.calling.sharding import BACKWARD, FORWARD, HELD
+from grader.calling.weighing import END, weigh
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
@@ -16,6 +17,7 @@ def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group)
     for shard_C, n_out in zip(shards, inputs["n_outs"], strict=True):
         y_BO = torch.tanh(function.apply(y_BO, shard_C, n_out, group))
         mark(HELD, phase=FORWARD, bytes=held_bytes() - start)
+    weigh(inputs, END)
     with span(BACKWARD):
         (y_BO * inputs["weights"]).sum().backward()
     return {"y": y_BO, "dx": x_BI.grad, "dshards": [shard.grad for shard in shards]}

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import counted, each_rank, group_case, pieces, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.split_inputs import numbers
@@ -26,7 +27,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     odd = draw.integer(1, 3) * 2 + 1
     sizes = [(1, 3, 3, 3), (2, odd, odd, odd), (3, 4, 2, 4), (4, *[16] * 7), *([(5, 3, 3, 3)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {_layers(widths)}", tuple(inputs(n, *widths))) for n, *widths in sizes]
-    return [*cases, group_case(lambda n: inputs(n, 3, 3, 3), "2 layers 3×3")]
+    weighed = [Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, *[700] * 7)))] if grading else []
+    return [*cases, group_case(lambda n: inputs(n, 3, 3, 3), "2 layers 3×3"), *weighed]
 
 
 def _layers(widths: Sequence[int]) -> str:

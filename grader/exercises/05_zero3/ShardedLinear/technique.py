@@ -1,6 +1,7 @@
 """How ShardedLinear must be done, and how it can fail."""
 
 from grader.calling.sharding import FORWARD
+from grader.calling.weighing import END
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.sharding import (
     by_collectives,
@@ -9,6 +10,7 @@ from grader.exercises.technique.sharding import (
     gathers_and_reductions,
     held_at_most,
 )
+from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, too_few_gradients
@@ -23,6 +25,10 @@ DTYPE = ("The numbers have another dtype than the shard, here float64: new tenso
 def _whole_bytes(look: Look, rank: int) -> int:
     """All layers' weights, padded."""
     return sum(shard.nbytes for shard in look.case.inputs[rank]["shards"]) * look.case.group_size(rank)
+
+
+def _shards(look: Look, rank: int) -> int:
+    return sum(shard.nbytes for shard in look.case.inputs[rank]["shards"])
 
 
 def _kept_at_most(look: Look, rank: int) -> int:
@@ -58,6 +64,7 @@ TECHNIQUE = by_collectives(
     held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight is kept between forward and backward",
                  "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
                  "(saved in ctx): save x and the shard only, and gather the weight again."),
+    *weighs_at_most({END: lambda look, rank: _shards(look, rank) + _kept_at_most(look, rank)}),
     GATHERED_ONCE,
     bytes_sent(lambda look, r: gathers_and_reductions(look, r, _whole_bytes(look, r), gathers=2),
                "3(n−1)/n of the weights' bytes",

@@ -2,7 +2,14 @@
 
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
-from grader.exercises.technique.splitting import calls_are, share_only, sizes_differ, sums_needed
+from grader.exercises.technique.splitting import (
+    calls_are,
+    linear_flops,
+    share_only,
+    sizes_differ,
+    sums_needed,
+    work_divided,
+)
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Technique
 
@@ -20,6 +27,7 @@ TECHNIQUE = Technique(
         calls_are(BACKWARD, _wanted,
                   "The result is right, but backward needs one all-reduce, f's, and none with copy=False."),
         *share_only(),
+        work_divided(linear_flops("linear")),
         results_waited(),
     ),
     symptoms=layer_symptoms(

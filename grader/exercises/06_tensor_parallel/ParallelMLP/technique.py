@@ -4,12 +4,14 @@ from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import layer_fallbacks
 from grader.exercises.technique.splitting import (
     calls_are,
+    linear_flops,
     only_in_groups,
     other_dtype,
     part_missing,
     share_only,
     sizes_differ,
     sums_needed,
+    work_divided,
 )
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Technique
@@ -25,6 +27,7 @@ TECHNIQUE = Technique(
         calls_are(BACKWARD, {"all_reduce": 1},
                   "The result is right, but backward needs one all-reduce only: let up and gate share one f."),
         *share_only(),
+        work_divided(linear_flops("up", "down", "gate")),
         results_waited(),
     ),
     symptoms=(

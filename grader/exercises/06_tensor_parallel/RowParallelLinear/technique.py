@@ -3,7 +3,14 @@
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.evidence.evidence import RAISED
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
-from grader.exercises.technique.splitting import calls_are, refused_to_cut, share_only, sums_needed
+from grader.exercises.technique.splitting import (
+    calls_are,
+    linear_flops,
+    refused_to_cut,
+    share_only,
+    sums_needed,
+    work_divided,
+)
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 
@@ -23,6 +30,7 @@ TECHNIQUE = Technique(
         calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce, g's."),
         calls_are(BACKWARD, {}, "The result is right, but backward communicates: dy is whole on every rank already."),
         *share_only(),
+        work_divided(linear_flops("linear")),
         results_waited(),
     ),
     symptoms=layer_symptoms(

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from grader.calling.sequences import BACKWARD, FORWARD, KEPT, laid_out, leaf, settled_bytes
+from grader.calling.weighing import END, weigh
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
@@ -18,6 +19,7 @@ def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group)
     with span(FORWARD):
         y = function.apply(x, weight, bias, group)
     mark(KEPT, bytes=settled_bytes(start, y.nbytes + inputs["x"].nbytes) - y.nbytes)
+    weigh(inputs, END)
     if y.shape == dy.shape:
         with span(BACKWARD):
             y.backward(dy)

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece
 from grader.exercises.shared.split_inputs import first_wrong_slip
@@ -25,6 +26,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes += [(5, 3, 2, 7, 2), (2, 9, 1, 3, 5)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {b}×{i} → {o}", inputs(n, s, b, i, o)) for n, s, b, i, o in sizes]
     cases.append(Case("3 ranks, pieces of 2 positions, not contiguous", inputs(3, 2, 2, 24, 3, transposed=True)))
+    weighed = [Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 256, 8, 768, 8)))]
+    cases += weighed if grading else []
     return [*cases, Case("2 ranks, float32", inputs(2, 3, 2, 5, 3, torch.float32)),
             group_case(lambda n: inputs(n, 3, 2, 5, 2), "pieces of 3 positions")]
 

@@ -1,6 +1,7 @@
 """How GatherLinear must be done, and how it can fail."""
 
 from grader.calling.sequences import BACKWARD, FORWARD
+from grader.calling.weighing import END
 from grader.exercises.technique.sequences import (
     first_wrong_is,
     function_symptoms,
@@ -10,6 +11,7 @@ from grader.exercises.technique.sequences import (
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.splitting import calls_in
+from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 
@@ -31,6 +33,7 @@ TECHNIQUE = Technique(
         kept_at_most(lambda look, rank: 1.4 * look.case.inputs[rank]["x"].nbytes, "no whole x between forward and backward",
                      "The result is right, but the gathered x is kept from forward to backward: save the piece, and gather "
                      "it again in backward."),
+        *weighs_at_most({END: lambda look, rank: 1.6 * look.case.inputs[rank]["x"].nbytes}),  # a copy, and room
         Demand("gathered once", "one all-gather in forward, one in backward",
                "x is gathered once only, so somebody keeps it whole: gather it again in backward.", _gathers_in_backward),
         bytes_sent(lambda look, rank: gathers_and_reductions(look, rank, whole_bytes(look, rank), gathers=2),

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from grader.calling.rings import RUN, layer, trained
 from grader.calling.sequences import KEPT
+from grader.calling.weighing import END, weigh
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark
 
@@ -20,6 +21,7 @@ def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group)
     for number, (up_DF, down_FD) in enumerate(weights):
         y_BD = 1.0 * function.apply(_marked(number, up_DF, down_FD, inputs["p"]), y_BD, up_DF, down_FD)  # which is let go
     mark(KEPT, bytes=held_bytes() - start)
+    weigh(inputs, END)
     after_forward = torch.rand(3)
     (y_BD * inputs["weights"]).sum().backward()
     return {"y": y_BD, "dx": x_BD.grad, "dparameters": [[p.grad for p in pair] for pair in weights],

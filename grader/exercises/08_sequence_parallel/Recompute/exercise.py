@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.calling.rings import layer, trained
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.sequence_inputs import wrong_from
@@ -35,7 +37,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     # of many rows, so that a result that is kept is more than the random state that may be
     cases = [case(1, 3, 0.0, rows=MANY), case(3, 5, 0.3), case(2, 4, 0.5, torch.float32), case(2, 3, 0.2, x_trained=False),
              case(2, 3, 0.2, down_trained=False), case(2, 3, 0.1, tied=True), case(2, 3, 0.1, torch.bfloat16)]
-    return [*cases, case(draw.integer(4, 6), 7, 0.4)] if grading else cases
+    large = case(4, 32, 0.0, rows=MANY)  # 8 MiB inside a layer, for each of the steps that torch keeps
+    weighed = replace(large, name=f"{large.name}, weighed", inputs=(large.inputs[0] | {WEIGHED: True},))
+    return [*cases, case(draw.integer(4, 6), 7, 0.4), weighed] if grading else cases
 
 
 # ── all layers with everything kept ──

@@ -6,7 +6,9 @@ import torch
 
 from grader.calling.rings import RUN
 from grader.calling.sequences import KEPT
+from grader.calling.weighing import END
 from grader.exercises.technique.sequences import facts, first_wrong_is, gradient_symptoms, marked_at_most
+from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import raised
@@ -16,6 +18,12 @@ def _kept(look: Look, rank: int) -> int:
     """After the forward pass: each layer's input and random state, the result, and half a tensor to spare."""
     inputs, state = look.case.inputs[rank], torch.get_rng_state().nbytes
     return len(inputs["layers"]) * (inputs["x"].nbytes + state) + inputs["x"].nbytes // 2
+
+
+def _held(look: Look, rank: int) -> float:
+    """Copies of x and the weights, and what is kept."""
+    inputs = look.case.inputs[rank]
+    return _kept(look, rank) + 2 * inputs["x"].nbytes + sum(w.nbytes for pair in inputs["layers"] for w in pair.values())
 
 
 def _ran_twice(look: Look) -> tuple[bool, str]:
@@ -36,6 +44,7 @@ TECHNIQUE = Technique(
                "The gradients are right, but what the layer computed inside is kept from forward to backward: the forward "
                "pass must record no graph, and save nothing but x, the parameters and the random state.",
                marked_at_most(_kept, KEPT, "bytes", "{amount:,} B are held after the forward pass, allowed {allowed:,} B")),
+        *weighs_at_most({END: _held}),
         Demand("run calls", "run is called twice: once each way",
                "Right, but run must be called once in forward and once in backward: each call costs a forward pass.",
                _ran_twice),

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from grader.calling.rings import FLOPS, RESULTS, backward_of
+from grader.calling.rings import FLOPS, LARGEST, RESULTS, backward_of
 from grader.calling.sequences import KEPT, leaf, settled_bytes
 from grader.calling.splitting import built
 from utils.costs.flops import FlopCounter
@@ -27,4 +27,5 @@ def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group)
     with FlopCounter() as backward:
         backward_of(o, inputs["weights"])
     mark(FLOPS, count=forward.total + backward.total)
+    mark(LARGEST, count=max(forward.largest, backward.largest))
     return {"o": o, "dq": q.grad, "dk": k.grad, "dv": v.grad}

@@ -1,6 +1,6 @@
 """How RingAttention must be done, and how it can fail."""
 
-from grader.calling.rings import FLOPS, RESULTS
+from grader.calling.rings import FLOPS, LARGEST, RESULTS
 from grader.calling.sequences import KEPT
 from grader.exercises.technique.sequences import (
     first_wrong_is,
@@ -35,6 +35,12 @@ def _work(look: Look, rank: int) -> float:
     return FLOPS_A_PAIR * batch * heads * size * (rows / 2) ** 2 * (2 * look.case.group_size(rank) + 2) * SLACK
 
 
+def _largest(look: Look, rank: int) -> int:
+    """Twice the scores of a rank's rows, or K, V and their gradients in one tensor."""
+    q = look.case.inputs[rank]["q"]
+    return max(2 * q.numel() // q.shape[-1] * q.shape[2], 4 * q.numel())
+
+
 def _kept(look: Look, rank: int) -> int:
     return RESULTS * look.case.inputs[rank]["q"].nbytes + 1000
 
@@ -49,6 +55,11 @@ TECHNIQUE = Technique(
                "Right, but a rank multiplies chunks that the causal mask then hides. From an earlier rank only its first "
                "half is seen, by all rows; from a later rank all is seen, by the second half of the rows.",
                marked_at_most(_work, FLOPS, "count", "rank {rank} did {amount:,} FLOPs, allowed {allowed:,.0f}")),
+        Demand("products by hand", "scores by matrix products",
+               "Right, but somewhere a tensor has a number for each query, key and feature: multiply with @ (or einsum), "
+               "which never makes one.",
+               marked_at_most(_largest, LARGEST, "count", "rank {rank} made {amount:,} at once, allowed {allowed:,}"),
+               gate=True),
         Demand("others' keys kept", "q, k, v, o and lse are kept between forward and backward",
                "Right, but other ranks' keys and values, or the probabilities, are kept from forward to backward: save only "
                "your own q, k, v, o and lse, and let K and V go round again.",

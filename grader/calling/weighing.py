@@ -1,0 +1,38 @@
+"""Inside a rank: moments at which it stands still while its memory is read from outside."""
+
+import ctypes
+import gc
+import time
+from typing import Any
+
+from torch import Tensor, nn
+
+from grader.evidence.case import WEIGHED
+from utils.trace.memory import held_bytes, is_measured, tensors_in
+from utils.trace.spans import pause
+
+BEGINNING, LAST_GRADIENT, END = "before the function is there", "when the last gradient comes", "in the end"
+SETTLE_S = 0.05  # the transport lets go of what it sent a moment after the wait
+
+
+def weigh(inputs: dict[str, Any], moment: str) -> None:
+    """In a case that is weighed: give back what is free, and stand still."""
+    if not inputs.get(WEIGHED):
+        return
+    for tensor in tensors_in(list(inputs.values())):  # the meter counts what something touches
+        tensor.detach()
+    gc.collect()
+    time.sleep(SETTLE_S)
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc's; what is free would be weighed too
+        trim(0)
+    pause(moment, held=held_bytes() if is_measured() else 0)
+
+
+def weigh_at_last_gradient(model: nn.Module, inputs: dict[str, Any]) -> None:
+    """In each backward pass, when the first layer's weight gets its gradient. To be registered before other hooks."""
+
+    def note(_: Tensor) -> None:
+        weigh(inputs, LAST_GRADIENT)
+
+    if inputs.get(WEIGHED):
+        next(model.parameters()).register_post_accumulate_grad_hook(note)
