@@ -12,6 +12,7 @@ from utils.trace.memory import held_bytes, is_measured, tensors_in
 from utils.trace.spans import pause
 
 BEGINNING, LAST_GRADIENT, END = "before the function is there", "when the last gradient comes", "in the end"
+LARGE_BYTES, _M_MMAP_THRESHOLD = 1 << 18, -3  # malloc.h
 SETTLE_S = 0.05  # the transport lets go of what it sent a moment after the wait
 
 
@@ -23,9 +24,17 @@ def weigh(inputs: dict[str, Any], moment: str) -> None:
         tensor.detach()
     gc.collect()
     time.sleep(SETTLE_S)
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc's; what is free would be weighed too
-        trim(0)
+    _give_back()
     pause(moment, held=held_bytes() if is_measured() else 0)
+
+
+def _give_back() -> None:
+    """Where malloc is glibc's: what is free goes back to the system now, and large blocks from now on as they are freed, on
+    whatever thread; they would be weighed, too."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
+        libc.malloc_trim(0)
 
 
 def weigh_at_last_gradient(model: nn.Module, inputs: dict[str, Any]) -> None:

@@ -1,11 +1,13 @@
 """Demands on state and gradients in shards, and ways to fail, that the exercises of ZeRO-1 and ZeRO-2 share."""
 
+import functools
 from collections.abc import Callable
 
 import torch
 
 from grader.calling.sharding import AFTER
 from grader.calling.training import STANDING, make_optimizer
+from grader.evidence.case import Case
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_of, reduced
 from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank
@@ -24,9 +26,14 @@ CHECK_BYTES = 64  # a tensor: a wrapper may ask whether all ranks start equal (u
 
 def whole_state(look: Look, rank: int) -> list[int]:
     """Bytes of the state that one process keeps, tensor by tensor."""
-    model = model_of(look.case, rank)
-    optimizer = make_optimizer(look.case.inputs[rank], [p for p in model.parameters() if p.requires_grad])
-    for name, p in reduced(look.case, rank).items():
+    return _whole_state(look.case, rank)
+
+
+@functools.lru_cache(maxsize=64)
+def _whole_state(case: Case, rank: int) -> list[int]:
+    model = model_of(case, rank)
+    optimizer = make_optimizer(case.inputs[rank], [p for p in model.parameters() if p.requires_grad])
+    for name, p in reduced(case, rank).items():
         model.get_parameter(name).grad = p.grad
     optimizer.step()
     return [sum(value.nbytes for value in state.values() if isinstance(value, torch.Tensor))

@@ -5,7 +5,9 @@ from typing import Any
 
 from torch import nn
 
-from grader.calling.splitting import built, forward_and_back, linear_of, mark_parameters, parts_of
+from grader.calling.splitting import WORK, built, forward_and_back, linear_of, mark_parameters, parts_of
+from utils.costs.flops import FlopCounter
+from utils.trace.spans import mark
 
 LAYERS = ("q", "k", "v", "out")
 
@@ -20,6 +22,8 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     own = parts_of(module, *(f"{name}.{part}" for name in LAYERS for part in ("weight", "bias")))
     start = {name: None if p is None else p.detach().clone() for name, p in own.items()}
     x_BTD = inputs["x"].clone().requires_grad_()
-    y_BTD = forward_and_back(lambda: module(x_BTD), inputs["weights"])
+    with FlopCounter() as counter:
+        y_BTD = forward_and_back(lambda: module(x_BTD), inputs["weights"])
+    mark(WORK, count=counter.total)
     gradients = {name: None if p is None else p.grad for name, p in own.items()}
     return {"parameters": start, "y": y_BTD, "dx": x_BTD.grad, "gradients": gradients}

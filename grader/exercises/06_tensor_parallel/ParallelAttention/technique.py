@@ -17,6 +17,7 @@ from grader.exercises.technique.splitting import (
     sizes_differ,
     sizes_taken,
     sums_needed,
+    work_divided,
 )
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
@@ -47,6 +48,15 @@ def _shared_refused(look: Look) -> bool:
             and look.case.group_size(rank) > look.case.inputs[rank]["n_kv_heads"])
 
 
+def _forward_flops(look: Look, rank: int) -> float:
+    """The four layers, of which ranks that share a head of k and v each compute it, and the scores and their sums."""
+    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
+    (b, t, _), times = inputs["x"].shape, max(1.0, n / inputs["n_kv_heads"])
+    weights = {name: inputs[name]["weight"].numel() for name in ("q", "k", "v", "out")}
+    products = 2.0 * b * t * (weights["q"] + weights["out"] + times * (weights["k"] + weights["v"]))
+    return products + 4.0 * b * t * t * inputs["q"]["weight"].shape[0]
+
+
 TECHNIQUE = Technique(
     demands=(
         sums_needed(lambda look, r: 2 * tensor_bytes(look, r)),
@@ -58,6 +68,7 @@ TECHNIQUE = Technique(
                    "and out's bias.",
                    "The result is right, but the parameters are views that keep the whole weights alive: clone your "
                    "part."),
+        work_divided(_forward_flops),
         all_reduces(FORWARD, lambda look, r: 1, tensor_bytes,
                     "not one all-reduce forward", "one all-reduce of y, forward",
                     "The result is right, but forward does not take exactly one all-reduce of (B, T, D): only out's result "

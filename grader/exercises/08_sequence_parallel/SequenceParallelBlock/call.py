@@ -14,7 +14,8 @@ from grader.calling.sequences import (
     make_block,
     settled_bytes,
 )
-from grader.calling.splitting import built
+from grader.calling.splitting import WORK, built
+from utils.costs.flops import FlopCounter
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
@@ -28,11 +29,12 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         return wrapped
     mark(NUMBERS, count=sum(p.numel() for p in wrapped.parameters()))
     start = held_bytes()
-    with span(FORWARD):
+    with FlopCounter() as counter, span(FORWARD):
         y = wrapped(x, inputs["seed"])
     mark(KEPT, bytes=settled_bytes(start, 0) - y.nbytes)
-    with span(BACKWARD):
+    with counter, span(BACKWARD):
         (y * inputs["weights"]).sum().backward()
+    mark(WORK, count=counter.total)
     with span(REDUCE):
         wrapped.reduce_gradients()
     return {"y": y, "dx": x.grad, "gradients": gradients_by_name(wrapped.block)}

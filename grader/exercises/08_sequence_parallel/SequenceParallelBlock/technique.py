@@ -12,6 +12,7 @@ from grader.exercises.technique.sequences import (
     whole_bytes,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
+from grader.exercises.technique.splitting import work_divided
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, unwaited
@@ -40,6 +41,13 @@ def _share(look: Look, rank: int) -> int:
     return 12 * dim * dim // n + 7 * dim // n + 6 * dim
 
 
+def _forward_flops(look: Look, rank: int) -> float:
+    """The products with the block's 12·dim² weights, and the scores and their sums."""
+    dim, (s, b, _) = look.case.inputs[rank]["dim"], look.case.inputs[rank]["x"].shape
+    whole = s * look.case.group_size(rank)
+    return 24.0 * whole * b * dim * dim + 4.0 * b * whole * whole * dim
+
+
 def _drops(look: Look) -> bool:
     return look.case.inputs[0]["p"] > 0
 
@@ -55,6 +63,7 @@ TECHNIQUE = Technique(
             "In forward and backward only all-gathers and reduce-scatters are left: where a pair of tensor-parallel layers "
             "ended in an all-reduce, each rank now takes its piece of the sum by a reduce-scatter."),
         numbers_at_most(_share),
+        work_divided(_forward_flops),
         kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number",
                      "The result is right, but more is kept for backward than pieces: qkv's and up's inputs through "
                      "GatherLinear, which saves the piece; out's and down's results through ScatterSequence."),
