@@ -14,13 +14,14 @@ def weight_of(process: int) -> int | None:
     Not what lies in a pipe, or in a file in memory that nobody maps.
     """
     try:
-        memory = sum(map(_memory_of, family(process, children_of_all())))
+        memory = sum(map(memory_of, family(process, children_of_all())))
         return memory + sum(_written_to(f"/proc/{process}/root{folder}") for folder in OWN_FOLDERS)
     except (OSError, ValueError):
         return None
 
 
-def _memory_of(process: int) -> int:
+def memory_of(process: int) -> int:
+    """Bytes that a process has in memory and no file has."""
     with open(f"/proc/{process}/smaps_rollup") as file:
         return sum(int(line.split()[1]) << 10 for line in file if line.startswith(_OWN))
 
