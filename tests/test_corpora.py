@@ -1,11 +1,14 @@
 """Every attack earns what a blank submission earns, and leaves its line; every control earns everything it was made for.
 
-Those that only define functions are marked in groups, as one notebook: a kernel and a sandbox cost more than they do. What
-acts while cells run, or on the programs around it, is marked alone. Attacks are tried on every other case (points are for
-those who pass all, so what earns none on some earns none on all), and given up sooner.
+Each stands in the folder of its unit. What a notebook says of itself in its metadata: says (the line that it leaves), on
+("technique": its values are honest, and may earn), together, long, xfail (the reason). Those that only define functions
+are marked in groups, a unit's as one notebook: a kernel and a sandbox cost more than they do. What acts while cells run,
+or on the programs around it, is marked alone. Attacks are tried on every other case (points are for those who pass all, so
+what earns none on some earns none on all), and given up sooner.
 """
 
 import functools
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -21,29 +24,33 @@ from grader.course.reading import read
 from grader.course.splice import is_check, is_solution, name_of, splice
 from grader.course.suspicion import suspicions
 from grader.exercises import EXERCISES
-from grader.judging.exercise import Case, Draw, Exercise
+from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise
 from tests.course import ROOT, SANDBOX, belongs
 
 pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(600)]
-UNIT = "01_collectives"
 GROUP = 16
 TIMEOUT_S = 6.0  # for a case of an attack; marking gives it twice as much
 
 
 def corpus(kind: str) -> list[Path]:
-    return sorted((ROOT / "tests" / kind).glob("*.ipynb"))
+    return sorted((ROOT / "tests" / kind).glob("*/*.ipynb"))
+
+
+def is_attack(path: Path) -> bool:
+    return path.parents[1].name == "attacks"
 
 
 @functools.cache
 def facts_of(path: Path) -> dict:
     """What a notebook of the corpus says of itself."""
-    return nbformat.read(path, as_version=4).metadata.get(path.parent.name.removesuffix("s"), {})
+    return nbformat.read(path, as_version=4).metadata.get("attack" if is_attack(path) else "control", {})
 
 
 def groups(kind: str) -> list[tuple[Path, ...]]:
-    """Those that are marked together."""
+    """Those that are marked together: some of one unit."""
     together = [path for path in corpus(kind) if facts_of(path).get("together")]
-    return [tuple(together[start:start + GROUP]) for start in range(0, len(together), GROUP)]
+    units = [tuple(unit) for _, unit in itertools.groupby(together, lambda path: path.parent)]
+    return [unit[start:start + GROUP] for unit in units for start in range(0, len(unit), GROUP)]
 
 
 def parameters(kind: str) -> Iterator:
@@ -53,8 +60,8 @@ def parameters(kind: str) -> Iterator:
         facts, group = facts_of(path), group_of.get(path, (path,))
         marks = [pytest.mark.long] if facts.get("long") and len(group) == 1 else []
         marks += [pytest.mark.xfail(reason=facts["xfail"], strict=False)] if "xfail" in facts else []
-        marks += [pytest.mark.xdist_group(f"{kind} {group[0].stem}")] if len(group) > 1 else []
-        yield pytest.param(path, group, id=path.stem, marks=marks)
+        marks += [pytest.mark.xdist_group(f"{kind} {path.parent.name} {group[0].stem}")] if len(group) > 1 else []
+        yield pytest.param(path, group, id=f"{path.parent.name}-{path.stem}", marks=marks)
 
 
 def exercises_of(notebook: NotebookNode) -> set[str]:
@@ -62,9 +69,9 @@ def exercises_of(notebook: NotebookNode) -> set[str]:
     return {exercise_of(cell) for cell in notebook.cells if is_solution(cell) or is_check(cell)} & EXERCISES.keys()
 
 
-def released(exercises: set[str]) -> bytes:
+def released(unit: str, exercises: set[str]) -> bytes:
     """The unit as it is handed out, reduced to some exercises."""
-    notebook = nbformat.read(ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
     notebook.cells = [cell for cell in notebook.cells if belongs(cell, exercises)]
     return nbformat.writes(notebook).encode()
 
@@ -73,7 +80,7 @@ def record_of(path: Path, group: tuple[Path, ...]) -> dict:
     exercises = exercises_of(nbformat.read(path, as_version=4))
     assert exercises, "the notebook is about no exercise"
     if len(group) == 1:
-        _, record = mark_submission(path.read_bytes(), released(exercises), known=known_to(path))
+        _, record = mark_submission(path.read_bytes(), released(path.parent.name, exercises), known=known_to(path))
         assert set(record["exercises"]) == exercises
         return record
     record = json.loads(record_of_group(group))
@@ -88,7 +95,7 @@ def record_of(path: Path, group: tuple[Path, ...]) -> dict:
 def known_to(path: Path) -> dict[str, Exercise]:
     """The exercises of one notebook; for an attack with fewer cases."""
     exercises = [EXERCISES[name] for name in exercises_of(nbformat.read(path, as_version=4))]
-    return {exercise.id: with_fewer_cases(exercise) if path.parent.name == "attacks" else exercise for exercise in exercises}
+    return {exercise.id: with_fewer_cases(exercise) if is_attack(path) else exercise for exercise in exercises}
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +106,8 @@ def cells_are_given_up_sooner(monkeypatch):
 
 def with_fewer_cases(exercise: Exercise) -> Exercise:
     def some(draw: Draw, grading: bool) -> Sequence[Case]:
-        return exercise.make_cases(draw, grading)[2::2]
+        cases = exercise.make_cases(draw, grading)
+        return cases[2::2] or cases[-1:]
 
     return replace(exercise, make_cases=some, timeout_s=TIMEOUT_S)
 
@@ -116,7 +124,8 @@ def record_of_group(group: tuple[Path, ...]) -> str:
     cells, known, remarks = [], {}, []
     for path in group:
         student, _ = read(path.read_bytes())
-        spliced, not_used = splice(nbformat.reads(released(exercises_of(student)).decode(), as_version=4), student)
+        release = released(path.parent.name, exercises_of(student))
+        spliced, not_used = splice(nbformat.reads(release.decode(), as_version=4), student)
         known |= aliases(path)
         remarks += not_used
         for cell in spliced.cells:
@@ -140,7 +149,9 @@ def renamed(cell: NotebookNode, stem: str) -> NotebookNode:
 def test_an_attack_earns_nothing_and_leaves_its_line(path, group):
     record = record_of(path, group)
     text = json.dumps(record, ensure_ascii=False)
-    assert {name: verdict["points"] for name, verdict in record["exercises"].items() if verdict["points"]} == {}, text
+    parts = [facts_of(path)["on"]] if "on" in facts_of(path) else [VALUES, TECHNIQUE]
+    assert {name: verdict["earned"] for name, verdict in record["exercises"].items()
+            if any(verdict["earned"][part] for part in parts)} == {}, text
     assert facts_of(path)["says"] in text.replace("\\n", "\n").replace('\\"', '"'), text
 
 

@@ -8,7 +8,7 @@ from grader.course.alarms import UNUSUAL, Alarm
 from grader.course.suspicion import LINES_A_CELL, suspicions
 from tests.course import ROOT
 
-CONTROLS = sorted((ROOT / "tests" / "controls").glob("*.ipynb"))
+CONTROLS = sorted((ROOT / "tests" / "controls").glob("*/*.ipynb"))
 NOTEBOOKS = sorted([*ROOT.glob("solutions/*/*.ipynb"), *ROOT.glob("notebooks/*/*.ipynb")])
 
 

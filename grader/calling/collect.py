@@ -14,6 +14,7 @@ from utils.ranks.launcher import launch
 from utils.ranks.place import Place
 from utils.ranks.run import Run, explain, to_run
 from utils.ranks.server import COMPILER
+from utils.trace.source import Line
 from utils.trace.trace import Trace
 
 TASK = cloudpickle.dumps(call_function)
@@ -55,8 +56,8 @@ def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = 
     run = to_run(outcome, outputs)
     error = explain(outcome, candidate.timeout_s)
     ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
-    return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, run.memory, run.output,
-                    run.elapsed_s, crossed, messages, weights)
+    return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, *_where(error), run.memory,
+                    run.output, run.elapsed_s, crossed, messages, weights)
 
 
 def after_begin(run: Run) -> Trace:
@@ -75,6 +76,17 @@ def _outputs(outcome: Outcome, world_size: int) -> tuple[list[Any], str]:
         except ValueError as error:
             refused = f"rank {rank}: {error}"
     return outputs, refused
+
+
+def _where(error: RanksError | None) -> tuple[tuple[Line, ...], str]:
+    """(the lines in which it ended, what would help), which are no words of the student's program."""
+    if isinstance(error, RankFailed):
+        return error.failures[0].lines, ""
+    if isinstance(error, Deadlock):
+        return tuple(stood.line for stood in error.standstills if stood.line), error.fix
+    if isinstance(error, DeadlineExceeded):
+        return tuple(lines[-1] for lines in error.stacks.values() if lines), ""
+    return (), ""
 
 
 def _ending(error: RanksError | None) -> tuple[str, str]:

@@ -12,7 +12,8 @@ from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Bool
 
 from grader.course import reading
-from grader.course.mark import exercise_of, mark_submission
+from grader.course.limited import mark_within_limits
+from grader.course.mark import exercise_of
 
 
 class AnyNotebook(NotebookExporter):
@@ -35,7 +36,7 @@ class MarkExercises(NbGraderPreprocessor):
         student, unit, name = facts["student"], facts["assignment"], facts["notebook"]
         submitted = Path(course.format_path(course.submitted_directory, student, unit), f"{name}.ipynb")
         released = Path(course.format_path(course.release_directory, ".", unit), f"{name}.ipynb")
-        marked, record = mark_submission(submitted.read_bytes(), released.read_bytes(), unsafe=self.unsafe)
+        marked, record = mark_within_limits(submitted.read_bytes(), released.read_bytes(), self.unsafe)
         for remark in (*record["remarks"], *(alarm["text"] for alarm in record["alarms"])):
             self.log.warning("%s: %s", student, remark)
         record_file = Path(course.format_path(course.autograded_directory, student, unit), f"{name}.marks.json")
@@ -63,7 +64,10 @@ class SaveMarks(SaveAutoGrades):
 
 
 def reason(verdict: dict[str, Any] | None) -> str | None:
-    """Why a verdict (its record) has not all the points; None where there is nothing to say."""
+    """Why a verdict (its record) has not all the points; None where there is nothing to say.
+
+    In no words of the student's: nbgrader's page takes a comment for markdown, and runs what is in it.
+    """
     if verdict is None or verdict["points"] == verdict["max_points"]:
         return None
-    return verdict["problem"] or "; ".join(text for _, text in verdict["hints"]) or "See the check."
+    return "; ".join(text for _, text in verdict["hints"]) or "See the check."

@@ -13,15 +13,14 @@ import psutil
 from distributed import Client, LocalCluster, as_completed
 
 from grader.course.journal import digest_of
-from grader.course.mark import mark_submission
+from grader.course.limited import mark_within_limits
+from grader.course.mark import Marked
 from grader.sandbox import bubblewrap as sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY_A_WORKER = 4 << 30  # what a marking and its worker need at most as a rule; decides how many there are
 PATIENCE_S = 60
 IN_FLIGHT_A_THREAD = 2  # sent ahead, so that nobody waits for the next one
-
-Marked = tuple[bytes, dict[str, Any]]  # a marked notebook and its record
 
 
 class ClusterError(RuntimeError):
@@ -45,7 +44,7 @@ def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool) -> Mar
     if code_digest() != code:
         raise ClusterError(f"the worker's course ({ROOT}) is not of the same version as the one that sends: install "
                            "the same one on every worker")
-    return mark_submission(submitted, released, unsafe=unsafe)
+    return mark_within_limits(submitted, released, unsafe)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,9 @@
-"""A verdict as a student gets it back: points, reasons and hints, and nothing of the cases that marking drew."""
+"""A verdict as a student gets it back: points, reasons and hints, and nothing of the cases that marking drew.
 
-import re
+No word comes from an exception: a function can put its inputs into a message, or into the name of a class.
+"""
+
+import builtins
 from collections import Counter
 
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
@@ -8,9 +11,6 @@ from grader.judging.verdict import Verdict, sign
 
 LINES_SHOWN = 3
 _ENDED = {RAISED: "raised an error", DEADLOCKED: "stood still in a deadlock", TIMED_OUT: "was not done in time"}
-_KIND = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b")
-_SOURCE = re.compile(r"line \d+: (.+)$", re.MULTILINE)
-_FIX = re.compile(r"Likely fix: *((?:.+\n?)+)")  # up to an empty line
 
 
 def as_text(verdict: Verdict) -> str:
@@ -44,13 +44,11 @@ def _where(verdict: Verdict) -> list[str]:
     if ended is None:
         return []
     lines = []
-    if ended.ending == RAISED and (kind := _KIND.search(ended.error)):
-        lines.append(f"The first was {kind[1]}.")
-    sources = dict.fromkeys(source.strip() for source in _SOURCE.findall(ended.error))
-    lines += [f"at: {source}" for source in list(sources)[:LINES_SHOWN]]
-    if fix := _FIX.search(ended.error):
-        lines.append(f"Likely fix: {' '.join(fix[1].split())}")
-    return lines
+    if ended.ending == RAISED and isinstance(getattr(builtins, ended.error_kind, None), type):  # others may have any name
+        lines.append(f"The first was {ended.error_kind}.")
+    lines += [f"at: {source}" for source in ended.sources[:LINES_SHOWN]]
+    may_be_told = ended.fix and ended.error_kind != "tags differ"  # whose words name the tags
+    return lines + ([f"Likely fix: {ended.fix}"] if may_be_told else [])
 
 
 def _technique(verdict: Verdict) -> list[tuple[bool, str]]:

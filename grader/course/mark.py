@@ -35,7 +35,11 @@ from grader.sandbox.collect import job_files
 CELL_TIMEOUT_S = 60
 CELLS_LIMITS = sandbox.Limits(wall_s=240.0)
 RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
+OUTPUT_BYTES = 16 << 20  # of all cells together
+SUSPICIONS = 100  # of which a person is told
 PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
+
+Marked = tuple[bytes, dict[str, Any]]  # a marked notebook and its record
 
 
 @dataclass
@@ -103,19 +107,28 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
 
 
 def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, unsafe: bool = False,
-                    known: Mapping[str, Exercise] = EXERCISES) -> tuple[bytes, dict[str, Any]]:
+                    known: Mapping[str, Exercise] = EXERCISES) -> Marked:
     """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
 
     A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     student, wrong_with_file = reading.read(submitted)
     release = nbformat.reads(released.decode(), as_version=4)
-    suspicious = suspicions(student, release)  # before the release is filled with the student's cells
+    suspicious = suspicions(student, release)[:SUSPICIONS]  # before the release is filled with the student's cells
     notebook, not_used = splice(release, student)
     marks = mark_notebook(notebook, seed, unsafe, known)
     marks.remarks[:0] = [*wrong_with_file, *not_used]
     marks.alarms += [*(Alarm(OTHER, text) for text in wrong_with_file), *suspicious]
     return nbformat.writes(notebook).encode(), marks.record()
+
+
+def left_unmarked(released: bytes, why: str) -> Marked:
+    """What stands for the marking of a submission that could not be marked: the released notebook, and no points."""
+    notebook, marks = nbformat.reads(released.decode(), as_version=4), Marks(0)
+    marks.alarms.append(Alarm(CONTAINED, f"contained: {why}"))
+    for name in [exercise_of(cell) for cell in notebook.cells if is_check(cell)]:
+        marks.verdicts[name] = Verdict.without_evidence(EXERCISES[name], f"Not marked: {why}.")
+    return released, marks.record()
 
 
 def exercise_of(cell: NotebookNode) -> str:
@@ -130,12 +143,16 @@ def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, 
         "notebook.json": nbformat.writes(notebook).encode(), "exercises.json": json.dumps(parameters).encode()}),
         limits=CELLS_LIMITS, unsafe=unsafe)
     marks.note(done, "cells", "; the cells after it were not run")
-    files = parcel.from_bytes(done.output)
+    files, room = parcel.from_bytes(done.output), OUTPUT_BYTES
     try:
         marks.remarks += accept.remarks(files.get("remarks.json", b"[]"))
         for index, cell in enumerate(notebook.cells):
-            if cell.cell_type == "code":
-                cell.outputs = accept.outputs(files.get(f"outputs/{index}.json", b"[]"))
+            content = files.get(f"outputs/{index}.json", b"[]")
+            room -= len(content)
+            if cell.cell_type == "code" and room >= 0:
+                cell.outputs = accept.outputs(content)
+        if room < 0:
+            marks.remarks.append(f"the cells wrote more than {OUTPUT_BYTES >> 20} MiB in all: only the beginning was kept")
     except accept.Malformed as error:
         marks.remarks.append(f"the cells' outputs were not used: {error}")
         marks.alarms.append(Alarm(MALFORMED, f"malformed outputs of cells: {error}"))
@@ -155,7 +172,9 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
                        code=[f"grader/{way}" for way in ways])
     marks.note(done, "functions")
-    return parcel.from_bytes(done.output), done.problem and f"{done.problem}\n{done.log[-500:]}".strip()
+    if done.problem and done.log:  # not for the feedback: ranks can make a program say what their inputs were
+        marks.alarms.append(Alarm(OTHER, f"the functions' program said: {done.log[-500:].strip()}"))
+    return parcel.from_bytes(done.output), done.problem
 
 
 def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str, bytes], files: Mapping[str, bytes],
@@ -169,7 +188,7 @@ def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str
         evidences = accept.evidences(exercise.id, files, len(trials))
     except accept.Malformed as error:
         marks.alarm(MALFORMED, exercise.id, f"malformed evidence: {error}")
-        return Verdict.without_evidence(exercise, f"The ranks' evidence was not accepted: {error}.")
+        return Verdict.without_evidence(exercise, "The ranks' evidence was not accepted.")
     if any(evidence.messages and not evidence.messages.complete for evidence in evidences):
         marks.alarm(OTHER, exercise.id, "the network could not be read in full, so calls were held against totals only")
     if not evidences:
@@ -178,6 +197,5 @@ def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str
         return judge(exercise, trials, evidences)
     except Exception as error:  # evidence that is well formed and yet makes no sense; nothing earned, and a reason
         where = traceback.extract_tb(error.__traceback__)[-1]
-        marks.alarm(MALFORMED, exercise.id, f"evidence makes no sense: {type(error).__name__}: {error}")
-        return Verdict.without_evidence(exercise, "What the ranks left makes no sense to the judge "
-                                                  f"({type(error).__name__} in {where.name}: {error}).")
+        marks.alarm(MALFORMED, exercise.id, f"evidence makes no sense: {type(error).__name__}: {error!s:.300}")
+        return Verdict.without_evidence(exercise, f"What the ranks left makes no sense to the judge ({where.name}).")

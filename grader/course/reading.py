@@ -1,5 +1,6 @@
 """A submitted file as a notebook, whatever state it is in: what can be read is read, and what could not be is named."""
 
+import itertools
 import json
 import re
 from typing import Any
@@ -8,7 +9,9 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
-MAX_BYTES = 256 << 20
+MAX_BYTES, MAX_CELLS = 64 << 20, 1000
+MAX_SOURCE = 2 << 20  # characters, of all cells together
+MAX_METADATA = 4 << 10  # characters, of a cell; a name is among them
 _MAKE = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 _CELL = re.compile(r'\{\s*"(?:attachments|cell_type|execution_count|id|metadata|source|input)"\s*:')
 _CONFLICT = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?: .*)?$\n?", re.MULTILINE)
@@ -20,10 +23,16 @@ def read(content: bytes) -> tuple[NotebookNode, list[str]]:
     if len(content) > MAX_BYTES:
         return new_notebook(), [f"the file has {len(content) >> 20} MiB, more than the {MAX_BYTES >> 20} allowed: not read"]
     cells = _cells(_text(content, remarks), remarks)
-    notebook = new_notebook(cells=[cell for data in cells if (cell := _cell(data)) is not None])
-    if len(notebook.cells) < len(cells):
-        remarks.append(f"{len(cells) - len(notebook.cells)} cells of the file are not cells of a notebook: left out")
-    return notebook, remarks
+    if len(cells) > MAX_CELLS:
+        remarks.append(f"the file has {len(cells):,} cells: those after the first {MAX_CELLS:,} were not read")
+    read_cells = [cell for data in cells[:MAX_CELLS] if (cell := _cell(data)) is not None]
+    if len(read_cells) < len(cells[:MAX_CELLS]):
+        remarks.append(f"{len(cells[:MAX_CELLS]) - len(read_cells)} cells of the file are not cells of a notebook: left out")
+    lengths = itertools.accumulate(len(cell.source) for cell in read_cells)
+    kept = [cell for cell, length in zip(read_cells, lengths, strict=True) if length <= MAX_SOURCE]
+    if len(kept) < len(read_cells):
+        remarks.append(f"the cells hold more than {MAX_SOURCE:,} characters: {len(read_cells) - len(kept)} were not read")
+    return new_notebook(cells=kept), remarks
 
 
 def _text(content: bytes, remarks: list[str]) -> str:
@@ -74,7 +83,7 @@ def _cell(data: Any) -> NotebookNode | None:
     if not isinstance(source, str):
         return None
     cell = _MAKE.get(str(data.get("cell_type")), new_raw_cell)(source.encode(errors="replace").decode())
-    if isinstance(metadata := data.get("metadata"), dict):
+    if isinstance(metadata := data.get("metadata"), dict) and len(json.dumps(metadata)) <= MAX_METADATA:
         cell.metadata = nbformat.from_dict(metadata)
     if isinstance(name := data.get("id"), str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         cell.id = name

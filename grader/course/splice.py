@@ -16,7 +16,7 @@ def splice(template: NotebookNode, submitted: NotebookNode) -> tuple[NotebookNod
 
     Solution cells are found by grade_id, then by cell id; where that finds none that was written in, by the function that a
     cell defines. Of several, the first that was written in counts. Extra cells keep their source only, without metadata and
-    tags, and stay behind the cell that they followed.
+    tags, and stay behind the cell that they followed; those in markdown are shown as they were typed.
     """
     remarks: list[str] = []
     submitted = copy.deepcopy(submitted)
@@ -115,5 +115,15 @@ def _extras(template: NotebookNode, submitted: NotebookNode) -> dict[str | None,
         elif cell.cell_type == "code":
             extras[anchor].append(new_code_cell(cell.source))
         elif cell.cell_type == "markdown":
-            extras[anchor].append(new_markdown_cell(cell.source))
+            extras[anchor].append(new_markdown_cell(_as_typed(cell.source)))
     return extras
+
+
+def _as_typed(text: str) -> str:
+    """Markdown that shows a text as it was typed: nothing in it is a tag, a link or mathematics, for a browser to act on."""
+    return f"<pre>{''.join(map(_harmless, text))}</pre>"
+
+
+def _harmless(letter: str) -> str:
+    """Not punctuation, to markdown or to HTML; an empty line would end the block."""
+    return letter if letter.isalnum() or letter == " " else f"&#{ord(letter)};"

@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 
 from grader.evidence.traffic import Observed
 from utils.trace.memory import RankMemory
+from utils.trace.source import Line
 from utils.trace.trace import Trace
 
 MAX_BYTES = 256 << 20
@@ -50,7 +51,8 @@ class Weight:
 @dataclass(frozen=True)
 class Evidence:
     """outputs: one value a rank (MISSING where a rank did not return); error: in words, for endings but "returned";
-    error_kind: the class of the exception, or the kind of the deadlock; prints: what ranks printed, in order;
+    error_kind: the class of the exception, or the kind of the deadlock; lines: where it ended, from the frames of the ranks
+    that ended it; fix: what would help a deadlock; prints: what ranks printed, in order;
     loopback_bytes: all that crossed the network, headers included, counted outside the ranks (isolated runs only);
     messages: what crossed it, read outside the ranks (None where there was no witness);
     weights: of the moments at which ranks stood still to be weighed, in order (None where nobody weighs)."""
@@ -60,6 +62,8 @@ class Evidence:
     trace: Trace
     error: str = ""
     error_kind: str = ""
+    lines: tuple[Line, ...] = ()
+    fix: str = ""
     memory: list[RankMemory | None] = field(default_factory=list)
     prints: dict[int, list[str]] = field(default_factory=dict)
     elapsed_s: float = 0.0

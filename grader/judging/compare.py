@@ -16,6 +16,32 @@ ROUNDING = {torch.bfloat16: 2.0 ** -6, torch.float16: 2.0 ** -9, torch.float32: 
 ANYTHING = Placeholder("anything")  # equal to whatever is found; for the parts of a result that a mistake leaves open
 
 
+# A result may be larger than the right one, as whoever returns a whole tensor for a shard knows; what is larger than this is
+# not looked into.
+TIMES_LARGER, AND_MORE = 64, 1 << 16
+TOO_LARGE = Placeholder("far more than any result could be")
+
+
+def bounded(found: Any, expected: Any) -> Any:
+    """`found`, or TOO_LARGE in its place: by its shapes, before any of its numbers is looked at."""
+    return found if _size(found, most := TIMES_LARGER * _size(expected) + AND_MORE) <= most else TOO_LARGE
+
+
+def _size(value: Any, most: float = math.inf) -> int:
+    """Elements, rows, letters and parts: what it could cost to look at it; counted no further than to more than `most`."""
+    size, waiting = 0, [value]
+    while waiting and size <= most:
+        part = waiting.pop()
+        size += 1
+        if isinstance(part, torch.Tensor):
+            size += part.numel() + sum(part.shape)
+        elif isinstance(part, str):
+            size += len(part)
+        elif isinstance(part, (dict, list, tuple)):
+            waiting += [*part, *part.values()] if isinstance(part, dict) else part
+    return size
+
+
 def same(found: Any, expected: Any, tolerance: float = 1e-6) -> bool:
     """Whether two results are equal (to rounding)."""
     return first_difference(found, expected, tolerance) == ""

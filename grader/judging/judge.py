@@ -1,16 +1,19 @@
 """From an exercise, its trials and the evidence to a verdict. A pure function: it never runs student code."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from grader.evidence.case import Case
 from grader.evidence.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
-from grader.judging.compare import first_difference, same
+from grader.judging.compare import bounded, first_difference, same
 from grader.judging.demands import NotSeen, network_agrees
 from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Look, Slip, Symptom, Trial
 from grader.judging.general import LAST_RESORTS
 from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
+from utils.trace.source import Line
 
+DETAIL = 500  # characters of what was seen; names of calls in it are the ranks' own
 ROUNDED = 1e-6  # right sums of whole numbers are exact, a third of them is not
 
 
@@ -21,8 +24,9 @@ def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evide
     earns its points only on top of right values: doing nothing moves few bytes too.
     """
     if evidences and evidences[0].error_kind == SKELETON_ERROR:
-        return Verdict.without_evidence(exercise, _not_written(exercise.id, evidences[0].error))
-    looks = [Look(trial.case, trial.right, evidence) for trial, evidence in zip(trials, evidences, strict=False)]
+        return Verdict.without_evidence(exercise, _not_written(exercise.id, evidences[0].lines))
+    looks = [Look(trial.case, trial.right, _bounded(evidence, trial.right))
+             for trial, evidence in zip(trials, evidences, strict=False)]
     rows = [_judge_case(exercise, look) for look in looks]
     complete = len(rows) == len(trials)
     values_right = complete and all(row.right for row in rows)
@@ -36,12 +40,16 @@ def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evide
                    dict(exercise.points), skipped=len(trials) - len(rows))
 
 
-def _not_written(exercise: str, error: str) -> str:
+def _not_written(exercise: str, lines: Sequence[Line]) -> str:
     """The skeleton that was met; where the exercise itself is written, the line that leads to it."""
-    lines = [line.strip() for line in error.splitlines()[1:]]
-    if len(lines) > 1 and SKELETON_ERROR in lines[-1]:
+    if len(lines) > 1 and SKELETON_ERROR in lines[-1].code:
         return f"{exercise} uses what is not written yet:\n{lines[-2]}\n{lines[-1]}"
     return NOT_WRITTEN.format(exercise)
+
+
+def _bounded(evidence: Evidence, right: Sequence[Any]) -> Evidence:
+    """The same, without outputs that are too large to be looked at."""
+    return replace(evidence, outputs=[bounded(*pair) for pair in zip(evidence.outputs, right, strict=False)])
 
 
 def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
@@ -53,7 +61,8 @@ def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
     ended = look.evidence.ending == RETURNED
     demands = tuple(_judge_demand(demand, look) for demand in asked_of(exercise, look)) if ended else ()
     return CaseVerdict(look.case.name, look.case.world_size, tuple(look.working), problems, look.evidence.ending,
-                       look.evidence.error, demands)
+                       look.evidence.error, demands, look.evidence.error_kind,
+                       tuple(dict.fromkeys(line.code for line in look.evidence.lines if line.code)), look.evidence.fix)
 
 
 def _read(exercise: Exercise, case: Case, found: Any) -> Any:
@@ -77,7 +86,7 @@ def _judge_demand(demand, look: Look) -> DemandVerdict:
         met, detail = demand.judge(look)
     except NotSeen as missing:
         met, detail = False, str(missing)
-    return DemandVerdict(demand.id, demand.label, bool(met), detail, demand.gate)
+    return DemandVerdict(demand.id, demand.label, bool(met), detail[:DETAIL], demand.gate)
 
 
 def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tuple[tuple[str, str], ...]:

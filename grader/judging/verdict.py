@@ -29,7 +29,11 @@ class DemandVerdict:
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """One case: problems maps a wrong rank to its first difference."""
+    """One case: problems maps a wrong rank to its first difference.
+
+    error_kind, sources, fix: of a case that did not return, the exception's class, the lines of code in which it ended, and
+    what would help.
+    """
 
     name: str
     world_size: int
@@ -38,6 +42,9 @@ class CaseVerdict:
     ending: str
     error: str
     demands: tuple[DemandVerdict, ...]
+    error_kind: str = ""
+    sources: tuple[str, ...] = ()
+    fix: str = ""
 
     @property
     def right(self) -> bool:

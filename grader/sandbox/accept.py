@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import json
 import operator
 import sys
@@ -16,6 +17,9 @@ from nbformat.v4 import new_output
 from grader.evidence.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, TIMED_OUT, Evidence, unpack
 
 MAX_JSON_BYTES = 64 << 20
+MAX_CALLS, MAX_SPANS = 20_000, 20_000  # of one case; the references make hundreds
+MAX_ERROR, MAX_KIND, MAX_PRINTED = 20_000, 100, 200_000  # characters
+MAX_REMARKS, MAX_REMARK, MAX_LINES = 100, 500, 100
 FINITE = msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)
 ENDINGS = (RETURNED, RAISED, DEADLOCKED, TIMED_OUT)
 SHOWN = ("text/plain", "image/png", "image/jpeg")  # of a student's outputs: nothing that a browser would run
@@ -53,7 +57,7 @@ def outputs(content: bytes) -> list[NotebookNode]:
 
 def remarks(content: bytes) -> list[str]:
     """What the program that ran the cells has to say.  Raises: Malformed."""
-    return _json("remarks", content, list[str])
+    return [remark[:MAX_REMARK] for remark in _json("remarks", content, list[str])[:MAX_REMARKS]]
 
 
 def _evidence(stem: str, files: Mapping[str, bytes]) -> Evidence:
@@ -69,8 +73,19 @@ def _evidence(stem: str, files: Mapping[str, bytes]) -> Evidence:
     evidence = msgspec.convert(_fit(facts, _all_fields(Evidence), stem), Evidence, from_attributes=True)
     if evidence.ending not in ENDINGS:
         raise Malformed(f"{stem}.ending: expected one of {ENDINGS}, found {evidence.ending!r:.60}")
+    for what, found, most in (("calls", evidence.trace.calls, MAX_CALLS), ("marks", evidence.trace.spans, MAX_SPANS)):
+        if len(found) > most:
+            raise Malformed(f"{stem}: {len(found):,} {what} are more than the {most:,} allowed")
     outputs = [MISSING if rank in missing else value for rank, value in enumerate(values)]
-    return dataclasses.replace(evidence, outputs=outputs)
+    return dataclasses.replace(evidence, outputs=outputs, error=evidence.error[:MAX_ERROR],
+                               error_kind=evidence.error_kind[:MAX_KIND], lines=evidence.lines[:MAX_LINES],
+                               prints={rank: _first(lines, MAX_PRINTED) for rank, lines in evidence.prints.items()})
+
+
+def _first(lines: list[str], most: int) -> list[str]:
+    """As many of the lines as fit into so many characters."""
+    lengths = itertools.accumulate(len(line) + 1 for line in lines)
+    return [line for line, length in zip(lines, lengths, strict=True) if length <= most]
 
 
 def _json(path: str, content: bytes, wanted: Any) -> Any:

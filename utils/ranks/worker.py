@@ -56,7 +56,7 @@ def rank_main(connection: Connection, stdout: Connection, stderr: Connection, se
 def begin_process(stdout: Connection, stderr: Connection) -> None:
     """What a rank's process does before all else."""
     gc.freeze()  # what the server imported is not looked at again, so its pages stay shared
-    _leave_terminal()
+    leave_terminal()
     sys.stdout = _redirected(stdout, 1)
     sys.stderr = _redirected(stderr, 2)
 
@@ -141,7 +141,7 @@ def _work(channel: Channel, recorder: Recorder, settings: Settings, work: queue.
     return before
 
 
-def _leave_terminal() -> None:
+def leave_terminal() -> None:
     """Own session, so that Ctrl-C reaches the kernel only; die when the parent dies, however it dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "setsid") and os.getpid() != os.getsid(0):

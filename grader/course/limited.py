@@ -1,0 +1,66 @@
+"""A marking in a process of its own, held to limits: a file that is a trap ends that process, not the batch."""
+
+import gc
+import resource
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+from grader.course.mark import Marked, left_unmarked, mark_submission
+from grader.sandbox.bubblewrap import NoSandbox
+from utils.ranks.server import shared_server
+from utils.ranks.worker import leave_terminal
+
+LEAVE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What reading, splicing and judging one submission may use up; the sandboxes within have their own."""
+
+    cpu_s: int = 300
+    memory_bytes: int = 3 << 30
+    wall_s: float = 3600.0  # the sandboxes' time included
+
+
+def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, limits: Limits = Limits()) -> Marked:
+    """As mark_submission; where it does not come to an end within its limits, nothing is earned, with the reason.
+
+    Raises: NoSandbox, and whatever else mark_submission raises.
+    """
+    near, far = Pipe()
+    with near:
+        with far:
+            process = shared_server().fork(_mark, limits, [far], [__name__])
+        try:
+            near.send((submitted, released, unsafe))
+            outcome = near.recv() if near.poll(limits.wall_s) else None
+        except (EOFError, OSError):
+            outcome = None
+        finally:
+            process.kill()
+            process.join(LEAVE_S)
+            process.close()
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome or left_unmarked(released, f"reading and judging it took more than {limits.cpu_s} s or "
+                                              f"{limits.memory_bytes / (1 << 30):g} GiB")
+
+
+def _mark(pipe: Connection, limits: Limits) -> None:
+    """What the process does. Only soft limits, for what it starts sets its own."""
+    gc.freeze()
+    leave_terminal()
+    for kind, most in ((resource.RLIMIT_DATA, limits.memory_bytes), (resource.RLIMIT_CPU, limits.cpu_s)):
+        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+    submitted, released, unsafe = pipe.recv()
+    try:
+        outcome = mark_submission(submitted, released, unsafe=unsafe)
+    except MemoryError:
+        outcome = None
+    except NoSandbox as error:
+        outcome = error
+    except Exception as error:
+        outcome = RuntimeError(f"{type(error).__name__}: {error!s:.300}")
+    pipe.send(outcome)
+    pipe.recv()  # stays until it is ended: what was sent may not be read yet
