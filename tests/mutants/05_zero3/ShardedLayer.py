@@ -39,3 +39,9 @@ CHANGES = (
     change("group ignored", REDUCE, "dist.reduce_scatter_single(mean_C, row_P",
            "new_empty(len(self.shard_C))", "new_empty(len(row_P) // dist.get_world_size())"),
 )
+
+EQUIVALENT = {
+    "self.gradients = [None] * len(self.parameters) | self.gradients = [None] * len(self.parameters) → pass":
+        "gather() notes them anew; until then pieces alone are kept.",
+    "self.row_P.untyped_storage().resize_(0) | 0 → 1": "What is left is one byte, and no tensor of the row's size.",
+}
