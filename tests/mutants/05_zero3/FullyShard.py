@@ -40,6 +40,16 @@ CHANGES = (
     change("group ignored", "group=group, group_src=0", "0"),
 )
 
+EQUIVALENT = {
+    "if 0 <= neighbour < len(self.order): | 0 → 1": "Prefetching is allowed and not demanded.",
+    "t.register_hook(lambda _: self._gather(layer, -1)) | 1 → 0": "Prefetching is allowed and not demanded.",
+    "t.register_hook(lambda _: self._gather(layer, -1)) | 1 → 2":
+        "What is prefetched is free, within the bound on whole layers.",
+    "self.reducing = None | self.reducing = None → pass": "A reduction that is finished already is not finished again.",
+    "found[self.names[p]] = piece.view(shape).clone() | piece.view(shape).clone() → piece.view(shape)":
+        "The row was gathered for this alone.",
+}
+
 
 @mutant("library call")
 class DataParallelPosing(nn.Module):
