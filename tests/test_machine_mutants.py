@@ -35,3 +35,11 @@ def test_rules_find_their_places():
     assert changes["x.clone()"] == "x" and changes["work.wait()"] == "work" and changes["n - 1"] == "n + 1"
     rules = {site.rule for site in sites(source)}
     assert rules >= {"group dropped", "statement dropped", "operand dropped", "twin", "one less"}
+
+
+def test_an_operator_is_swapped_where_it_stands():
+    source = "def f(a, b, n):\n    if 0 <= (a - b) % n < b:\n        a += b\n    b[0] = torch.float64\n"
+    changes = [(source[site.start:site.end], site.new) for site in sites(source)]
+    assert {("(a - b) % n", "(a - b) // n"), ("a - b", "a + b"), ("a += b", "a = b"), ("b[0] = torch.float64", "pass"),
+            ("torch.float64", "torch.float32"), ("0 <= (a - b) % n < b", "0 < (a - b) % n < b"),
+            ("0 <= (a - b) % n < b", "0 <= (a - b) % n <= b")} <= set(changes)

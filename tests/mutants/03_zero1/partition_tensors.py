@@ -25,4 +25,6 @@ CHANGES = (
 EQUIVALENT = {
     "totals, owners = [0] * n_ranks, [0] * len(sizes) | 0 → (-1)": "Totals that begin alike compare alike.",
     "totals, owners = [0] * n_ranks, [0] * len(sizes) | 0 → 1": "Totals that begin alike compare alike.",
+    "totals, owners = [0] * n_ranks, [0] * len(sizes) | 0 → (-1), again": "Every tensor gets its owner in the loop.",
+    "totals, owners = [0] * n_ranks, [0] * len(sizes) | 0 → 1, again": "Every tensor gets its owner in the loop.",
 }
