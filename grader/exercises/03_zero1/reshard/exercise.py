@@ -35,6 +35,10 @@ def _loaded(inputs: dict[str, Any], cut: Callable[[Tensor, dict[str, Any]], Tens
     return {name: cut(torch.cat([shards[name] for shards in inputs["saved"]]), inputs) for name in inputs["saved"][0]}
 
 
+def _old_padding_kept(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
+    return pieces(padded, inputs["n_ranks"])[inputs["rank"]]
+
+
 def _zeros_in_front(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
     whole, n = padded[:inputs["n_elements"]], inputs["n_ranks"]
     return torch.cat([whole.new_zeros(-len(whole) % n), whole]).view(n, -1)[inputs["rank"]]
@@ -57,8 +61,9 @@ EXERCISE = Exercise(
     points={VALUES: 2},
     optional=True,
     slips=(
-        _wrong("padding kept", lambda padded, inputs: pieces(padded, inputs["n_ranks"])[inputs["rank"]],
-               "The old shards' padding is taken for numbers: put them together, then cut at n_elements."),
+        *(_wrong("padding kept", cut, "The old shards' padding is taken for numbers: put them together, then cut at "
+                 "n_elements.") for cut in (_old_padding_kept, lambda padded, inputs: _old_padding_kept(padded, inputs)[
+                     :-(-inputs["n_elements"] // inputs["n_ranks"])])),
         Slip("old shard", "Returned is the shard that the same rank saved: the number of ranks has changed.",
              lambda case, r, right: case.inputs[r]["saved"][case.inputs[r]["rank"]],
              shows=lambda case: case.inputs[0]["rank"] < len(case.inputs[0]["saved"])),
