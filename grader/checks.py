@@ -56,7 +56,7 @@ def tried_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading:
     trials = _trials(exercise.id, seed, grading)
     task = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
     candidate = Candidate(task, exercise.timeout_s, exercise.trains, exercise.measured)
-    return trials, collect(candidate, [facts_of(exercise.way, trial.case) for trial in trials], place)
+    return trials, collect(candidate, [facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials], place)
 
 
 @functools.lru_cache(maxsize=4)

@@ -1,5 +1,6 @@
 """How functions are called inside a rank. Runs beside student code, so nothing here is trusted, or a secret.
 
 checked: what a check is given. task: what a rank does with it. collect: what comes of
-it on ranks. weighing: when it stands still to be looked at. The other files: ways to call it that exercises share.
+it on ranks. forbidden: what it may not use. weighing: when it stands still to be looked at. The other files: ways
+to call it that exercises share.
 """

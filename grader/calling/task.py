@@ -2,12 +2,13 @@
 
 import runpy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cloudpickle
 import torch.distributed as dist
 
+from grader.calling.forbidden import forbid
 from grader.calling.weighing import BEGINNING, weigh
 from grader.evidence.case import THINNED, WEIGHED, Case
 from grader.evidence.evidence import pack, unpack
@@ -25,6 +26,7 @@ def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
     """
     length = int.from_bytes(blob[:LENGTH_BYTES], "little")
     facts = unpack(blob[LENGTH_BYTES + length:])
+    forbid(facts["forbidden"])
     call = runpy.run_path(str(GRADER / facts["way"]))["call"]
     weigh(facts["inputs"], BEGINNING)
     fn = cloudpickle.loads(blob[LENGTH_BYTES:LENGTH_BYTES + length])  # the first of a student's code that runs here
@@ -44,13 +46,14 @@ def told(function: bytes, facts: bytes) -> bytes:
     return len(function).to_bytes(LENGTH_BYTES, "little") + function + facts
 
 
-def facts_of(way: str, case: Case) -> list[bytes]:
-    """The facts of a case for each rank.
+def facts_of(way: str, case: Case, forbidden: Sequence[str] = ()) -> list[bytes]:
+    """The facts of a case for each rank. forbidden: modules that the function may not use, as in its exercise.
 
     way: a file of grader/ that defines call(fn, inputs, group), such as "exercises/03_zero1/clip_gradient_norm/call.py".
     """
     late_s = case.late_s or (0.0,) * case.world_size
-    return [pack({"way": way, "groups": case.groups, "late_s": late_s[rank], "inputs": inputs})
+    return [pack({"way": way, "groups": case.groups, "late_s": late_s[rank], "forbidden": list(forbidden),
+                  "inputs": inputs})
             for rank, inputs in enumerate(case.inputs)]
 
 

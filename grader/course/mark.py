@@ -166,7 +166,8 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     for exercise in exercises:
         candidate = Candidate(functions[f"{exercise.id}.pkl"], PATIENCE * exercise.timeout_s, exercise.trains,
                               exercise.measured)
-        files |= job_files(exercise.id, candidate, [facts_of(exercise.way, trial.case) for trial in trials[exercise.id]])
+        files |= job_files(exercise.id, candidate, [
+            facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials[exercise.id]])
     program = ["-m", "grader.sandbox.collect", *([] if unsafe else ["--isolated"])]
     ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,

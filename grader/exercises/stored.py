@@ -9,7 +9,7 @@ from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Exercise, Slip, Trial
 
 FILE = "public.safetensors"
-CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "optional", "trains", "measured")
+CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "optional", "trains", "measured", "forbidden")
 LARGE_BYTES = 64 << 10  # of cases with larger results, what slips make of them is left out: smaller ones tell them apart
 _OPEN = "\0anything"
 
@@ -32,7 +32,7 @@ def from_bytes(content: bytes) -> Exercise:
     data = unpack(content)
     cases = [Case(trial["name"], trial["inputs"], trial["groups"]) for trial in data["trials"]]
     right = {trial["name"]: _of_ranks(trial["right"]) for trial in data["trials"]}
-    contract = data["contract"] | {"parameters": tuple(data["contract"]["parameters"])}
+    contract = data["contract"] | {name: tuple(data["contract"][name]) for name in ("parameters", "forbidden")}
     return Exercise(make_cases=lambda draw, grading: cases, oracle=lambda case: right[case.name],
                     slips=tuple(map(_slip, data["slips"])), **contract)
 

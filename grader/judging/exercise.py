@@ -123,6 +123,7 @@ class Exercise:
     parameters: the function's parameters, in order; "group" is filled with the process group.
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the right result of each rank, computed by one process.
+    forbidden: modules that have what is to be written, or packages; in a rank they raise, see grader.calling.forbidden.
     trains: an optimizer steps in its ranks, or they hand gradients to backward(); for both torch imports much.
     measured: the bytes that its ranks hold are looked at; to count them takes as long as a small model's training.
     """
@@ -138,6 +139,7 @@ class Exercise:
     optional: bool = False
     trains: bool = False
     measured: bool = False
+    forbidden: tuple[str, ...] = ()
     id: str = ""  # the last four are known from where the exercise stands, see grader.exercises
     unit: str = ""
     technique: Technique = field(default_factory=Technique)

@@ -3,10 +3,12 @@
 import copyreg
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
+import torch
 
 from utils.deadlocks.errors import BadType
 
@@ -25,6 +27,9 @@ def _reduce_cached(cached: Callable):
 
 
 copyreg.pickle(type(functools.cache(lambda: None)), _reduce_cached)
+
+# A module that nobody can import would travel by value, and does not arrive; once_differentiable uses this one.
+sys.modules.setdefault(torch._C._functions.__name__, torch._C._functions)
 
 
 class NotebookTask:
@@ -138,7 +143,6 @@ def _travels(value: Any) -> bool:
 
 def _to_cpu(value: Any) -> Any:
     """Tensors on a GPU come back as CPU tensors: the notebook need not own that GPU."""
-    import torch
     from torch.utils._pytree import tree_map_only
 
     return tree_map_only(torch.Tensor, lambda t: t.cpu() if t.device.type != "cpu" else t, value)

@@ -112,6 +112,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(_right),
     trains=True,
+    forbidden=("torch.nn.parallel.distributed",),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -99,6 +99,7 @@ EXERCISE = Exercise(
     oracle=each_rank(_train),
     trains=True,
     measured=True,
+    forbidden=("torch.distributed.optim", "torch.distributed.fsdp"),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -100,6 +100,7 @@ EXERCISE = Exercise(
     oracle=each_rank(_right),
     trains=True,
     measured=True,
+    forbidden=("torch.distributed.optim", "torch.distributed.fsdp"),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -48,6 +48,7 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, r: {"shards": mean_shards(case, r, BOTH), "gradients left": []}),
     trains=True,
     measured=True,
+    forbidden=("torch.distributed.optim", "torch.distributed.fsdp"),
     tolerance=TOLERANCE,
     points={VALUES: 2, TECHNIQUE: 4},
     slips=(

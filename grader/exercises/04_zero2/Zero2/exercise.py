@@ -53,6 +53,7 @@ EXERCISE = Exercise(
     oracle=each_group(lambda case, r: train(case, r)["parameters"]),
     trains=True,
     measured=True,
+    forbidden=("torch.distributed.optim", "torch.distributed.fsdp"),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

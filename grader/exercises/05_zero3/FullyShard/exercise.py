@@ -67,6 +67,7 @@ EXERCISE = Exercise(
     oracle=each_group(_plain),
     trains=True,
     measured=True,
+    forbidden=("torch.distributed.fsdp",),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

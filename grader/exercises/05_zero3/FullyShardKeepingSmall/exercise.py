@@ -81,6 +81,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(_plain),
     trains=True,
+    forbidden=("torch.distributed.fsdp",),
     tolerance=TOLERANCE,
     points={"values": 2, "technique": 2},
     slips=(

@@ -67,6 +67,7 @@ EXERCISE = Exercise(
     oracle=each_rank(_plain),
     trains=True,
     measured=True,
+    forbidden=("torch.distributed.fsdp",),
     tolerance=TOLERANCE,
     points={"values": 2, "technique": 2},
     slips=(

@@ -36,6 +36,7 @@ EXERCISE = Exercise(
         [(1, 3, 2, "float64"), (2, 3, 3, "float64"), (3, 4, 1, "float32"), (4, 5, 2, "bfloat16"), (4, 1, 3, "float64")],
         for_grading=lambda many: [(5, 3, 2, "float64"), (2, many, 1, "float64")], without="y"),
     trains=True,
+    forbidden=("torch.distributed.pipelining",),
     oracle=each_rank(_whole_output),
     tolerance=TOLERANCE,
     slips=(

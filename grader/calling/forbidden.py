@@ -1,0 +1,59 @@
+"""Inside a rank: the library's own version of what an exercise has written raises, however it is reached.
+
+Functions of a module that is there already keep their names and lose their code; files that are not loaded stay so. An audit
+hook cannot be taken out again.
+"""
+
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Iterator, Sequence
+
+COMPILER = "torch._dynamo"  # imports much of torch.distributed for itself: it does so before anything is forbidden
+_PULLED_IN = ("torch.distributed.fsdp", "torch.distributed.tensor")
+_FUNCTION = "def refused(*arguments, **named):\n    raise RuntimeError({!r})"
+_refused: dict[str, str] = {}  # the beginning of a path of files -> why
+
+
+def forbid(packages: Sequence[str]) -> None:
+    """From now on nothing of these modules and packages can be imported or called, for the rest of this process's life."""
+    if any(name.startswith(_PULLED_IN) for name in packages):
+        importlib.import_module(COMPILER)
+    if packages and not _refused:
+        sys.addaudithook(_refuse)
+    for name in packages:
+        why = f"{name} is what this exercise has you write: use tensors and the calls of torch.distributed itself"
+        made: dict[str, types.FunctionType] = {}
+        exec(_FUNCTION.format(why), made)
+        for function in (function for module in _loaded(name) for function in _functions_of(module)):
+            function.__code__ = made["refused"].__code__.replace(co_freevars=function.__code__.co_freevars)
+        _refused.update(dict.fromkeys(_files(name), why))
+
+
+def _files(name: str) -> list[str]:
+    origin = importlib.util.find_spec(name).origin
+    folder, file = os.path.split(origin)
+    return [folder + os.sep] if file == "__init__.py" else [origin, importlib.util.cache_from_source(origin)]
+
+
+def _loaded(name: str) -> list[types.ModuleType]:
+    return [module for key, module in list(sys.modules.items()) if key == name or key.startswith(f"{name}.")]
+
+
+def _functions_of(module: types.ModuleType) -> Iterator[types.FunctionType]:
+    """Those that the module defines, and the methods of its classes, but for errors."""
+    for value in list(vars(module).values()):
+        members = vars(value).values() if isinstance(value, type) and not issubclass(value, Exception) else [value]
+        for function in (getattr(member, "__func__", member) for member in members):  # of static and class methods
+            if isinstance(function, types.FunctionType) and function.__module__ == module.__name__:
+                yield function
+
+
+def _refuse(event: str, arguments: tuple) -> None:
+    if event not in ("exec", "open"):
+        return
+    path = arguments[0].co_filename if event == "exec" else arguments[0]
+    for start, why in _refused.items() if isinstance(path, str) else ():
+        if path.startswith(start):
+            raise (ImportError if event == "exec" else PermissionError)(why)
