@@ -6,9 +6,11 @@ import sys
 import threading
 import time
 
+import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
+from torch.autograd.function import once_differentiable
 
 from utils import DeadlineExceeded, RankFailed, run_ranks
 from utils.ranks.output import MAX_LINES_SHOWN
@@ -53,6 +55,32 @@ def test_closures_classes_and_helpers_travel():
         return x + 1
 
     assert run_ranks(lambda rank: Scaler()(rank).item(), 2).results == [3.0, 6.0]
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy):
+        return 2 * dy
+
+
+def test_once_differentiable_travels():
+    """Its module's own globals hold one that nobody can import."""
+
+    def back():
+        x = torch.ones(2, requires_grad=True)
+        Doubled.apply(x).sum().backward()
+        return x.grad.tolist()
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        assert run_ranks(back, 1).results == [[2.0, 2.0]]
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def test_spawn_works_as_forkserver_does():

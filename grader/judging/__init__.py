@@ -2,6 +2,6 @@
 
 exercise: an exercise is data. slips: mistakes in results. symptoms: mistakes of technique or of failure. general: those
 that any function can make. demands: on the
-technique. network: what crossed the network against the calls. compare: where two results first differ. judge: the verdict.
+technique. needs: what must have crossed. network: what crossed the network against the calls. compare: where two results first differ. judge: the verdict.
 verdict: as text and HTML. html: templates.
 """
