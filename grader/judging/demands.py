@@ -71,7 +71,7 @@ def ring_neighbours(hint: str = _RING) -> Demand:
 
 def only_neighbours_in_ring() -> Demand:
     """Gate: every send goes to the rank after or before; else one rank could compute for all."""
-    return Demand("not a ring", "sends to neighbours only", (
+    return Demand("past the neighbours", "sends to neighbours only", (
         "Messages go to other ranks than neighbours: that is another algorithm, in which one rank may do the work of all. "
         f"{_RING}"), _sends_within(1, -1), gate=True, for_right_values=True,
         forbids=True)

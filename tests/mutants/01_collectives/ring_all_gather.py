@@ -21,7 +21,7 @@ CHANGES = (
     change("whole tensors", "new_empty", "new_zeros", "isend(out_NC[(r - step) % n]", "isend(out_NC",
            "dist.recv(out_NC[(r - step - 1) % n]", "received_NC = torch.empty_like(out_NC)\n        dist.recv(received_NC",
            "sending.wait()", "sending.wait()\n        out_NC = out_NC.where(out_NC != 0, received_NC)"),
-    change("not a ring", "n, r = dist.get_world_size(group), dist.get_rank(group)",
+    change("past the neighbours", "n, r = dist.get_world_size(group), dist.get_rank(group)",
            "return all_to_all(x_C.repeat(dist.get_world_size(group), 1), group)"),
     change("open ring", "group_dst=(r + 1) % n", "group_dst=r + 1"),
     change("everyone waits", "sending = dist.isend", "dist.send", "sending.wait()", "pass"),

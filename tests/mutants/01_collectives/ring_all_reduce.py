@@ -17,7 +17,7 @@ CHANGES = (
     change("input returned", "padding else x)", "padding else x.clone())", "return x_NC.view(-1)[: len(x)]", "return x"),
     change("group ignored", _BEGIN, f"group = dist.group.WORLD\n    {_BEGIN}"),
     change("one step too many", "range(n - 1):  # reduce-scatter", "range(n):  # reduce-scatter"),
-    change("not a ring", "isend(x_NC[(r - step) % n], group=group, group_dst=(r + 1) % n)",
+    change("past the neighbours", "isend(x_NC[(r - step) % n], group=group, group_dst=(r + 1) % n)",
            "isend(x_NC[r], group=group, group_dst=(r + step + 1) % n)",
            "recv(x_NC[(r - step - 1) % n], group=group, group_src=(r - 1) % n)",
            "recv(x_NC[(r - step - 1) % n], group=group, group_src=(r - step - 1) % n)"),
