@@ -1,12 +1,9 @@
 """Groups of tests, which one worker takes whole and mostly waits in, stand among others; then long ones. Warm ranks."""
 
-from functools import partial
-
 import pytest
 import torch
 
-from tests.warm_ranks import WarmPlace
-from utils.ranks.place import Place
+from tests.warm_ranks import WarmRanks
 
 torch.set_num_threads(1)  # several workers, each with a thread a processor, would mostly wait for each other
 
@@ -25,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def warm():
-    """A place for each case, with ranks that are used again."""
-    pool = []
-    yield partial(WarmPlace, pool)
-    Place().end(pool, finished=False)
+    """Of an exercise, a place for each of its cases, with ranks that are used again."""
+    ranks = WarmRanks()
+    yield ranks.place_of
+    ranks.end()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 from grader.checks import tried_on, verdict_on
 from grader.exercises import EXERCISES
@@ -11,7 +11,7 @@ from grader.judging.exercise import Exercise
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
 from tests.mutants import with_source
-from tests.warm_ranks import WarmPlace
+from tests.warm_ranks import WarmRanks
 
 TIMEOUT_S = 10.0  # some answers never end
 Answer = tuple[str, str, str]  # unit, exercise, the source of its cell
@@ -32,7 +32,7 @@ def passing(answers: Iterable[Answer], workers: int) -> Iterator[bool]:
 def _verdict(answer: Answer) -> Verdict | str:
     unit, name, source = answer
     try:
-        return verdict_on(_in_short(name), with_source(unit, name, source), place=partial(WarmPlace, _idle_ranks()))
+        return verdict_on(_in_short(name), with_source(unit, name, source), place=_warm_ranks().place_of(EXERCISES[name]))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
@@ -41,7 +41,7 @@ def _passes(answer: Answer) -> bool:
     unit, name, source = answer
     try:
         exercise, fn = _without_hints(_in_short(name)), with_source(unit, name, source)
-        trials, evidences = tried_on(exercise, fn, place=partial(WarmPlace, _idle_ranks()))
+        trials, evidences = tried_on(exercise, fn, place=_warm_ranks().place_of(EXERCISES[name]))
         return all(judge(exercise, [trial], [evidence]).passed
                    for trial, evidence in zip(trials, evidences, strict=True))
     except Exception:
@@ -58,6 +58,6 @@ def _without_hints(exercise: Exercise) -> Exercise:
 
 
 @cache
-def _idle_ranks() -> list:
+def _warm_ranks() -> WarmRanks:
     """Of this process; they end with it."""
-    return []
+    return WarmRanks()

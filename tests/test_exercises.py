@@ -32,7 +32,7 @@ TIMEOUT_S = 10.0  # for mutants, of which some never end
 @pytest.mark.parametrize("name", EXERCISES)
 def test_reference_earns_everything(name, warm):
     """On fresh ranks, as a student has them, tests/test_notebooks.py runs them all."""
-    verdict = verdict_on(EXERCISES[name], functions_of("solutions", EXERCISES[name].unit)[name], place=warm)
+    verdict = verdict_on(EXERCISES[name], functions_of("solutions", EXERCISES[name].unit)[name], place=warm(EXERCISES[name]))
     assert verdict.passed, str(verdict)
 
 
@@ -46,7 +46,7 @@ def marked_elsewhere(unit: str, name: str) -> bool:
 @pytest.mark.parametrize("name", [name for unit, name in PAIRS if not marked_elsewhere(unit, name)])
 def test_reference_earns_everything_in_grading(name, warm):
     fn = functions_of("solutions", EXERCISES[name].unit)[name]
-    verdict = verdict_on(EXERCISES[name], fn, seed=GRADING_SEED, grading=True, place=warm)
+    verdict = verdict_on(EXERCISES[name], fn, seed=GRADING_SEED, grading=True, place=warm(EXERCISES[name]))
     assert verdict.passed, str(verdict)
 
 
@@ -60,7 +60,7 @@ def test_skeleton_earns_nothing(name):
 
 @pytest.mark.parametrize("name, mutant", MUTANTS)
 def test_mutant_gets_its_hint(name, mutant, warm):
-    verdict = verdict_on(replace(EXERCISES[name], timeout_s=TIMEOUT_S), mutant.make(), place=warm)
+    verdict = verdict_on(replace(EXERCISES[name], timeout_s=TIMEOUT_S), mutant.make(), place=warm(EXERCISES[name]))
     assert not verdict.passed and verdict.points < verdict.max_points
     assert verdict.hint_ids[:1] == (mutant.hint,), str(verdict)
     assert len(str(verdict).splitlines()) <= 40, "more than one screen"

@@ -180,7 +180,7 @@ def test_notes_that_are_missing_are_named():
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_untouched_program_is_a_wrong_answer(case, warm):
-    verdict = verdict_on(EXERCISES[case], functions_of("notebooks", UNIT)[case], place=warm)
+    verdict = verdict_on(EXERCISES[case], functions_of("notebooks", UNIT)[case], place=warm(EXERCISES[case]))
     assert verdict.points == 0 and verdict.hint_ids == ("untouched",) and "not written" not in str(verdict)
 
 

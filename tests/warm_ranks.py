@@ -8,13 +8,15 @@ import os
 import pickle
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
+from grader.judging.exercise import Exercise
 from utils.ranks.channel import Channel
 from utils.ranks.place import Place, StartedRank
 from utils.ranks.worker import Inbox, Settings, begin_process, run_once
@@ -23,6 +25,25 @@ from utils.trace.recorder import Recorder
 IDLE_WITHIN_S = 2.0
 ENOUGH = 10  # idle ranks, before a case waits for one to get ready
 MOST_RUNS = 200  # what a long life piles up is nobody's business here
+
+
+class WarmRanks:
+    """Idle ranks for one exercise after another."""
+
+    def __init__(self):
+        self._idle: list[StartedRank] = []
+        self._forbidden: tuple[str, ...] = ()
+
+    def place_of(self, exercise: Exercise) -> Callable[[], Place]:
+        """Where to try its cases. What was forbidden in a rank stays so: ranks of other exercises than such are ended."""
+        if exercise.forbidden != self._forbidden:
+            self.end()
+            self._forbidden = exercise.forbidden
+        return partial(WarmPlace, self._idle)
+
+    def end(self) -> None:
+        Place().end(self._idle, finished=False)
+        self._idle.clear()
 
 
 class WarmPlace(Place):
