@@ -8,7 +8,7 @@ from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.judging.exercise import Demand, Look
 
-SLACK_BYTES = 6 << 20  # what imports, threads and the allocator take meanwhile
+SLACK_BYTES = 8 << 20  # what imports, threads and the allocator take meanwhile
 
 Allowed = Callable[[Look, int], float]
 

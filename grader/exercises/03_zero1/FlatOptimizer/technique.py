@@ -87,7 +87,7 @@ TECHNIQUE = by_collectives(
     _only_both(),
     zero.something_sharded(),
     _state_divided(),
-    *weighs_at_most({END: models(1.75, each_share=4)}),  # a shard and the three of AMSGrad's state; a row more
+    *weighs_at_most({END: models(2, each_share=5)}),  # a shard, its gradient, AMSGrad's three; a row
     _one_of_each(),
     zero.own_dtypes(),
     bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",

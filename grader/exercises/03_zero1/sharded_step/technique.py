@@ -17,7 +17,7 @@ def _bytes(look: Look, rank: int) -> float:
 
 def _flat_and_shards(look: Look, rank: int) -> float:
     """A copy of the parameters, and of a shard its numbers, its gradient and AMSGrad's state; room for a row."""
-    return look.case.inputs[rank]["flat"].nbytes * (1.6 + 5 / look.case.group_size(rank))
+    return look.case.inputs[rank]["flat"].nbytes * (2 + 5 / look.case.group_size(rank))
 
 
 TECHNIQUE = by_collectives(

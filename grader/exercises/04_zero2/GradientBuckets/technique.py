@@ -165,7 +165,7 @@ TECHNIQUE = by_collectives(
         "bucket, keep its shards and let go of the row (pop it from the list).")),
     zero.nothing_else_kept("The result is right, but after finish() more is kept than the shards: let go of the flat rows, "
                            "and of each Work, when they have been waited for."),
-    *weighs_at_most({LAST_GRADIENT: models(1.35, each_share=1)}),
+    *weighs_at_most({LAST_GRADIENT: models(1.5, each_share=1)}),
     zero.own_dtypes(),
     Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more",
            "More reduce-scatters than there are buckets: let gradients gather until together they have bucket_bytes or "

@@ -32,7 +32,7 @@ TECHNIQUE = by_collectives(
     zero.never_all_gradients(),
     zero.nothing_else_kept("The result is right, but after the passes more is kept than the shards: whole gradients, or "
                            "flat copies of them. Whoever keeps a slice of a tensor keeps all of it: clone() the slice."),
-    *weighs_at_most({LAST_GRADIENT: models(1.2, each_share=1)}),
+    *weighs_at_most({LAST_GRADIENT: models(1.3, each_share=1)}),
     zero.own_dtypes(),
     bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
                "Right, but gradients were reduced more than once a backward pass: a tied weight has one gradient."),

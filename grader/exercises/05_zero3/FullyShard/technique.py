@@ -129,7 +129,7 @@ TECHNIQUE = Technique(
         layers_stand_at_most(BACKWARD, WHOLE_LAYERS[BACKWARD], (
             "The result is right, but layers or their gradients pile up during the backward pass: as soon as a layer's last "
             "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts.")),
-        *weighs_at_most({END: models(1.25, each_share=1)}),  # with the whole parameters at the start
+        *weighs_at_most({END: models(1.4, each_share=1)}),  # with the whole parameters at the start
         Demand("reductions pile up", "never more than two reductions under way", (
             "Reductions pile up, and each one under way keeps a row of whole gradients: finish() the last one when the next "
             "layer starts its own, so that never more than two are under way."), _two_reductions, forbids=True),

@@ -57,7 +57,7 @@ TECHNIQUE = by_collectives(
     layers_stand_at_most(BACKWARD, 4, (
         "The result is right, but layers or their gradients pile up in backward: gather a layer when the gradient of its "
         "output comes by, and reduce it as soon as its last parameter has its gradient.")),
-    *weighs_at_most({END: models(0.25, each_share=2)}),  # with the first step's gradients
+    *weighs_at_most({END: models(0.5, each_share=2)}),  # with the first step's gradients
     bytes_sent(_sent, "3(n−1)/n of the parameters a pass",
                "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "
                "reduced once."),
