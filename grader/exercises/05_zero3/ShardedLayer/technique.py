@@ -39,9 +39,10 @@ def _sent(look: Look, rank: int) -> float:
 
 
 def _states(look: Look, rank: int) -> float:
-    """What the call keeps: the whole parameters at the start and of each round; pieces, also of each round."""
+    """What the call keeps: the whole parameters at the start and of each round; pieces, also of each round; and the rows of
+    which gradients are pieces."""
     whole = sum(p.nbytes for p in look.case.inputs[rank]["parameters"])
-    return whole * (1 + ROUNDS + (2 + ROUNDS) / look.case.group_size(rank))
+    return whole * (1 + ROUNDS + (4 + ROUNDS) / look.case.group_size(rank))
 
 
 def _own_at_most(look: Look, rank: int) -> int:
