@@ -45,6 +45,17 @@ def lines_of(*sources: str) -> list[str]:
     ("%%bash\nfor i in 1 2; do echo $i; done", "runs a shell command (line 1)"),
     ("x = 1\n%%writefile grader.py", "writes a file grader.py (line 2)"),
     ("%%time\nimport socket", "uses socket (line 2)"),
+    ("%%capture\n%%time\nimport socket", "uses socket (line 3)"),
+    ("files = !ls", "runs a shell command (line 1)"),
+    ("!!ls", "runs a shell command (line 1)"),
+    ("files = %sx ls", "runs a shell command (line 1)"),
+    (">>> import socket", "uses socket (line 1)"),
+    ("%%script bash\nls", "runs a shell command (line 1)"),
+    ("if True:\n    !ls", "runs a shell command (line 2)"),
+    ("this is not Python (", "cannot be read as Python (line 1)"),
+    ("x = 1\ndef broken(:\n  pass", "cannot be read as Python (line 2)"),
+    ("\x00", "cannot be read as Python (line 1)"),
+    ("x = " + "(" * 5000 + ")" * 5000, "cannot be read as Python (line 1)"),
 ])
 def test_what_cheats_need_is_named(source, what):
     assert f"cell 'mine' {what}" in lines_of(source)
@@ -53,10 +64,6 @@ def test_what_cheats_need_is_named(source, what):
 @pytest.mark.parametrize("source", [
     "def ring_time(compile, signal, time):\n    signal.value = time.x\n    return compile",
     "import math\n%matplotlib inline\nx?\nmath.sqrt(2)",
-    "this is not Python (",
-    "def broken(:\n  pass",
-    "\x00",
-    "x = " + "(" * 5000 + ")" * 5000,
     "%%writefile my_helper.py\nimport socket",
     "model.eval()\nmodel.compile()\nresult = re_module.exec",
     "import torch\ntorch.set_num_threads(1)\ntorch.manual_seed(0)",
@@ -66,7 +73,7 @@ def test_what_cheats_need_is_named(source, what):
     "counts = dict.fromkeys(range(3), 0)\ntext = str.join(', ', 'abc')",
     "",
 ])
-def test_honest_or_broken_code_is_left_alone(source):
+def test_honest_code_is_left_alone(source):
     assert lines_of(source) == []
 
 

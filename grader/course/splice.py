@@ -86,17 +86,12 @@ def _solution(cell: NotebookNode, candidates: list[NotebookNode], all_cells: lis
     return cell.source
 
 
-def parsed(source: str, magic: str = "") -> ast.Module:
-    """The tree of a cell with `magic` in place of each of its magics; an empty one where that is not Python."""
-    try:
-        return ast.parse(_MAGIC.sub(rf"\1{magic}", source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])
-
-
 def _functions(source: str) -> set[str]:
-    """Names that a cell defines at its top level; none if it is not Python."""
-    tree = parsed(source)
+    """Names that a cell defines at its top level, whatever its magics do; none if it is not Python."""
+    try:
+        tree = ast.parse(_MAGIC.sub(r"\1", source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
     defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     assigned = {target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets
                 if isinstance(target, ast.Name)}

@@ -6,10 +6,11 @@ import re
 import sys
 from collections.abc import Iterator
 
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from grader.course.alarms import UNUSUAL, Alarm
-from grader.course.splice import is_check, is_solution, name_of, parsed
+from grader.course.splice import is_check, is_solution, name_of
 
 LINES_A_CELL = 12
 KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks"}  # by the set-up cell
@@ -36,9 +37,11 @@ ATTRIBUTES = ("_get_backend", "_get_default_store", "__closure__", "cell_content
 METHODS = ("__del__", "__eq__", "__ne__", "__reduce__", "__reduce_ex__", "__setstate__", "__torch_dispatch__",
            "__torch_function__")
 SHELL = "get_ipython()"
-HONEST_SHELL = ("magic", "run_cell_magic", "run_line_magic")  # what it is honestly asked for
+SYSTEM = ("getoutput", "system")  # !ls, as Python gets to see it
+HONEST_SHELL = ("magic", "run_cell_magic", "run_line_magic", *SYSTEM)  # what it is honestly asked for, or told of by itself
 SHELLS = ("bash", "sh", "script", "perl", "ruby", "system", "sx")
-OTHER_LANGUAGES = ("%%writefile", *(f"%%{shell}" for shell in SHELLS))  # of cells that are not Python
+RUN_PYTHON = ("capture", "prun", "time", "timeit")  # magics whose cell is Python
+MAX_LETTERS = 1 << 16  # of a cell; a longer one is not read
 TAGS = ("raises-exception", "skip-execution", "watch")  # that would decide whether and how a cell runs
 PATHS = re.compile(r"/proc\b|/dev/shm\b|/course\b|gradebook\b|\bsolutions/")
 OWN = frozenset(sys.stdlib_module_names) | {
@@ -54,15 +57,14 @@ def suspicions(notebook: NotebookNode, released: NotebookNode | None = None) -> 
     """
     given = {cell.source for cell in released.cells} if released else set()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    sources = ["\n".join(cell.source.splitlines()) for cell in cells]
-    trees = [ast.Module([], []) if source.startswith(OTHER_LANGUAGES) else parsed(source, "pass") for source in sources]
+    trees = [_parsed(cell.source) for cell in cells]
     aliases = dict(KNOWN)
-    for tree in trees:
+    for tree, _ in trees:
         aliases.update(_aliases(tree))
     alarms = []
-    for cell, source, tree in zip(cells, sources, trees, strict=True):
+    for cell, (tree, unread) in zip(cells, trees, strict=True):
         first: dict[str, int] = {}
-        for line, what in () if cell.source in given else sorted([*_magics(source), *_findings(tree, aliases)]):
+        for line, what in () if cell.source in given else sorted([*unread, *_findings(tree, aliases)]):
             first.setdefault(what, line)
         lines = [f"has the tag {tag!r}" for tag in _tags(cell)]
         lines += [f"{what} (line {line})" for what, line in list(first.items())[:LINES_A_CELL]]
@@ -70,21 +72,26 @@ def suspicions(notebook: NotebookNode, released: NotebookNode | None = None) -> 
     return alarms
 
 
+def _parsed(source: str) -> tuple[ast.Module, list[Finding]]:
+    """What Python gets to see of a cell once IPython has had it; and that it can make nothing of it, if so."""
+    try:
+        return ast.parse(_as_run(source[:MAX_LETTERS])), []
+    except (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError) as error:
+        return ast.Module([], []), [(getattr(error, "lineno", None) or 1, "cannot be read as Python")]
+
+
+def _as_run(source: str) -> str:
+    """With calls in place of magics; where a magic runs the cell as Python, what it runs."""
+    magic, _, body = source.partition("\n")
+    if magic.startswith("%%") and magic[2:].split(" ")[0] in RUN_PYTHON:
+        return "\n" + _as_run(body)
+    return TransformerManager().transform_cell(source)
+
+
 def _tags(cell: NotebookNode) -> list[str]:
     tags = cell.metadata.get("tags", [])
     marked = is_solution(cell) or is_check(cell)
     return [tag for tag in TAGS if marked and isinstance(tags, list) and tag in tags]
-
-
-def _magics(source: str) -> Iterator[Finding]:
-    for number, line in enumerate(map(str.strip, source.split("\n")), 1):
-        word, _, rest = line.lstrip("%").partition(" ")
-        if line.startswith("!") or (line.startswith("%") and word in SHELLS):
-            yield number, "runs a shell command"
-        elif line.startswith("%") and word == "writefile" and rest:
-            file = rest.split()[-1]
-            if file.split("/")[0].removesuffix(".py") in OWN:
-                yield number, f"writes a file {file}"
 
 
 def _aliases(tree: ast.AST) -> dict[str, str]:
@@ -141,11 +148,22 @@ def _named(node: ast.Name | ast.Attribute, aliases: dict[str, str]) -> Iterator[
 
 def _called(node: ast.Call, aliases: dict[str, str]) -> Iterator[str]:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if _dotted(node.func, aliases).startswith(f"{SHELL}."):
+        yield from _magic(node.func.attr, [a.value for a in node.args if isinstance(a, ast.Constant)])
     if name in BUILTINS and name not in aliases:
         yield f"uses {name}"
     elif name in ("setattr", "delattr") and node.args and (dotted := _dotted(node.args[0], aliases)):
         what = node.args[1].value if len(node.args) > 1 and isinstance(node.args[1], ast.Constant) else "..."
         yield f"assigns to {dotted}.{what}"
+
+
+def _magic(method: str, words: list[str]) -> Iterator[str]:
+    """That a magic runs another program, or writes over a file of ours."""
+    name, line = ([str(word).lstrip("%") for word in words] + ["", ""])[:2]
+    if method in SYSTEM or name in SHELLS:
+        yield "runs a shell command"
+    elif name == "writefile" and line and (file := line.split()[-1]).split("/")[0].removesuffix(".py") in OWN:
+        yield f"writes a file {file}"
 
 
 def _use(dotted: str) -> Iterator[str]:

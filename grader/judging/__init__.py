@@ -1,7 +1,6 @@
 """From evidence to a verdict; pure.
 
 exercise: an exercise is data. slips: mistakes in results. symptoms: mistakes of technique or of failure. general: those
-that any function can make. demands: on the
-technique. needs: what must have crossed. network: what crossed the network against the calls. compare: where two results first differ. judge: the verdict.
-verdict: as text and HTML. html: templates.
+that any function can make. demands: on the technique. needs: what must have crossed between ranks. network: what crossed
+against the calls. compare: where two results first differ. judge: the verdict. verdict: as text and HTML. html: templates.
 """

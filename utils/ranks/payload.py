@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
-import torch
 
 from utils.deadlocks.errors import BadType
 
@@ -27,9 +26,6 @@ def _reduce_cached(cached: Callable):
 
 
 copyreg.pickle(type(functools.cache(lambda: None)), _reduce_cached)
-
-# A module that nobody can import would travel by value, and does not arrive; once_differentiable uses this one.
-sys.modules.setdefault(torch._C._functions.__name__, torch._C._functions)
 
 
 class NotebookTask:
@@ -66,6 +62,7 @@ class NotebookTask:
 
 def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:
     """Bytes of `value`.  Raises: TypeError that names the part which cannot travel to another process."""
+    name_hidden_modules()
     try:
         return cloudpickle.dumps(value)
     except Exception as error:
@@ -74,6 +71,15 @@ def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:
         raise BadType(
             f"{what} cannot be copied to another process{place}: {error}. Tensors, numbers, strings and collections "
             "of them travel; open files, locks, sockets and generators do not: make them inside the function.") from None
+
+
+def name_hidden_modules() -> None:
+    """Both ends must know by name what torch's once_differentiable refers to, a module that cannot be imported.
+
+    cloudpickle takes what is not in sys.modules for the notebook's own, and copies it, classes and all.
+    """
+    if torch := sys.modules.get("torch"):
+        sys.modules.setdefault("torch._C._functions", torch._C._functions)
 
 
 def _slots(fn: Callable, has_inputs: bool) -> list[str]:
@@ -143,6 +149,7 @@ def _travels(value: Any) -> bool:
 
 def _to_cpu(value: Any) -> Any:
     """Tensors on a GPU come back as CPU tensors: the notebook need not own that GPU."""
+    import torch
     from torch.utils._pytree import tree_map_only
 
     return tree_map_only(torch.Tensor, lambda t: t.cpu() if t.device.type != "cpu" else t, value)

@@ -20,11 +20,13 @@ import torch
 import torch.distributed as dist
 
 from utils.ranks.channel import Channel, Message
+from utils.ranks.payload import name_hidden_modules
 from utils.trace.memory import MemoryMeter
 from utils.trace.recorder import Recorder, is_user_file
 from utils.trace.spans import RECORDER
 from utils.trace.wire import connection_counters
 
+name_hidden_modules()
 PR_SET_PDEATHSIG = 1
 NEVER = datetime.timedelta(days=1)  # the parent recognises a deadlock; torch's own time-out must not come first
 LAZY_FROM = 16
