@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.watching_inputs import watched
+from grader.evidence.case import REFUSED
 from utils.costs.flops import FlopCounter
 from utils.models.tiny import TinyGPT, same_start
 from utils.trace.memory import held_bytes
@@ -17,7 +18,6 @@ FORWARD, BACKWARD = "forward", "backward"
 OWN_NUMBERS, HELD, KEPT_ALIVE = "own numbers", "bytes held", "bytes kept alive"
 WORK = "FLOPs"
 MASK = "mask drawn"
-REFUSED = "ValueError that names"
 NO_PART = "was made without"
 BLOCK_WEIGHT = 15.0  # in the blocks of a GPT, times the usual standard deviation of 0.02
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 WEIGHED, THINNED = "weighed", 1009  # an input that says so
+REFUSED = "ValueError that names"  # in place of a result, with the sizes that do not fit
 
 
 @dataclass(frozen=True, eq=False)

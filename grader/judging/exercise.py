@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from grader.evidence.case import THINNED, Case
+from grader.evidence.case import REFUSED, THINNED, Case
 from grader.evidence.evidence import Evidence, pack, unpack
 from grader.judging.compare import same
 
@@ -27,6 +27,11 @@ class Trial:
     def working(self) -> list[int]:
         """The ranks that are no bystanders."""
         return [rank for rank in range(self.case.world_size) if self.case.members(rank)]
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is right to raise a ValueError: the case's sizes do not fit."""
+        return any(isinstance(right, dict) and REFUSED in right for right in self.right)
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ _LEAST = {
 
 
 def needs(moves: Moves) -> Demand:
-    """Gate: each rank of several received, and sent, at least what the operations of moves(look, rank) need."""
+    """Gate: where sizes fit, each rank of several received and sent what the operations of moves(look, rank) need at least."""
 
     def judge(look: Look) -> tuple[bool, str]:
-        for rank in look.working:
+        for rank in () if look.refused else look.working:
             if look.case.group_size(rank) > 1:
                 pairs = zip(("received", "sent"), crossed(look, rank), least(look, rank, moves), strict=True)
                 for done, seen, wanted in pairs:

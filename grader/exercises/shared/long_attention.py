@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.calling.splitting import REFUSED
+from grader.evidence.case import REFUSED
 from grader.exercises.shared.cases import ranks
 from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Slip

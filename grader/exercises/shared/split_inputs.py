@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from grader.calling.splitting import REFUSED
+from grader.evidence.case import REFUSED
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.sequence_inputs import wrong_from
 from grader.judging.exercise import Case, Draw, Slip

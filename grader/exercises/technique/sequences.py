@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from grader.calling.sequences import BACKWARD, FORWARD, KEPT, NUMBERS
-from grader.calling.splitting import REFUSED
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import sharding
 from grader.exercises.technique.rank_by_rank import spans_called
@@ -103,12 +102,7 @@ def first_wrong_has_its_shape(*parts: str) -> Callable[[Look], bool]:
 
 def not_refused(hint: str) -> Symptom:
     """Sizes that do not fit were to be refused, and were not, or not in words that name them."""
-    return Symptom("not refused", hint, to_be_refused)
-
-
-def to_be_refused(look: Look) -> bool:
-    """Whether this case's sizes do not fit."""
-    return any(name in right for right in look.right for name in ("refused", REFUSED))
+    return Symptom("not refused", hint, lambda look: look.refused)
 
 
 # ── calls ──
@@ -119,7 +113,7 @@ def no_all_reduce_left(hint: str) -> Demand:
     allowed = ("all_gather", "reduce_scatter")
 
     def judge(look: Look) -> tuple[bool, str]:
-        ranks = () if to_be_refused(look) else look.working
+        ranks = () if look.refused else look.working
         used = sorted({f"{c.op} in {phase}" for rank in ranks for phase in (FORWARD, BACKWARD)
                        for c in calls_in(look, rank, phase) if c.op not in allowed})
         return not used, ", ".join(used)
@@ -147,7 +141,7 @@ def marked_at_most(limit: Callable[[Look, int], float], name: str, fact: str, ex
     """
 
     def judge(look: Look) -> tuple[bool, str]:
-        for rank in () if to_be_refused(look) else look.working:
+        for rank in () if look.refused else look.working:
             allowed = limit(look, rank)
             for amount in facts(look, rank, name, fact):
                 if amount > allowed:

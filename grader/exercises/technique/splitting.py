@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from grader.calling.splitting import HELD, KEPT_ALIVE, NO_PART, OWN_NUMBERS, REFUSED, WORK
+from grader.calling.splitting import HELD, KEPT_ALIVE, NO_PART, OWN_NUMBERS, WORK
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED
 from grader.exercises.technique.rank_by_rank import spans_called
 from grader.judging.compare import same
@@ -85,12 +85,12 @@ def sent_at_most(phase: str, limit: Callable[[Look, int], float], label: str, hi
 def all_reduced(nbytes: Count) -> Callable[[Look, int], float]:
     """What a rank sends where nbytes(look, rank) bytes are all-reduced; nothing in a case that asks for a ValueError."""
     return lambda look, rank: bytes_sent_per_rank(
-        "all_reduce", 0 if refused(look) else nbytes(look, rank), look.case.group_size(rank))
+        "all_reduce", 0 if look.refused else nbytes(look, rank), look.case.group_size(rank))
 
 
 def sums_needed(nbytes: Callable[[Look, int], float]) -> Demand:
-    """nbytes(look, rank) bytes are summed over the ranks, unless the case asks for a ValueError."""
-    return needs(lambda look, rank: [] if refused(look) else [("all_reduce", nbytes(look, rank))])
+    """nbytes(look, rank) bytes are summed over the ranks."""
+    return needs(lambda look, rank: [("all_reduce", nbytes(look, rank))])
 
 
 # ── what is held ──
@@ -170,32 +170,27 @@ def linear_flops(*names: str) -> Callable[[Look, int], float]:
 # ── sizes that do not divide ──
 
 
-def refused(look: Look) -> bool:
-    """Whether the case asks for a ValueError."""
-    return isinstance(look.right[look.working[0]], dict) and REFUSED in look.right[look.working[0]]
-
-
 def _not_refused(look: Look) -> list[int]:
     """The working ranks of a case that asks for a result."""
-    return [] if refused(look) else look.working
+    return [] if look.refused else look.working
 
 
 def sizes_taken(id: str, hint: str) -> Symptom:
     """A case whose sizes do not divide went on, or failed in another way."""
-    return Symptom(id, hint, lambda look: refused(look) and look.evidence.ending != DEADLOCKED)
+    return Symptom(id, hint, lambda look: look.refused and look.evidence.ending != DEADLOCKED)
 
 
 def refused_to_cut(look: Look) -> tuple[int, int] | None:
     """The size and the number of ranks of which own_slice (or own_part) said that they do not fit."""
     found = re.search(r"(\d+) [\w ]+ cannot be divided evenly among (\d+) ranks", look.evidence.error)
-    return (int(found[1]), int(found[2])) if found and look.evidence.ending == RAISED and not refused(look) else None
+    return (int(found[1]), int(found[2])) if found and look.evidence.ending == RAISED and not look.refused else None
 
 
 def sizes_differ(hint: str, id: str, *said: str) -> Symptom:
     """torch says that sizes do not fit, in one of these words, if some are given; not where a ValueError is asked for."""
     words = said or ("shapes cannot be multiplied", "shape", "size of tensor", "expanded size", "size mismatch",
                      "input of size", "cannot be divided evenly", "Expected size for")
-    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and not refused(look)
+    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and not look.refused
                    and any(text in look.evidence.error for text in words))
 
 

@@ -13,7 +13,6 @@ from grader.exercises.technique.splitting import (
     other_dtype,
     part_missing,
     part_only,
-    refused,
     sizes_differ,
     sizes_taken,
     sums_needed,
@@ -44,7 +43,7 @@ def _only_kv(look: Look, rank: int, found: dict[str, Any]) -> bool:
 def _shared_refused(look: Look) -> bool:
     """In a case that has more ranks than heads of k and v."""
     rank = look.working[0]
-    return (look.evidence.ending == RAISED and "ValueError" in look.evidence.error and not refused(look)
+    return (look.evidence.ending == RAISED and "ValueError" in look.evidence.error and not look.refused
             and look.case.group_size(rank) > look.case.inputs[rank]["n_kv_heads"])
 
 

@@ -9,7 +9,6 @@ from grader.exercises.technique.splitting import (
     first_wrong,
     only_in_groups,
     other_dtype,
-    refused,
     sums_needed,
     within_group,
 )
@@ -25,7 +24,7 @@ def _reduced_bytes(look: Look, rank: int) -> int:
 
 
 def _silent_backward(look: Look) -> tuple[bool, str]:
-    for rank in () if refused(look) else look.working:
+    for rank in () if look.refused else look.working:
         if calls := calls_in(look, rank, BACKWARD):
             return False, f"rank {rank} called {calls[0].op} in backward"
     return True, ""

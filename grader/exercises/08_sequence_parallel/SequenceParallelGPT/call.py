@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from grader.calling.sequences import BACKWARD, FORWARD, NUMBERS, REDUCE, gradients_by_name, make_gpt, plain_name
-from grader.calling.splitting import REFUSED, built
+from grader.calling.splitting import built
+from grader.evidence.case import REFUSED
 from utils.trace.spans import mark, span
 
 

@@ -9,7 +9,6 @@ from grader.exercises.technique.sequences import (
     not_refused,
     numbers_at_most,
     only_in_groups,
-    to_be_refused,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.compare import same
@@ -30,14 +29,14 @@ def _whole_numbers(inputs: dict[str, Any]) -> int:
 
 def _activations(look: Look, rank: int) -> int:
     """Of all blocks and steps, one of each."""
-    if to_be_refused(look):
+    if look.refused:
         return 0
     inputs = look.case.inputs[rank]
     return 8 * inputs["tokens"][0].numel() * inputs["dim"] * inputs["layers"] * len(inputs["tokens"])
 
 
 def _sent(look: Look, rank: int) -> float:
-    if to_be_refused(look):
+    if look.refused:
         return 0
     inputs, n = look.case.inputs[rank], look.case.group_size(rank)
     (s, b), layers = inputs["tokens"][0].shape, inputs["layers"]

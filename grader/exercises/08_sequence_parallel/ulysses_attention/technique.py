@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grader.exercises.technique.sequences import first_wrong_is, not_refused, only_in_groups, to_be_refused
+from grader.exercises.technique.sequences import first_wrong_is, not_refused, only_in_groups
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
@@ -19,7 +19,7 @@ def _sent(look: Look, rank: int) -> float:
 
 
 def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
-    return [] if to_be_refused(look) else [
+    return [] if look.refused else [
         ("all_to_all", 2 * sum(tensor_bytes(look, rank, name) for name in ("q", "k", "v", "q")))]
 
 

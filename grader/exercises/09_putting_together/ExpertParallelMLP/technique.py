@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from grader.calling.splitting import BACKWARD, FORWARD, REFUSED
-from grader.evidence.case import Case
+from grader.calling.splitting import BACKWARD, FORWARD
+from grader.evidence.case import REFUSED, Case
 from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.sequences import first_wrong_is
 from grader.exercises.technique.splitting import (
@@ -13,7 +13,6 @@ from grader.exercises.technique.splitting import (
     only_in_groups,
     other_dtype,
     part_missing,
-    refused,
     sent_at_most,
     share_only,
     sizes_taken,
@@ -44,7 +43,7 @@ def _read(case: Case, found: dict[str, Any]) -> dict[str, Any]:
 def _rows(look: Look, rank: int) -> float:
     """Bytes of the rows out to the experts, and home again."""
     inputs = look.case.inputs[rank]
-    return 0 if refused(look) else (inputs["rows_out"] + inputs["rows_in"]) * inputs["x"].shape[1] * inputs["x"].itemsize
+    return 0 if look.refused else (inputs["rows_out"] + inputs["rows_in"]) * inputs["x"].shape[1] * inputs["x"].itemsize
 
 
 def _rows_and_numbers(look: Look, rank: int) -> float:
@@ -53,7 +52,7 @@ def _rows_and_numbers(look: Look, rank: int) -> float:
 
 
 def _more_calls(look: Look, rank: int) -> str:
-    for phase, most in MOST_CALLS.items() if not refused(look) else ():
+    for phase, most in MOST_CALLS.items() if not look.refused else ():
         if len(calls := calls_in(look, rank, phase)) > most:
             return f"rank {rank}, {phase}: {len(calls)} all-to-alls, wanted {most} at most"
     return ""

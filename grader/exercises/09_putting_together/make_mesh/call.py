@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.calling.meshes import ranks_of
-from grader.calling.splitting import REFUSED, built
+from grader.calling.splitting import built
 from grader.calling.watching_inputs import watched
+from grader.evidence.case import REFUSED
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from grader.calling.meshes import NO_GROUP, NOT_A_MEMBER
 from grader.evidence.evidence import DEADLOCKED, RAISED
 from grader.exercises.technique.rank_by_rank import on_each_rank
-from grader.exercises.technique.splitting import refused, sizes_taken
+from grader.exercises.technique.splitting import sizes_taken
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import wrong_ranks
@@ -21,14 +21,14 @@ def _made(look: Look, rank: int) -> list[Call]:
 def _not_by_hand(look: Look, rank: int) -> str:
     made = {tuple(call.shape) for call in _made(look, rank)}
     whole = tuple(range(look.case.world_size))
-    lost = [axis for axis, ranks in look.outputs[rank].items() if not isinstance(ranks, str) and not refused(look)
+    lost = [axis for axis, ranks in look.outputs[rank].items() if not isinstance(ranks, str) and not look.refused
             and tuple(ranks) not in made | {whole}]
     return f"rank {rank} made no group for {', '.join(lost)}" if lost else ""
 
 
 def _too_many(look: Look, rank: int) -> str:
     sizes = look.case.inputs[rank]["sizes"].values()
-    most = 0 if refused(look) else sum(math.prod(sizes) // size for size in sizes)
+    most = 0 if look.refused else sum(math.prod(sizes) // size for size in sizes)
     made = len(_made(look, rank))
     return f"rank {rank} made {made} groups, the mesh has {most}" if made > most else ""
 
