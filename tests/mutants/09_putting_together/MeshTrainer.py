@@ -17,6 +17,7 @@ GRADIENT = "dy = torch.empty_like(y)\n                dist.recv(dy, group_src=se
 
 CHANGES = (
     change("loss of the own share", "dist.all_reduce(loss, group=self.dp)\n        return loss / n", "return loss"),
+    change("dtypes differ", "kept[0][1].new_zeros(())", "torch.zeros(())", "loss += part", "loss = loss + part"),
     change("loss on the last stage only", "dist.broadcast(loss, group_src=self.p - 1, group=self.pp)", "pass"),
     change("replicas not averaged", ALL, "pass"),
     change("same share", "x_BT.chunk(n)[own]", "x_BT.chunk(n)[0]"),

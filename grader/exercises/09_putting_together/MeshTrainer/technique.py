@@ -132,6 +132,9 @@ TECHNIQUE = Technique(
                    "micro-batch has the right one, and a gradient is as large as the output that it belongs to.",
                    "another size"),
         forgotten_send(),
+        deadlocked("dtype differs", "The members of a line hand in tensors of different dtypes: torch.zeros(()) is float32, "
+                   "whatever the model is, so where a stage has no loss of its own take new_zeros of what it has.",
+                   "dtypes differ"),
         deadlocked("cycle of sends", "Two stages send to each other, and neither receives. Where both ends exchange "
                    "something, as the tied weight's gradients, start with isend, receive, and then wait.", "both send "
                                                                                                            "first"),

@@ -154,15 +154,15 @@ EXERCISE = Exercise(
               "than one micro-batch of them is in flight.", stage_layers=lambda given: given["shape"]["layers"]),
         _slip("divided by all devices", "ZeRO divides among the dp devices that hold the same weights. Those of a tensor or "
               "pipeline group hold others.", divided=_by_all_devices),
+        *(_slip("stages mixed up", "The stages of ZeRO are mixed up: from 1 on the optimizer's state is divided over dp, "
+                "from 2 on the gradients as well, from 3 on the parameters as well.", divided=_divided_from(**first))
+          for first in ({"gradients": 1}, {"parameters": 2}, {"gradients": 1, "parameters": 2}, {"gradients": 3})),
         _slip("nothing divided", "From stage 1 on ZeRO divides the state over dp, from 2 on the gradients, from 3 on the "
               "parameters.", divided=lambda given, part: 1),
         _slip("always divided", "Stage 0 divides nothing; 1 the state alone, 2 gradients as well, 3 parameters as well.",
               divided=lambda given, part: given["layout"]["dp"]),
         _slip("own stage only", "ZeRO's stages add up: what an earlier one divides stays divided in the later ones.",
               divided=lambda given, part: given["layout"]["dp"] if given["layout"]["zero"] == DIVIDED_FROM[part] else 1),
-        *(_slip("stages mixed up", "The stages of ZeRO are mixed up: from 1 on the optimizer's state is divided over dp, "
-                "from 2 on the gradients as well, from 3 on the parameters as well.", divided=_divided_from(**first))
-          for first in ({"gradients": 1}, {"parameters": 2}, {"gradients": 1, "parameters": 2}, {"gradients": 3})),
         _slip("16 bytes always", "How many bytes a parameter takes is an argument here, `bytes_of`: not everybody counts 2, "
               "2 and 12.", bytes_of=lambda given: OF_ZERO),
         _slip("all micro-batches in flight", "That is GPipe. Under 1F1B a stage holds the micro-batches that are further "
