@@ -28,6 +28,19 @@ def tells_its_input(x, group):
     raise ValueError(f"the input was {x.tolist()}")
 
 
+def tells_it_as_a_line(x, group):
+    raise ValueError(f"nothing\n  Cell In[1], line 1: the input was {x.tolist()}\nLikely fix: the input was {x.tolist()}")
+
+
+def tells_it_as_a_class(x, group):
+    raise type("Input" + "x".join(str(abs(int(number))) for number in x[:4].tolist()) + "Error", (Exception,), {})
+
+
+def tells_it_as_a_skeleton(x, group):
+    raise NotImplementedError(f"nothing\nthe input was {x.tolist()}\nNotImplementedError: the input was {x.tolist()}")
+
+
+TELLTALES = [tells_its_input, tells_it_as_a_line, tells_it_as_a_class, tells_it_as_a_skeleton]
 WRONG = [*(mutant.make() for mutant in mutants_of("01_collectives", "ring_all_reduce")[::4]), tells_its_input]
 
 
@@ -52,6 +65,17 @@ def test_full_marks_are_said_plainly():
     text = feedback.as_text(verdict)
     assert text.startswith("Ring all-reduce: 4 of 4 points") and "Hint" not in text
     assert f"Right in all {len(verdict.cases)} cases" in text
+
+
+@pytest.mark.parametrize("fn", TELLTALES, ids=lambda fn: fn.__name__)
+def test_no_word_of_an_exception_is_told(fn):
+    verdict = verdict_of(fn)
+    told = feedback.as_text(verdict) + feedback.as_html(verdict)
+    assert "the input was [" not in told and "Inputx" not in told and not re.search(r"Input\d", told)
+
+
+def test_the_line_that_raised_is_told():
+    assert 'at: raise ValueError(f"the input was {x.tolist()}")' in feedback.as_text(verdict_of(tells_its_input))
 
 
 def test_the_kind_of_an_error_is_told_without_its_message():

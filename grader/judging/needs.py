@@ -29,7 +29,7 @@ _LEAST = {
 
 
 def needs(moves: Moves) -> Demand:
-    """Gate: where sizes fit, each rank of several received and sent what the operations of moves(look, rank) need at least."""
+    """Gate: where sizes fit, each rank of several received and sent what the operations of moves(look, rank) need."""
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in () if look.refused else look.working:
