@@ -10,6 +10,7 @@ what earns none on some earns none on all), and given up sooner.
 import functools
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise
 from tests.course import ROOT, SANDBOX, belongs
 
 pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(600)]
+UNITS = {exercise.unit for exercise in EXERCISES.values()}
 GROUP = 16
 TIMEOUT_S = 6.0  # for a case of an attack; marking gives it twice as much
 
@@ -164,7 +166,9 @@ def test_a_control_earns_everything(path, group):
 
 
 def test_the_corpora_are_large_and_tidy():
-    assert len(corpus("attacks")) >= 50 and len(corpus("controls")) >= 18
+    for kind, least in (("attacks", 6), ("controls", 3)):
+        count = Counter(path.parent.name for path in corpus(kind))
+        assert count.keys() == {unit for unit in UNITS if unit > "01"} and min(count.values()) >= least
     for path in [*corpus("attacks"), *corpus("controls")]:
         notebook = nbformat.read(path, as_version=4)
         assert [cell.cell_type for cell in notebook.cells].count("markdown") == 1, path.name
