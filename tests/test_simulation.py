@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.distributed as dist
-from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from grader.calling.task import GRADER, facts_of
 from grader.checks import PUBLIC_SEED
@@ -17,10 +17,13 @@ from tests.notebooks import functions_of
 from utils import run_ranks, simulate_ranks
 from utils.costs.formulas import ring_time_s, tree_broadcast_time_s
 from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed
+from utils.models.tiny import TinyGPT, next_byte_loss
 from utils.schedules.schedule import Shape
 from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
 from utils.simulation.clusters import CLUSTERS
 from utils.simulation.collectives import halving_doubling, hierarchical, tree
+from utils.simulation.roofline import Roofline
+from utils.simulation.shapes import ShapesOnly
 
 LATENCY_S, BYTES_PER_S = 1e-5, 1e9
 DEVICE = Device("a device", {"float32": 1e12}, 16e9, 1e12)
@@ -29,8 +32,8 @@ NODE = Cluster("a node", DEVICE, 64, 64, LINK)
 MEGABYTE = torch.empty(250_000)
 
 # References that look at numbers, so that they cannot be simulated.
-BY_NUMBERS = {"global_mean", "clip_gradient_norm", "time_collective", "balance_loss", "Exchange", "ExpertParallelMLP"}
-# Its check ends a rank by a number that it looks at, between two calls.
+BY_NUMBERS = {"balance_loss", "Exchange", "ExpertParallelMLP"}
+# The stages of its check read a micro-batch's number out of the tensor, between two calls. See the pipeline below.
 CHECKED_BY_NUMBERS = {"Pipeline"}
 # Exercises about data, or of one process.
 WITHOUT_CALLS = {"split_layers", "split_batch", "gpipe_schedule", "one_f_one_b_schedule", "dependencies", "rank_fault",
@@ -115,6 +118,23 @@ def test_a_pipeline_makes_the_same_calls_and_has_the_bubble_of_its_schedule():
     assert run.elapsed_s == pytest.approx((m + n - 1) / m * middle, rel=0.15)
 
 
+def test_results_that_are_remembered_are_those_that_torch_makes():
+    def step():
+        model = TinyGPT()
+        tokens = torch.zeros(2, 16, dtype=torch.int64)
+        next_byte_loss(model(tokens), tokens).mean().backward()
+        torch.optim.AdamW(model.parameters()).step()
+        mixed = [torch.ones(3, dtype=torch.int32) + one for one in (True, 1, 1.0)]  # equal keys, unequal inputs
+        return [(x.dtype, x.shape, x.stride(), x.storage_offset()) for x in (*mixed, mixed[0][1:], *model.parameters())]
+
+    known, seen = {}, []
+    for shapes in (FakeTensorMode(allow_non_fake_inputs=True), ShapesOnly(known), ShapesOnly(known)):
+        meter = Roofline(DEVICE)
+        with shapes, meter:
+            seen.append((step(), meter.work, meter.result()))
+    assert known and seen[0] == seen[1] == seen[2]
+
+
 # ── times ──
 
 
@@ -160,6 +180,17 @@ def test_other_algorithms_take_what_their_formulas_say():
     assert hd == pytest.approx(6 * LATENCY_S + 2 * 7 / 8 * 1e6 / BYTES_PER_S)
     down = simulate_ranks(broadcast, 8, replace(NODE, algorithm=tree)).elapsed_s
     assert down == pytest.approx(tree_broadcast_time_s(1e6, 8, LATENCY_S, 1 / BYTES_PER_S))
+
+
+def test_an_uneven_all_to_all_takes_as_long_as_its_fullest_link():
+    def exchange(rank):
+        counts = [[0, 500, 1000], [0, 0, 0], [2000, 0, 0]]  # row: sender
+        sent, came = counts[rank], [row[rank] for row in counts]
+        dist.all_to_all_single(torch.empty(sum(came)), torch.empty(sum(sent)), came, sent)
+
+    run = simulate_ranks(exchange, 3, NODE)  # to the next rank, then to the one after it
+    assert run.elapsed_s == pytest.approx(2 * LATENCY_S + (8000 + 4000) / BYTES_PER_S)
+    assert run.bytes_by_link["a link"] == 2 * 4 * 3500  # each message leaves by one port and comes by another
 
 
 def test_slow_links_between_nodes_are_spared_by_a_hierarchy():

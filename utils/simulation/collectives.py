@@ -85,9 +85,15 @@ def directly(op: str, total_bytes: float, members: Sequence[int], root: int = 0)
     if op == "scatter":
         return [Round([(at_root, other, total_bytes / n) for other in others])] if others else []
     if op == "all_to_all":
-        share = total_bytes / n
-        return [Round([(members[i], members[(i + shift) % n], share) for i in range(n)]) for shift in range(1, n)]
+        return pairwise([[total_bytes / n] * n] * n, members)
     return [Round([(a, members[(i + reach) % n], 1.0) for i, a in enumerate(members)]) for reach in _powers_below(n)]
+
+
+def pairwise(sizes: Sequence[Sequence[float]], members: Sequence[int]) -> list[Round]:
+    """An all-to-all in n − 1 rounds, in which each member has one partner. sizes[i][j]: bytes from member i to member j."""
+    n = len(members)
+    return [Round([(members[i], members[(i + shift) % n], sizes[i][(i + shift) % n]) for i in range(n)])
+            for shift in range(1, n)]
 
 
 def _neighbours(members: Sequence[int]) -> list[tuple[int, int]]:

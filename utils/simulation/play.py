@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from utils.deadlocks.waits import AGREED
 from utils.simulation.cluster import Cluster
+from utils.simulation.collectives import pairwise
 from utils.simulation.network import Network
 from utils.simulation.program import CALL, COMPUTE, Program
 from utils.trace.calls import POINT_TO_POINT, peer_of
@@ -35,6 +36,7 @@ class _Meeting:
 
     calls: list[tuple[int, int]] = field(default_factory=list)  # (rank, number)
     facts: dict | None = None
+    shares: dict[int, list[float]] = field(default_factory=dict)  # of an all-to-all: rank -> bytes for each member
     ready_s: float = 0.0
 
 
@@ -55,6 +57,12 @@ def play(programs: Sequence[Program], cluster: Cluster) -> Timetable:
 
 def _differ(kind: str, facts: dict, others: dict) -> bool:
     return any(facts[fact] != others[fact] for fact in AGREED[kind].values())
+
+
+def _shares(facts: dict) -> list[float]:
+    """Bytes that an all-to-all's caller has for each member."""
+    sent = facts["splits"][0]
+    return [count * facts["bytes_given"] / max(1, sum(sent)) for count in sent]
 
 
 class _Stage:
@@ -154,6 +162,8 @@ class _Stage:
         elif _differ("collective", meeting.facts, facts):
             raise MismatchInPlay(self.timetable)
         meeting.calls.append((rank, number))
+        if facts["op"] == "all_to_all":
+            meeting.shares[rank] = _shares(facts)
         if facts["op"] in ("broadcast", "scatter") and facts["bytes_given"]:
             meeting.facts = facts  # the root knows how much there is
         if len(meeting.calls) == len(facts["members"]):
@@ -168,6 +178,8 @@ class _Stage:
         ready = max(now, self._group_free_at[facts["group"]])
         free = facts["op"] == "new_group"
         rounds = [] if free else self._cluster.algorithm(facts["op"], total, members, facts["root"] or 0)
+        if len({size for shares in meeting.shares.values() for size in shares}) > 1:  # algorithms know equal shares only
+            rounds = pairwise([meeting.shares[member] for member in members], members)
         finished = self._group_free_at[facts["group"]] = self.timetable.network.exchange(rounds, ready)
         for rank, number in meeting.calls:
             self._through(rank, number, finished)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
@@ -18,6 +18,7 @@ from utils.ranks.payload import NotebookTask, pack
 from utils.ranks.worker import describe_error
 from utils.simulation.cluster import Device
 from utils.simulation.roofline import Roofline, Work
+from utils.simulation.shapes import ShapesOnly
 from utils.trace.recorder import Recorder
 from utils.trace.spans import RECORDER
 
@@ -108,6 +109,7 @@ class RecordingStudio:
 
     def __init__(self, task: NotebookTask, world_size: int, device: Device, timeout_s: float):
         self._task, self._world_size, self._device, self._timeout_s = task, world_size, device, timeout_s
+        self._known: dict[tuple, Any] = {}
         self._recorder = Recorder(lambda kind, **fields: None)
         self._recorder.install()
         if "wait" in vars(c10d.FakeWork):
@@ -124,7 +126,7 @@ class RecordingStudio:
         self._recorder.begin(tape.report, tape.position)
         try:
             arguments = self._task.arguments(rank, self._world_size, input_blob)
-            with _at_most(self._timeout_s), FakeTensorMode(allow_non_fake_inputs=True) as shapes_only, roofline:
+            with _at_most(self._timeout_s), ShapesOnly(self._known) as shapes_only, roofline:
                 result = self._task.fn(*tree_map_only(torch.Tensor, shapes_only.from_tensor, arguments))
                 roofline.note_end()
             program.result = pack(_shapes_of(result), f"what rank {rank} returned")
