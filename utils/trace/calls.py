@@ -54,6 +54,15 @@ def flat_tensors(value: Any) -> list[torch.Tensor]:
     return []
 
 
+def signature(operator: str, arguments: dict[str, Any]) -> tuple:
+    """What `describe` makes its facts of, apart from the group: it costs a third of them."""
+    operation, reduce_op = OPERATIONS[operator], arguments.get("reduce_op")
+    keys = (operation.sends, operation.receives) if operation.sends != operation.receives else (operation.sends,)
+    return (operator, *[(key, tensor.shape, tensor.dtype) for key in keys for tensor in flat_tensors(arguments.get(key))],
+            *map(arguments.get, ("root_rank", "dst", "src", "tag")), None if reduce_op is None else int(reduce_op.op()),
+            *(tuple(arguments.get(key) or ()) for key in ("input_split_sizes", "output_split_sizes")))
+
+
 def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_size: int) -> dict[str, Any]:
     """Plain facts about one call, seen from one rank of its group (ranks here are ranks within the group).
 

@@ -22,7 +22,7 @@ import torch.distributed as dist
 import torch.distributed.device_mesh
 from torch._C import _distributed_c10d as c10d
 
-from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe
+from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe, signature
 
 Report = Callable[..., None]  # report(kind, **fields)
 PATIENCE_S = 30.0  # a pause that nobody ends
@@ -72,6 +72,7 @@ class Recorder:
         self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work, or a future of it -> call number
         self._messages: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work of a send or receive -> waited for?
         self._latest = threading.local()  # its .work keeps a thread's newest Work alive until its caller holds it
+        self._described: dict[tuple, dict[str, Any]] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._order = threading.Lock()  # held from taking what was left for later until it is sent
@@ -139,7 +140,7 @@ class Recorder:
         defaults = {a.name: a.default_value for a in operator._schema.arguments if a.has_default_value()}
 
         def call(keyset, *args, **kwargs):
-            arguments = {**defaults, **dict(zip(argument_names, args, strict=False)), **kwargs}
+            arguments = defaults | dict(zip(argument_names, args, strict=False)) | kwargs
             number = self._report_call(name, arguments)
             if name == "monitored_barrier_":  # blocks inside, returns no Work
                 with self._blocked(number):
@@ -152,8 +153,7 @@ class Recorder:
 
     def _report_call(self, name: str, arguments: dict[str, Any]) -> int:
         group = c10d.ProcessGroup.unbox(arguments["process_group"])
-        _check_ends(OPERATIONS[name].name, arguments, group)
-        facts = describe(name, arguments, group.rank(), group.size())
+        facts = self._facts(name, arguments, group)
         members = dist.get_process_group_ranks(group)
         is_async = arguments.get("async_op", facts["op"] in POINT_TO_POINT)
         waits = not is_async and threading.get_ident() == self._main_thread  # the wait follows at once: say so now
@@ -161,6 +161,14 @@ class Recorder:
                                 alone=self._is_alone(), **facts)
         self._waits_announced = number if waits else None
         return number
+
+    def _facts(self, name: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> dict[str, Any]:
+        """Of this call; a loop makes the same one again and again."""
+        key = (signature(name, arguments), group.rank(), group.size())
+        if key not in self._described:
+            _check_ends(OPERATIONS[name].name, arguments, group)
+            self._described[key] = describe(name, arguments, *key[1:])
+        return self._described[key]
 
     def _announce(self, has_line: bool = True, /, **facts: Any) -> int:
         number = next(self._numbers)
