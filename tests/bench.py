@@ -15,6 +15,7 @@ from tests.bench_marking import bench_bombs, bench_marking
 from tests.bench_peers import bench_peers
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b
 from tests.bench_profile import bench_profile
+from tests.bench_reality import bench_reality
 from tests.bench_sequence_parallel import bench_sequence_parallel
 from tests.bench_simulator import bench_simulator
 from tests.bench_tensor_parallel import bench_tensor_parallel
@@ -164,7 +165,8 @@ BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tr
            "one_f_one_b": partial(bench_one_f_one_b, line, in_turn),
            "micro_batches": partial(bench_micro_batches, line, in_turn),
            "sequence_parallel": partial(bench_sequence_parallel, line, in_turn),
-           "simulator": partial(bench_simulator, line), "peers": partial(bench_peers, line)}
+           "simulator": partial(bench_simulator, line), "reality": partial(bench_reality, line, in_rank),
+           "peers": partial(bench_peers, line)}
 
 
 def main() -> None:
