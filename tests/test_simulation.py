@@ -282,6 +282,7 @@ def test_a_program_without_end_is_named():
     (lambda: simulate_ranks(print, 9, "H100 node"), "has 8 devices, fewer than 9 ranks"),
     (lambda: Device("d", {"float32": "1B"}, 1, 1), "must be a number; got '1B'"),
     (lambda: Device("d", {}, 1, 1), "at least one dtype"),
+    (lambda: Device("d", {"bf16": 1e12}, 1, 1), "did you mean 'bfloat16'"),
     (lambda: Link("l", 0, -1), "must be positive"),
     (lambda: Cluster("c", DEVICE, 16, 8, LINK), "say by which link nodes are joined"),
     (lambda: Cluster("c", DEVICE, 0, 8, LINK), "whole number from 1"),

@@ -1,9 +1,12 @@
 """Devices, links, and which links a message takes, as data that anyone can write down in ten lines."""
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
+
+import torch
 
 from utils.deadlocks.errors import BadType, BadValue
 from utils.simulation.collectives import Round, ring
@@ -27,6 +30,8 @@ class Device:
     def __post_init__(self):
         if not self.flops:
             raise BadValue(f"device {self.name!r}: flops must name at least one dtype, such as {{'bfloat16': 989e12}}")
+        for dtype in self.flops:
+            _names_a_dtype(dtype, f"device {self.name!r}: flops")
         for what, value in {**{f"flops[{dtype!r}]": value for dtype, value in self.flops.items()},
                             "memory_bytes": self.memory_bytes, "memory_bytes_per_s": self.memory_bytes_per_s,
                             "efficiency": self.efficiency}.items():
@@ -191,6 +196,15 @@ class Cluster:
 
 def _port(link: Link, place: Place) -> tuple[int, ...]:
     return (place.node,) if link.shared else (place.node, place.slot)
+
+
+def _names_a_dtype(name: Any, what: str) -> None:
+    """Else its FLOP/s would never be used, and nobody told."""
+    known = [each for each in dir(torch) if isinstance(getattr(torch, each), torch.dtype)]
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.3)
+        hint = f"did you mean {near[0]!r}?" if near else "write 'bfloat16', 'float32' or the like"
+        raise BadValue(f"{what}: torch has no dtype called {name!r}; {hint}")
 
 
 def _positive(value: Any, what: str) -> None:
