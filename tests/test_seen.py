@@ -10,7 +10,7 @@ from grader.evidence.evidence import RETURNED, Evidence
 from grader.evidence.traffic import Flow, Observed
 from grader.exercises import EXERCISES
 from grader.judging.demands import NotSeen
-from grader.judging.exercise import Look
+from grader.judging.exercise import Draw, Look, Trial
 from grader.judging.judge import judge
 from grader.judging.needs import NOT_CROSSED, least, needs
 from tests.course import ROOT
@@ -36,6 +36,8 @@ def is_met(demand, look: Look) -> bool:
 def test_where_nothing_was_seen_only_what_forbids_is_met(name):
     exercise = EXERCISES[name]
     looks = [unseen(trial) for trial in exercise.trials(0, grading=False)]
+    weighed = [case for case in exercise.make_cases(Draw(0), True) if case.weighed]
+    looks += [unseen(Trial(case, [None] * case.world_size), weights=[]) for case in weighed]
     assert [demand.id for demand in exercise.technique.demands
             if not demand.forbids and all(is_met(demand, look) for look in looks)] == []
 
