@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, once_a_group, pieces, ranks
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.exercises.shared.one_process import mean_gradients
 from grader.exercises.shared.training_cases import SEEDS, Inputs, model_cases
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
@@ -95,6 +95,7 @@ def bytes_exercise(held: Callable[[int], float], *slips: tuple[str, Callable[[in
 
     return Exercise(
         title="Predict what a rank holds",
+        forbidden=FORMULAS,
         parameters=("n_parameters", "n_ranks"),
         make_cases=_byte_cases,
         oracle=each_rank(lambda case, rank: by(held)(case.inputs[rank])),

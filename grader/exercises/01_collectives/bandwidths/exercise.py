@@ -1,6 +1,6 @@
 """Algorithm and bus bandwidth, against measurements that were published with both."""
 
-from grader.exercises.shared.formula_cases import pair, single
+from grader.exercises.shared.formula_cases import FORMULAS, pair, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import bus_factor
 from utils.costs.tables import read_table
@@ -32,6 +32,7 @@ def _oracle(case: Case) -> list[tuple[float, float]]:
 
 EXERCISE = Exercise(
     title="Algorithm bandwidth and bus bandwidth",
+    forbidden=FORMULAS,
     parameters=("op", "total_bytes", "n_ranks", "time_s"),
     make_cases=_cases,
     oracle=_oracle,

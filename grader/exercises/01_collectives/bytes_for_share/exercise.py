@@ -3,7 +3,7 @@
 import math
 
 from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.formula_cases import first_enough, formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, first_enough, formula, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import bus_factor, ring_time_s
 
@@ -45,6 +45,7 @@ def _of_algorithm_bandwidth(i: dict) -> float:
 
 EXERCISE = Exercise(
     title="How large must the array be?",
+    forbidden=FORMULAS,
     parameters=("share", "n_ranks", "alpha_s", "beta_s_per_byte"),
     make_cases=_cases,
     oracle=lambda case: [_searched(case.inputs[0])],

@@ -3,7 +3,7 @@
 import math
 
 from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import ring_time_s
 
@@ -45,6 +45,7 @@ def _phases(i: dict) -> int:
 
 EXERCISE = Exercise(
     title="Predict the time of a ring collective",
+    forbidden=FORMULAS,
     parameters=("op", "total_bytes", "n_ranks", "alpha_s", "beta_s_per_byte"),
     make_cases=_cases,
     oracle=lambda case: [_right(case.inputs[0])],

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.formula_cases import first_enough, single
+from grader.exercises.shared.formula_cases import FORMULAS, first_enough, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.costs.formulas import ring_time_s
 
@@ -85,6 +85,7 @@ def _overlapped(inputs: Inputs) -> bool:
 
 EXERCISE = Exercise(
     title="The fewest tokens that are enough",
+    forbidden=FORMULAS,
     parameters=("n_parameters", "n_ranks", "flops_per_s", "alpha_s", "beta_s_per_byte", "efficiency", "overlapped"),
     make_cases=_cases,
     oracle=lambda case: [_fewest(case.inputs[0])],

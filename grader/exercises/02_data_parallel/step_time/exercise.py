@@ -5,7 +5,7 @@ from operator import add
 from typing import Any
 
 from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.formula_cases import single
+from grader.exercises.shared.formula_cases import FORMULAS, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.costs.formulas import ring_time_s
 
@@ -58,6 +58,7 @@ def _in_overlap(id: str, hint: str, wrong: Callable[[float, float], float]) -> S
 
 EXERCISE = Exercise(
     title="Predict the time of a step",
+    forbidden=FORMULAS,
     parameters=("compute_s", "gradient_bytes", "n_ranks", "alpha_s", "beta_s_per_byte", "overlapped"),
     make_cases=_cases,
     oracle=lambda case: [_seconds(case.inputs[0])],

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 from .technique import ITEMS
@@ -32,6 +32,7 @@ def _mistaken(id: str, hint: str, sizes: dict[str, int], shows: Callable[[Case],
 
 EXERCISE = Exercise(
     title="The bytes of a parameter",
+    forbidden=FORMULAS,
     parameters=("n_parameters", "mixed_precision"),
     make_cases=_cases,
     oracle=lambda case: [_bytes(**case.inputs[0])],

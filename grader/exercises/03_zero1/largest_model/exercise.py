@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.exercises.shared.formula_cases import first_enough, formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, first_enough, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 WHOLE, STATE = 4, 12  # bytes a parameter: parameter and gradient, and what the ranks share
@@ -47,6 +47,7 @@ def _by(id: str, a_parameter: Callable[[int], float], hint: str) -> Slip:
 
 EXERCISE = Exercise(
     title="The largest model that fits",
+    forbidden=FORMULAS,
     parameters=("device_bytes", "n_ranks", "other_bytes"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: _largest(case.inputs[rank])),

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 STAGES = (0, 1, 2)
@@ -60,6 +60,7 @@ def _chosen(id: str, choose: Callable[[dict[str, int]], int | None], hint: str) 
 
 EXERCISE = Exercise(
     title="The stage that fits",
+    forbidden=FORMULAS,
     parameters=("n_parameters", "n_ranks", "activation_bytes", "buffer_bytes", "budget_bytes"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _lowest(case.inputs[r])),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
@@ -28,6 +28,7 @@ def _passes(id: str, passes: Callable[[int], float], hint: str) -> Slip:
 
 EXERCISE = Exercise(
     title="What accumulation costs",
+    forbidden=FORMULAS,
     parameters=("n_parameters", "n_ranks", "n_micro"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _sent(case.inputs[r])),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
@@ -31,6 +31,7 @@ def _passes(id: str, passes: Callable[[int, bool], int], hint: str) -> Slip:
 
 EXERCISE = Exercise(
     title="What a step of ZeRO-3 sends",
+    forbidden=FORMULAS,
     parameters=("n_parameters", "n_ranks", "n_micro", "reshard_after_forward"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _sent(case.inputs[r])),

@@ -5,7 +5,7 @@ from operator import floordiv, truediv
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 BYTES = {"parameters": 2, "gradients": 2, "state": 12}
@@ -39,6 +39,7 @@ NEED_NOT_DIVIDE = "N need not divide: use / and round nowhere, neither down (//)
 
 EXERCISE = Exercise(
     title="The table of the ZeRO paper",
+    forbidden=FORMULAS,
     parameters=("n_parameters", "n_ranks", "stage"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _held(case.inputs[r])),

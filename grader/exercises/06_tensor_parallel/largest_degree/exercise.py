@@ -5,7 +5,7 @@ from operator import le
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
 from utils.costs.formulas import ring_time_s
 
@@ -86,6 +86,7 @@ _TURNED = "The comparison is turned round: sending may take at most `share` time
 
 EXERCISE = Exercise(
     title="How many ranks are too many?",
+    forbidden=FORMULAS,
     parameters=("batch", "length", "dim", "n_heads", "flops_per_s", "alpha_s", "beta_s_per_byte", "share"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: max(_qualify(case.inputs[r]))),

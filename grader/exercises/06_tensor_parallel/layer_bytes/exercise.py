@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from grader.exercises.shared.cases import each_rank, ranks
+from grader.exercises.shared.formula_cases import FORMULAS
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
@@ -40,6 +41,7 @@ _NO_WEIGHTS = "No weight is sent: it is the activations, batch × length × dim,
 
 EXERCISE = Exercise(
     title="Bytes of a layer",
+    forbidden=FORMULAS,
     parameters=("batch", "length", "dim", "n_ranks"),
     make_cases=_cases,
     oracle=each_rank(_sent),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.formula_cases import FORMULAS
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
@@ -29,6 +30,7 @@ def _of_all(id: str, hint: str, wrong: Callable[[int, int, int], float]) -> Slip
 
 EXERCISE = Exercise(
     title="The bubble, by both conventions",
+    forbidden=FORMULAS,
     parameters=("n_stages", "n_micro", "n_chunks"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: fractions(*case.inputs[r].values())),

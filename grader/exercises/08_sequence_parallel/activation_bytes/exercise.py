@@ -5,6 +5,7 @@ from typing import Any
 
 from grader.exercises.shared.activations import kept
 from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.formula_cases import FORMULAS
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 Inputs = dict[str, Any]
@@ -78,6 +79,7 @@ _ROUNDED = "A fraction is lost: `//` rounds down. 34 is not a multiple of every 
 
 EXERCISE = Exercise(
     title="The table of activations",
+    forbidden=FORMULAS,
     parameters=("s", "b", "h", "a", "t", "sequence_parallel", "recompute"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: kept(**case.inputs[rank])),

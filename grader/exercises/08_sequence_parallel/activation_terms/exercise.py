@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.formula_cases import FORMULAS
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 MASKS = ("attention.dropout", "attention_dropout", "mlp_dropout")
@@ -35,6 +36,7 @@ def _times(id: str, parts: Iterable[str], factor: float, hint: str) -> Slip:
 
 EXERCISE = Exercise(
     title="What a block keeps, part by part",
+    forbidden=FORMULAS,
     parameters=("s", "b", "h", "a"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: terms(**case.inputs[rank])),

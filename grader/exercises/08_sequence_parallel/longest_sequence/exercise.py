@@ -5,7 +5,7 @@ from typing import Any
 
 from grader.exercises.shared.activations import kept
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
 Inputs = dict[str, Any]
@@ -90,6 +90,7 @@ def _proportional(inputs: Inputs) -> int:
 
 EXERCISE = Exercise(
     title="The longest sequence that fits",
+    forbidden=FORMULAS,
     parameters=("budget", "layers", "b", "h", "a", "t", "sequence_parallel", "recompute"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: longest(case.inputs[rank])),

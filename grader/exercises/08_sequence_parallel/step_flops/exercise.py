@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.formula_cases import FORMULAS
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 RECOMPUTE = ("none", "selective", "full")
@@ -94,6 +95,7 @@ def _heads(more_again: int) -> Callable[[Case, float, float], tuple[float, float
 
 EXERCISE = Exercise(
     title="FLOPs of the model, FLOPs of the hardware",
+    forbidden=FORMULAS,
     parameters=("layers", "s", "b", "h", "vocabulary", "recompute"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: counted(**case.inputs[rank])),

@@ -5,7 +5,7 @@ from typing import Any
 
 from grader.calling.layouts import memory_by, seconds_by
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 Given, Layout = dict[str, Any], dict[str, int]
@@ -128,6 +128,7 @@ def _other_count(id: str, hint: str, n_micro: Callable[[Given, Layout], int]) ->
 
 EXERCISE = Exercise(
     title="Choose the layout",
+    forbidden=FORMULAS,
     parameters=("shape", "n_devices", "batch", "machine", "memory_of", "seconds_of"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: chosen(case.inputs[rank])),

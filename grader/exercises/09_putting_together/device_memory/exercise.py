@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.exercises.shared.gpt_layouts import (
     GPT_175B,
     SMALL,
@@ -130,6 +130,7 @@ def _slip(id: str, hint: str, **ways: Callable) -> Slip:
 
 EXERCISE = Exercise(
     title="The fullest device",
+    forbidden=FORMULAS,
     parameters=("shape", "layout", "bytes_of"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: fullest(case.inputs[rank])),

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.exercises.shared.gpt_layouts import (
     GPT_175B,
     SMALL,
@@ -116,6 +116,7 @@ def _slip(id: str, hint: str, **ways: Any) -> Slip:
 
 EXERCISE = Exercise(
     title="What a device sends",
+    forbidden=FORMULAS,
     parameters=("shape", "layout", "stage"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: sent(case.inputs[rank])),

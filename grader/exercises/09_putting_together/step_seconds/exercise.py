@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.formula_cases import formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 Given = dict[str, Any]
@@ -122,6 +122,7 @@ def _slip(id: str, hint: str, **ways: Callable) -> Slip:
 
 EXERCISE = Exercise(
     title="Where the seconds go",
+    forbidden=FORMULAS,
     parameters=("flops", "traffic", "messages", "layout", "machine", "hidden"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: spent(case.inputs[rank])),
