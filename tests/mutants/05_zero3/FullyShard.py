@@ -41,6 +41,9 @@ CHANGES = (
 )
 
 EQUIVALENT = {
+    "if 0 <= neighbour < len(self.order): | 0 → (-1)": "A layer that is gathered in vain stays within the bounds.",
+    "self.order[neighbour].start_gather() | neighbour → neighbour - 1":
+        "Which neighbour is begun early is left open, and one gathered in vain stays within the bounds.",
     "if 0 <= neighbour < len(self.order): | 0 → 1": "Prefetching is allowed and not demanded.",
     "t.register_hook(lambda _: self._gather(layer, -1)) | 1 → 0": "Prefetching is allowed and not demanded.",
     "t.register_hook(lambda _: self._gather(layer, -1)) | 1 → 2":

@@ -16,7 +16,8 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     module = build(inputs["model"], inputs["seed"])
     numbers: dict[str, int] = {}
     watch_layers(module, numbers)
-    wrapped = fn(module, dtype_of(inputs["compute_dtype"]), group, **inputs["wrapping"])
+    options = {name: value for name, value in inputs["wrapping"].items() if value is not True}  # as it is by default
+    wrapped = fn(module, dtype_of(inputs["compute_dtype"]), group, **options)
     mark(OWNED, count=sum(p.numel() for p in wrapped.parameters()))
     start = wrapped.full_parameters()
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
