@@ -54,11 +54,13 @@ def sites(source: str) -> list[Site]:
     def offset(line: int, column: int) -> int:
         return begins[line - 1] + len(lines[line - 1].encode()[:column].decode())
 
+    def place(part: ast.AST) -> slice:
+        return slice(offset(part.lineno, part.col_offset), offset(part.end_lineno, part.end_col_offset))
+
     made = []
     for node in _walk(ast.parse(source)):
-        for rule, part, new in _rules(node, source):
-            start, end = offset(part.lineno, part.col_offset), offset(part.end_lineno, part.end_col_offset)
-            made.append(Site(rule, start, end, new, lines[part.lineno - 1]))
+        for rule, part, new in _rules(node, lambda part: source[place(part)]):
+            made.append(Site(rule, place(part).start, place(part).stop, new, lines[part.lineno - 1]))
     made.sort(key=lambda site: (site.start, site.end, site.rule))
     return list({(site.start, site.end, site.new): site for site in made}.values())
 
@@ -79,12 +81,8 @@ def _is_text(node: ast.AST) -> bool:
     return is_docstring or isinstance(node, (ast.Raise, ast.JoinedStr))
 
 
-def _rules(node: ast.AST, source: str) -> Iterator[tuple[str, ast.AST, str]]:
-    """(rule, the node that is replaced, its new text)"""
-
-    def text(part: ast.AST) -> str:
-        return ast.get_source_segment(source, part) or ""
-
+def _rules(node: ast.AST, text: Callable[[ast.AST], str]) -> Iterator[tuple[str, ast.AST, str]]:
+    """(rule, the node that is replaced, its new text); text(node): as it is in the source."""
     if isinstance(node, (ast.BinOp, ast.Compare, ast.BoolOp)):
         yield from (("operator", node, new) for new in _with_an_operator_swapped(node, text))
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Mod)):
