@@ -37,6 +37,7 @@ def test_where_nothing_was_seen_only_what_forbids_is_met(name):
     exercise = EXERCISES[name]
     looks = [unseen(trial) for trial in exercise.trials(0, grading=False)]
     weighed = [case for case in exercise.make_cases(Draw(0), True) if case.weighed]
+    assert exercise.measured or not weighed, "what is too much must be known to a meter"
     looks += [unseen(Trial(case, [None] * case.world_size), weights=[]) for case in weighed]
     assert [demand.id for demand in exercise.technique.demands
             if not demand.forbids and all(is_met(demand, look) for look in looks)] == []

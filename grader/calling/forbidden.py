@@ -23,7 +23,7 @@ def forbid(packages: Sequence[str]) -> None:
     if packages and not _refused:
         sys.addaudithook(_refuse)
     for name in packages:
-        why = f"{name} is what this exercise has you write: use tensors and the calls of torch.distributed itself"
+        why = f"{name} is what this exercise has you write: do without it"
         made: dict[str, types.FunctionType] = {}
         exec(_FUNCTION.format(why), made)
         for function in (function for module in _loaded(name) for function in _functions_of(module)):
@@ -32,7 +32,7 @@ def forbid(packages: Sequence[str]) -> None:
 
 
 def _files(name: str) -> list[str]:
-    origin = importlib.util.find_spec(name).origin
+    origin = os.path.realpath(importlib.util.find_spec(name).origin)
     folder, file = os.path.split(origin)
     return [folder + os.sep] if file == "__init__.py" else [origin, importlib.util.cache_from_source(origin)]
 
@@ -54,6 +54,9 @@ def _refuse(event: str, arguments: tuple) -> None:
     if event not in ("exec", "open"):
         return
     path = arguments[0].co_filename if event == "exec" else arguments[0]
-    for start, why in _refused.items() if isinstance(path, str) else ():
+    if not isinstance(path, str | bytes):  # a file that is open already
+        return
+    path = os.path.realpath(os.fsdecode(path))
+    for start, why in _refused.items():
         if path.startswith(start):
             raise (ImportError if event == "exec" else PermissionError)(why)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
+import torch
+
 from grader.course.mark import Marked, left_unmarked, mark_submission
 from grader.sandbox.bubblewrap import NoSandbox
 from utils.ranks.server import shared_server
@@ -53,6 +55,7 @@ def _mark(pipe: Connection, limits: Limits) -> None:
     leave_terminal()
     for kind, most in ((resource.RLIMIT_DATA, limits.memory_bytes), (resource.RLIMIT_CPU, limits.cpu_s)):
         resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+    torch.set_num_threads(1)  # processor time counts all threads, also those that wait
     submitted, released, unsafe = pipe.recv()
     try:
         outcome = mark_submission(submitted, released, unsafe=unsafe)

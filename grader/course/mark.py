@@ -192,6 +192,9 @@ def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str
         return Verdict.without_evidence(exercise, "The ranks' evidence was not accepted.")
     if any(evidence.messages and not evidence.messages.complete for evidence in evidences):
         marks.alarm(OTHER, exercise.id, "the network could not be read in full, so calls were held against totals only")
+    if any(trial.case.weighed and evidence.loopback_bytes is not None and evidence.weights is None
+           for trial, evidence in zip(trials, evidences, strict=False)):
+        marks.alarm(OTHER, exercise.id, "the memory of its ranks could not be read from outside, so it was not judged by it")
     if not evidences:
         return Verdict.without_evidence(exercise, f"Nothing to judge: {problem or 'the ranks left nothing'}.")
     try:

@@ -1,5 +1,6 @@
 """A submitted file as a notebook, whatever state it is in: what can be read is read, and what could not be is named."""
 
+import contextlib
 import itertools
 import json
 import re
@@ -83,8 +84,9 @@ def _cell(data: Any) -> NotebookNode | None:
     if not isinstance(source, str):
         return None
     cell = _MAKE.get(str(data.get("cell_type")), new_raw_cell)(source.encode(errors="replace").decode())
-    if isinstance(metadata := data.get("metadata"), dict) and len(json.dumps(metadata)) <= MAX_METADATA:
-        cell.metadata = nbformat.from_dict(metadata)
+    with contextlib.suppress(RecursionError):  # of metadata nested hundreds of times
+        if isinstance(metadata := data.get("metadata"), dict) and len(json.dumps(metadata)) <= MAX_METADATA:
+            cell.metadata = nbformat.from_dict(metadata)
     if isinstance(name := data.get("id"), str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         cell.id = name
     return cell

@@ -74,8 +74,10 @@ def suspicions(notebook: NotebookNode, released: NotebookNode | None = None) -> 
 
 def _parsed(source: str) -> tuple[ast.Module, list[Finding]]:
     """What Python gets to see of a cell once IPython has had it; and that it can make nothing of it, if so."""
+    if len(source) > MAX_LETTERS:
+        return ast.Module([], []), [(1, f"has more than {MAX_LETTERS:,} letters and was not read")]
     try:
-        return ast.parse(_as_run(source[:MAX_LETTERS])), []
+        return ast.parse(_as_run(source)), []
     except (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError) as error:
         return ast.Module([], []), [(getattr(error, "lineno", None) or 1, "cannot be read as Python")]
 

@@ -75,7 +75,7 @@ class Evidence:
 def pack(value: Any, every: int = 1) -> bytes:
     """Bytes of a value made of tensors, numbers (NumPy's too), strings, None, lists, tuples and dictionaries.
 
-    A fraction becomes a float. every: of each tensor only every so-manieth number, in a row.
+    A fraction becomes a float. every: of each tensor only every `every`-th number, in a row.
 
     Raises: TypeError naming the part that is none of these.
     """

@@ -93,7 +93,7 @@ class Demand:
     """Something the technique must do. `judge(look)` returns (met, what was wanted and seen in a few words).
 
     gate: without it the values earn nothing either (the exercise was not done, only its result obtained).
-    forbids: it forbids or limits calls, so where none was seen it is met; what must be done, `needs` and others ask for.
+    forbids: it forbids or limits something, so where none was seen it is met; what must be done, `needs` and others ask for.
     for_right_values: its hint speaks of right results; where some are wrong, something else is to be fixed first.
     """
 

@@ -38,7 +38,7 @@ class IsolatedPlace(Place):
 
     def __init__(self, server: RankServer, witness: Witness | None):
         self._server, self._witness = server, witness
-        self._weights: list[Weight] = []
+        self._weights: list[Weight] | None = []  # None where nobody can weigh
 
     def server(self) -> RankServer:
         return self._server
@@ -56,14 +56,18 @@ class IsolatedPlace(Place):
     def all_met(self) -> None:
         if self._witness:
             self._witness.note_start(self._holders, len(self._processes()))
+        if any(weight_of(process) is None for process in self._processes().values()):
+            self._weights = None
         self._bytes_before = loopback_bytes()
 
     def look_at(self, rank: int, name: str, facts: dict[str, Any]) -> None:
-        weight = weight_of(self._processes()[rank]) if len(self._weights) < MOST_WEIGHTS else None
+        if self._weights is None or len(self._weights) >= MOST_WEIGHTS:
+            return
+        weight = weight_of(self._processes()[rank])
         if weight is not None:
             self._weights.append(Weight(rank, name, weight, int(facts["held"])))
 
-    def settled(self) -> tuple[int, Observed | None, list[Weight]]:
+    def settled(self) -> tuple[int, Observed | None, list[Weight] | None]:
         """(all that crossed the loopback, headers included; what the witness saw; what ranks weighed)"""
         crossed = loopback_bytes() - self._bytes_before
         return crossed, self._witness.testify(self._holders) if self._witness else None, self._weights

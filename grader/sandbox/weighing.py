@@ -14,16 +14,28 @@ def weight_of(process: int) -> int | None:
     Not what lies in a pipe, or in a file in memory that nobody maps.
     """
     try:
-        memory = sum(map(memory_of, family(process, children_of_all())))
-        return memory + sum(_written_to(f"/proc/{process}/root{folder}") for folder in OWN_FOLDERS)
+        begun = [other for other in family(process, children_of_all()) if other != process]
+        written = sum(_written_to(f"/proc/{process}/root{folder}") for folder in OWN_FOLDERS)
+        return memory_of(process) + sum(map(_memory_if_there, begun)) + written
     except (OSError, ValueError):
         return None
 
 
 def memory_of(process: int) -> int:
-    """Bytes that a process has in memory and no file has."""
+    """Bytes that a process has in memory and no file has.  Raises: OSError or ValueError where that cannot be read."""
     with open(f"/proc/{process}/smaps_rollup") as file:
-        return sum(int(line.split()[1]) << 10 for line in file if line.startswith(_OWN))
+        own = [line for line in file if line.startswith(_OWN)]
+    if not own:
+        raise ValueError("this kernel does not tell anonymous pages apart: it is older than 5.3")
+    return sum(int(line.split()[1]) << 10 for line in own)
+
+
+def _memory_if_there(process: int) -> int:
+    """The same; nothing of one that has ended meanwhile."""
+    try:
+        return memory_of(process)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def _written_to(folder: str) -> int:

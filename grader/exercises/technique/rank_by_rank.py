@@ -1,7 +1,7 @@
 """What demands are made of that look at one rank after another: the first fault, and what a rank marked in its trace."""
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from grader.judging.demands import NotSeen
 from grader.judging.exercise import Look
@@ -21,6 +21,12 @@ def on_each_rank(fault: Callable[[Look, int], str]) -> Callable[[Look], tuple[bo
 def spans_called(look: Look, rank: int, name: str) -> list[Span]:
     """One rank's spans and marks of this name, in order; one at least.  Raises: NotSeen if there is none."""
     return spans_if_any(look, rank, name) or not_seen(rank, name)
+
+
+def the_mark(look: Look, rank: int, name: str) -> dict[str, Any]:
+    """The facts of a mark that a rank makes once.  Raises: NotSeen if there is none, or another beside it."""
+    marks = spans_called(look, rank, name)
+    return marks[0].facts if len(marks) == 1 else not_seen(rank, f"{name} (once)")
 
 
 def spans_if_any(look: Look, rank: int, name: str) -> list[Span]:

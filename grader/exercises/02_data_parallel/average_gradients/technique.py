@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from grader.calling.training import GRADIENT_REPLACED
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
 from grader.exercises.technique.training import FEW_DIGITS, OWN_DTYPES, dtypes_of, gradient_bytes_once, gradients_needed
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
@@ -40,7 +40,7 @@ def _one_dtype_right(look: Look, rank: int, found: dict[str, Tensor | None], rig
 
 
 def _replaced(look: Look, rank: int) -> str:
-    names = spans_called(look, rank, GRADIENT_REPLACED)[0].facts["names"]
+    names = the_mark(look, rank, GRADIENT_REPLACED)["names"]
     return f"rank {rank}: of {names[0]}" if names else ""
 
 

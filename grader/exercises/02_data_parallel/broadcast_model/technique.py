@@ -4,7 +4,7 @@ from torch import Tensor
 
 from grader.calling.training import REPLACED
 from grader.exercises.technique.models import model_seen
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
 from grader.exercises.technique.training import FEW_DIGITS, model_bytes
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
@@ -15,7 +15,7 @@ from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _replaced(look: Look, rank: int) -> str:
-    names = spans_called(look, rank, REPLACED)[0].facts["names"]
+    names = the_mark(look, rank, REPLACED)["names"]
     return f"rank {rank}: {names[0]} is another tensor" if names else ""
 
 

@@ -77,6 +77,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(_result),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     slips=(
         _updated("sum for mean", "The shard was updated with the sum of the gradients: divide by the number of ranks.",

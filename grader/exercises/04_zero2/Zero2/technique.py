@@ -3,7 +3,7 @@
 from grader.calling.weighing import END, LAST_GRADIENT
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
 from grader.exercises.technique.training import dtypes_of, instead
 from grader.exercises.technique.weights import models, weighs_at_most
@@ -35,13 +35,13 @@ def _share(look: Look, rank: int) -> float:
 
 def _taken(look: Look, rank: int) -> str:
     offered = look.case.inputs[rank]["model"] == "linear"
-    taken = spans_called(look, rank, ACCEPTED)[0].facts["what"] if offered else ()
+    taken = the_mark(look, rank, ACCEPTED)["what"] if offered else ()
     return f"rank {rank}: accepted with {taken[0]}" if taken else ""
 
 
 def _shortened(look: Look, rank: int) -> str:
     """A type that no shard has, though parameters do."""
-    missing = dtypes_of(look, rank) - set(spans_called(look, rank, STEPPED_IN)[0].facts["dtypes"])
+    missing = dtypes_of(look, rank) - set(the_mark(look, rank, STEPPED_IN)["dtypes"])
     return f"rank {rank}: no shard is {' or '.join(sorted(missing))}" if missing else ""
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from grader.calling.splitting import MASK
-from grader.exercises.technique.rank_by_rank import spans_called
+from grader.exercises.technique.rank_by_rank import the_mark
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import wrong_ranks
@@ -21,7 +21,7 @@ ALIKE = 0.5  # a correlation that masks drawn by themselves are far from at ever
 
 def _drawn(look: Look, rank: int) -> dict[str, Any]:
     """What a rank marked: "calls", its masks as texts (1: dropped), and "of_seeds", digests of those of other seeds."""
-    return spans_called(look, rank, MASK)[0].facts
+    return the_mark(look, rank, MASK)
 
 
 def _calls(look: Look, rank: int) -> list[str]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from grader.calling.sequences import RANDOM_CHANGED
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
 from grader.exercises.technique.sequences import first_wrong_is, only_in_groups, other_numbers
 from grader.judging.compare import same
 from grader.judging.demands import inputs_kept, only_calls
@@ -12,7 +12,7 @@ from grader.judging.symptoms import every_rank, raised
 
 
 def _random_state_changed(look: Look, rank: int) -> str:
-    changed = spans_called(look, rank, RANDOM_CHANGED)[0].facts["changed"]
+    changed = the_mark(look, rank, RANDOM_CHANGED)["changed"]
     return f"rank {rank}'s random state was changed" if changed else ""
 
 
