@@ -109,7 +109,7 @@ def cells_are_given_up_sooner(monkeypatch):
 def with_fewer_cases(exercise: Exercise) -> Exercise:
     def some(draw: Draw, grading: bool) -> Sequence[Case]:
         cases = exercise.make_cases(draw, grading)
-        chosen = cases[2::2] or cases[-1:]
+        chosen = cases[2::2 if exercise.unit == "01_collectives" else 4] or cases[-1:]
         return [case for case in cases if case.weighed or case in chosen]
 
     return replace(exercise, make_cases=some, timeout_s=TIMEOUT_S)

@@ -39,7 +39,7 @@ TALKS_THROUGH_SOCKETS = """
 
     def exchange(x, group):
         n, r = dist.get_world_size(group), dist.get_rank(group)
-        data, rows = x.numpy().tobytes(), []
+        data, rows = x.view(torch.uint8).numpy().tobytes(), []
         server = socket.create_server(("127.0.0.1", 20_000 + dist.get_rank()))
         for one in dist.get_process_group_ranks(group):
             for _ in range(200):
