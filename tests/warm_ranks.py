@@ -24,6 +24,7 @@ from utils.trace.recorder import Recorder
 
 IDLE_WITHIN_S = 2.0
 ENOUGH = 10  # idle ranks, before a case waits for one to get ready
+MOST_KINDS = 3  # of ranks by what is forbidden in them, beside those in use: they take memory
 MOST_RUNS = 200  # what a long life piles up is nobody's business here
 
 
@@ -31,18 +32,19 @@ class WarmRanks:
     """Idle ranks for one exercise after another."""
 
     def __init__(self):
-        self._idle: list[StartedRank] = []
-        self._forbidden: tuple[str, ...] = ()
+        self._idle: dict[tuple[str, ...], list[StartedRank]] = {}
 
     def place_of(self, exercise: Exercise) -> Callable[[], Place]:
-        """Where to try its cases. What was forbidden in a rank stays so: ranks of other exercises than such are ended."""
-        if exercise.forbidden != self._forbidden:
-            self.end()
-            self._forbidden = exercise.forbidden
-        return partial(WarmPlace, self._idle)
+        """Where to try its cases. What was forbidden in a rank stays so, and it serves exercises that forbid the same."""
+        idle = self._idle.pop(exercise.forbidden, [])
+        if len(self._idle) == MOST_KINDS:
+            Place().end(self._idle.pop(next(iter(self._idle))), finished=False)  # those that waited longest
+        self._idle[exercise.forbidden] = idle
+        return partial(WarmPlace, idle)
 
     def end(self) -> None:
-        Place().end(self._idle, finished=False)
+        for idle in self._idle.values():
+            Place().end(idle, finished=False)
         self._idle.clear()
 
 
