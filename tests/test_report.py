@@ -8,7 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,6 +23,7 @@ from grader.course.splice import is_solution, name_of
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, SKELETON_ERROR, Evidence
 from grader.exercises import EXERCISES
 from grader.judging.judge import judge
+from grader.judging.needs import NOT_CROSSED
 from grader.judging.verdict import Verdict
 from grader.report.figure import points_figure
 from grader.report.files import exercise_rows, submission_rows
@@ -42,8 +43,10 @@ RING = "ring_all_reduce"
 
 @functools.cache
 def verdict(name: str, how: str) -> Verdict:
-    """The judge on evidence made up: right, mean, zeros, talks, raised, deadlock, blank or nothing."""
-    exercise = EXERCISES[name]
+    """The judge on evidence made up, without messages: right, mean, zeros, talks, raised, deadlock, blank or nothing."""
+    technique = EXERCISES[name].technique
+    asked = tuple(demand for demand in technique.demands if demand.id != NOT_CROSSED)
+    exercise = replace(EXERCISES[name], technique=replace(technique, demands=asked))
     trials = exercise.trials(0, grading=False)
     if how == "nothing":
         return Verdict.without_evidence(exercise, "Nothing to judge: the solution cell is missing.")
