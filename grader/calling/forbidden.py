@@ -10,7 +10,8 @@ import sys
 import types
 from collections.abc import Iterator, Sequence
 
-COMPILER = "torch._dynamo"  # imports much of torch.distributed for itself: it does so before anything is forbidden
+from utils.ranks.server import COMPILER
+
 _PULLED_IN = ("torch.distributed.fsdp", "torch.distributed.tensor")
 _FUNCTION = "def refused(*arguments, **named):\n    raise RuntimeError({!r})"
 _refused: dict[str, str] = {}  # the beginning of a path of files -> why
@@ -19,7 +20,7 @@ _refused: dict[str, str] = {}  # the beginning of a path of files -> why
 def forbid(packages: Sequence[str]) -> None:
     """From now on nothing of these modules and packages can be imported or called, for the rest of this process's life."""
     if any(name.startswith(_PULLED_IN) for name in packages):
-        importlib.import_module(COMPILER)
+        importlib.import_module(COMPILER)  # it imports much of torch.distributed for itself, so before anything is forbidden
     if packages and not _refused:
         sys.addaudithook(_refuse)
     for name in packages:

@@ -19,8 +19,7 @@ def _sent(look: Look, rank: int) -> float:
 
 
 def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
-    return [] if look.refused else [
-        ("all_to_all", 2 * sum(tensor_bytes(look, rank, name) for name in ("q", "k", "v", "q")))]
+    return [("all_to_all", 2 * sum(tensor_bytes(look, rank, name) for name in ("q", "k", "v", "q")))]
 
 
 def _heads_mixed(look: Look, rank: int, found: Any, expected: Any) -> bool:
