@@ -22,7 +22,7 @@ def main() -> int:
         return status
     print(f"\n{len(failed)} failed. Once more, alone, with nothing beside:\n  " + "\n  ".join(failed), flush=True)
     without_workers = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    return subprocess.run(["pytest", "-q", "-rs", *failed], env=without_workers).returncode
+    return subprocess.run(["pytest", "-q", "-rfEs", *failed], env=without_workers).returncode
 
 
 def _without_group(name: str) -> str:

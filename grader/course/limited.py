@@ -2,6 +2,7 @@
 
 import gc
 import resource
+import signal
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -36,17 +37,24 @@ def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, 
             process = shared_server().fork(_mark, limits, [far], [__name__])
         try:
             near.send((submitted, released, unsafe))
-            outcome = near.recv() if near.poll(limits.wall_s) else None
+            outcome = near.recv() if near.poll(limits.wall_s) else f"marking it took more than {limits.wall_s:g} s"
         except (EOFError, OSError):
-            outcome = None
+            process.join(LEAVE_S)
+            outcome = _ended(process.exitcode, limits)
         finally:
             process.kill()
             process.join(LEAVE_S)
             process.close()
     if isinstance(outcome, Exception):
         raise outcome
-    return outcome or left_unmarked(released, f"reading and judging it took more than {limits.cpu_s} s or "
-                                              f"{limits.memory_bytes / (1 << 30):g} GiB")
+    return left_unmarked(released, outcome) if isinstance(outcome, str) else outcome
+
+
+def _ended(exitcode: int | None, limits: Limits) -> str:
+    if exitcode == -signal.SIGXCPU:
+        return f"reading and judging it took more than {limits.cpu_s} s of processor time"
+    return (f"the process that read and judged it, which may hold {limits.memory_bytes / (1 << 30):g} GiB, ended with "
+            f"exit code {exitcode} before it was done")
 
 
 def _mark(pipe: Connection, limits: Limits) -> None:
@@ -56,11 +64,11 @@ def _mark(pipe: Connection, limits: Limits) -> None:
     for kind, most in ((resource.RLIMIT_DATA, limits.memory_bytes), (resource.RLIMIT_CPU, limits.cpu_s)):
         resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
     torch.set_num_threads(1)  # processor time counts all threads, also those that wait
-    submitted, released, unsafe = pipe.recv()
     try:
+        submitted, released, unsafe = pipe.recv()
         outcome = mark_submission(submitted, released, unsafe=unsafe)
     except MemoryError:
-        outcome = None
+        outcome = f"reading and judging it took more than {limits.memory_bytes / (1 << 30):g} GiB"
     except NoSandbox as error:
         outcome = error
     except Exception as error:

@@ -187,6 +187,9 @@ def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str
         return Verdict.without_evidence(exercise, f"Nothing to judge: {reasons}.")
     try:
         evidences = accept.evidences(exercise.id, files, len(trials))
+    except accept.TooMuch as error:
+        marks.alarm(OTHER, exercise.id, str(error))
+        return Verdict.without_evidence(exercise, f"Not judged: {error}. Is a call in a loop that should stand before it?")
     except accept.Malformed as error:
         marks.alarm(MALFORMED, exercise.id, f"malformed evidence: {error}")
         return Verdict.without_evidence(exercise, "The ranks' evidence was not accepted.")

@@ -29,6 +29,10 @@ class Malformed(ValueError):
     """Evidence that is not what the ranks' program writes."""
 
 
+class TooMuch(Malformed):
+    """Evidence as the ranks' program writes it, and more of it than is judged. Its words are for the student too."""
+
+
 def evidences(name: str, files: Mapping[str, bytes], cases: int) -> list[Evidence]:
     """The evidence of one exercise, in order of the cases.  Raises: Malformed."""
     evidences: list[Evidence] = []
@@ -75,7 +79,7 @@ def _evidence(stem: str, files: Mapping[str, bytes]) -> Evidence:
         raise Malformed(f"{stem}.ending: expected one of {ENDINGS}, found {evidence.ending!r:.60}")
     for what, found, most in (("calls", evidence.trace.calls, MAX_CALLS), ("marks", evidence.trace.spans, MAX_SPANS)):
         if len(found) > most:
-            raise Malformed(f"{stem}: {len(found):,} {what} are more than the {most:,} allowed")
+            raise TooMuch(f"{len(found):,} {what} in one case are more than the {most:,} that are judged")
     outputs = [MISSING if rank in missing else value for rank, value in enumerate(values)]
     return dataclasses.replace(evidence, outputs=outputs, error=evidence.error[:MAX_ERROR],
                                error_kind=evidence.error_kind[:MAX_KIND], lines=evidence.lines[:MAX_LINES],
