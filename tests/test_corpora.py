@@ -1,18 +1,18 @@
 """Every attack earns what a blank submission earns, and leaves its line; every control earns everything it was made for.
 
 Each stands in the folder of its unit. What a notebook says of itself in its metadata: says (the line that it leaves), on
-("technique": its values are honest, and may earn), together, long, xfail (the reason). Those that only define functions
-are marked in groups, a unit's as one notebook: a kernel and a sandbox cost more than they do. What acts while cells run,
-or on the programs around it, is marked alone. Attacks are tried on every other case (points are for those who pass all, so
-what earns none on some earns none on all), and given up sooner.
+("technique": its values are honest, and may earn), shown_by, together, long, xfail (the reason). Those that only define
+functions are marked in groups, a unit's as one notebook: a kernel and a sandbox cost more than they do. What acts while
+cells run, or on the programs around it, is marked alone. An attack is tried on one case, and on those of the kinds that
+its shown_by names (points are for those who pass all, so what earns none on some earns none on all), and given up sooner.
 """
 
 import functools
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import nbformat
@@ -25,7 +25,7 @@ from grader.course.reading import read
 from grader.course.splice import is_check, is_solution, name_of, splice
 from grader.course.suspicion import suspicions
 from grader.exercises import EXERCISES
-from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise
+from grader.judging.exercise import TECHNIQUE, VALUES, Exercise, Trial
 from tests.course import ROOT, SANDBOX, belongs
 
 pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(600)]
@@ -95,24 +95,41 @@ def record_of(path: Path, group: tuple[Path, ...]) -> dict:
 
 
 def known_to(path: Path) -> dict[str, Exercise]:
-    """The exercises of one notebook; for an attack with fewer cases."""
+    """The exercises of one notebook; those of an attack with few cases."""
     exercises = [EXERCISES[name] for name in exercises_of(nbformat.read(path, as_version=4))]
-    return {exercise.id: with_fewer_cases(exercise) if is_attack(path) else exercise for exercise in exercises}
+    kinds = facts_of(path).get("shown_by", [])
+    return {exercise.id: in_short(exercise, kinds) if is_attack(path) else exercise for exercise in exercises}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def cells_are_given_up_sooner(monkeypatch):
     monkeypatch.setattr(mark, "CELL_TIMEOUT_S", 15)
     monkeypatch.setattr(mark, "CELLS_LIMITS", replace(mark.CELLS_LIMITS, memory_bytes=1 << 30))  # sooner than the time
 
 
-def with_fewer_cases(exercise: Exercise) -> Exercise:
-    def some(draw: Draw, grading: bool) -> Sequence[Case]:
-        cases = exercise.make_cases(draw, grading)
-        chosen = cases[2::2 if exercise.unit == "01_collectives" else 4] or cases[-1:]
-        return [case for case in cases if case.weighed or case in chosen]
+KINDS = {  # of trials beside the one that every attack is tried on
+    "weighed": lambda trial: trial.case.weighed,
+    "late ranks": lambda trial: any(trial.case.late_s),
+    "more": lambda trial: not trial.case.weighed and not any(trial.case.late_s),
+}
 
-    return replace(exercise, make_cases=some, timeout_s=TIMEOUT_S)
+
+@dataclass(frozen=True)
+class InShort(Exercise):
+    """An exercise with one of its plain cases, and those of some kinds."""
+
+    kinds: tuple[str, ...] = ()
+
+    def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
+        trials = super().trials(seed, grading)
+        plain = list(filter(KINDS["more"], trials))
+        first = (plain[2:] or plain)[0]
+        return tuple(trial for trial in trials if trial is first or any(KINDS[kind](trial) for kind in self.kinds))
+
+
+def in_short(exercise: Exercise, kinds: Iterable[str]) -> Exercise:
+    parts = {part.name: getattr(exercise, part.name) for part in fields(exercise)}
+    return InShort(**parts | {"timeout_s": TIMEOUT_S, "kinds": tuple(kinds)})
 
 
 def aliases(path: Path) -> dict[str, Exercise]:
@@ -148,6 +165,7 @@ def renamed(cell: NotebookNode, stem: str) -> NotebookNode:
     return cell
 
 
+@pytest.mark.usefixtures("cells_are_given_up_sooner")
 @pytest.mark.parametrize("path, group", list(parameters("attacks")))
 def test_an_attack_earns_nothing_and_leaves_its_line(path, group):
     record = record_of(path, group)

@@ -32,6 +32,9 @@ CHANGES = (
     change("not refused",
            ODD, f"q_BHPK, k_BHPK, v_BHPK = (x[:, :, :-(x.shape[2] % 2) or None] for x in (q_BHPK, k_BHPK, v_BHPK))\n"
                 f"        {ODD}"),
+    change("keys for values in backward", "kv[0][keys], kv[1][keys], o_BHPK", "kv[1][keys], kv[0][keys], o_BHPK"),
+    change("each part's own sum", "lse_BHP[rows], causal=is_own)\n            dq_BHPK",
+           "attend(q_BHPK[rows], kv[0][keys], kv[1][keys], is_own)[1], causal=is_own)\n            dq_BHPK"),
     change("wrong dq", "return dq_BHPK", "return dq_BHPK * dq_BHPK.shape[-1] ** 0.5"),
     change("too many bytes", KEEP, f"{KEEP}; RingAttention.pass_on(RingAttention.pass_on(kv, group), group)"),
 )

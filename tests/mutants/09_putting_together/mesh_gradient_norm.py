@@ -17,6 +17,8 @@ CHANGES = (
     change("replicas counted", STAGES, STAGES + '\n    dist.all_reduce(total, group=mesh["dp"])'),
     change("no root", "total.sqrt()", "total"),
     change("norms added", STAGES, "total = total.sqrt()\n    " + STAGES, "total.sqrt()\n    ###", "total\n    ###"),
+    change("norms of parameters added", "whole + p.grad.square().sum()", "whole + p.grad.norm()",
+           "pieces + p.grad.square().sum()", "pieces + p.grad.norm()", "total.sqrt()", "total"),
     change("pieces averaged", PIECES, PIECES + '\n    pieces /= dist.get_world_size(mesh["tp"])'),
     change("gradients changed", "return ", "for p in stage.parameters():\n        p.grad /= total.sqrt()\n    return "),
     change("gradients sent", "return ", "for p in stage.parameters():\n"

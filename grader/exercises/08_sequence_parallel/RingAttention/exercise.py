@@ -81,6 +81,36 @@ def _pass_by(sees: Sees, case: Case, rank: int, own: dict[str, Tensor] | None = 
     return torch.softmax(scores, -1) @ torch.cat([vs[value] for _, value, _ in steps], 2)
 
 
+BlockOf = Callable[[dict[str, Tensor], Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor, Tensor]]
+
+
+def _dq(block_of: BlockOf, case: Case, rank: int, dq: Tensor) -> Tensor:
+    """dq of a backward pass that takes block_of(own inputs, k, v, seen, lse) → (k, v, scores, lse) for each step's."""
+    n, r, own = case.group_size(rank), case.group_rank(rank), case.inputs[rank]
+    blocks = [(case.inputs[member]["k"], case.inputs[member]["v"], _seen_keys(n, r, source, own["q"].shape[2]))
+              for source, member in enumerate(case.members(rank))]
+    lse = torch.cat([_scores(own["q"], k, seen) for k, _, seen in blocks], -1).logsumexp(-1)
+    row = (own["weights"] * _pass_by(_right, case, rank)).sum(-1, keepdim=True)
+    total = torch.zeros_like(dq)
+    for k, v, scores, lse_of_block in (block_of(own, *block, lse) for block in blocks):
+        probabilities = (scores - lse_of_block[..., None]).exp().nan_to_num()  # a row that sees none adds nothing
+        total += probabilities * (own["weights"] @ v.mT - row) * own["q"].shape[-1] ** -0.5 @ k
+    return total
+
+
+def _scores(q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
+    return (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~seen, float("-inf"))
+
+
+def _values_for_keys(own: dict[str, Tensor], k: Tensor, v: Tensor, seen: Tensor, lse: Tensor):
+    return v, k, _scores(own["q"], v, seen), lse
+
+
+def _with_own_sum(own: dict[str, Tensor], k: Tensor, v: Tensor, seen: Tensor, lse: Tensor):
+    scores = _scores(own["q"], k, seen)
+    return k, v, scores, scores.logsumexp(-1)
+
+
 def _own_queries(case: Case, rank: int, dk: Tensor) -> Tensor:
     """dk and dv are what this rank's own queries alone contribute."""
     own = {name: leaf(case.inputs[rank][name]) for name in "qkv"}
@@ -135,6 +165,13 @@ EXERCISE = Exercise(
         *(Slip("gradients left on the way", "dK and dV are right, but on the wrong rank: they travel with their K and V "
                                             "and need one more hop, n in all, to be home.",
                partial(_neighbours_gradients, shift), sizes_fit) for shift in (1, -1)),
+        first_wrong_slip("keys for values in backward", "o is right. In backward keys and values have changed places: "
+                         "attend_backward takes do, q, k, v, o, lse, and what travels must be taken apart as forward does.",
+                         "dq", partial(_dq, _values_for_keys), sizes_fit),
+        first_wrong_slip("each part's own sum", "o is right. In backward each part of the keys has a lse of its own: the "
+                         "probabilities are those of the whole attention, so attend_backward needs the merged lse, which "
+                         "forward saves.", "dq", partial(_dq, _with_own_sum),
+                         lambda case: sizes_fit(case) and len(case.members(0)) > 1),
         first_wrong_slip("own queries only", "dK and dV hold only what this rank's own queries contribute: the queries of "
                          "all other ranks must add theirs while the gradients go round.", "dk", _own_queries, sizes_fit),
     ),

@@ -47,12 +47,16 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Squares:
-    """Of one stage: of its whole parameters, of those that are cut, of one rank's pieces of these, of the tied weight."""
+    """Of one stage: of its whole parameters, of those that are cut, of one rank's pieces of these, of the tied weight.
+
+    norms: the norms of all parameters but the tied one, and of the pieces of those that are cut, added up.
+    """
 
     whole: float
     cut: float
     own: float
     tied: float
+    norms: float
 
     @property
     def once(self) -> float:
@@ -72,7 +76,9 @@ def _stages(case: Case, rank: int) -> list[Squares]:
         found.append(Squares(
             sum(squares[name] for name in mine.keys() - cut.keys()), sum(squares[name] for name in cut),
             sum(float(piece(g, place, n, cut_dim(name)).square().sum()) for name, g in cut.items()),
-            tied if stage in (0, sizes["pp"] - 1) else 0.0))
+            tied if stage in (0, sizes["pp"] - 1) else 0.0,
+            sum(math.sqrt(squares[name]) for name in mine.keys() - cut.keys())
+            + sum(float(part.norm()) for name, g in cut.items() for part in g.chunk(n, cut_dim(name)))))
     return found
 
 
@@ -137,6 +143,10 @@ EXERCISE = Exercise(
         _slip("norms added", "pp", lambda stages, sizes, _: sum(
             _root(*_of_stage(stages, stage, (0,))) for stage in range(sizes["pp"])),
             "The stages' norms are added: add their sums of squares, and take the root of the sum, once, at the end."),
+        _slip("norms of parameters added", "", lambda stages, sizes, _: math.sqrt(_tied(stages)) + sum(
+            s.norms for s in stages),
+            "The parameters' norms are added: add the squares of all numbers, of all parameters, and take the root once, at "
+            "the end."),
         _slip("pieces averaged", "tp", lambda stages, sizes, _: _root(_tied(stages), *(
             s.whole + s.cut / sizes["tp"] for s in stages)),
             "The cut parameters' squares are averaged along tp: pieces are parts of one tensor, so their squares add up."),
