@@ -113,6 +113,7 @@ def test_skeletons_are_short(unit):
         assert cell.cell_type != "code" or len(cell.source.splitlines()) <= LONGEST_SKELETON_LINES, cell.id
 
 
+@pytest.mark.timeout(900)  # on a busy machine; each cell has a limit of its own
 @pytest.mark.parametrize("unit", [pytest.param(unit, marks=[pytest.mark.long] * (unit >= "02")) for unit in UNITS])
 def test_solution_notebook_runs_from_top_to_bottom(unit):
     notebook = read("solutions", unit)
