@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -64,12 +65,21 @@ class Slip:
 
     def results(self, trial: Trial) -> list[Any] | None:
         """What each rank returns that makes this mistake, None for a bystander; None in all where it does not show."""
+        remembered = _RESULTS.setdefault(trial.case, {})
+        if self not in remembered:
+            remembered[self] = self._results(trial)
+        return remembered[self]
+
+    def _results(self, trial: Trial) -> list[Any] | None:
         if trial.case.weighed or not self.shows(trial.case):  # its results are not there in full
             return None
         working = trial.working
         wrong = [self.wrong(trial.case, rank, trial.right) if rank in working else None
                  for rank in range(trial.case.world_size)]
         return None if all(same(wrong[rank], trial.right[rank]) for rank in working) else wrong
+
+
+_RESULTS: WeakKeyDictionary[Case, dict[Slip, list[Any] | None]] = WeakKeyDictionary()  # functions are tried again and again
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from grader.calling.sharding import BACKWARD, HELD, OWNED
 from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.models import given_model
+from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.rank_by_rank import not_seen
 from grader.judging.compare import same
 from grader.judging.demands import results_waited
@@ -77,7 +77,7 @@ def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], 
 def divided(look: Look) -> tuple[bool, str]:
     """Each rank's marks called OWNED say that it holds no more numbers of parameters than its share, rounded up."""
     for rank in look.working:
-        parameters = list(given_model(look.case, rank).parameters())
+        parameters = list(model_seen(look.case, rank).parameters())
         share = sum(p.numel() for p in parameters) // look.case.group_size(rank) + len(parameters)
         for owned in spans_of(look, rank, OWNED):
             if owned.facts["count"] > share:

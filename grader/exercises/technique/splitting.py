@@ -151,7 +151,7 @@ def work_divided(forward: Callable[[Look, int], float]) -> Demand:
 
     return Demand("work not divided", "each rank computes its share only", (
         "The result is right, but ranks compute what is not theirs: with n ranks each one does an n-th of the products, "
-        "forward and backward, with its part of the weights."), judge, gate=True)
+        "forward and backward, with its part of the weights."), judge, gate=True, for_right_values=True)
 
 
 def linear_flops(*names: str) -> Callable[[Look, int], float]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from grader.evidence.evidence import RAISED, RETURNED
-from grader.exercises.technique.models import given_model, reduced
+from grader.exercises.technique.models import model_seen, reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent
@@ -18,7 +18,7 @@ A_LOSS_BYTES = 64  # a step may also sum its loss, and such
 
 def model_bytes(look: Look, rank: int) -> int:
     """Bytes of the case's model, its buffers included."""
-    model = given_model(look.case, rank)
+    model = model_seen(look.case, rank)
     return sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
 
 
@@ -63,7 +63,7 @@ FROZEN_HOOKED = raised(
 
 def _without_gradient(look: Look) -> bool:
     raised = look.evidence.ending == RAISED and "NoneType" in look.evidence.error
-    return raised and len(reduced(look.case, 0)) < len(list(given_model(look.case, 0).parameters()))
+    return raised and len(reduced(look.case, 0)) < len(list(model_seen(look.case, 0).parameters()))
 
 
 NO_GRADIENT = Symptom("no gradient", "A parameter that took no part, or is frozen, has p.grad None: leave it out, on all "
@@ -133,7 +133,7 @@ def _backward_and_calls(look: Look, rank: int) -> Iterator[tuple[Span, list[Call
 
 def some_unused(look: Look, rank: int) -> bool:
     """A bucket that waits for a gradient that never comes can only be reduced in the end."""
-    trained = {name for name, p in given_model(look.case, rank).named_parameters() if p.requires_grad}
+    trained = {name for name, p in model_seen(look.case, rank).named_parameters() if p.requires_grad}
     return bool(trained - reduced(look.case, rank).keys())
 
 

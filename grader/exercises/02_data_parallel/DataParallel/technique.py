@@ -22,7 +22,7 @@ def _broadcast_bytes(look: Look, rank: int) -> float:
 
 
 def _model_from_first(look: Look, rank: int) -> list[tuple[str, float]]:
-    nbytes = sum(p.nbytes for p in training.given_model(look.case, rank).parameters())
+    nbytes = sum(p.nbytes for p in training.model_seen(look.case, rank).parameters())
     return [("recv" if look.case.group_rank(rank) else "send", nbytes)]
 
 

@@ -45,8 +45,8 @@ TECHNIQUE = Technique(
                                     "n_stages − 1 with s % n_ranks == rank, and no others."),
         _overlooked(REPEATED, "A step that comes a second time passes, or gets another name: look whether it is among the "
                               "steps before it."),
-        _overlooked(MISSING, "A step too few passes, or gets another name: every kind of every micro-batch on each of the "
-                             "rank's stages must come."),
+        wrongly("missing overlooked", "A step too few passes, or gets another name: every kind of every micro-batch on each "
+                "of the rank's stages must come.", lambda found, right: right.why == MISSING),
         _overlooked(TOO_EARLY, "A step before one that it needs passes: look at all its needs on this rank, on another of "
                                "its stages too, and compare with the steps before it."),
         wrongly("later search first", "A fault that should be found by a later search comes first: look through the whole "
