@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.watching_inputs import watched
+from grader.calling.weighing import END, weigh
 from grader.evidence.case import REFUSED
 from utils.costs.flops import FlopCounter
 from utils.models.tiny import TinyGPT, same_start
@@ -88,6 +89,7 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *nam
             go_back(y, inputs["dy"].clone())
     mark(WORK, count=counter.total)
     gradients = {name: p.grad for name, p in layer.named_parameters() if p.grad is not None}
+    weigh(inputs, END)
     return {"y": y_before_backward, "dx": x.grad, "gradients": gradients}
 
 

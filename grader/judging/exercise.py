@@ -139,7 +139,8 @@ class Exercise:
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the right result of each rank, computed by one process.
     forbidden: modules that have what is to be written, or packages; in a rank they raise, see grader.calling.forbidden.
-    trains: an optimizer steps in its ranks, or they hand gradients to backward(); for both torch imports much.
+    trains: an optimizer steps in its ranks, they hand gradients to backward(), or their FLOPs are counted: for each of
+        these torch imports much, once for all ranks if it is said here.
     measured: the bytes that its ranks hold are looked at; to count them takes as long as a small model's training.
     """
 

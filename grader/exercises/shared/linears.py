@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import group_case
 from grader.exercises.shared.split_inputs import divides, in_dtype_of, in_float64, numbers, whole_linear
 from grader.exercises.technique.linears import IN, OUT
@@ -39,6 +40,7 @@ def linear_cases(draw: Draw, grading: bool, dim: int) -> Sequence[Case]:
              Case("3 ranks, sizes do not divide", inputs(3, (2,), 3, 5, extra=1))]
     if grading:
         cases.append(Case("5 ranks, 1 each", inputs(5, (2,), 1, 4)))
+        cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, (2,), 850, 1700))))
     return [*cases, group_case(lambda n: inputs(n, (2,), 2, 3))]
 
 

@@ -60,6 +60,11 @@ def _too_heavy(look: Look, rank: int, own: list[Weight], allowed: Mapping[str, A
             if weight.moment in limits and weight.bytes - own[0].bytes > limits[weight.moment]]
 
 
+def shares(times: float, whole: Callable[[Look, int], float]) -> Allowed:
+    """So many times a rank's share of whole(look, rank) bytes."""
+    return lambda look, rank: times * whole(look, rank) / look.case.group_size(rank)
+
+
 def models(times: float, each_share: float = 0.0) -> Allowed:
     """So many times the bytes of the case's model, and so many times a rank's share of it."""
 

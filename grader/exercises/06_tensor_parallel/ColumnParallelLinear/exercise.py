@@ -94,6 +94,7 @@ EXERCISE = Exercise(
     make_cases=lambda draw, grading: linear_cases(draw, grading, OUT),
     oracle=or_refused(_right),
     measured=True,
+    trains=True,
     tolerance=TOLERANCE,
     slips=(
         changed("bias missing", "y lacks its part of the bias.", _without_bias),

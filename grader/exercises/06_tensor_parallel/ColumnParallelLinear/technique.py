@@ -1,6 +1,7 @@
 """How ColumnParallelLinear must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
+from grader.calling.weighing import END
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
 from grader.exercises.technique.splitting import (
     calls_are,
@@ -10,6 +11,7 @@ from grader.exercises.technique.splitting import (
     sums_needed,
     work_divided,
 )
+from grader.exercises.technique.weights import shares, weighs_at_most
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Technique
 
@@ -27,6 +29,7 @@ TECHNIQUE = Technique(
         calls_are(BACKWARD, _wanted,
                   "The result is right, but backward needs one all-reduce, f's, and none with copy=False."),
         *share_only(),
+        *weighs_at_most({END: shares(2, lambda look, r: look.case.inputs[r]["linear"]["weight"].nbytes)}),  # and gradient
         work_divided(linear_flops("linear")),
         results_waited(),
     ),

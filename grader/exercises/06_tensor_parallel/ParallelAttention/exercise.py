@@ -154,6 +154,7 @@ EXERCISE = Exercise(
     parameters=("q", "k", "v", "out", "n_heads", "n_kv_heads", "group"),
     make_cases=_cases,
     oracle=or_refused(_right),
+    trains=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -128,6 +128,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=or_refused(_right),
     measured=True,
+    trains=True,
     tolerance=TOLERANCE,
     slips=(
         _activated("no gate", "With a gate the inner numbers are SiLU(gate(x))·up(x): yours ignore it.",

@@ -69,6 +69,7 @@ EXERCISE = Exercise(
     make_cases=lambda draw, grading: linear_cases(draw, grading, IN),
     oracle=or_refused(_right),
     measured=True,
+    trains=True,
     tolerance=TOLERANCE,
     slips=(
         changed("bias missing", "y lacks the bias.",

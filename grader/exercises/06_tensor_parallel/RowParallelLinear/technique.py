@@ -1,6 +1,7 @@
 """How RowParallelLinear must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
+from grader.calling.weighing import END
 from grader.evidence.evidence import RAISED
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
 from grader.exercises.technique.splitting import (
@@ -11,6 +12,7 @@ from grader.exercises.technique.splitting import (
     sums_needed,
     work_divided,
 )
+from grader.exercises.technique.weights import shares, weighs_at_most
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 
@@ -30,6 +32,7 @@ TECHNIQUE = Technique(
         calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce, g's."),
         calls_are(BACKWARD, {}, "The result is right, but backward communicates: dy is whole on every rank already."),
         *share_only(),
+        *weighs_at_most({END: shares(2, lambda look, r: look.case.inputs[r]["linear"]["weight"].nbytes)}),  # and gradient
         work_divided(linear_flops("linear")),
         results_waited(),
     ),

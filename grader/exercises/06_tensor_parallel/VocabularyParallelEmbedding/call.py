@@ -8,6 +8,7 @@ from torch import nn
 
 from grader.calling.splitting import built, forward_and_back, mark_parameters, parts_of
 from grader.calling.watching_inputs import INPUTS_LOOKED_AT
+from grader.calling.weighing import END, weigh
 from utils.trace.spans import mark
 
 
@@ -22,4 +23,5 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     start, ids = parts_of(module, "weight")["weight"].detach().clone(), inputs["ids"].clone()
     y = forward_and_back(lambda: module(ids), inputs["weights"])
     mark(INPUTS_LOOKED_AT, changed=[] if torch.equal(ids, inputs["ids"]) else ["ids"])
+    weigh(inputs, END)
     return {"weight": start, "y": y, "dweight": module.weight.grad}

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import group_case, ranks, total
 from grader.exercises.shared.sequence_inputs import own_piece
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
@@ -29,6 +30,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         sizes.append((3, 2, (2, 3, 2)))
     cases = [Case(f"{ranks(n)}, {n * rows} rows, ids {list(shape)}", inputs(n, rows, shape)) for n, rows, shape in sizes]
     cases.append(Case("3 ranks, 12 rows, float32", inputs(3, 4, (2, 7), "float32")))
+    if grading:
+        cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 500_000, (7,)))))
     groups = group_case(lambda n: inputs(n, 3, (2, 4)), "3 rows each")
     odd = [{**even, "table": draw.tensor(7, DIM, dtype=torch.float64), "ids": torch.tensor([0, 1]), "refused": [7, 2]}
            for even in inputs(2, 3, (2,))]
@@ -82,6 +85,7 @@ EXERCISE = Exercise(
     parameters=("embedding", "group"),
     make_cases=_cases,
     oracle=or_refused(_right),
+    measured=True,
     tolerance=TOLERANCE,
     optional=True,
     slips=(

@@ -1,6 +1,7 @@
 """How VocabularyParallelEmbedding must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
+from grader.calling.weighing import END
 from grader.exercises.technique.splitting import (
     all_reduced,
     all_reduces,
@@ -13,6 +14,7 @@ from grader.exercises.technique.splitting import (
     sizes_taken,
     sums_needed,
 )
+from grader.exercises.technique.weights import shares, weighs_at_most
 from grader.judging.demands import bytes_sent, inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited
@@ -31,6 +33,7 @@ TECHNIQUE = Technique(
             "One all-reduce of the result is all that is needed: neither the table nor the parts are gathered.")),
         *part_only("weight", "The result is right, but a rank keeps more rows than its own V/n.",
                    "The result is right, but weight is a view that keeps the whole table alive: clone your rows."),
+        *weighs_at_most({END: shares(3, lambda look, r: look.case.inputs[r]["table"].nbytes)}),  # gradient, and a copy
         all_reduces(BACKWARD, lambda look, r: 0, _result_bytes, "all-reduce backward", "nothing sent in backward",
                     "The result is right, but backward communicates: dy is whole on every rank already."),
         all_reduces(FORWARD, lambda look, r: 1, _result_bytes, "not one all-reduce forward", "one all-reduce, forward",

@@ -185,6 +185,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=or_refused(_right),
     measured=True,
+    trains=True,
     tolerance=1e-5,
     points={"values": 4, "technique": 4},
     slips=(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.experts import make_moe
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.routing import routed
 from grader.exercises.shared.split_inputs import first_wrong_slip, numbers, or_refused
@@ -21,9 +22,9 @@ ROUTER = "router.weight"
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(tokens: Sequence[int], n_experts: int, k: int, capacity: int, dim: int = 4, dtype: str = "float64",
-               alike: bool = False, refused: bool = False) -> list[dict[str, Any]]:
+               alike: bool = False, refused: bool = False, inner: int = INNER) -> list[dict[str, Any]]:
         """One rank for each number of tokens. alike: all tokens have one direction, so all choose the same experts."""
-        shared = {"seed": draw.integer(0, 999), "inner": INNER, "n_experts": n_experts, "k": k, "capacity": capacity,
+        shared = {"seed": draw.integer(0, 999), "inner": inner, "n_experts": n_experts, "k": k, "capacity": capacity,
                   "refused": [n_experts, len(tokens)] if refused else None}
         direction, found = numbers(draw, dim, dtype=dtype, divisor=25), []
         for n_tokens in tokens:
@@ -41,6 +42,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     n_tokens = draw.integer(4, 9)  # drawn always: what follows is the same
     if grading:
         cases.append(Case(f"{ranks(4)}, 8 experts, {n_tokens} tokens", tuple(inputs([n_tokens] * 4, 8, 2, 2))))
+        cases.append(Case(f"{ranks(2)}, weighed", tuple(own | {WEIGHED: True} for own in inputs(
+            [3, 3], 4, 2, 3, dim=400, inner=900))))
     return [*cases, group_case(lambda n: inputs([5] * n, 2 * n, 2, 2), "2 experts each")]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from grader.calling.splitting import BACKWARD, FORWARD
+from grader.calling.weighing import END
 from grader.evidence.case import REFUSED, Case
 from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.sequences import first_wrong_is
@@ -17,6 +18,7 @@ from grader.exercises.technique.splitting import (
     share_only,
     sizes_taken,
 )
+from grader.exercises.technique.weights import shares, weighs_at_most
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import each_way, needs
@@ -51,6 +53,12 @@ def _rows_and_numbers(look: Look, rank: int) -> float:
     return _rows(look, rank) + 2 * COUNT_BYTES * look.case.inputs[rank]["n_experts"] * (n - 1) / n
 
 
+def _experts(look: Look, rank: int) -> int:
+    """Bytes of all experts' weights."""
+    inputs = look.case.inputs[rank]
+    return 2 * inputs["n_experts"] * inputs["inner"] * inputs["x"].shape[1] * inputs["x"].itemsize
+
+
 def _more_calls(look: Look, rank: int) -> str:
     for phase, most in MOST_CALLS.items() if not look.refused else ():
         if len(calls := calls_in(look, rank, phase)) > most:
@@ -81,6 +89,7 @@ TECHNIQUE = Technique(
         sent_at_most(BACKWARD, _rows, "backward: kept rows, there and back", _BYTES.format("' gradients"),
                      "too many bytes back"),
         *share_only(),
+        *weighs_at_most({END: shares(2, _experts)}),  # with their gradients
         results_waited(),
     ),
     symptoms=(
