@@ -1,6 +1,7 @@
 """Where two results first differ, in words."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,15 +17,19 @@ ROUNDING = {torch.bfloat16: 2.0 ** -6, torch.float16: 2.0 ** -9, torch.float32: 
 ANYTHING = Placeholder("anything")  # equal to whatever is found; for the parts of a result that a mistake leaves open
 
 
-# A result may be larger than the right one, as whoever returns a whole tensor for a shard knows; what is larger than this is
-# not looked into.
+# A result may be larger than the right ones, as whoever returns a whole tensor for a shard knows; what is larger than this
+# is not looked into.
 TIMES_LARGER, AND_MORE = 64, 1 << 16
 TOO_LARGE = Placeholder("far more than any result could be")
 
 
-def bounded(found: Any, expected: Any) -> Any:
-    """`found`, or TOO_LARGE in its place: by its shapes, before any of its numbers is looked at."""
-    return found if _size(found, most := TIMES_LARGER * _size(expected) + AND_MORE) <= most else TOO_LARGE
+def bounded(found: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    """Each rank's result, or TOO_LARGE in its place: by its shapes, before any of its numbers is looked at.
+
+    right: of all ranks; the largest counts, for what one should have may be on another.
+    """
+    most = TIMES_LARGER * max(map(_size, right), default=0) + AND_MORE
+    return [result if _size(result, most) <= most else TOO_LARGE for result in found]
 
 
 def _size(value: Any, most: float = math.inf) -> int:

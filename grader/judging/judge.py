@@ -49,7 +49,7 @@ def _not_written(exercise: str, lines: Sequence[Line]) -> str:
 
 def _bounded(evidence: Evidence, right: Sequence[Any]) -> Evidence:
     """The same, without outputs that are too large to be looked at."""
-    return replace(evidence, outputs=[bounded(*pair) for pair in zip(evidence.outputs, right, strict=False)])
+    return replace(evidence, outputs=bounded(evidence.outputs[:len(right)], right))
 
 
 def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
@@ -93,6 +93,7 @@ def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tu
     """(id, text) of the one thing to fix first: an unmet gate, else what explains the failed cases, else another demand."""
     unmet = {d.id for row in rows for d in row.demands if not d.met}
     failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
+    failed = [look for look in failed if not look.case.weighed] or failed  # whose results are not there in full
     demands = list(dict.fromkeys(demand for look in looks for demand in asked_of(exercise, look)))
     gates = [d for d in demands if d.gate and d.id in unmet and not (failed and d.for_right_values)]
     others = [d for d in demands if d.id in unmet] if not failed else []
