@@ -1,6 +1,7 @@
 """Every reference earns full points, every skeleton none, every mutant its own hint."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from grader.exercises import EXERCISES, UNITS, order_of
 from grader.judging.compare import same
 from tests.course import SANDBOX
 from tests.mutants import Mutant, mutants_of, reference_cell
-from tests.notebooks import functions_of
+from tests.notebooks import ROOT, functions_of
 from tests.submissions import SLIPS
 
 PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
@@ -56,6 +57,13 @@ def test_skeleton_earns_nothing(name):
     assert verdict.points == 0 and not verdict.passed
     is_skeleton = not is_broken(reference_cell(EXERCISES[name].unit, name))  # a program with a bug is a wrong answer
     assert ("not written yet" in str(verdict)) == is_skeleton
+
+
+def test_where_flops_are_counted_torchs_imports_are_made_once_for_all_ranks():
+    """A rank that makes them itself takes seconds: torch imports 800 modules where a mode looks at operations."""
+    counting = [exercise for exercise in EXERCISES.values()
+                if re.search("FlopCounter|call_split_l", (ROOT / "grader" / exercise.way).read_text())]
+    assert len(counting) >= 6 and [exercise.id for exercise in counting if not exercise.trains] == []
 
 
 @pytest.mark.parametrize("name, mutant", MUTANTS)
