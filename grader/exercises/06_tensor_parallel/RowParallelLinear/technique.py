@@ -32,7 +32,7 @@ TECHNIQUE = Technique(
         calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce, g's."),
         calls_are(BACKWARD, {}, "The result is right, but backward communicates: dy is whole on every rank already."),
         *share_only(),
-        *weighs_at_most({END: shares(2, lambda look, r: look.case.inputs[r]["linear"]["weight"].nbytes)}),  # and gradient
+        *weighs_at_most({END: shares(2.6, lambda look, r: look.case.inputs[r]["linear"]["weight"].nbytes)}),  # and gradient
         work_divided(linear_flops("linear")),
         results_waited(),
     ),

@@ -89,7 +89,7 @@ TECHNIQUE = Technique(
         sent_at_most(BACKWARD, _rows, "backward: kept rows, there and back", _BYTES.format("' gradients"),
                      "too many bytes back"),
         *share_only(),
-        *weighs_at_most({END: shares(2, _experts)}),  # with their gradients
+        *weighs_at_most({END: shares(3, _experts)}),  # with their gradients, and room
         results_waited(),
     ),
     symptoms=(
