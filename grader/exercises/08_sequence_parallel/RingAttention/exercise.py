@@ -76,8 +76,7 @@ def _pass_by(sees: Sees, case: Case, rank: int, own: dict[str, Tensor] | None = 
     ks, vs = ([own[name] if member == rank else case.inputs[member][name] for member in case.members(rank)]
               for name in "kv")
     steps = [sees(n, r, (r - step) % n, own["q"].shape[2]) for step in range(n)]
-    scores = torch.cat([(own["q"] @ ks[key].mT * own["q"].shape[-1] ** -0.5).masked_fill(~mask, float("-inf"))
-                        for key, _, mask in steps], -1)
+    scores = torch.cat([_scores(own["q"], ks[key], mask) for key, _, mask in steps], -1)
     return torch.softmax(scores, -1) @ torch.cat([vs[value] for _, value, _ in steps], 2)
 
 
