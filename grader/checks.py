@@ -2,7 +2,7 @@
 
 import difflib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from grader.calling.checked import CheckFailed, only_argument, pack_function
@@ -46,21 +46,20 @@ class Check:
 def verdict_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False,
                place: Callable[[], Place] = Place) -> Verdict:
     """Collect evidence of `fn` and judge it.  Raises: TypeError if `fn` cannot be the exercise's function."""
-    trials, evidences = tried_on(exercise, fn, seed, grading, place)
-    return judge(exercise, trials, list(evidences))
+    trials = trials_of(exercise.id, seed, grading)
+    return judge(exercise, trials, list(tried_on(exercise, fn, trials, place)))
 
 
-def tried_on(exercise: Exercise, fn: Callable, seed: int = PUBLIC_SEED, grading: bool = False,
-             place: Callable[[], Place] = Place) -> tuple[tuple[Trial, ...], Iterator[Evidence]]:
-    """The trials, and evidence of one after the other as it is asked for.  Raises: as verdict_on."""
-    trials = _trials(exercise.id, seed, grading)
+def tried_on(exercise: Exercise, fn: Callable, trials: Sequence[Trial],
+             place: Callable[[], Place] = Place) -> Iterator[Evidence]:
+    """Evidence of one trial after the other, as it is asked for.  Raises: as verdict_on."""
     task = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
     candidate = Candidate(task, exercise.timeout_s, exercise.trains, exercise.measured)
-    return trials, collect(candidate, [facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials], place)
+    return collect(candidate, [facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials], place)
 
 
 @functools.lru_cache(maxsize=4)
-def _trials(name: str, seed: int, grading: bool) -> tuple[Trial, ...]:
+def trials_of(name: str, seed: int = PUBLIC_SEED, grading: bool = False) -> tuple[Trial, ...]:
     """Drawn once, for a function that is tried again and again."""
     return EXERCISES[name].trials(seed, grading)
 

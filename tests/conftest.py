@@ -8,6 +8,10 @@ from tests.warm_ranks import WarmRanks
 torch.set_num_threads(1)  # several workers, each with a thread a processor, would mostly wait for each other
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every-case", action="store_true", help="try every mutant in all public cases (half an hour more)")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     groups: dict[str, list[pytest.Item]] = {}
     alone: list[pytest.Item] = []

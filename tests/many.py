@@ -1,17 +1,18 @@
-"""Verdicts on many answers to exercises: each in one of a few processes, on warm ranks of its own."""
+"""Verdicts on many answers to exercises, in no more cases than they need: one by one, or in a few processes at a time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
 
-from grader.checks import tried_on, verdict_on
+from grader.checks import trials_of, tried_on, verdict_on
 from grader.exercises import EXERCISES
-from grader.judging.exercise import Exercise
+from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
 from tests.mutants import with_source
 from tests.warm_ranks import WarmRanks
+from utils.ranks.place import Place
 
 TIMEOUT_S = 10.0  # some answers never end
 Answer = tuple[str, str, str]  # unit, exercise, the source of its cell
@@ -40,12 +41,42 @@ def _verdict(answer: Answer) -> Verdict | str:
 def _passes(answer: Answer) -> bool:
     unit, name, source = answer
     try:
-        exercise, fn = _without_hints(_in_short(name)), with_source(unit, name, source)
-        trials, evidences = tried_on(exercise, fn, place=_warm_ranks().place_of(EXERCISES[name]))
-        return all(judge(exercise, [trial], [evidence]).passed
-                   for trial, evidence in zip(trials, evidences, strict=True))
+        exercise = _in_short(name)
+        return earns_everything(exercise, with_source(unit, name, source), _warm_ranks().place_of(exercise))
     except Exception:
         return False
+
+
+def earns_everything(exercise: Exercise, fn: Callable, place: Callable[[], Place]) -> bool:
+    """Whether `fn` passes each public case; after one that it fails, no other is tried."""
+    exercise, trials = _without_hints(exercise), trials_of(exercise.id)
+    return all(judge(exercise, [trial], [evidence]).passed
+               for trial, evidence in zip(trials, tried_on(exercise, fn, trials, place), strict=True))
+
+
+def verdict_with(hint: str, exercise: Exercise, fn: Callable, place: Callable[[], Place]) -> Verdict:
+    """The verdict on `fn`, which is wrong: that of a few public cases if `hint` comes first in it, else that of all."""
+    telling = _telling(exercise, hint)
+    order = telling + [trial for trial in trials_of(exercise.id) if all(trial is not other for other in telling)]
+    evidences, tried = tried_on(exercise, fn, order, place), []
+    for trial, evidence in zip(order, evidences, strict=False):
+        tried.append(evidence)
+        if trial is telling[-1] and (verdict := judge(exercise, telling, tried)).hint_ids[:1] == (hint,):
+            return verdict
+    return judge(exercise, order, tried)
+
+
+def _telling(exercise: Exercise, hint: str) -> list[Trial]:
+    """The narrowest and the widest public case in which more than one rank works and the slip of this name shows."""
+    slip = next((slip for slip in exercise.slips if slip.id == hint), None)
+    trials = trials_of(exercise.id)
+    shown = [trial for trial in trials if len(trial.working) > 1 and (slip is None or slip.results(trial))] or trials
+    narrowest, widest = min(shown, key=_width), max(shown, key=_width)
+    return [narrowest] if narrowest is widest else [narrowest, widest]
+
+
+def _width(trial: Trial) -> int:
+    return trial.case.world_size
 
 
 def _in_short(name: str) -> Exercise:

@@ -11,6 +11,7 @@ from grader.course.broken import is_broken
 from grader.exercises import EXERCISES, UNITS, order_of
 from grader.judging.compare import same
 from tests.course import SANDBOX
+from tests.many import verdict_with
 from tests.mutants import Mutant, mutants_of, reference_cell
 from tests.notebooks import ROOT, functions_of
 from tests.submissions import SLIPS
@@ -20,8 +21,9 @@ ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make t
 
 
 def _mutant(unit: str, name: str, number: int, mutant: Mutant):
+    """The first one of an exercise is tried in all cases, the others in a few; pytest --every-case tries all in all."""
     marks = [pytest.mark.long] * (number > 0 and unit not in ALWAYS)
-    return pytest.param(name, mutant, id=f"{name}-{mutant.name}", marks=marks)
+    return pytest.param(name, mutant, number == 0, id=f"{name}-{mutant.name}", marks=marks)
 
 
 MUTANTS = [_mutant(unit, name, number, mutant)
@@ -66,9 +68,13 @@ def test_where_flops_are_counted_torchs_imports_are_made_once_for_all_ranks():
     assert len(counting) >= 6 and [exercise.id for exercise in counting if not exercise.trains] == []
 
 
-@pytest.mark.parametrize("name, mutant", MUTANTS)
-def test_mutant_gets_its_hint(name, mutant, warm):
-    verdict = verdict_on(replace(EXERCISES[name], timeout_s=TIMEOUT_S), mutant.make(), place=warm(EXERCISES[name]))
+@pytest.mark.parametrize("name, mutant, in_all_cases", MUTANTS)
+def test_mutant_gets_its_hint(name, mutant, in_all_cases, warm, request):
+    exercise, place = replace(EXERCISES[name], timeout_s=TIMEOUT_S), warm(EXERCISES[name])
+    if in_all_cases or request.config.getoption("--every-case"):
+        verdict = verdict_on(exercise, mutant.make(), place=place)
+    else:
+        verdict = verdict_with(mutant.hint, exercise, mutant.make(), place)
     assert not verdict.passed and verdict.points < verdict.max_points
     assert verdict.hint_ids[:1] == (mutant.hint,), str(verdict)
     assert len(str(verdict).splitlines()) <= 40, "more than one screen"

@@ -14,7 +14,8 @@ from utils.ranks.server import COMPILER
 
 _PULLED_IN = ("torch.distributed.fsdp", "torch.distributed.tensor")
 _FUNCTION = "def refused(*arguments, **named):\n    raise RuntimeError({!r})"
-_refused: dict[str, str] = {}  # the beginning of a path of files -> why
+_refused: dict[str, str] = {}  # the beginning of a path of files -> the module or package that it belongs to
+_WHY = "{} is what this exercise has you write: do without it"
 
 
 def forbid(packages: Sequence[str]) -> None:
@@ -23,13 +24,12 @@ def forbid(packages: Sequence[str]) -> None:
         importlib.import_module(COMPILER)  # it imports much of torch.distributed for itself, so before anything is forbidden
     if packages and not _refused:
         sys.addaudithook(_refuse)
-    for name in packages:
-        why = f"{name} is what this exercise has you write: do without it"
+    for name in (name for name in packages if name not in _refused.values()):
         made: dict[str, types.FunctionType] = {}
-        exec(_FUNCTION.format(why), made)
+        exec(_FUNCTION.format(_WHY.format(name)), made)
         for function in (function for module in _loaded(name) for function in _functions_of(module)):
             function.__code__ = made["refused"].__code__.replace(co_freevars=function.__code__.co_freevars)
-        _refused.update(dict.fromkeys(_files(name), why))
+        _refused.update(dict.fromkeys(_files(name), name))
 
 
 def _files(name: str) -> list[str]:
@@ -58,6 +58,6 @@ def _refuse(event: str, arguments: tuple) -> None:
     if not isinstance(path, str | bytes):  # a file that is open already
         return
     path = os.path.realpath(os.fsdecode(path))
-    for start, why in _refused.items():
+    for start, name in _refused.items():
         if path.startswith(start):
-            raise (ImportError if event == "exec" else PermissionError)(why)
+            raise (ImportError if event == "exec" else PermissionError)(_WHY.format(name))
