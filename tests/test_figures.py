@@ -156,6 +156,11 @@ PICTURES = {
     "outputs gathered": lambda: figures.split_figure(("outputs",), 4, gathered=True),
     **{f"gather and free, {n} ranks, {layers} layers": (lambda n=n, layers=layers: figures.gather_free_figure(n, layers))
        for n, layers in ((2, 2), (3, 3), (4, 3))},
+    **{f"prefetching {n} layers": (lambda n=n: figures.prefetch_figure(n)) for n in (2, 4, 6)},
+    **{f"{chunks} chunks on {n} ranks": (lambda n=n, chunks=chunks: figures.interleaved_figure(n, chunks))
+       for n, chunks in ((2, 2), (4, 2), (4, 4))},
+    **{f"{n} layers recomputed": (lambda n=n: figures.recompute_figure(n)) for n in (1, 3)},
+    **{f"ring attention on {n}": (lambda n=n: figures.ring_attention_figure(n)) for n in (2, 4, 6)},
     **{f"conjugates on {n}": (lambda n=n: figures.conjugates_figure(n)) for n in (2, 4, 6)},
     "sent by ranks": lambda: figures.sent_by_ranks_figure(
         {"many heads": {"ring": {2: 4.0, 4: 5.0, 8: 5.5}, "all-to-all": {2: 2.0, 4: 1.5, 8: 0.9}},
@@ -464,6 +469,7 @@ def test_links_are_looked_up_by_name():
     (lambda: figures.memory_bars([]), "one or more"),
     (lambda: figures.matrix_figure([[1, 2]], "t"), "as many columns"),
     (lambda: figures.before_after("x", [["a"]], [["a"], ["b"]]), "different|ranks"),
+    (lambda: figures.prefetch_figure(1), "2 to 6"),
     (lambda: ring_stepper(1), "from 2"),
 ])
 def test_errors_name_what_would_work(draw, message):

@@ -23,6 +23,7 @@ _PLACES = {
     "planner_figures": ("plan_memory_figure", "plan_time_figure", "scaling_figure"),
     "processes": ("ranks_figure",),
     "ring": ("ring_figure", "ring_filmstrip", "ring_steps"),
+    "schematics": ("interleaved_figure", "prefetch_figure", "recompute_figure", "ring_attention_figure"),
     "sharded_layers": ("gather_free_figure",),
     "splits": ("split_figure",),
     "stages": ("stages_figure",),
