@@ -1,14 +1,14 @@
-"""What marks the course: exercises, checks, the judge, autograding. In a notebook: `from grader import check`.
+"""What marks the course: exercises, checks, the judge, autograding. In a notebook: `from grader import check, progress`.
 
-checks: check.<exercise>(fn). exercises: the exercises. calling: how a rank calls a function. evidence: what comes of it.
-judging: from evidence to a verdict. sandbox: where students' code is marked. course: nbgrader's side. report: how a class
-did. bundle: the students' archive.
+checks: check.<exercise>(fn). standing: progress(). exercises: the exercises. calling: how a rank calls a function.
+evidence: what comes of it. judging: from evidence to a verdict. sandbox: where students' code is marked. course: nbgrader's
+side. report: how a class did. bundle: the students' archive.
 """
 
 import importlib
 import os
 
-__all__ = ["CheckFailed", "check"]
+__all__ = ["CheckFailed", "check", "progress"]
 
 
 def __getattr__(name: str):
@@ -22,4 +22,4 @@ def __getattr__(name: str):
         from grader.calling.checked import CheckFailed
 
         return CheckFailed
-    return importlib.import_module(os.environ.get("GRADER_CHECKS", "grader.checks")).check
+    return getattr(importlib.import_module(os.environ.get("GRADER_CHECKS", "grader.checks")), name)

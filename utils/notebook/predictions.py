@@ -5,9 +5,12 @@ Never graded and never in the way: without a guess, every cell runs as well.
 
 import html
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
+
+from utils.notebook import record
 
 NEAR = 0.05  # a guess this near is called right: nobody should have to type 1.3333, and measured times vary
 
@@ -81,6 +84,7 @@ class Predictions:
         if measured is None and formula is None:
             raise ValueError(f"compare({name!r}) needs measured= or formula=")
         question.measured, question.formula, question.why = measured, formula, why
+        self._note(name)
         _display(Compared([question]))
 
     def table(self) -> "Compared":
@@ -88,14 +92,21 @@ class Predictions:
         return Compared(list(self.questions.values()))
 
     def _ask(self, name: str, guess: Any, question: Question) -> "Asked":
-        earlier = self.questions.get(name)
-        if earlier is not None and earlier.options == question.options:
-            question.guess = earlier.guess  # the cell was run again: what the field said still counts
+        earlier = self.questions.get(name)  # the cell was run again, or the kernel anew: what the field said still counts
+        said = earlier.guess if earlier else record.guess_of(self.unit, name)
+        question.guess = None if question.fault(said) else said
         self.questions[name] = question
         fault = "" if guess is ... else question.fault(guess)
         if guess is not ... and not fault:
             question.guess = guess
-        return Asked(question, fault)
+            self._note(name)
+        return Asked(question, fault, lambda: self._note(name))
+
+    def _note(self, name: str) -> None:
+        """Keep the guess, if there is one, where a new kernel finds it."""
+        question = self.questions[name]
+        if question.guess is not None:
+            record.note_guess(self.unit, name, question.text, question.guess, question.verdict())
 
 
 @dataclass(frozen=True)
@@ -104,12 +115,14 @@ class Asked:
 
     question: Question
     fault: str = ""
+    note: Callable[[], None] = lambda: None
 
     def keep(self, guess: Any) -> str:
         """Keep a guess that was made in the field; returns what is shown then."""
         fault = self.question.fault(guess)
         if not fault:
             self.question.guess = guess
+            self.note()
         return f"⚠ {fault}" if fault else self._status()
 
     def _status(self) -> str:

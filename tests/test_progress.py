@@ -1,0 +1,128 @@
+"""progress(): what was checked and guessed is kept in a file of the reader's own, and said with what comes next."""
+
+import json
+
+import nbformat
+import pytest
+
+from grader import progress
+from grader.judging.verdict import Verdict
+from tests.notebooks import ROOT
+from utils import Predictions
+from utils.notebook import record
+
+UNIT, OTHER = "01_collectives", "02_data_parallel"
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A reader's folder with two units, and unit 01's notebook open."""
+    for unit in (UNIT, OTHER):
+        (tmp_path / unit).mkdir()
+        (tmp_path / unit / f"{unit}.ipynb").write_bytes((ROOT / "notebooks" / unit / f"{unit}.ipynb").read_bytes())
+    monkeypatch.chdir(tmp_path / UNIT)
+    monkeypatch.setattr(record, "running_shell", lambda: "a notebook's shell")
+    return tmp_path
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds, which a test moves on."""
+    now = [1e9]
+    monkeypatch.setattr(record.time, "time", lambda: now[0])
+    return now
+
+
+def row(unit=UNIT) -> tuple[str, ...]:
+    return next(unit_.row for unit_ in progress().units if unit_.name == unit)
+
+
+def test_a_check_is_kept_and_the_next_exercise_named(course):
+    said = repr(progress())
+    assert "not checked yet" in said and "Next: Broadcast, the naive way (broadcast_naive, " in said and "no mark" in said
+    record.note_check("broadcast_naive", 1.0, 2.0)
+    assert "1 of 2 points in 1 try" in repr(progress()) and row()[2].startswith("1 of ")
+    record.note_check("broadcast_naive", 2.0, 2.0)
+    assert "2 of 2 points in 2 tries" in repr(progress()) and row()[1].startswith("1 of ")
+    assert "Next: Broadcast along a tree" in repr(progress())
+    assert "✓" in progress()._repr_html_()
+
+
+def test_challenges_come_last_and_other_units_follow(course):
+    exercises = progress().unit_here.exercises
+    assert sum(exercise.challenge for exercise in exercises) == 1 and all(exercise.minutes for exercise in exercises)
+    for exercise in exercises:
+        if not exercise.challenge:
+            record.note_check(exercise.name, exercise.points, exercise.points)
+    assert f"in {OTHER}" in progress().next_step
+    for unit in progress().units:
+        for exercise in unit.exercises:
+            record.note_check(exercise.name, exercise.points, exercise.points)
+    assert "Everything is done" in progress().next_step
+
+
+def test_the_points_are_those_of_the_course():
+    units = {unit.name: unit for unit in progress(ROOT / "notebooks").units}
+    assert len(units) == 10
+    for unit in units.values():
+        notebook = nbformat.read(ROOT / "notebooks" / unit.name / f"{unit.name}.ipynb", as_version=4)
+        graded = [cell.metadata.nbgrader for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+        assert sum(exercise.points for exercise in unit.exercises) == sum(facts.points for facts in graded)
+        assert all(exercise.title != exercise.name and exercise.minutes for exercise in unit.exercises)
+
+
+def test_a_guess_outlives_the_kernel(course):
+    Predictions(UNIT).number("bytes", "How many?").keep(12.0)
+    assert row()[3] == "0 of 1"  # not measured yet
+    anew = Predictions(UNIT)
+    assert "Your guess: 12" in repr(anew.number("bytes", "How many?"))
+    anew.compare("bytes", measured=12)
+    assert row()[3] == "1 of 1"
+    assert anew.choice("bytes", "Which?", ["a", "b"]).question.guess is None  # the question has changed
+
+
+def test_time_counts_but_no_pause(course, clock):
+    for minutes in (0, 5, 10, 300, 4):
+        clock[0] += 60 * minutes
+        record.note_check("broadcast_naive", 0.0, 2.0)
+    assert row()[4].startswith("19 min of ")
+
+
+@pytest.mark.parametrize("content, word", [
+    ("{", "cannot be read"), ("[]", "no record"), ('{"course": "another"}', "no record"), ("\0" * 100, "cannot be read"),
+    (json.dumps({"course": record.COURSE, "checks": {"a": 1}, "guesses": {}, "times": {}}), "no record"),
+    ("[" * 100_000, "cannot be read"),
+])
+def test_a_broken_or_foreign_file_is_set_aside_with_a_word(course, content, word):
+    path = course / record.NAME
+    path.write_text(content)
+    assert word in repr(progress()) and word in progress()._repr_html_() and path.read_text() == content
+    record.note_check("broadcast_naive", 2.0, 2.0)
+    assert word not in repr(progress()) and row()[1].startswith("1 of ")
+    aside, = course.glob("progress.set-aside-*.json")
+    assert aside.read_text() == content
+
+
+def test_nothing_is_kept_where_no_unit_is_open_and_nothing_stops_where_nothing_can_be_written(course, monkeypatch):
+    monkeypatch.chdir(course)
+    record.note_check("broadcast_naive", 2.0, 2.0)
+    assert not (course / record.NAME).exists() and "in a unit's notebook" in repr(progress())
+    monkeypatch.chdir(course / UNIT)
+    monkeypatch.setattr(record.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError("read-only")))
+    record.note_check("broadcast_naive", 2.0, 2.0)
+    assert row()[1].startswith("0 of ")
+
+
+def test_a_notebook_that_cannot_be_read_leaves_the_others(course):
+    (course / OTHER / f"{OTHER}.ipynb").write_text("{")
+    assert [unit.name for unit in progress().units] == [UNIT]
+
+
+def test_a_check_in_a_notebook_is_noted(course, monkeypatch):
+    from grader import checks
+    from grader.exercises import EXERCISES
+
+    monkeypatch.setattr(checks, "verdict_on", lambda exercise, fn: Verdict.without_evidence(exercise, "not written yet"))
+    with pytest.raises(checks.CheckFailed):
+        checks.check.ring_time(lambda: 0)
+    assert EXERCISES["ring_time"].max_points == record.read(course / record.NAME)[0]["checks"]["ring_time"]["of"]
