@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all grade notebooks bundle bench answers mutants pictures clean
+.PHONY: help lab test test-all grade notebooks bundle site bench answers mutants pictures clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -29,6 +29,9 @@ notebooks: $(STAMP) ## generate notebooks/ from solutions/
 
 bundle: $(STAMP) ## write the students' archive: notebooks, utils and public checks, no solutions
 	$(RUN) -m grader.bundle.archive $(ARGS)
+
+site: $(STAMP) ## write the course as pages to read: build/site; options: ARGS="--not-solved 01_collectives"
+	$(RUN) -m grader.site.build $(ARGS)
 
 bench: $(STAMP) ## measure the launcher against its alternatives
 	$(RUN) -m tests.bench $(ARGS)

@@ -1,11 +1,14 @@
-"""`make pictures`: the README's two pictures, from a real run and a real browser."""
+"""`make pictures`: the README's pictures, from a real run and a real browser."""
 
 import tempfile
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from PIL import Image
 
+from grader.exercises import UNITS
+from grader.site.build import build
 from tests.course import Course
 from tests.lab import ROOT, lab, open_notebook, page, run_all
 from tests.notebooks import functions_of
@@ -36,10 +39,21 @@ def answer_in_jupyterlab(path: Path) -> None:
             tab.locator(".jp-CodeCell").nth(2).screenshot(path=path)
 
 
+def front_of_the_site(path: Path) -> None:
+    """The first page of `make site`, without solutions."""
+    with tempfile.TemporaryDirectory() as folder, page() as tab:
+        build(Path(folder), UNITS, solved=False)
+        tab.set_viewport_size({"width": 1200, "height": 820})
+        tab.goto((Path(folder) / "index.html").as_uri())
+        tab.screenshot(path=path)
+    Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     ring_timeline(FOLDER / "ring_timeline.png")
     answer_in_jupyterlab(FOLDER / "answer.png")
+    front_of_the_site(FOLDER / "site.png")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,91 @@
+"""One page of the site: a notebook, a text or pictures, with navigation around it."""
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbconvert import HTMLExporter
+from nbconvert.filters import markdown2html
+from nbformat import NotebookNode
+from pygments.formatters import HtmlFormatter
+
+from grader.judging.html import fill_in
+from utils.figures import Picture
+
+WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel; a widget's still picture stands beside it
+LINKS = (  # of the notebooks, and where they lead on the site
+    (re.compile(r'href="[./]*docs/(\w+)\.md(#[^"]*)?"'), r'href="\1.html"'),
+    (re.compile(r'href="(?:\.\./)+(?:notebooks/)?(\w+)/\1\.ipynb(#[^"]*)?"'), r'href="\1.html"'),
+)
+
+
+@dataclass(frozen=True)
+class Link:
+    """An entry of a navigation: where it leads, and its words."""
+
+    target: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page without what surrounds it.  name: of its file, without .html; sections: of its own contents."""
+
+    name: str
+    title: str
+    body: str
+    sections: tuple[Link, ...] = ()
+    note: str = ""
+
+    def render(self, navigation: Sequence[tuple[str, Sequence[Link]]]) -> str:
+        """The whole page. navigation: (heading, links) one after the other."""
+        return fill_in(str(Path(__file__).with_name("page.html")), page=self, navigation=navigation)
+
+
+def notebook_page(notebook: NotebookNode, name: str, note: str = "") -> Page:
+    """A notebook as it stands, with the outputs that it has.  note: a sentence above it."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET, None)
+    body, _ = HTMLExporter(template_name="basic", anchor_link_text="").from_notebook_node(notebook)
+    return Page(name, title_of(notebook), _linked(body), sections_of(notebook), note)
+
+
+def text_page(markdown: str, name: str) -> Page:
+    """A text in Markdown; its first line is the title."""
+    title = markdown.lstrip().partition("\n")[0].lstrip("# ")
+    return Page(name, title, _linked(markdown2html(markdown)))
+
+
+def picture_page(pictures: Sequence[tuple[str, Picture]], name: str, title: str) -> Page:
+    """Pictures one below the other, each with its heading and in words."""
+    parts = [f'<section id="picture-{number}"><h2>{html.escape(heading)}</h2>{picture._repr_html_()}'
+             f"<p>{html.escape(picture.words)}</p></section>" for number, (heading, picture) in enumerate(pictures)]
+    sections = tuple(Link(f"#picture-{number}", heading) for number, (heading, _) in enumerate(pictures))
+    return Page(name, title, f"<h1>{html.escape(title)}</h1>" + "".join(parts), sections)
+
+
+def title_of(notebook: NotebookNode) -> str:
+    """Its first heading."""
+    return re.search(r"^# (.+)$", notebook.cells[0].source, re.M)[1]
+
+
+def sections_of(notebook: NotebookNode) -> tuple[Link, ...]:
+    """Its parts: headings of the second order, by the cells that they stand in."""
+    texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    headings = [(cell.id, re.search(r"^## (.+)$", cell.source, re.M)) for cell in texts]
+    return tuple(Link(f"#cell-id={id}", heading[1]) for id, heading in headings if heading)
+
+
+def code_colours() -> str:
+    """Style sheets for highlighted code, for light pages and for dark ones."""
+    light, dark = (HtmlFormatter(style=style).get_style_defs(".highlight") for style in ("default", "github-dark"))
+    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+
+
+def _linked(body: str) -> str:
+    for pattern, target in LINKS:
+        body = pattern.sub(target, body)
+    return body
