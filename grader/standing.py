@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grader.judging.html import fill_in
 from utils.notebook import record
+from utils.notebook.predictions import RIGHT, UNMEASURED
 
 NOT_A_MARK = "Your own record, kept on this machine: no mark, and nobody else sees it."
 
@@ -42,12 +43,12 @@ class Listed:
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit, its exercises in order, and what was guessed and how long it took.  near: guesses that were right."""
+    """A unit, its exercises in order, how many guesses were compared with an answer and right, and how long it took."""
 
     name: str
     exercises: tuple[Listed, ...]
     guesses: int = 0
-    near: int = 0
+    right: int = 0
     spent_s: float = 0.0
 
     @property
@@ -61,11 +62,11 @@ class Unit:
         earned = sum(exercise.earned or 0 for exercise in self.exercises)
         return (self.name, f"{self.passed} of {len(self.exercises)}",
                 f"{earned:g} of {sum(exercise.points for exercise in self.exercises):g}",
-                f"{self.near} of {self.guesses}" if self.guesses else "–",
+                f"{self.right} of {self.guesses}" if self.guesses else "–",
                 f"{_time(self.spent_s / 60) if self.spent_s else '–'} of {_time(stated)}")
 
 
-HEADINGS = ("unit", "exercises passed", "points", "guesses right", "time between checks, of the exercises' minutes")
+HEADINGS = ("unit", "exercises passed", "points", "guesses right", "time spent, of that stated")
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,8 @@ def progress(folder: str | Path | None = None) -> Progress:
 
 
 def _unit(path: Path, data: record.Data) -> Unit:
-    guesses = data["guesses"].get(path.stem, {}).values()
-    return Unit(path.stem, tuple(_exercises(path, data["checks"])), len(guesses),
-                sum(guess["verdict"] == "right" for guess in guesses),
+    guesses = [guess["verdict"] for guess in data["guesses"].get(path.stem, {}).values() if guess["verdict"] != UNMEASURED]
+    return Unit(path.stem, tuple(_exercises(path, data["checks"])), len(guesses), guesses.count(RIGHT),
                 data["times"].get(path.stem, {}).get("spent_s", 0.0))
 
 

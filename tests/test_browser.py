@@ -57,16 +57,35 @@ def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
     assert "[rank 1] rank 1 of 2" in "".join(output.get("text", "") for output in notebook.cells[3].outputs)
 
 
-def test_a_wrong_answer_shows_its_table_and_hint(tmp_path):
+def test_a_guess_a_wrong_answer_its_hint_a_right_answer_and_progress(tmp_path):
+    """A student's path; another day the guess is still there."""
     course = Course(tmp_path, UNIT, ["ring_all_reduce"])
-    course.submit("ann", pass_whole_tensors)
     file = tmp_path / "submitted" / "ann" / UNIT / f"{UNIT}.ipynb"
+
+    def asked(notebook):
+        asks = "from utils import Predictions\npredict = Predictions('01_collectives')\npredict.number('n', 'How many?')"
+        notebook.cells.insert(1, nbformat.v4.new_code_cell(asks))
+        notebook.cells.append(nbformat.v4.new_code_cell("from grader import progress\nprogress()"))
+
     with lab(tmp_path) as address, page() as tab:
+        course.submit("ann", lambda notebook: (pass_whole_tensors(notebook), asked(notebook)))
         open_notebook(tab, address, str(file.relative_to(tmp_path)))
         notebook = run_all(tab, file)
         tab.wait_for_selector("text=whole tensors travel")
         shoot(tab, "wrong-answer")
-    assert [e.split(":")[1].strip() for e in errors_of(notebook)] == ["CheckFailed"]
+        assert [e.split(":")[1].strip() for e in errors_of(notebook)] == ["CheckFailed"]
+        tab.fill("input[placeholder='your guess']", "7")
+        tab.click("text=Keep my guess")
+        tab.wait_for_selector("text=Your guess: 7.")
+        course.submit("ann", asked)
+    with lab(tmp_path) as address, page() as tab:  # a new kernel
+        open_notebook(tab, address, str(file.relative_to(tmp_path)))
+        assert errors_of(run_all(tab, file)) == []
+        tab.wait_for_selector("text=Your guess: 7.")
+        tab.click("summary:has-text('The exercises of')")
+        tab.wait_for_selector("text=4 of 4 points in ")  # so many tries: run_all may run all twice
+        tab.wait_for_selector("text=Everything is done")
+        shoot(tab, "progress")
 
 
 def test_the_formgrader_marks_and_shows_the_marks_and_feedback_leaks_nothing(tmp_path):

@@ -73,7 +73,7 @@ def test_the_points_are_those_of_the_course():
 
 def test_a_guess_outlives_the_kernel(course):
     Predictions(UNIT).number("bytes", "How many?").keep(12.0)
-    assert row()[3] == "0 of 1"  # not measured yet
+    assert row()[3] == "–"  # not measured yet
     anew = Predictions(UNIT)
     assert "Your guess: 12" in repr(anew.number("bytes", "How many?"))
     anew.compare("bytes", measured=12)

@@ -11,6 +11,7 @@ import time
 import nbformat
 import psutil
 import pytest
+from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties
 
 from grader.course import gradebook as writer
@@ -18,7 +19,7 @@ from grader.course import journal as journals
 from grader.course.autograde import SaveMarks
 from grader.course.folder import Course as Folder
 from grader.course.folder import Submission
-from grader.course.gradebook import keep
+from grader.course.gradebook import keep, register
 from grader.course.journal import Busy, Journal, Result, write_whole
 from tests.course import SANDBOX, Course
 from tests.submissions import SAMPLES, UNIT
@@ -161,6 +162,24 @@ def test_stopped_at_a_step_and_called_again(course, monkeypatch, place, name, co
     assert ("fit_alpha_beta", "the hint") in dump(course)[student]["comments"]
     assert sorted(os.listdir(autograded)) == [f"{UNIT}.ipynb", f"{UNIT}.marks.json", "timestamp.txt"]
     assert journal.pending(student, "d", "c") is None and journal.is_kept(student, "d", folder.db_url)
+
+
+@pytest.mark.parametrize("step", ["add_notebook", "update_or_create_grade_cell", "update_or_create_solution_cell",
+                                  "update_or_create_source_cell"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_unit_that_was_entered_by_half_is_entered_again(course, tmp_path, monkeypatch, step, count):
+    """Else submissions get no place for what the missing cells earn."""
+    monkeypatch.chdir(course.root)
+    folder = Folder(f"sqlite:///{tmp_path / 'gradebook.db'}")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        dies_at(patch, Gradebook, step, count)
+        register(folder, UNIT)
+        raise Killed  # add_notebook is called once
+    assert register(folder, UNIT) == (step != "add_notebook" or count == 1)
+    assert not register(folder, UNIT)
+    with folder.gradebook() as anew, Folder().gradebook() as usual:
+        cells, expected = ({cell.name for cell in book.find_notebook(UNIT, UNIT).source_cells} for book in (anew, usual))
+        assert cells == expected != set()
 
 
 def test_a_late_submission_is_penalised_and_a_manual_mark_is_kept(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from nbconvert.preprocessors import Preprocessor
 from nbgrader.api import MissingEntry
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import is_grade, is_locked, is_solution, is_task
 from sqlalchemy.exc import SAWarning
 
 from grader.course.autograde import MarkExercises
@@ -84,12 +85,8 @@ def _move(source: Path, target: Path, permissions: int) -> None:
 
 def register(course: Course, unit: str) -> bool:
     """Enter a unit's cells and points as `nbgrader generate_assignment` does, its release going nowhere; False if known."""
-    with course.gradebook() as gradebook:
-        try:
-            if gradebook.find_assignment(unit).notebooks:
-                return False
-        except MissingEntry:
-            pass
+    if _is_known(course, unit):
+        return False
     with tempfile.TemporaryDirectory(prefix="release-") as folder:
         config = copy.deepcopy(course.config)
         config.CourseDirectory.release_directory = folder
@@ -99,6 +96,24 @@ def register(course: Course, unit: str) -> bool:
         with _without_warnings():
             converter.start()
     return True
+
+
+def _is_known(course: Course, unit: str) -> bool:
+    """Whether the unit was entered to its end (nbgrader takes many steps; cells come last), or somebody has marks in it."""
+    with course.gradebook() as gradebook:
+        try:
+            notebook = gradebook.find_notebook(unit, unit)
+        except MissingEntry:
+            return False
+        entered = {cell.name for cell in notebook.source_cells}
+        return bool(notebook.submissions) or _cells_of(course.released(unit)) <= entered
+
+
+def _cells_of(released: bytes) -> set[str]:
+    """The names of the cells that nbgrader keeps."""
+    cells = nbformat.reads(released.decode(), as_version=4).cells
+    return {cell.metadata.nbgrader.grade_id for cell in cells
+            if is_grade(cell) or is_solution(cell) or is_locked(cell) or is_task(cell)}
 
 
 def scores(course: Course, unit: str) -> dict[str, dict[str, float]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from utils.notebook import record
 
+RIGHT, UNMEASURED = "right", "not measured yet"  # verdicts on a guess
 NEAR = 0.05  # a guess this near is called right: nobody should have to type 1.3333, and measured times vary
 
 
@@ -47,11 +48,11 @@ class Question:
     def verdict(self) -> str:
         """How guess and answer compare, in words."""
         if self.answer is None:
-            return "not measured yet"
+            return UNMEASURED
         if self.guess is None:
             return "no guess"
         if self.options:
-            return "right" if self.guess == self.answer else "not so"
+            return RIGHT if self.guess == self.answer else "not so"
         return _how_far(float(self.guess), float(self.answer))
 
 
@@ -206,7 +207,7 @@ def _shown(value: Any, question: Question) -> str:
 def _how_far(guess: float, answer: float) -> str:
     counted = guess.is_integer() and answer.is_integer()  # 102 is not 100
     if math.isclose(guess, answer, rel_tol=1e-9 if counted else NEAR, abs_tol=1e-12):
-        return "right"
+        return RIGHT
     if guess * answer <= 0:
         return f"{abs(guess - answer):,.3g} too {'much' if guess > answer else 'little'}"
     factor = max(guess / answer, answer / guess)
