@@ -110,7 +110,6 @@ def cells_are_given_up_sooner(monkeypatch):
 KINDS = {  # of trials beside the one that every attack is tried on
     "weighed": lambda trial: trial.case.weighed,
     "late ranks": lambda trial: any(trial.case.late_s),
-    "more": lambda trial: not trial.case.weighed and not any(trial.case.late_s),
 }
 
 
@@ -122,7 +121,7 @@ class InShort(Exercise):
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
         trials = super().trials(seed, grading)
-        plain = list(filter(KINDS["more"], trials))
+        plain = [trial for trial in trials if not any(is_one(trial) for is_one in KINDS.values())]
         first = (plain[2:] or plain)[0]
         return tuple(trial for trial in trials if trial is first or any(KINDS[kind](trial) for kind in self.kinds))
 

@@ -55,6 +55,11 @@ def total(case: Case, rank: int, name: str) -> Tensor:
     return torch.stack([x.double() for x in case.peers_inputs(rank, name)]).sum(0).to(own(case, rank, name).dtype)
 
 
+def total_of_the_world(case: Case, rank: int, name: str) -> Tensor:
+    """The sum over all ranks, those of other groups too."""
+    return torch.stack([inputs[name].double() for inputs in case.inputs]).sum(0).to(own(case, rank, name).dtype)
+
+
 def total_times_n(case: Case, rank: int, name: str) -> Tensor:
     """The sum over the group, summed once more."""
     return total(case, rank, name) * case.group_size(rank)

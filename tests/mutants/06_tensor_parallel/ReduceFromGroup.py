@@ -9,6 +9,7 @@ _SUMMED_BACK = (_BACK, "dx = dy.clone()\n        dist.all_reduce(dx, group=ctx.g
 CHANGES = (
     change("f and g swapped", *_KEEP_GROUP, *_SUMMED_BACK, _ALL_REDUCE, "pass"),
     change("all-reduced both ways", *_KEEP_GROUP, *_SUMMED_BACK),
+    change("gradient of all ranks", _BACK, "dx = dy.clone()\n        dist.all_reduce(dx)\n        return dx, None"),
     change("not summed", _ALL_REDUCE, "pass"),
     change("summed twice", _ALL_REDUCE, f"{_ALL_REDUCE}\n        {_ALL_REDUCE}"),
     change("mean", "return y", "return y / dist.get_world_size(group)"),

@@ -12,6 +12,7 @@ from grader.exercises.shared.conjugates import (
     own,
     own_times_n,
     total,
+    total_of_the_world,
     total_times_n,
 )
 
@@ -20,6 +21,9 @@ EXERCISE = conjugate("g: sum forward, copy backward", y=total, dx=own, slips=(
             y=own, dx=total),
     made_by("all-reduced both ways", "y is right, but the gradient was summed as well: every rank has the same dy already, "
                                      "and would get it n times.", dx=total),
+    made_by("gradient of all ranks", "y is right, but the gradient was summed, and over all ranks, other groups' too. Every "
+                                     "rank of the group has the same dy already: hand it on, without a message.",
+            dx=total_of_the_world),
     made_by("summed twice", "y is n times too large: it was summed over ranks, and then once more. One all-reduce gives the "
                             "whole sum.", y=total_times_n),
     made_by("not summed", "y is this rank's part of the sum only.", y=own),
