@@ -8,6 +8,7 @@ from functools import partial
 from utils.deadlocks.waits import ENDED, WaitState
 from utils.ranks.channel import Channel, Message
 from utils.ranks.job import Job, Outcome
+from utils.ranks.live import AGAIN_S, Live
 from utils.ranks.output import RankOutput
 from utils.ranks.place import LEAVE_S, Place, StartedRank, exit_in_words
 from utils.ranks.readiness import Readiness
@@ -23,22 +24,27 @@ GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
 STACK_ANSWER_S = 1.0
 
 
-def launch(job: Job, place: Place | None = None) -> Outcome:
-    """Run `job` on fresh processes and wait until it is over. No process is left behind, even when interrupted."""
-    fleet = _Fleet(job, place or Place())
+def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Outcome:
+    """Run `job` on fresh processes and wait until it is over. No process is left behind, even when interrupted.
+
+    live: shows where the ranks stand, meanwhile.
+    """
+    fleet = _Fleet(job, place or Place(), live)
     try:
         fleet.start()
         fleet.follow()
     finally:
         fleet.end()
+        if live:
+            live.end(job.world_size, fleet.outcome.elapsed_s)
     return fleet.outcome
 
 
 class _Fleet:
     """The processes of one run and the loop that listens to them."""
 
-    def __init__(self, job: Job, place: Place):
-        self.job, self._place = job, place
+    def __init__(self, job: Job, place: Place, live: Live | None):
+        self.job, self._place, self._live = job, place, live
         self.outcome = Outcome(WaitState(job.world_size))
         self._ranks: list[StartedRank] = []
         self._channels: dict[int, Channel] = {}
@@ -50,6 +56,7 @@ class _Fleet:
         self._first_error_at: float | None = None
         self._ready: set[int] = set()
         self._ready_at: float | None = None
+        self._shown_at = 0.0
 
     # ── starting ──
 
@@ -86,6 +93,7 @@ class _Fleet:
                 return
             self._listen(min(0.1, max(0.0, deadline - now)))
             self._look_for_standstill()
+            self._show(now)
         if self.outcome.state.disagreement:
             for output in self._outputs:
                 output.muted = output.is_error  # what gloo shouts when the calls do not fit adds nothing
@@ -206,6 +214,11 @@ class _Fleet:
             # after an error the others may finish, so that every rank's error is collected
             if self._still_since and (nobody_moves or not self.outcome.errors):
                 self.outcome.stuck = stuck
+
+    def _show(self, now: float) -> None:
+        if self._live and self._ready_at is not None and now >= self._shown_at + AGAIN_S:
+            self._shown_at = now
+            self._live.look(self.outcome.state, now - self._ready_at)
 
     def _ask_for_stacks(self) -> None:
         unfinished = self._unfinished()

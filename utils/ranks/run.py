@@ -14,6 +14,7 @@ from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure,
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
 from utils.ranks.job import Job, Outcome
 from utils.ranks.launcher import launch
+from utils.ranks.live import live_lines
 from utils.ranks.payload import NotebookTask, pack
 from utils.trace.memory import RankMemory
 from utils.trace.source import to_line
@@ -68,7 +69,7 @@ def run_ranks(
         raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
     job = Job(task.packed(), blobs, _checked_backend(backend, world_size), float(timeout_s), trace, memory,
               _checked_start_method(start_method))
-    outcome = launch(job)
+    outcome = launch(job, live=live_lines() if trace else None)
     return finish(outcome, timeout_s)
 
 
