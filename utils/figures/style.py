@@ -53,6 +53,14 @@ class Picture:
         image.save(small, format="PNG", optimize=True, dpi=(DPI, DPI))
         return small.getvalue()
 
+    @property
+    def svg(self) -> bytes:
+        """The picture as an SVG file, letters drawn as shapes: made several times as fast as a PNG."""
+        with in_style():
+            file = io.BytesIO()
+            self.figure.savefig(file, format="svg")
+        return file.getvalue()
+
     def save(self, path: str | Path) -> Path:
         """Write the picture to `path`; its suffix (.png, .svg, .pdf) chooses the format. Returns the path."""
         with in_style():
@@ -64,9 +72,12 @@ class Picture:
         return self.png, {"width": width, "height": height, "alt": self.words}
 
     def _repr_html_(self) -> str:
+        return self._image("png", self.png)
+
+    def _image(self, kind: str, data: bytes) -> str:
         width = round(self.figure.get_size_inches()[0] * 100)
-        data = base64.b64encode(self.png).decode()
-        return (f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.words, quote=True)}" '
+        return (f'<img src="data:image/{kind};base64,{base64.b64encode(data).decode()}" '
+                f'alt="{html.escape(self.words, quote=True)}" '
                 f'style="width:{width}px;max-width:100%;height:auto;background:white">')
 
     def __repr__(self) -> str:
@@ -76,6 +87,11 @@ class Picture:
 def figure_html(picture: Picture) -> str:
     """The HTML that shows `picture` as one block of a page."""
     return f"<div>{picture._repr_html_()}</div>"
+
+
+def moving_html(picture: Picture) -> str:
+    """The same for a view that is drawn anew again and again."""
+    return f"<div>{picture._image('svg+xml', picture.svg)}</div>"
 
 
 def in_style():

@@ -1,4 +1,4 @@
-"""Sliders that teach: the ring step by step, before and after each collective, ring and tree, pipeline schedules.
+"""Sliders that teach: the ring step by step, before and after each collective, ring and tree, pipeline schedules, real runs.
 
 Each shows a still picture of the same thing wherever widgets do not run, such as in an exported page.
 """
@@ -11,10 +11,13 @@ import ipywidgets
 
 from utils.figures.collectives import COLLECTIVES, MOST_RANKS, collective_picture
 from utils.figures.costs_figures import all_reduce_times_s, ring_or_tree_figure
+from utils.figures.moment import Moments
 from utils.figures.pipeline import schedule_grid
 from utils.figures.ring import PHASES, ring_figure, ring_filmstrip
-from utils.figures.style import Picture, figure_html, human_bytes
+from utils.figures.style import Picture, figure_html, human_bytes, moving_html
 from utils.figures.tables import Column, Table
+from utils.figures.timeline import timeline_figure
+from utils.figures.traced import Trace
 from utils.schedules.schedule import Schedule, Timetable
 
 
@@ -38,7 +41,7 @@ class Interactive(ipywidgets.VBox):
     def refresh(self) -> None:
         """Draw the view for the present values of the controls."""
         shown = self._present()
-        self.view.value = shown if isinstance(shown, str) else figure_html(shown)
+        self.view.value = shown if isinstance(shown, str) else moving_html(shown)
 
     def _present(self) -> Picture | str:
         return self._show(*(control.value for control in self.controls))
@@ -90,7 +93,7 @@ def cost_calculator() -> Interactive:
         return ring_or_tree_figure(total_bytes, n, microseconds * 1e-6, 1e-9 / gb_per_s)
 
     def show(*values) -> str:
-        return figure_html(picture(*values)) + cost_table(*values)._repr_html_()
+        return moving_html(picture(*values)) + cost_table(*values)._repr_html_()
 
     controls = [ranks, size, alpha_us, speed]
     return Interactive(controls, show, lambda: [picture(*(control.value for control in controls))])
@@ -105,6 +108,21 @@ def cost_table(n_ranks: int, total_bytes: float, alpha_us: float, bandwidth_GBps
                Column("time", "time", "ms", show="{:.4g}".format)]
     rows = zip(("ring", "tree"), steps, sizes, [1e3 * time for time in times_s], strict=True)
     return Table(list(rows), columns)
+
+
+def trace_player(trace: Trace) -> Interactive:
+    """Play a real run, or step through it: at each moment what every rank does, and which messages are on their way.
+
+    trace: of a run of up to 16 ranks, such as run_ranks(fn, 4).trace.  Raises: ValueError for another, or one without calls.
+    """
+    moments = Moments(trace)
+    last = len(moments.times_s) - 1
+    step = ipywidgets.IntSlider(0, min=0, max=last, description="moment", continuous_update=True)
+    play = ipywidgets.Play(value=0, min=0, max=last, interval=400)
+    ipywidgets.jslink((play, "value"), (step, "value"))
+    player = Interactive([step], moments.picture, lambda: [timeline_figure(trace)])
+    player.children[0].children = (play, step)
+    return player
 
 
 def schedule_player(generators: dict[str, Callable[[int, int], Schedule]],
