@@ -50,6 +50,7 @@ def test_all_moments_are_equally_high_and_said_in_words(moments):
     assert len({picture.figure.get_size_inches()[1] for picture in pictures}) == 1
     middle = pictures[moments.times_s.index(3.0)].words
     assert "rank 1: communicating (recv ← 0)" in middle and "1 KiB from 0 to 1" in middle
+    assert moments.picture(2).svg == moments.picture(2).svg != moments.picture(0).svg
 
 
 def test_a_long_run_is_thinned():
