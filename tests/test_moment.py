@@ -55,7 +55,7 @@ def test_all_moments_are_equally_high_and_said_in_words(moments):
 
 def test_a_long_run_is_thinned():
     calls = tuple(call(0, "barrier", k / 1000, k / 1000 + 5e-4, wait=k / 1000) for k in range(5000))
-    assert len(Moments(Trace(1, calls, duration_s=5.0)).times_s) <= MOST_MOMENTS + 1
+    assert MOST_MOMENTS / 2 <= len(Moments(Trace(1, calls, duration_s=5.0)).times_s) <= MOST_MOMENTS
 
 
 @pytest.mark.parametrize("trace", [Trace(2), Trace(17, (call(0, "barrier", 0.0, 1.0, wait=0.0),), duration_s=1.0)])

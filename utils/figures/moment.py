@@ -28,7 +28,7 @@ class Stand:
 
 
 class Moments:
-    """The moments of a run at which something begins or ends, each with its picture.
+    """The moments of a run at which something begins or ends, each with its picture; of very many, some.
 
     Raises: ValueError for a run of more than 16 ranks, or one in which nothing was traced.
     """
@@ -44,7 +44,8 @@ class Moments:
         self._sends = [call for call in trace.calls if call.op == "send" and call.peer is not None]
         bars = [bar for lanes in self._lanes for bar in (*lanes.blocked, *lanes.spans, *(bar for _, bar in lanes.flights))]
         ends = [time for bar in bars for time in bar.interval] + [lanes.end_s for lanes in self._lanes]
-        self.times_s = _thinned(sorted({0.0, *ends}), self.right_s)
+        times_s = sorted({0.0, *ends})
+        self.times_s = times_s[::-(-len(times_s) // MOST_MOMENTS)]
         self._room = (max(len(self.messages(time_s)) for time_s in self.times_s),
                       max(sum(_at(bar, time_s) for _, bar in lanes.flights)
                           for lanes in self._lanes for time_s in self.times_s))
@@ -125,12 +126,3 @@ def _in_words(stands: Sequence[Stand], messages: Sequence[Message], time_s: floa
 
 def _at(bar: Bar, time_s: float) -> bool:
     return bar.start_s <= time_s < bar.end_s
-
-
-def _thinned(times_s: list[float], right_s: float) -> list[float]:
-    """Moments far enough apart to be seen apart, and not more than can be stepped through."""
-    kept = times_s[:1]
-    for time_s in times_s[1:]:
-        if time_s - kept[-1] > right_s / MOST_MOMENTS:
-            kept.append(time_s)
-    return kept

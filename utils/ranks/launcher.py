@@ -35,8 +35,6 @@ def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Ou
         fleet.follow()
     finally:
         fleet.end()
-        if live:
-            live.end(job.world_size, fleet.outcome.elapsed_s)
     return fleet.outcome
 
 
@@ -253,6 +251,8 @@ class _Fleet:
         self._readiness.close()
         self._place.close()
         now = time.monotonic()
+        if self._live and self._ready_at is not None:
+            self._live.end(self.job.world_size, now - self._ready_at)
         self.outcome.elapsed_s = now - self._started
         self.outcome.verdict_s = now - max((f["time"] for _, _, f in self.outcome.events if "time" in f), default=now)
 

@@ -44,10 +44,10 @@ class Live:
         seconds = passed_s - min(self._since[rank][1] for rank in ranks)
         return f"{ranks_in_words(ranks)}: {words}" + ("" if words == "done" else f", {seconds:.0f} s")
 
-    def end(self, n_ranks: int, elapsed_s: float) -> None:
+    def end(self, n_ranks: int, passed_s: float) -> None:
         """In the place of the lines, how long it took."""
         if self._handle is not None:
-            self._show(f"{n_ranks} ranks, {elapsed_s:.1f} s")
+            self._show(f"{n_ranks} ranks, {passed_s:.1f} s")
 
     def _show(self, text: str) -> None:
         if self._handle is None:
