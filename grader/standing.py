@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grader.judging.html import fill_in
 from utils.notebook import record
-from utils.notebook.predictions import RIGHT, UNMEASURED
+from utils.notebook.predictions import RIGHT
 
 NOT_A_MARK = "Your own record, kept on this machine: no mark, and nobody else sees it."
 
@@ -107,14 +107,17 @@ class Progress:
 def progress(folder: str | Path | None = None) -> Progress:
     """How far you are, and what to do next.  folder: where the units' folders are, if not beside the open notebook's."""
     place = Path.cwd().parent if folder is None else Path(folder)
-    data, fault = record.read(place / record.NAME)
+    try:
+        data, fault = record.read(place / record.NAME)
+    except OSError as error:
+        raise OSError(f"{place / record.NAME} cannot be read: {error}") from None
     faults = (f"{fault}: it is not used, and the next check sets it aside and begins a new one.",) if fault else ()
     units = tuple(_unit(path, data) for path in sorted(place.glob("*/*.ipynb")) if path.stem == path.parent.name)
     return Progress(tuple(unit for unit in units if unit.exercises), Path.cwd().name, faults)
 
 
 def _unit(path: Path, data: record.Data) -> Unit:
-    guesses = [guess["verdict"] for guess in data["guesses"].get(path.stem, {}).values() if guess["verdict"] != UNMEASURED]
+    guesses = [guess["verdict"] for guess in data["guesses"].get(path.stem, {}).values() if guess["verdict"]]
     return Unit(path.stem, tuple(_exercises(path, data["checks"])), len(guesses), guesses.count(RIGHT),
                 data["times"].get(path.stem, {}).get("spent_s", 0.0))
 

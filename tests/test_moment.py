@@ -32,7 +32,7 @@ def moments():
     (1.2, "computing", "computing", [(0, 1, 1024)]),
     (2.5, "layer 0", "recv ← 0", [(0, 1, 1024)]),
     (3.5, "send → 1", "recv ← 0", [(0, 1, 1024)]),
-    (4.5, "done", "done", []),
+    (4.5, "no more calls", "no more calls", []),
 ])
 def test_what_ranks_do_at_a_moment(moments, time_s, zero, one, messages):
     assert [moments.stand(rank, time_s).texts[0] for rank in (0, 1)] == [zero, one]
@@ -51,6 +51,15 @@ def test_all_moments_are_equally_high_and_said_in_words(moments):
     middle = pictures[moments.times_s.index(3.0)].words
     assert "rank 1: communicating (recv ← 0)" in middle and "1 KiB from 0 to 1" in middle
     assert moments.picture(2).svg == moments.picture(2).svg != moments.picture(0).svg
+
+
+def test_a_deadlock_is_stuck_to_the_end():
+    stuck = [call(rank, "recv", start, None, peer=1 - rank) for rank, start in ((0, 1.0), (1, 1.2))]
+    for one in stuck:
+        one.wait_start_s = one.start_s
+    moments = Moments(Trace(2, tuple(stuck), duration_s=1.2))
+    assert [moments.stand(rank, moments.times_s[-1]).kind for rank in (0, 1)] == ["stuck", "stuck"]
+    assert "rank 1: stuck (recv ← 0)" in moments.picture(len(moments.times_s) - 1).words
 
 
 def test_a_long_run_is_thinned():

@@ -5,9 +5,9 @@ import re
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from grader.exercises import EXERCISES
+from grader.site.execute import executed
 from tests.course import Course
 from tests.notebooks import ROOT
 
@@ -117,9 +117,7 @@ def test_skeletons_are_short(unit):
 @pytest.mark.timeout(900)  # on a busy machine; each cell has a limit of its own
 @pytest.mark.parametrize("unit", [pytest.param(unit, marks=[pytest.mark.long] * (unit >= "02")) for unit in UNITS])
 def test_solution_notebook_runs_from_top_to_bottom(unit):
-    notebook = read("solutions", unit)
-    NotebookClient(notebook, timeout=180, kernel_name="python3",
-                   resources={"metadata": {"path": str(ROOT / "solutions" / unit)}}).execute()
+    notebook = executed(ROOT / "solutions" / unit / f"{unit}.ipynb")
     pictures = [o for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs
                 if "image/png" in o.get("data", {}) or "<img" in "".join(o.get("data", {}).get("text/html", ""))]
     assert len(pictures) >= 3

@@ -78,14 +78,30 @@ def test_a_guess_outlives_the_kernel(course):
     assert "Your guess: 12" in repr(anew.number("bytes", "How many?"))
     anew.compare("bytes", measured=12)
     assert row()[3] == "1 of 1"
+    Predictions(UNIT).number("bytes", "How many?", 12)  # run again from the top: nothing is measured yet
+    assert row()[3] == "1 of 1"
+    Predictions(UNIT).number("bytes", "How many?", 13)
+    assert row()[3] == "–"
     assert anew.choice("bytes", "Which?", ["a", "b"]).question.guess is None  # the question has changed
 
 
 def test_time_counts_but_no_pause(course, clock):
-    for minutes in (0, 5, 10, 300, 4):
+    Predictions(UNIT)  # the unit's beginning
+    for minutes in (30, 5, 300, 4):
         clock[0] += 60 * minutes
         record.note_check("broadcast_naive", 0.0, 2.0)
-    assert row()[4].startswith("19 min of ")
+    assert row()[4].startswith("39 min of ")
+
+
+def test_a_minute_counts_for_one_unit(course, clock, monkeypatch):
+    Predictions(UNIT)
+    clock[0] += 600
+    monkeypatch.chdir(course / OTHER)
+    record.note_check("shard_batch", 0.0, 2.0)
+    clock[0] += 600
+    monkeypatch.chdir(course / UNIT)
+    record.note_check("broadcast_naive", 0.0, 2.0)
+    assert [row(unit)[4].partition(" of ")[0] for unit in (UNIT, OTHER)] == ["10 min", "10 min"]
 
 
 @pytest.mark.parametrize("content, word", [
@@ -103,10 +119,22 @@ def test_a_broken_or_foreign_file_is_set_aside_with_a_word(course, content, word
     assert aside.read_text() == content
 
 
+def test_a_record_of_a_later_version_is_kept_as_it_is(course):
+    record.note_check("broadcast_naive", 1.0, 2.0)
+    path = course / record.NAME
+    data = json.loads(path.read_text())
+    data["checks"]["broadcast_naive"]["by"] = data["later"] = "a later version"
+    path.write_text(json.dumps(data))
+    record.note_check("broadcast_tree", 2.0, 2.0)
+    again = json.loads(path.read_text())
+    assert again["later"] == again["checks"]["broadcast_naive"]["by"] == "a later version"
+
+
 def test_nothing_is_kept_where_no_unit_is_open_and_nothing_stops_where_nothing_can_be_written(course, monkeypatch):
     monkeypatch.chdir(course)
     record.note_check("broadcast_naive", 2.0, 2.0)
-    assert not (course / record.NAME).exists() and "in a unit's notebook" in repr(progress())
+    assert record.path_here() is None and not list(course.rglob(record.NAME)) + list(course.parent.glob(record.NAME))
+    assert "in a unit's notebook" in repr(progress())
     monkeypatch.chdir(course / UNIT)
     monkeypatch.setattr(record.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError("read-only")))
     record.note_check("broadcast_naive", 2.0, 2.0)

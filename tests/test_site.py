@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from grader.site import build, execute, gallery, pages
+from grader.site import build, execute, formulas, gallery, pages
 from tests.lab import CHROMIUM, page
 from tests.notebooks import ROOT
 from utils import figures
@@ -24,8 +24,9 @@ def course(tmp_path_factory):
         other = next(name for name in UNITS if name != unit)
         title = (f"# {unit[:2]} · Unit\n\n**What is {unit}?** See [the other](../{other}/{other}.ipynb) and the "
                  "[glossary](../../docs/glossary.md), or [print](https://arxiv.org/abs/1910.02054).")
-        cells = [new_markdown_cell(title), new_markdown_cell("## 1 · Rings\n\nA *ring* of zebras, in `code`."),
-                 new_code_cell(WIDE), new_code_cell("print(6 * 7)\nopen('left-behind', 'w')")]
+        rings = "## 1 · Rings\n\nA *ring* of zebras, `$code`: $\\frac1n \\ne 2$."
+        cells = [new_markdown_cell(title), new_markdown_cell(rings), new_code_cell(WIDE),
+                 new_code_cell("print(6 * 7)\nopen('left-behind', 'w')")]
         for folder in ("notebooks", "solutions"):
             (root / folder / unit).mkdir(parents=True)
             nbformat.write(new_notebook(cells=cells), root / folder / unit / f"{unit}.ipynb")
@@ -65,8 +66,22 @@ def test_every_link_leads_somewhere_and_nothing_is_loaded_from_a_network(site):
 
 
 def test_solutions_were_run_elsewhere(site, course):
-    assert "42" in (site / "01_first-solved.html").read_text() and "output_text" not in (site / "01_first.html").read_text()
+    assert "<pre>42" in (site / "01_first-solved.html").read_text()
+    assert "output_text" not in (site / "01_first.html").read_text()
     assert not list(course.rglob("left-behind"))
+
+
+def test_formulas_are_drawn_and_those_of_the_course_can_be(site):
+    text = (site / "01_first.html").read_text()
+    assert 'class="formula"' in text and 'alt="\\frac1n \\ne 2"' in text and "$code" in text
+    found = 0
+    for path in (ROOT / "solutions").glob("*/*.ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "markdown" and "$" in cell.source:
+                text = formulas.with_pictures(cell.source)
+                found += text.count('class="formula"')
+                assert "\\frac" not in re.sub(r"<[^>]*>", "", text), cell.id
+    assert found > 8
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
@@ -96,13 +111,15 @@ def test_in_a_browser_search_finds_and_a_phone_reads(site):
 
 def test_an_earlier_site_is_replaced_and_nothing_else(site, course, tmp_path, monkeypatch):
     monkeypatch.setattr(build, "pictures", lambda: [])
-    (tmp_path / "homework.txt").write_text("mine")
+    (tmp_path / "site.css").write_text("mine")
     with pytest.raises(build.NotASite, match="name another folder"):
         build.build(tmp_path, UNITS, solved=False, root=course)
-    assert (tmp_path / "homework.txt").read_text() == "mine"
+    assert (tmp_path / "site.css").read_text() == "mine"
     out = tmp_path / "site"
     for units in (UNITS, UNITS[:1]):
         build.build(out, units, solved=False, root=course)
+    text = (out / "01_first.html").read_text()
+    assert "the other" in text and f"{UNITS[1]}.html" not in text
     assert not (out / f"{UNITS[1]}.html").exists() and "Solved" not in (out / "index.html").read_text()
 
 

@@ -19,7 +19,7 @@ from grader.site.searching import entries, glossary_entries, index
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
-STYLE = "site.css"
+STYLE, MARKER = "site.css", ".made-by-make-site"
 AS_GIVEN = "As students get it: nothing has run. Open it in JupyterLab (make lab) to write and run."
 SOLVED = "The reference solution, with what it printed and drew when this site was made."
 FRONT = """<h1>Many Ranks, One Loss</h1>
@@ -43,7 +43,7 @@ def build(out: Path, units: Sequence[str], solved: bool, root: Path = ROOT) -> l
 
     solved: run the solutions, for pages of their own.  Raises: CannotRun; NotASite if something else is in the folder.
     """
-    if out.exists() and not (out / STYLE).is_file() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and not (out / MARKER).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise NotASite(f"{out} holds something else than a site: name another folder with --out, or empty this one")
     given = {unit: _read(root, "notebooks", unit) for unit in units}
     run = {}
@@ -59,10 +59,13 @@ def build(out: Path, units: Sequence[str], solved: bool, root: Path = ROOT) -> l
     navigation = [("Units", [Link(f"{unit}.html", title_of(notebook)) for unit, notebook in given.items()]),
                   ("Solved", [Link(f"{unit}-solved.html", title_of(notebook)) for unit, notebook in run.items()]),
                   ("More", [Link("pictures.html", "Pictures of the techniques"), Link("glossary.html", "Glossary")])]
-    shutil.rmtree(out, ignore_errors=True)
+    if out.exists():
+        shutil.rmtree(out)
     out.mkdir(parents=True)
+    (out / MARKER).touch()
+    there = {page.name for page in pages}
     for page in pages:
-        (out / f"{page.name}.html").write_text(page.render(navigation), encoding="utf-8")
+        (out / f"{page.name}.html").write_text(page.render(navigation, there), encoding="utf-8")
     (out / STYLE).write_text((HERE / STYLE).read_text() + code_colours(), encoding="utf-8")
     for file in (HERE / "search.js", *(ROOT / "pictures" / name for name in SHOWN)):
         shutil.copy(file, out)

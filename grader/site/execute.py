@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 CELL_TIMEOUT_S = 300
@@ -28,7 +28,8 @@ def executed(path: Path) -> NotebookNode:
             shutil.copy(other, Path(folder) / other.parent.name)
         here = {"metadata": {"path": str(Path(folder) / path.stem)}}
         try:
-            NotebookClient(notebook, timeout=CELL_TIMEOUT_S, kernel_name="python3", resources=here).execute()
-        except (CellExecutionError, CellTimeoutError) as error:
+            NotebookClient(notebook, timeout=CELL_TIMEOUT_S, kernel_name="python3", resources=here,
+                           store_widget_state=False).execute()
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             raise CannotRun(f"{path.stem} stopped:\n{error}") from error
     return notebook

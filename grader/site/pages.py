@@ -1,9 +1,10 @@
 """One page of the site: a notebook, a text or pictures, with navigation around it."""
 
+import copy
 import html
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nbconvert import HTMLExporter
@@ -12,8 +13,10 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from grader.judging.html import fill_in
+from grader.site.formulas import with_pictures
 from utils.figures import Picture
 
+LINK = re.compile(r'<a href="(\w+)\.html(?:#[^"]*)?">(.*?)</a>', re.S)
 WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel; a widget's still picture stands beside it
 LINKS = (  # of the notebooks, and where they lead on the site
     (re.compile(r'href="[./]*docs/(\w+)\.md(#[^"]*)?"'), r'href="\1.html"'),
@@ -39,18 +42,24 @@ class Page:
     sections: tuple[Link, ...] = ()
     note: str = ""
 
-    def render(self, navigation: Sequence[tuple[str, Sequence[Link]]]) -> str:
-        """The whole page. navigation: (heading, links) one after the other."""
-        return fill_in(str(Path(__file__).with_name("page.html")), page=self, navigation=navigation)
+    def render(self, navigation: Sequence[tuple[str, Sequence[Link]]], there: Collection[str]) -> str:
+        """The whole page. navigation: (heading, links) one after the other; there: the pages that links may lead to."""
+        body = LINK.sub(lambda link: link[0] if link[1] in there else link[2], self.body)
+        return fill_in(str(Path(__file__).with_name("page.html")), page=replace(self, body=body), navigation=navigation)
 
 
 def notebook_page(notebook: NotebookNode, name: str, note: str = "") -> Page:
     """A notebook as it stands, with the outputs that it has.  note: a sentence above it."""
+    title, sections = title_of(notebook), sections_of(notebook)
+    notebook = copy.deepcopy(notebook)
+    notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = with_pictures(cell.source)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)
     body, _ = HTMLExporter(template_name="basic", anchor_link_text="").from_notebook_node(notebook)
-    return Page(name, title_of(notebook), _linked(body), sections_of(notebook), note)
+    return Page(name, title, _linked(body), sections, note)
 
 
 def text_page(markdown: str, name: str) -> Page:

@@ -19,7 +19,8 @@ function excerpt(entry) {
 
 const hits = words.length ? ENTRIES.map(entry => [score(entry), entry]).filter(([points]) => points) : [];
 hits.sort((a, b) => b[0] - a[0]);
-said.textContent = !words.length ? "Type what you look for." : hits.length ? `${hits.length} places` : `Nothing has “${asked}”.`;
+const shown = hits.length > MOST ? `The first ${MOST} of ${hits.length} places` : `${hits.length} place${hits.length > 1 ? "s" : ""}`;
+said.textContent = !words.length ? "Type what you look for." : hits.length ? shown : `Nothing has “${asked}”.`;
 for (const [, entry] of hits.slice(0, MOST)) {
   const item = document.createElement("li"), link = document.createElement("a"), text = document.createElement("small");
   link.href = entry.at;

@@ -1,4 +1,4 @@
-"""The words of all pages for search.js, which looks through them in the reader's browser: nothing is asked of a server."""
+"""The words of units and glossary for search.js, which looks through them in the reader's browser: no server is asked."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from nbformat import NotebookNode
 
+from grader.site.formulas import FORMULA
 from grader.site.pages import title_of
 
 Entry = dict[str, str]  # at: page and place; title; text
@@ -31,7 +32,7 @@ def glossary_entries(markdown: str, page: str) -> Iterator[Entry]:
 
 def plain(markdown: str) -> str:
     """The words alone."""
-    text = re.sub(r"<[^>]+>|[#*`|]|\]\([^)]*\)|-{3,}", " ", markdown)
+    text = re.sub(r"</?(?:details|summary|b|br|sub|sup)>|[#*`|]|\]\([^)]*\)|-{3,}", " ", FORMULA.sub(" ", markdown))
     return " ".join(text.replace("[", " ").split())
 
 

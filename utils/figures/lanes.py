@@ -43,6 +43,12 @@ class Lanes:
     flights: list[tuple[int, Bar]]
 
 
+def right_edge(trace: Trace) -> float:
+    """Seconds at which a picture of the run ends: some room after the last report, if a call never finished."""
+    stuck = any(c.end_s is None and c.wait_start_s is not None and not c.blocked_s for c in trace.calls)
+    return max(trace.duration_s, 1e-6) * (1.2 if stuck else 1.0)
+
+
 def lanes_of(trace: Trace, rank: int, right_s: float) -> Lanes:
     """The row of `rank`; calls that never finished reach to right_s."""
     calls = trace.of(rank)

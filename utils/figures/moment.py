@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from utils.figures.colours import FAINT, GREY, INK, PALE, ink_on
-from utils.figures.lanes import Bar, blocked_bars, call_labels, lanes_of
+from utils.figures.lanes import Bar, blocked_bars, call_labels, lanes_of, right_edge
 from utils.figures.shapes import arrow, line, tile, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, human_bytes, styled
 from utils.figures.timeline_layout import COLOURS
@@ -14,7 +14,7 @@ from utils.figures.traced import Trace
 
 MOST_RANKS, MOST_MOMENTS, MOST_MESSAGES, MOST_FLIGHTS = 16, 400, 6, 3
 BOX_IN, TILE_IN, LANE_IN, TOP_IN = 0.58, 0.3, 0.24, 0.36  # heights: a rank, a tile, a message's lane, the line of time
-COMPUTING, DONE = "computing", "done"
+COMPUTING, QUIET = "computing", "no more calls"  # the trace does not tell when a function returned
 Message = tuple[int, int, int]  # sender, receiver, bytes
 
 
@@ -22,7 +22,7 @@ Message = tuple[int, int, int]  # sender, receiver, bytes
 class Stand:
     """What a rank does at a moment.  texts: what may be written, longest first; flights: of its calls that go on beside."""
 
-    kind: str  # "computing", "communicating", "waiting", "stuck", "done"
+    kind: str  # "computing", "communicating", "waiting", "stuck", "no more calls"
     texts: tuple[str, ...]
     flights: tuple[tuple[str, ...], ...] = ()
 
@@ -37,14 +37,14 @@ class Moments:
         if not 1 <= trace.world_size <= MOST_RANKS or not trace.calls:
             raise ValueError(f"can play runs of 1 to {MOST_RANKS} ranks that communicate; this one has {trace.world_size} "
                              f"ranks and {len(trace.calls)} calls")
-        self.right_s = max(trace.duration_s, 1e-6)
+        self.right_s = right_edge(trace)
         self._calls = [[call for call in trace.of(rank) if call.wait_start_s is not None]
                        for rank in range(trace.world_size)]
         self._lanes = [lanes_of(trace, rank, self.right_s) for rank in range(trace.world_size)]
         self._sends = [call for call in trace.calls if call.op == "send" and call.peer is not None]
         bars = [bar for lanes in self._lanes for bar in (*lanes.blocked, *lanes.spans, *(bar for _, bar in lanes.flights))]
         ends = [time for bar in bars for time in bar.interval] + [lanes.end_s for lanes in self._lanes]
-        times_s = sorted({0.0, *ends})
+        times_s = sorted({0.0, *(time_s for time_s in ends if time_s <= trace.duration_s)})
         self.times_s = times_s[::-(-len(times_s) // MOST_MOMENTS)]
         self._room = (max(len(self.messages(time_s)) for time_s in self.times_s),
                       max(sum(_at(bar, time_s) for _, bar in lanes.flights)
@@ -59,7 +59,7 @@ class Moments:
                 if _at(bar, time_s):
                     return Stand(bar.kind, call_labels(call), flights)
         if time_s >= lanes.end_s:
-            return Stand(DONE, (DONE,), flights)
+            return Stand(QUIET, (QUIET, "–"), flights)
         inner = [bar for bar in lanes.spans if _at(bar, time_s)]
         return Stand(COMPUTING, (inner[-1].labels if inner else ()) + (COMPUTING,) * (not inner), flights)
 

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from utils.figures.colours import INK, VERMILLION, ink_on
-from utils.figures.lanes import Bar, Lanes, lanes_of, shares
+from utils.figures.lanes import Bar, Lanes, lanes_of, right_edge, shares
 from utils.figures.shapes import write
 from utils.figures.style import Picture, first_that_fits, styled
 from utils.figures.timeline_layout import (
@@ -34,8 +34,7 @@ def timeline_figure(trace: Trace) -> Picture:
     communicating (blue). Lower lane: asynchronous calls from start to completion, so that overlap can be seen.
     With more than 2000 calls each column shows shares of time instead of single calls.
     """
-    stuck = any(c.end_s is None and c.wait_start_s is not None and not c.blocked_s for c in trace.calls)
-    right_s = max(trace.duration_s, 1e-6) * (1.2 if stuck else 1.0)
+    right_s = right_edge(trace)
     ranks = [lanes_of(trace, rank, right_s) for rank in range(trace.world_size)]
     rows, span_colours = rows_of(ranks, right_s), span_colours_of(ranks)
     dense = len(trace.calls) > MOST_CALLS_AS_BARS

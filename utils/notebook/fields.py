@@ -16,7 +16,7 @@ def field_for(question: Any, question_html: str, status: str, keep: Callable[[An
     if question.options:
         entry = ipywidgets.RadioButtons(options=question.options, value=question.guess, layout={"width": "max-content"})
     else:
-        text = "" if question.guess is None else f"{question.guess:g}"
+        text = "" if question.guess is None else f"{question.guess:.15g}"
         entry = ipywidgets.Text(text, placeholder="your guess", continuous_update=False, layout={"width": "9em"})
     unit = ipywidgets.Label(question.unit)
     button = ipywidgets.Button(description="Keep my guess", layout={"width": "max-content"})

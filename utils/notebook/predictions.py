@@ -12,7 +12,7 @@ from typing import Any
 
 from utils.notebook import record
 
-RIGHT, UNMEASURED = "right", "not measured yet"  # verdicts on a guess
+RIGHT = "right"  # the verdict on a guess that is near enough
 NEAR = 0.05  # a guess this near is called right: nobody should have to type 1.3333, and measured times vary
 
 
@@ -48,7 +48,7 @@ class Question:
     def verdict(self) -> str:
         """How guess and answer compare, in words."""
         if self.answer is None:
-            return UNMEASURED
+            return "not measured yet"
         if self.guess is None:
             return "no guess"
         if self.options:
@@ -62,6 +62,9 @@ class Predictions:
 
     unit: str
     questions: dict[str, Question] = field(default_factory=dict)
+
+    def __post_init__(self):
+        record.note_start()
 
     def number(self, name: str, text: str, guess: Any = ..., unit: str = "") -> "Asked":
         """Ask for a number. guess: `...` for none yet, then the field below the cell may give it; name: of the question."""
@@ -107,7 +110,8 @@ class Predictions:
         """Keep the guess, if there is one, where a new kernel finds it."""
         question = self.questions[name]
         if question.guess is not None:
-            record.note_guess(self.unit, name, question.text, question.guess, question.verdict())
+            verdict = "" if question.answer is None else question.verdict()
+            record.note_guess(self.unit, name, question.text, question.guess, verdict)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 from utils.trace.source import running_shell
 
 NAME, COURSE = "progress.json", "Many Ranks, One Loss"
-PAUSE_S = 20 * 60.0  # between two notes: longer, and the reader was elsewhere
+PAUSE_S = 45 * 60.0  # between two notes: longer, and the reader was elsewhere
 Data = dict[str, Any]
 
 _CHECK = {"points": Real, "of": Real, "tries": int}
@@ -27,12 +27,15 @@ _SHAPE = {"checks": {str: _CHECK}, "guesses": {str: {str: _GUESS}}, "times": {st
 
 
 def read(path: Path) -> tuple[Data, str]:
-    """(the record, why there is none although there is a file); an empty record where there is no file."""
+    """(the record, why there is none although there is a file); an empty record where there is no file.
+
+    Raises: OSError where there is one that may not or cannot be read.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return _empty(), ""
-    except (OSError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return _empty(), f"{path} cannot be read ({type(error).__name__})"
     if not isinstance(data, dict) or data.pop("course", None) != COURSE or not _fits(data, _SHAPE):
         return _empty(), f"{path} is no record of this course"
@@ -49,17 +52,29 @@ def note_check(exercise: str, points: float, of: float) -> None:
 
 
 def note_guess(unit: str, name: str, text: str, guess: Any, verdict: str) -> None:
-    """Note a guess, and how it compares with the answer (words)."""
+    """Note a guess, and how it compares with the answer (words; "" for not yet, then what was known of the same counts)."""
     kept = guess if isinstance(guess, str) else float(guess)
-    _note(lambda data: data["guesses"].setdefault(unit, {}).update(
-        {name: {"text": text, "guess": kept, "verdict": verdict}}))
+
+    def change(data: Data) -> None:
+        guesses = data["guesses"].setdefault(unit, {})
+        earlier = guesses.get(name, {})
+        same = (earlier.get("text"), earlier.get("guess")) == (text, kept)
+        guesses[name] = {"text": text, "guess": kept, "verdict": verdict or (earlier["verdict"] if same else "")}
+
+    _note(change)
+
+
+def note_start() -> None:
+    """Note that somebody has begun to work on the unit that is open, or goes on."""
+    _note(lambda data: None)
 
 
 def guess_of(unit: str, name: str) -> Any:
     """A guess that was noted earlier, or None."""
     place = path_here()
-    data, _ = read(place) if place else (_empty(), "")
-    return data["guesses"].get(unit, {}).get(name, {}).get("guess")
+    with contextlib.suppress(OSError):
+        data, _ = read(place) if place else (_empty(), "")
+        return data["guesses"].get(unit, {}).get(name, {}).get("guess")
 
 
 def path_here() -> Path | None:
@@ -85,9 +100,9 @@ def _note(change: Callable[[Data], None]) -> None:
 
 
 def _count_time(times: dict[str, Data], unit: str, now_s: float) -> None:
-    """Add what has passed since the unit's last note, unless that was a pause."""
+    """Add what has passed since the last note, of whatever unit, unless that was a pause."""
+    passed_s = now_s - max((time["last_s"] for time in times.values()), default=now_s)
     own = times.setdefault(unit, {"spent_s": 0.0, "last_s": now_s})
-    passed_s = now_s - own["last_s"]
     own["spent_s"] += passed_s if 0 < passed_s <= PAUSE_S else 0.0
     own["last_s"] = now_s
 
@@ -120,4 +135,4 @@ def _fits(value: Any, shape: Any) -> bool:
         return False
     if set(shape) == {str}:
         return all(_fits(part, shape[str]) for part in value.values())
-    return value.keys() == shape.keys() and all(_fits(value[name], shape[name]) for name in shape)
+    return shape.keys() <= value.keys() and all(_fits(value[name], shape[name]) for name in shape)  # more, if it is later
