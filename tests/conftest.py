@@ -9,7 +9,7 @@ torch.set_num_threads(1)  # several workers, each with a thread a processor, wou
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every-case", action="store_true", help="try every mutant in all public cases (half an hour more)")
+    parser.addoption("--every-case", action="store_true", help="try every mutant in all public cases: twice as long")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
