@@ -61,7 +61,7 @@ class Moments:
         if time_s >= lanes.end_s:
             return Stand(QUIET, (QUIET, "–"), flights)
         inner = [bar for bar in lanes.spans if _at(bar, time_s)]
-        return Stand(COMPUTING, (inner[-1].labels if inner else ()) + (COMPUTING,) * (not inner), flights)
+        return Stand(COMPUTING, inner[-1].labels if inner else (COMPUTING,), flights)
 
     def messages(self, time_s: float) -> list[Message]:
         """What is on its way."""

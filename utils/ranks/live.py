@@ -5,7 +5,7 @@ from typing import Any
 
 from utils.deadlocks.errors import ranks_in_words
 from utils.deadlocks.verdicts import waiting_ranks
-from utils.deadlocks.waits import BLOCKED, RUNNING, WaitState
+from utils.deadlocks.waits import WaitState
 from utils.trace.source import running_shell
 
 FIRST_S, AGAIN_S = 1.0, 0.4  # after the ranks have met
@@ -30,8 +30,7 @@ class Live:
         """A line a rank, or a line for all ranks that do the same, each with the seconds that the longest has done it."""
         waiting = {stands.rank: stands.what for stands in waiting_ranks(state)}
         for rank, stands in enumerate(state.ranks):
-            words = waiting.get(rank, "") if stands.state == BLOCKED else "computing" if stands.state == RUNNING else ""
-            words = words or _ENDED.get(stands.ending, "computing")
+            words = _ENDED[stands.ending] if stands.ending else waiting.get(rank, "computing")
             if self._since.get(rank, ("", 0.0))[0] != words:
                 self._since[rank] = words, passed_s
         together: dict[Any, list[int]] = {}
