@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from grader.exercises import UNITS
 from grader.site.execute import CannotRun, executed
 from grader.site.gallery import pictures
 from grader.site.pages import Link, Page, code_colours, notebook_page, picture_page, text_page, title_of
@@ -99,16 +100,15 @@ def _path(root: Path, folder: str, unit: str) -> Path:
 
 def main() -> None:
     """Raises: SystemExit in words for unknown units, and for a solution that does not run."""
-    all_units = sorted(path.stem for path in (ROOT / "notebooks").glob("*/*.ipynb") if path.stem == path.parent.name)
     parser = argparse.ArgumentParser(prog="make site", description=__doc__)
     parser.add_argument("units", nargs="*", metavar="unit", help="such as 01_collectives; all, if none is named")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="the folder, which is made anew")
     parser.add_argument("--not-solved", action="store_true", help="without the solutions, of which none is run")
     arguments = parser.parse_args()
-    if unknown := set(arguments.units) - set(all_units):
-        sys.exit(f"there is no unit {', '.join(sorted(unknown))}; expected some of {', '.join(all_units)}, or none for all")
+    if unknown := set(arguments.units) - set(UNITS):
+        sys.exit(f"there is no unit {', '.join(sorted(unknown))}; expected some of {', '.join(UNITS)}, or none for all")
     try:
-        pages = build(arguments.out, sorted(arguments.units) or all_units, not arguments.not_solved)
+        pages = build(arguments.out, sorted(arguments.units) or UNITS, not arguments.not_solved)
     except (CannotRun, NotASite) as stopped:
         sys.exit(str(stopped))
     print(f"{len(pages)} pages: open {arguments.out / 'index.html'}")
