@@ -2,11 +2,11 @@
 
 torch remembers what each operation makes of such inputs, but looks for it by a key of some thirty facts a tensor, which
 takes half the time of recording a program. Here those that can differ between strided tensors are enough; the first
-time of each key, and whatever has none, goes torch's own way.
+time of each key, and whatever has none, goes torch's own way. What is remembered is made again in as few calls as can be.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -18,12 +18,35 @@ class _NoKey(Exception):
     """These inputs are for torch to judge."""
 
 
+class _Output(NamedTuple):
+    """One result: input number `given` itself, or a new tensor, perhaps a view of input number `viewed`; else None."""
+
+    given: int | None
+    viewed: int | None
+    shape: tuple[int, ...] | None
+    stride: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+    device: torch.device | None
+    requires_grad: bool
+
+
+class _Recipe(NamedTuple):
+    """What an operation makes."""
+
+    outputs: list[_Output]
+    is_tuple: bool
+
+
 class ShapesOnly(FakeTensorMode):
     """Fake tensors. known: what earlier operations made, to be shared by the modes of one process."""
 
     def __init__(self, known: dict[tuple, Any]):
         super().__init__(allow_non_fake_inputs=True)
         self._known, self._torch_keys = known, {}
+        self._attributes = vars(FakeTensor(self, torch.empty(0, device="meta"), "cpu"))  # of every new one
+        self._on_data_ptr = (torch._C._set_warn_deprecated_on_mutable_data_ptr if self._allow_unsafe_data_ptr_access
+                             else torch._C._set_throw_on_mutable_data_ptr)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -32,17 +55,33 @@ class ShapesOnly(FakeTensorMode):
 
     def __torch_dispatch__(self, func, types, args: Sequence = (), kwargs: Mapping[str, Any] = NO_OPTIONS):
         key = self._key_of(func, args, kwargs)
-        if (entry := self._known.get(key)) is not None:
-            return self._output_from_cache_entry(None, entry, None, func, args)
+        if (recipe := self._known.get(key)) is not None:
+            made = [self._make(output, args) for output in recipe.outputs]
+            return tuple(made) if recipe.is_tuple else made[0]
         enclosing, self._torch_keys = self._torch_keys, {}
         try:
             result = self.dispatch(func, types, args, kwargs)
             entry = FakeTensorMode.cache.get(self._torch_keys.get(func))
         finally:
             self._torch_keys = enclosing
-        if key is not None and hasattr(entry, "output_infos"):  # else torch says that it must not be remembered
-            self._known[key] = entry
+        if key is not None and (recipe := _recipe_of(entry, func)) is not None:
+            self._known[key] = recipe
         return result
+
+    def _make(self, output: _Output, args: Sequence):
+        """What torch makes, without its checks; no mode is active here, so that these tensors of "meta" are plain ones."""
+        if output.given is not None:
+            return args[output.given]
+        if output.shape is None:
+            return None
+        plain = torch.empty_strided(output.shape, output.stride, dtype=output.dtype, device="meta")
+        if output.viewed is not None:
+            plain.set_(args[output.viewed].untyped_storage(), output.offset, output.shape, output.stride)
+        fake = torch.Tensor._make_subclass(FakeTensor, plain, output.requires_grad, dispatch_device=True,
+                                           device_for_backend_keys=output.device)
+        self._on_data_ptr(fake)
+        vars(fake).update(self._attributes, _fake_device=output.device)
+        return fake
 
     def _cache_key(self, state, func, *arguments):
         key = super()._cache_key(state, func, *arguments)
@@ -77,3 +116,22 @@ class ShapesOnly(FakeTensorMode):
                 raise _NoKey
             else:
                 key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
+
+
+def _recipe_of(entry: Any, func) -> _Recipe | None:
+    """Of torch's own entry; None where torch says that it must not be remembered, or where it is not of plain tensors."""
+    if not hasattr(entry, "output_infos"):
+        return None
+    outputs = [_output_of(info, func) for info in entry.output_infos]
+    return None if None in outputs else _Recipe(outputs, entry.is_output_tuple)
+
+
+def _output_of(info: Any, func) -> _Output | None:
+    about = info.metadata
+    if about is None:
+        is_plain = info.inplace_idx is not None or info.constant_value is None
+        return _Output(info.inplace_idx, None, None, (), 0, None, None, False) if is_plain else None
+    if about.is_conj or about.is_neg or about.layout is not torch.strided:
+        return None
+    return _Output(None, info.view_idx if func.is_view else None, tuple(about.shape), tuple(about.stride),
+                   about.storage_offset, about.dtype, about.device, about.requires_grad)
