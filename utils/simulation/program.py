@@ -119,14 +119,15 @@ class RecordingStudio:
 
     def record(self, rank: int, input_blob: bytes) -> Program:
         """One rank, from the meeting to its return."""
-        roofline = Roofline(self._device)
+        shapes_only = ShapesOnly(self._known)
+        roofline = Roofline(self._device, shapes_only)
         program = Program(rank, work=roofline.work)
         tape = Tape(program, roofline.work)
         dist.init_process_group("fake", rank=rank, world_size=self._world_size, store=FakeStore())
         self._recorder.begin(tape.report, tape.position)
         try:
             arguments = self._task.arguments(rank, self._world_size, input_blob)
-            with _at_most(self._timeout_s), ShapesOnly(self._known) as shapes_only, roofline:
+            with _at_most(self._timeout_s), shapes_only, roofline:
                 result = self._task.fn(*tree_map_only(torch.Tensor, shapes_only.from_tensor, arguments))
                 roofline.note_end()
             program.result = pack(_shapes_of(result), f"what rank {rank} returned")

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils.flop_counter import flop_registry
 
 from utils.simulation.cluster import Device
+from utils.simulation.shapes import ShapesOnly
 from utils.trace.memory import MemoryMeter
 
 DEVICE_OF = torch.ops.prim.device.default
@@ -31,15 +33,33 @@ class Roofline(MemoryMeter):
 
     IGNORED_DEVICES = frozenset()
 
-    def __init__(self, device: Device):
+    def __init__(self, device: Device, shapes: ShapesOnly | None = None):
+        """shapes: the mode below, asked what it remembers without torch's way to it."""
         super().__init__()
-        self.work, self._device = Work(), device
+        self.work, self._device, self._shapes = Work(), device, shapes
         self._followed: set[int] = set()  # ids of parameters
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is DEVICE_OF:  # which autograd asks more often than all the rest, and a fake tensor answers slowly
             return args[0].fake_device
         return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def _result_of(self, func, args: tuple, kwargs: dict) -> Any:
+        result = NotImplemented if self._shapes is None else self._shapes.recall(func, args, kwargs)
+        return super()._result_of(func, args, kwargs) if result is NotImplemented else result
+
+    def _see_all(self, tensors: list[torch.Tensor], category: str | None = None) -> None:
+        """Most are known, and of a size that does not change."""
+        if category is None:
+            tensors = [tensor for tensor in tensors if not self._is_seen(tensor)]
+        super()._see_all(tensors, category)
+
+    def _is_seen(self, tensor: torch.Tensor) -> bool:
+        if type(tensor) is not FakeTensor or tensor.layout is not torch.strided:
+            return False
+        storage = tensor.untyped_storage()
+        held = self._held.get(storage._cdata)
+        return held is not None and held.nbytes == storage.nbytes()
 
     def _on_parameter(self, module, name, parameter) -> None:
         """Its gradient is followed from the first forward pass on: before, module.to() must be able to swap it."""

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
 NO_OPTIONS: Mapping[str, Any] = {}
+VIEWS_TO_TORCH_UNKNOWN = (torch.ops.aten._unsafe_view.default, torch.ops.aten.unbind.int)  # which it therefore forgets
 
 
 class _NoKey(Exception):
@@ -35,7 +36,7 @@ class _Recipe(NamedTuple):
     """What an operation makes."""
 
     outputs: list[_Output]
-    is_tuple: bool
+    kind: type | None  # tuple or list; None for a single one
 
 
 class ShapesOnly(FakeTensorMode):
@@ -53,20 +54,34 @@ class ShapesOnly(FakeTensorMode):
         """Nothing is compiled here, so torch's compiler need not be told to keep away."""
         return False
 
+    def recall(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> Any:
+        """What this operation makes, if that is remembered, else NotImplemented. For a mode above this one."""
+        recipe = self._known.get(self._key_of(func, args, kwargs))
+        if recipe is None:
+            return NotImplemented
+        with torch._C._DisableTorchDispatch():
+            return self._follow(recipe, args)
+
     def __torch_dispatch__(self, func, types, args: Sequence = (), kwargs: Mapping[str, Any] = NO_OPTIONS):
         key = self._key_of(func, args, kwargs)
         if (recipe := self._known.get(key)) is not None:
-            made = [self._make(output, args) for output in recipe.outputs]
-            return tuple(made) if recipe.is_tuple else made[0]
+            return self._follow(recipe, args)
+        if key is not None and func.namespace == "c10d":  # writes into its inputs, and makes no tensor
+            with in_kernel_invocation_manager(self):
+                return func(*args, **kwargs)
         enclosing, self._torch_keys = self._torch_keys, {}
         try:
             result = self.dispatch(func, types, args, kwargs)
             entry = FakeTensorMode.cache.get(self._torch_keys.get(func))
         finally:
             self._torch_keys = enclosing
-        if key is not None and (recipe := _recipe_of(entry, func)) is not None:
+        if key is not None and (recipe := _recipe_of(entry, func, result)) is not None:
             self._known[key] = recipe
         return result
+
+    def _follow(self, recipe: _Recipe, args: Sequence) -> Any:
+        made = [self._make(output, args) for output in recipe.outputs]
+        return recipe.kind(made) if recipe.kind else made[0]
 
     def _make(self, output: _Output, args: Sequence):
         """What torch makes, without its checks; no mode is active here, so that these tensors of "meta" are plain ones."""
@@ -118,12 +133,16 @@ class ShapesOnly(FakeTensorMode):
                 key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
 
 
-def _recipe_of(entry: Any, func) -> _Recipe | None:
+def _recipe_of(entry: Any, func, result: Any) -> _Recipe | None:
     """Of torch's own entry; None where torch says that it must not be remembered, or where it is not of plain tensors."""
+    if func in VIEWS_TO_TORCH_UNKNOWN:
+        made = result if isinstance(result, (list, tuple)) else [result]
+        return _Recipe([_Output(None, 0, tuple(x.shape), x.stride(), x.storage_offset(), x.dtype, x.fake_device, False)
+                        for x in made], None if made is not result else type(result))
     if not hasattr(entry, "output_infos"):
         return None
     outputs = [_output_of(info, func) for info in entry.output_infos]
-    return None if None in outputs else _Recipe(outputs, entry.is_output_tuple)
+    return None if None in outputs else _Recipe(outputs, tuple if entry.is_output_tuple else None)
 
 
 def _output_of(info: Any, func) -> _Output | None:

@@ -85,11 +85,14 @@ class MemoryMeter(TorchDispatchMode):
         return super().__exit__(*exc_info)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
+        result = self._result_of(func, args, kwargs or {})
         tensors = tensors_in((args, kwargs, result))
         self._see_all(tensors)
         self._on_operation(func, args, kwargs or {}, result, tensors)
         return result
+
+    def _result_of(self, func, args: tuple, kwargs: dict) -> Any:
+        return func(*args, **kwargs)
 
     def _on_operation(self, func, args: tuple, kwargs: dict, result: Any, tensors: list[torch.Tensor]) -> None:
         """For those who count more than memory. tensors: all that go in and come out."""
