@@ -113,6 +113,7 @@ PICTURES = {
     "timeline of 1 rank": lambda: figures.timeline_figure(training(1)),
     "timeline of 16 ranks": lambda: figures.timeline_figure(training(16, 4)),
     "timeline of 64 ranks": lambda: figures.timeline_figure(training(64)),
+    "timeline of some ranks": lambda: figures.timeline_figure(training(64), range(0, 64, 16)),
     "timeline of a pipeline": lambda: figures.timeline_figure(pipeline()),
     "timeline of a deadlock": lambda: figures.timeline_figure(stuck()),
     "timeline of 3200 calls": lambda: figures.timeline_figure(busy()),

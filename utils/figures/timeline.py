@@ -1,7 +1,10 @@
 """The timeline of a run: one row a rank, with computing, communicating, waiting, and what was in flight meanwhile."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import StepPatch
 
 from utils.figures.colours import INK, VERMILLION, ink_on
 from utils.figures.lanes import Bar, Lanes, lanes_of, right_edge, shares
@@ -27,29 +30,33 @@ BLOCKED = ("communicating", "waiting", "stuck")
 
 
 @styled
-def timeline_figure(trace: Trace) -> Picture:
-    """One row a rank, milliseconds to the right.
+def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None) -> Picture:
+    """One row a rank, milliseconds to the right.  ranks: which ones, in which order; None for all.
 
     Upper lane, the rank's own thread: computing (grey, or a span's colour and name), waiting for a partner (orange),
     communicating (blue). Lower lane: asynchronous calls from start to completion, so that overlap can be seen.
     With more than 2000 calls each column shows shares of time instead of single calls.
+    Raises: ValueError for a rank that the run has not, or none at all.
     """
+    shown = range(trace.world_size) if ranks is None else ranks
+    if not shown or not set(shown) <= set(range(trace.world_size)):
+        raise ValueError(f"ranks: some of 0 to {trace.world_size - 1}, please; got {list(shown)}")
     right_s = right_edge(trace)
-    ranks = [lanes_of(trace, rank, right_s) for rank in range(trace.world_size)]
-    rows, span_colours = rows_of(ranks, right_s), span_colours_of(ranks)
-    dense = len(trace.calls) > MOST_CALLS_AS_BARS
-    texts = [[] if dense else span_texts(rows, lanes) for lanes in ranks]
+    drawn = [lanes_of(trace, rank, right_s) for rank in shown]
+    rows, span_colours = rows_of(drawn, right_s), span_colours_of(drawn)
+    dense = sum(len(trace.of(rank)) for rank in shown) > MOST_CALLS_AS_BARS
+    texts = [[] if dense else span_texts(rows, lanes) for lanes in drawn]
     named = {kind_of(text.labels[0]) for of_rank in texts for text in of_rank}
     unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if kind not in named}
     unit = "milliseconds" + "   (share of the time in each column)" * dense
     figure, axes = row_axes(rows, right_s, unit, two_legends=bool(unnamed))
-    for lanes, of_rank in zip(ranks, texts, strict=True):
+    for lanes, of_rank in zip(drawn, texts, strict=True):
         if dense:
             _draw_shares(axes, rows, lanes, right_s)
         else:
             _draw_bars(axes, rows, lanes, span_colours, of_rank)
-    add_legends(figure, ranks, unnamed)
-    return Picture(figure, in_words(ranks, right_s))
+    add_legends(figure, drawn, unnamed)
+    return Picture(figure, in_words(drawn, right_s))
 
 
 def in_words(ranks: list[Lanes], right_s: float) -> str:
@@ -101,7 +108,9 @@ def _draw_shares(axes: Axes, rows: Rows, lanes: Lanes, right_s: float) -> None:
     parts = {"computing": np.clip(busy - sum(blocked.values()), 0, 1)} | blocked
 
     def fill(under, heights, colour: str) -> None:
-        axes.stairs(under + heights, edges, baseline=under, fill=True, color=colour, linewidth=0)
+        patch = StepPatch(under + heights, edges, baseline=under, fill=True, color=colour, linewidth=0)
+        axes.add_artist(patch)  # not axes.stairs, which looks for limits, and takes long over it
+        patch.set_clip_path(axes.patch)
 
     level = np.full(COLUMNS, bottom)
     for kind, share in parts.items():

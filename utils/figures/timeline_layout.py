@@ -29,7 +29,7 @@ class Rows:
     sublane_in: float
     n_sublanes: int
     gap_in: float
-    n_ranks: int
+    ranks: tuple[int, ...]  # from above
     inches_per_s: float
 
     @property
@@ -38,7 +38,7 @@ class Rows:
 
     def bottom(self, rank: int) -> float:
         """The lower edge of the bars of `rank`; its calls in flight lie below."""
-        return (self.n_ranks - rank) * self.height_in - self.bar_in
+        return (len(self.ranks) - self.ranks.index(rank)) * self.height_in - self.bar_in
 
     def fitting(self, labels: tuple[str, ...], interval: Interval, height_in: float) -> str:
         """The first label that fits into a bar, else the empty string."""
@@ -60,17 +60,18 @@ def rows_of(ranks: list[Lanes], right_s: float) -> Rows:
         sublane *= 0.6
     if any(lanes.marks for lanes in ranks):
         gap += 0.08
-    return Rows(bar, sublane, n_sublanes, gap, len(ranks), (WIDTH_IN - LEFT_IN - RIGHT_IN) / right_s)
+    shown = tuple(lanes.rank for lanes in ranks)
+    return Rows(bar, sublane, n_sublanes, gap, shown, (WIDTH_IN - LEFT_IN - RIGHT_IN) / right_s)
 
 
 def row_axes(rows: Rows, right_s: float, unit: str, two_legends: bool) -> tuple[Figure, Axes]:
     """Axes whose y unit is an inch and whose x unit is a second, with the ranks' names."""
-    body_in, top_in = rows.n_ranks * rows.height_in + 0.1, TOP_IN + (0.26 if two_legends else 0.0)
+    body_in, top_in = len(rows.ranks) * rows.height_in + 0.1, TOP_IN + (0.26 if two_legends else 0.0)
     figure = new_figure(body_in + top_in + BOTTOM_IN)
     axes = inch_axes(figure, LEFT_IN, BOTTOM_IN, WIDTH_IN - LEFT_IN - RIGHT_IN, body_in)
     axes.set(xlim=(0, right_s), ylim=(0, body_in), xlabel=unit)
     axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds * 1e3:g}")
-    ranks = range(0, rows.n_ranks, -(-rows.n_ranks // 32))
+    ranks = rows.ranks[::-(-len(rows.ranks) // 32)]
     axes.set_yticks([rows.bottom(rank) + rows.bar_in / 2 for rank in ranks], [f"rank {rank}" for rank in ranks])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,15 @@ class Trace:
 
     def of(self, rank: int | None = None, op: str | None = None) -> list[Call]:
         """The calls of one rank, of one operation, or both."""
-        return [c for c in self.calls if rank in (None, c.rank) and op in (None, c.op)]
+        calls = self.calls if rank is None else self._by_rank[rank]
+        return [c for c in calls if op in (None, c.op)]
+
+    @cached_property
+    def _by_rank(self) -> dict[int, list[Call]]:
+        by_rank: dict[int, list[Call]] = defaultdict(list)
+        for call in self.calls:
+            by_rank[call.rank].append(call)
+        return by_rank
 
     def bytes_sent(self, rank: int) -> float:
         """Bytes that `rank` sent, by the ring formula for collectives and as they are for sends."""
@@ -125,11 +134,11 @@ class Trace:
 
     # ── pictures ──
 
-    def timeline(self):
-        """A figure: per rank, computing, communicating and waiting."""
+    def timeline(self, ranks: Sequence[int] | None = None):
+        """A figure: per rank (all of them, or these), computing, communicating and waiting."""
         from utils.figures.timeline import timeline_figure
 
-        return timeline_figure(self)
+        return timeline_figure(self, ranks)
 
     def traffic(self):
         """A figure: bytes from each rank (row) to each other rank (column)."""
