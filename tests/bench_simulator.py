@@ -40,11 +40,13 @@ def _step_of(model: nn.Module, tokens: torch.Tensor) -> None:
 
 
 def programs() -> dict[str, Callable]:
-    """Rank functions by name."""
+    """Rank functions by name. They hold what they use of a unit, not all of it: not everything there can travel."""
     wrap = functions_of("solutions", "02_data_parallel")["DataParallel"]
     shard = functions_of("solutions", "05_zero3")["FullyShard"]
     make_tensor_parallel = functions_of("solutions", "06_tensor_parallel")["make_tensor_parallel"]
     unit_07, unit_09 = (functions_of("solutions", unit) for unit in ("07_pipeline_parallel", "09_putting_together"))
+    pipeline_of, one_f_one_b = unit_07["Pipeline"], unit_07["one_f_one_b_schedule"]
+    make_mesh, trainer_of = unit_09["make_mesh"], unit_09["MeshTrainer"]
 
     def data_parallel():
         _step_of(wrap(TinyGPT()), _batch())
@@ -59,16 +61,16 @@ def programs() -> dict[str, Callable]:
         group, width = _own_group(STAGES), 64
         rank = dist.get_rank(group)
         xs = [torch.empty(4, width) for _ in range(MICRO)]
-        unit_07["Pipeline"]({rank: nn.Linear(width, width)}, unit_07["one_f_one_b_schedule"](STAGES, MICRO),
-                            Shape(STAGES, STAGES, MICRO), nn.functional.mse_loss, xs[0], group).step(xs, xs)
+        pipeline_of({rank: nn.Linear(width, width)}, one_f_one_b(STAGES, MICRO),
+                    Shape(STAGES, STAGES, MICRO), nn.functional.mse_loss, xs[0], group).step(xs, xs)
 
     def on_mesh():
         n = dist.get_world_size()
-        mesh = unit_09["make_mesh"]({"dp": n // 32, "pp": 4, "tp": NODE})
+        mesh = make_mesh({"dp": n // 32, "pp": 4, "tp": NODE})
         stage = MeshStage(tied_gpt(length=32, dim=64, n_layers=4, n_heads=NODE), mesh["pp"], mesh["tp"])
         optimizer = torch.optim.SGD(stage.parameters(), lr=0.1)
         tokens = _batch(n // 8, 32)  # a replica's are four micro-batches of one
-        unit_09["MeshTrainer"](stage, optimizer, 4, mesh, max_norm=1.0).step(tokens, tokens)
+        trainer_of(stage, optimizer, 4, mesh, max_norm=1.0).step(tokens, tokens)
 
     return {"DP × PP 4 × TP 8": on_mesh, "data parallel": data_parallel, "FullyShard": fully_shard,
             "tensor parallel in nodes of 8": tensor_parallel, "pipelines of 8 stages": pipeline}
