@@ -8,13 +8,17 @@ CONNECTION, NOT_TCP = "connection", "not TCP"
 
 @dataclass(frozen=True)
 class Flow:
-    """All messages of one kind from one rank to another, their payload in bytes. None: it could not be told who."""
+    """All messages of one kind from one rank to another, their payload in bytes. None: it could not be told who.
+
+    ahead: by how many sends at most the source had been ahead of those that came back from the target.
+    """
 
     source: int | None
     target: int | None
     kind: str
     messages: int
     bytes: int
+    ahead: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Demands on the technique that several exercises share: which calls, how many bytes, to whom, and all waited for."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -168,11 +168,28 @@ def sends_waited() -> Demand:
 def _waited(id: str, label: str, asked: Callable[[Call], bool], gate: bool) -> Demand:
 
     def judge(look: Look) -> tuple[bool, str]:
-        forgotten = [c for c in look.evidence.trace.calls if asked(c) and not c.waited]
+        untrue = _ended_before_others_began(look) if look.evidence.messages else set()
+        forgotten = [c for c in look.evidence.trace.calls if asked(c) and (not c.waited or (c.rank, c.number) in untrue)]
         first = f"rank {forgotten[0].rank}: {forgotten[0].op} at {forgotten[0].source}" if forgotten else ""
         return not forgotten, first
 
     return Demand(id, label, _WAIT, judge, gate, forbids=True)
+
+
+_OF_ALL = ("all_reduce", "reduce_scatter", "all_gather")  # where each rank's result needs every other's part
+
+
+def _ended_before_others_began(look: Look) -> set[tuple[int, int]]:
+    """(rank, number) of the calls whose reported wait was over before another member made its call: it cannot have been."""
+    met: dict[tuple, list[Call]] = defaultdict(list)
+    count: Counter[tuple] = Counter()
+    for call in look.evidence.trace.calls:
+        if call.op in _OF_ALL and call.bytes:
+            own = call.rank, call.group, call.members
+            met[call.group, call.members, count[own]].append(call)
+            count[own] += 1
+    return {(call.rank, call.number) for calls in met.values() for call in calls
+            if call.end_s is not None and call.end_s < max(other.start_s for other in calls)}
 
 
 def tensor_bytes(look: Look, rank: int, parameter: str = "x") -> int:

@@ -7,8 +7,9 @@ preamble, opcode, slot, offset, length, remote offset (gloo/transport/tcp/pair.h
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, permutations
 
 from grader.evidence.traffic import CONNECTION, FOREIGN, NOTICE, Flow
 
@@ -130,24 +131,28 @@ class Connection:
     """Both directions of one TCP connection, from its first packet on.
 
     client: who connected. owners: the rank at each end, as far as it is known. closing: one side has begun to close.
+    sends: (when, whose) each gloo send began.
     """
 
     def __init__(self, first: Segment):
         self.client, self.server = first.source, first.target
         self.owners: dict[End, int] = {}
         self.closing = False
+        self.sends: list[tuple[int, End]] = []
         self._first = first.sequence
         self._directions: dict[End, Direction] = {
             first.source: Direction((first.sequence + 1) & 0xFFFFFFFF, GlooParser(handshake=True))}
 
-    def take(self, segment: Segment) -> None:
+    def take(self, segment: Segment, when: int = 0) -> None:
         is_start = segment.flags & _SYN
         if segment.source == self.server and is_start and self.server not in self._directions:
             self._directions[self.server] = Direction((segment.sequence + 1) & 0xFFFFFFFF, GlooParser(handshake=False))
         self.closing = self.closing or bool(segment.flags & (_FIN | _RST))
         direction = self._directions.get(segment.source)
         if direction and segment.length:
+            before = direction.parser.messages["send"]
             direction.take(segment.sequence + bool(is_start), segment.payload, segment.length)
+            self.sends += [(when, segment.source)] * (direction.parser.messages["send"] - before)
 
     def is_begun_by(self, segment: Segment) -> bool:
         """Whether this opening packet is (again) the one that opened this connection."""
@@ -179,11 +184,25 @@ def opens(segment: Segment) -> bool:
     return segment.flags & (_SYN | _ACK) == _SYN
 
 
+def most_ahead(connections: Iterable[Connection]) -> Iterator[Flow]:
+    """For each two ranks that are known, both ways: how far sends had been ahead of those that came back."""
+    between: dict[frozenset[int], list[tuple[int, int]]] = defaultdict(list)
+    for connection in connections:
+        if len(connection.owners) == 2:
+            between[frozenset(connection.owners.values())] += [(when, connection.owners[end])
+                                                               for when, end in connection.sends]
+    for pair, sends in between.items():
+        for source, target in permutations(pair):
+            steps = [1 if sender == source else -1 for _, sender in sorted(sends)]
+            yield Flow(source, target, "send", 0, 0, max(accumulate(steps), default=0))
+
+
 def summed(flows: Iterable[Flow]) -> tuple[Flow, ...]:
     """One flow for each source, target and kind."""
-    totals: dict[tuple, list[int]] = defaultdict(lambda: [0, 0])
+    totals: dict[tuple, list[int]] = defaultdict(lambda: [0, 0, 0])
     for flow in flows:
         total = totals[flow.source, flow.target, flow.kind]
         total[0] += flow.messages
         total[1] += flow.bytes
+        total[2] = max(total[2], flow.ahead)
     return tuple(Flow(*key, *total) for key, total in totals.items())

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from grader.evidence.traffic import NOT_TCP, Flow, Observed
-from grader.sandbox.streams import Connection, End, Segment, opens, summed
+from grader.sandbox.streams import Connection, End, Segment, most_ahead, opens, summed
 
 BLOCK_BYTES, BLOCKS = 256 << 10, 256
 RETIRE_MS = 3  # a block that is not full is handed over after this long
@@ -102,7 +102,7 @@ class Witness:
         self._ask_again = False
         self._other: list[Flow] = []
         self._missed = False
-        self._marks = 0
+        self._marks = self._segments = 0
 
     def expect_store(self, port: int) -> None:
         """Where the ranks of this run meet, before they do."""
@@ -134,9 +134,11 @@ class Witness:
             self._claim(holders())
         self._missed = self._missed or self._ring.lost() > 0
         everything = self._all_connections()
-        flows = [flow for connection in everything if connection.server != self._store for flow in connection.flows()]
+        between = [connection for connection in everything if connection.server != self._store]
+        flows = [flow for connection in between for flow in connection.flows()]
+        ahead = [flow for flow in most_ahead(between) if flow.ahead > 0]
         complete = not self._missed and all(connection.complete for connection in everything)
-        return Observed(complete, summed(flows + self._other), self._store_bytes() - self._store_bytes_before)
+        return Observed(complete, summed(flows + ahead + self._other), self._store_bytes() - self._store_bytes_before)
 
     def close(self) -> None:
         self._ring.close()
@@ -178,7 +180,8 @@ class Witness:
             if connection.server != self._store:
                 self._unclaimed.add(connection)
         if connection:
-            connection.take(segment)
+            self._segments += 1
+            connection.take(segment, self._segments)
             self._ask_again = self._ask_again or connection in self._unclaimed
         elif segment.length and key not in self._past:
             self._missed = True

@@ -63,6 +63,11 @@ def in_flight_at_most(limit: ByStage, label: str, hint: str) -> Demand:
     """
 
     def judge(look: Look) -> tuple[bool, str]:
+        for flow in look.evidence.messages.flows if look.evidence.messages else ():  # each output ahead of its gradient
+            if flow.kind == "send" and flow.source in look.working and flow.target in _following(look, flow.source):
+                allowed = limit(*_place(look, flow.source))
+                if flow.ahead > allowed:
+                    return False, f"rank {flow.source} was {flow.ahead} outputs ahead of their gradients, allowed {allowed}"
         for rank in look.working:
             marks, allowed = [mark.facts for mark in spans_called(look, rank, IN_FLIGHT)], limit(*_place(look, rank))
             most, held = (max(facts[what] for facts in marks) for what in ("count", "outputs"))
@@ -73,6 +78,12 @@ def in_flight_at_most(limit: ByStage, label: str, hint: str) -> Demand:
         return True, ""
 
     return Demand("activations kept too long", label, hint, judge)
+
+
+def _following(look: Look, rank: int) -> tuple[int, ...]:
+    """The next stage; none after the last."""
+    place = look.case.group_rank(rank) + 1
+    return look.case.members(rank)[place:place + 1]
 
 
 def _place(look: Look, rank: int) -> tuple[int, int, int]:

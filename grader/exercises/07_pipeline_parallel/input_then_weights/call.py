@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from grader.calling.rings import FLOPS
 from grader.calling.schedules_run import CHAINED, DONE, Affine, Tell
+from utils.costs.flops import FlopCounter
 from utils.models.stages import with_layers
 from utils.trace.spans import mark
 
@@ -22,14 +24,17 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         x = x_BD.clone().requires_grad_(inputs["x_needs_gradient"])
         y, layers = with_layers(stage, x)
         mark(DONE, kind="begin", micro=len(later))
-        dx, weights = fn(x, y.sum() if dy_BD is None else y, dy_BD, layers)
+        with FlopCounter() as first_half:
+            dx, weights = fn(x, y.sum() if dy_BD is None else y, dy_BD, layers)
         returned["dx"].append(dx)
         returned["early"] += ["x"] * (x.grad is not None)
         returned["early"] += [name for name, p in stage.named_parameters() if p.grad is not None and not later]
         mark(DONE, kind="later", micro=len(later))
-        later.append(weights)
-    for weights in later:
-        weights()
+        later.append((weights, first_half.total))
+    for weights, first_count in later:
+        with FlopCounter() as second_half:
+            weights()
+        mark(FLOPS, input=first_count, weights=second_half.total)
         returned["gradients"].append(
             {name: None if p.grad is None else p.grad.clone() for name, p in stage.named_parameters()})
     return returned

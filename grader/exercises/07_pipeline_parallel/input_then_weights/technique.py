@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from grader.calling.rings import FLOPS
 from grader.calling.schedules_run import CHAINED, DONE
 from grader.exercises.technique.rank_by_rank import spans_called
 from grader.judging.compare import same
@@ -21,10 +22,17 @@ def _marks(look: Look) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _not_early(look: Look) -> tuple[bool, str]:
-    """No weight's gradient is computed before input_then_weights has returned."""
+    """No weight's gradient is computed before input_then_weights has returned; the products that it takes come later."""
     for facts, inside in _marks(look):
         if inside and facts["kind"] == "W":
             return False, f"layer {facts['micro']}'s weights: computed before weights() was called"
+    inputs = look.case.inputs[0]
+    of_layers = [2 * len(inputs["xs"][0]) * weight.numel() for weight, _ in inputs["weights"]]
+    trained = sum(count for number, count in enumerate(of_layers) if f"{number}.1.weight" not in inputs["frozen"])
+    for done in (span.facts for span in spans_called(look, 0, FLOPS)):
+        if done["input"] > sum(of_layers) or done["weights"] < trained:
+            return False, (f"{done['input']:,} FLOPs before weights() was called, {done['weights']:,} in it; "
+                           f"at most {sum(of_layers):,} and at least {trained:,}")
     return True, ""
 
 

@@ -7,6 +7,7 @@ import torch
 from grader.calling.rings import FLOPS, LARGEST, RESULTS, backward_of
 from grader.calling.sequences import KEPT, leaf, settled_bytes
 from grader.calling.splitting import built
+from grader.calling.weighing import END, weigh
 from utils.costs.flops import FlopCounter
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark
@@ -24,6 +25,7 @@ def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group)
     if isinstance(o, dict):
         return o
     mark(KEPT, bytes=settled_bytes(start, RESULTS * q.nbytes))
+    weigh(inputs, END)
     with FlopCounter() as backward:
         backward_of(o, inputs["weights"])
     mark(FLOPS, count=forward.total + backward.total)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from grader.calling.sequences import leaf
+from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank, group_case
 from grader.exercises.shared.long_attention import TOLERANCE, another_o, inputs_of, named, sizes_fit, whole_attention
 from grader.exercises.shared.sequence_inputs import wrong_from
@@ -21,7 +22,10 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes += [(3, 1, 2 * draw.integer(2, 4), 4), (3, 2, 10, 3)] if grading else []
     cases = [Case(named(*size), tuple(inputs_of(draw, *size))) for size in sizes]
     odd = tuple(inputs | {"sizes": [5]} for inputs in inputs_of(draw, 2, 1, 5, 3))
-    return [*cases, group_case(lambda n: inputs_of(draw, n, 2, 4, 3)), Case("an odd number of rows", odd)]
+    cases += [group_case(lambda n: inputs_of(draw, n, 2, 4, 3)), Case("an odd number of rows", odd)]
+    if grading:  # so many ranks that the others' keys are more than honest copies of one's own
+        cases.append(Case("4 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs_of(draw, 4, 96, 4, 1024))))
+    return cases
 
 
 # ── what a rank sees of whom, right and wrong: (n, rank, source, rows) -> whose keys, whose values, the mask ──

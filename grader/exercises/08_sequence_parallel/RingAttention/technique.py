@@ -2,6 +2,7 @@
 
 from grader.calling.rings import FLOPS, LARGEST, RESULTS
 from grader.calling.sequences import KEPT
+from grader.calling.weighing import END
 from grader.exercises.technique.sequences import (
     first_wrong_is,
     gradient_symptoms,
@@ -9,6 +10,7 @@ from grader.exercises.technique.sequences import (
     not_refused,
     only_in_groups,
 )
+from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import each_way, needs
@@ -68,6 +70,7 @@ TECHNIQUE = Technique(
         ring_neighbours(),
         bytes_sent(_sent, "K and V 2(n−1) times, their gradients n times",
                    "Right, but more was sent than K and V n − 1 times each way, and dK and dV n times."),
+        *weighs_at_most({END: lambda look, rank: (RESULTS + 3) * look.case.inputs[rank]["q"].nbytes}),  # q, k, v themselves
         results_waited(),
         sends_waited(),
     ),
