@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+HOLDS = "holds, "  # the name of a mark of what a rank holds: this, then the moment's
+BEFORE = "before the step"  # the moment at which a step begins
+
 
 class Call(Protocol):
     """One collective, send or receive of one rank, in seconds and bytes."""

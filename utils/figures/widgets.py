@@ -4,13 +4,14 @@ Each shows a still picture of the same thing wherever widgets do not run, such a
 """
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import ipywidgets
 
 from utils.figures.collectives import COLLECTIVES, MOST_RANKS, collective_picture
 from utils.figures.costs_figures import all_reduce_times_s, ring_or_tree_figure
+from utils.figures.holdings import Holdings
 from utils.figures.moment import Moments
 from utils.figures.pipeline import schedule_grid
 from utils.figures.ring import PHASES, ring_figure, ring_filmstrip
@@ -116,12 +117,32 @@ def trace_player(trace: Trace) -> Interactive:
     trace: of a run of up to 16 ranks, such as run_ranks(fn, 4).trace.  Raises: ValueError for another, or one without calls.
     """
     moments = Moments(trace)
-    last = len(moments.times_s) - 1
-    step = ipywidgets.IntSlider(0, min=0, max=last, description="moment", continuous_update=True)
-    play = ipywidgets.Play(value=0, min=0, max=last, interval=400)
+    return _player(len(moments.times_s), [], moments.picture, lambda: [timeline_figure(trace)])
+
+
+def holdings_player(traces: Mapping[str, Trace]) -> Interactive:
+    """Play a watched step of each of several runs: which parameters, gradients and optimizer state every rank holds.
+
+    traces: name → the trace of a run whose ranks noted what they held (utils.trace.holdings.watch_layers), all of them at
+    the same moments.  Raises: ValueError for other traces, or none.
+    """
+    most_bytes = max((Holdings(trace).most_bytes for trace in traces.values()), default=0)
+    steps = {name: Holdings(trace, most_bytes) for name, trace in traces.items()}
+    if len({tuple(step.names) for step in steps.values()}) != 1:
+        raise ValueError(f"the runs must be noted at the same moments; got {', '.join(steps) or 'no run'}")
+    name = ipywidgets.Dropdown(options=list(steps), description="run")
+    return _player(len(steps[name.value].names), [name], lambda number, which: steps[which].picture(number, which),
+                   lambda: [step.picture(step.fullest(), which) for which, step in steps.items()])
+
+
+def _player(n_moments: int, choices: Sequence[ipywidgets.Widget], show: Callable[..., Picture],
+            stills: Callable[[], list[Picture]]) -> Interactive:
+    """A button that plays and a slider that steps through moments; the arrow keys move a slider that was clicked."""
+    step = ipywidgets.IntSlider(0, min=0, max=n_moments - 1, description="moment", continuous_update=True)
+    play = ipywidgets.Play(value=0, min=0, max=n_moments - 1, interval=400)
     ipywidgets.jslink((play, "value"), (step, "value"))
-    player = Interactive([step], moments.picture, lambda: [timeline_figure(trace)])
-    player.children[0].children = (play, step)
+    player = Interactive([step, *choices], show, stills)
+    player.children[0].children = (play, step, *choices)
     return player
 
 

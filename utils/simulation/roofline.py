@@ -64,7 +64,7 @@ class Roofline(MemoryMeter):
     def _on_parameter(self, module, name, parameter) -> None:
         """Its gradient is followed from the first forward pass on: before, module.to() must be able to swap it."""
         if isinstance(parameter, torch.Tensor):
-            self._see(parameter.data, "parameters")
+            self.see(parameter.data, "parameters")
 
     def _on_forward(self, module, args, output) -> None:
         for name, parameter in module._parameters.items():

@@ -123,7 +123,7 @@ class MemoryMeter(TorchDispatchMode):
     def _held_now(self) -> list[tuple[_Held, int]]:
         return [(held, held.nbytes) for held in self._held.values()]
 
-    def _see(self, value: Any, category: str | None = None) -> None:
+    def see(self, value: Any, category: str | None = None) -> None:
         """Count the tensors inside `value`."""
         self._see_all(tensors_in(value), category)
 
@@ -177,7 +177,7 @@ class MemoryMeter(TorchDispatchMode):
 
     def _on_parameter(self, module, name, parameter) -> None:
         if isinstance(parameter, torch.Tensor):
-            self._see(parameter.data if parameter.is_leaf else parameter, "parameters")
+            self.see(parameter.data if parameter.is_leaf else parameter, "parameters")
             if parameter.requires_grad and parameter.is_leaf:
                 parameter.register_post_accumulate_grad_hook(self._on_gradient)
 
@@ -185,19 +185,19 @@ class MemoryMeter(TorchDispatchMode):
         """Parameters whose data was put in place for this forward pass only are parameters all the same."""
         for parameter in module._parameters.values():
             if parameter is not None:
-                self._see(parameter.data, "parameters")
+                self.see(parameter.data, "parameters")
 
     def _on_gradient(self, parameter) -> None:
         if parameter.grad is not None:
-            self._see(parameter.grad, "gradients")
+            self.see(parameter.grad, "gradients")
 
     def _on_step(self, optimizer, args, kwargs) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self._see(parameter.detach(), "parameters")
+                self.see(parameter.detach(), "parameters")
                 if parameter.grad is not None:
-                    self._see(parameter.grad, "gradients")
-        self._see([list(state.values()) for state in optimizer.state.values()], "optimizer state")
+                    self.see(parameter.grad, "gradients")
+        self.see([list(state.values()) for state in optimizer.state.values()], "optimizer state")
 
 
 METER: ContextVar[MemoryMeter | None] = ContextVar("the meter of this rank", default=None)
