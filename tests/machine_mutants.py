@@ -22,7 +22,7 @@ SWAPPED = {"+": "-", "-": "+", "*": "/", "/": "*", "//": "%", "%": "//", "<": "<
            "==": "!=", "!=": "==", "and": "or", "or": "and"}
 HARMLESS_CALLS = ("clone", "detach", "contiguous", "wait", "float", "double")  # x.clone() → x
 OF_THE_GROUP = ("get_rank", "get_world_size")
-SYMMETRIC = ("min", "max", "mse_loss")
+SYMMETRIC = ("min", "max", "mse_loss", "logaddexp")
 TWINS = {"sum": "mean", "mean": "sum", "zeros_like": "empty_like", "group_src": "src", "group_dst": "dst",
          "isend": "send", "irecv": "recv", "floor": "ceil", "ceil": "floor", "min": "max", "max": "min",
          "SUM": "MAX", "MAX": "SUM", "float32": "bfloat16", "bfloat16": "float32", "float64": "float32",

@@ -32,6 +32,7 @@ def hints(found: list, right: list = RIGHT) -> list[str]:
     ([x.double() for x in RIGHT], "another type"),
     ([x[None] for x in RIGHT], "another shape"),
     ([list(x) for x in RIGHT], "list returned"),
+    ([RIGHT[0].flip(0)[None], RIGHT[1]], "wrong shape"),
 ])
 def test_what_can_be_seen_from_the_results_alone(found, hint):
     assert hints(found) == [hint]
@@ -47,6 +48,11 @@ def test_nothing_is_said_of_what_fits_no_pattern(found):
     (300.0, ["too large by a factor"]), (25.0, ["too small by a factor"]), (137.0, [])])
 def test_one_number_is_a_multiple_only_if_a_whole_one(number, said):
     assert hints([100.0, number], right=[100.0, 100.0]) == said
+
+
+def test_results_and_names_where_none_are_due():
+    assert hints([RIGHT[0], RIGHT[1]], right=[None, RIGHT[1]]) == ["result elsewhere"]
+    assert hints([{"a": 1, "c": 2}, {"a": 1}], right=[{"a": 1, "b": 2}, {"a": 1}]) == ["other names"]
 
 
 def test_a_fraction_is_a_number_like_any_other():

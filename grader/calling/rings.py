@@ -21,7 +21,7 @@ def trained(inputs: dict[str, Any]) -> tuple[Tensor, list[list[Tensor]]]:
     tied: all layers have the first one's.
     """
     layers = inputs["layers"]
-    weights = [[pair["up"].clone().requires_grad_(), pair["down"].clone().requires_grad_(inputs["down_trained"])]
+    weights = [[pair[name].clone().requires_grad_(name != inputs["frozen"]) for name in ("up", "down")]
                for pair in (layers[:1] if inputs["tied"] else layers)]
     weights *= len(layers) // len(weights)
     return inputs["x"].clone().requires_grad_(inputs["x_trained"]), weights

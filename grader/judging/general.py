@@ -50,6 +50,15 @@ def _other_shape(found: Any, right: Any) -> bool:
     return _tensors(found, right) and found.shape != right.shape and same(found.flatten(), right.flatten(), ROUNDED)
 
 
+def _other_names(found: Any, right: Any) -> bool:
+    return isinstance(found, dict) and isinstance(right, dict) and found.keys() != right.keys()
+
+
+def _elsewhere_in_another_shape(found: Any, right: Any) -> bool:
+    fits = _tensors(found, right) and found.shape != right.shape and found.numel() == right.numel()
+    return fits and not same(found.flatten().double(), right.flatten().double(), ROUNDED)
+
+
 def _longer(found: Any, right: Any) -> bool:
     return _tensors(found, right) and found.numel() > right.numel()
 
@@ -133,6 +142,12 @@ LAST_RESORTS: Sequence[Symptom] = (
             _each_wrong_part(_tensor_for_number)),
     Symptom("list returned", "The result is a list of tensors where one tensor is asked: put them together (torch.stack).",
             _each_wrong_part(_list_for_tensor)),
+    Symptom("result elsewhere", "A result is there where None is due: the contract says which ranks return something (and "
+            "which inputs have a gradient).", _each_wrong_part(lambda found, right: right is None)),
+    Symptom("other names", "A dictionary has other names than it should: the table says which are expected and which "
+            "were found.", _each_wrong_part(_other_names)),
+    Symptom("wrong shape", "A result has as many elements as it should, but another shape, and they stand elsewhere: look "
+            "at the dim along which things are cut and joined.", _each_wrong_part(_elsewhere_in_another_shape)),
     Symptom("too long", "A result has more elements than it should (the table says how many): look at what is rounded up, "
             "and whether padding is added where none is needed.", _each_wrong_part(_longer)),
     Symptom("too short", "A result has fewer elements than it should (the table says how many): look at what is rounded "
@@ -151,6 +166,8 @@ LAST_RESORTS: Sequence[Symptom] = (
             _constant_factor(lambda ratio: 0 < ratio < 1)),
     Symptom("another order", "The numbers are all there, but in another order: compare which of them stands where in the "
             "table.", _each_wrong_part(_reordered)),
+    raised("tensors with different dtypes", "A call is given tensors of different dtypes: torch.empty and torch.zeros make "
+           "float32, so make buffers like the data (empty_like, new_empty).", "buffer of another dtype"),
     raised("expected tensors, numbers, strings", "What is returned is no result: a function that was never called, or a "
            "work object, perhaps. Return the tensor or the number itself.", "no result"),
     raised("can be waited for once", "wait() is called twice on the work object of one isend or irecv; the second wait may "

@@ -16,6 +16,8 @@ CHANGES = (
     change("last micro-batch only", RETURN, "return outputs[-1]"),
     change("nothing sent", SEND, "pass"),
     change("kept by others", KEEP, "outputs.append(output_MO)", " if r == p - 1 else None", ""),
+    change("output elsewhere", "return torch.cat(outputs) if r == p - 1 else None",
+           "return torch.cat(outputs) if outputs else x_BD"),
     change("group ignored", "(group)", "()", "group=group", "group=None"),
     change("library call", RETURN, f"dist.barrier(group)\n    {RETURN}"),
     change("wait forgotten", "dist.send", "dist.isend"),
@@ -32,3 +34,8 @@ CHANGES = (
     change("gradient of tokens", "stage(x_MD)", "stage(x_MD.requires_grad_())"),
     change("overwritten on its way", "stage(x_MD)", "stage(x_MD if r else xs[0])"),
 )
+
+EQUIVALENT = {
+    "output_MO = stage(x_MD).detach() | stage(x_MD).detach() → stage(x_MD)":
+        "only the forward pass is asked for: whether an output has a graph is left open.",
+}

@@ -28,3 +28,8 @@ CHANGES = (
     change("group ignored", "ctx.group = group", "ctx.group = group = None"),
     change("too many bytes", "ctx.group = group", "ctx.group = group; GatherSequence.gathered(x_PBI, group)"),
 )
+
+EQUIVALENT = {
+    "gathering = dist.all_gather_single(x_SBI, x_PBI.contiguous(), group=group, async_op=True) | x_PBI.contiguous() → x_PBI":
+        "torch sends what is not contiguous in order, too.",
+}

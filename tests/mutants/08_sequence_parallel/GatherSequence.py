@@ -36,3 +36,10 @@ CHANGES = (
     change("another dtype", GATHER, GATHER + ".float()"),
     change("too many bytes", GATHER, "GatherSequence.gathered(x_PBD, group)\n        " + GATHER),
 )
+
+EQUIVALENT = {
+    "dist.all_gather_single(y_SBD, x_PBD.contiguous(), group=group) | x_PBD.contiguous() → x_PBD":
+        "torch sends what is not contiguous in order, too.",
+    "dist.reduce_scatter_single(y_PBD, x_SBD.contiguous(), group=group) | x_SBD.contiguous() → x_SBD":
+        "torch sends what is not contiguous in order, too.",
+}

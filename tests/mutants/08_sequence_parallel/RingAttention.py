@@ -36,5 +36,11 @@ CHANGES = (
     change("each part's own sum", "lse_BHP[rows], causal=is_own)\n            dq_BHPK",
            "attend(q_BHPK[rows], kv[0][keys], kv[1][keys], is_own)[1], causal=is_own)\n            dq_BHPK"),
     change("wrong dq", "return dq_BHPK", "return dq_BHPK * dq_BHPK.shape[-1] ** 0.5"),
+    change("causal everywhere", "causal=is_own)\n            o_BHPK", "causal=True)\n            o_BHPK"),
     change("too many bytes", KEEP, f"{KEEP}; RingAttention.pass_on(RingAttention.pass_on(kv, group), group)"),
 )
+
+EQUIVALENT = {
+    "rank, n = dist.get_rank(group), dist.get_world_size(group) | dist.get_world_size(group) → dist.get_world_size()":
+        "only whether the source stands before or behind this rank counts, and behind the end it does by either number.",
+}

@@ -46,6 +46,7 @@ CHANGES = (
            "rows.contiguous()", "torch.cat([rows, rows], 1)"),
     change("fewer digits", "rows.new_empty(sum(came), rows.shape[1])", "torch.empty(sum(came), rows.shape[1])",
            "rows.contiguous()", "rows.float().contiguous()", RECEIVED, "return received.to(rows.dtype)\n"),
+    change("other dtype", "rows.new_empty(sum(came), rows.shape[1])", "torch.empty(sum(came), rows.shape[1])"),
     change("missing wait", ROWS, f"work = {ROWS[:-1]}, async_op=True)"),
     change("wrong gradient", BACK, f"{BACK} + 1"),
 )

@@ -77,6 +77,8 @@ CHANGES = (
 )
 
 EQUIVALENT = {
+    "by_expert = experts_Tk[token, choice].argsort(stable=True) | True → False":
+        "rows of one expert may come in any order: each goes back to its own token.",
     "order = whose.argsort(stable=True) | True → False": "any order that sorts by expert is undone by its own inverse.",
     f"done_QD = torch.cat([expert(piece) {COMPUTED}]) | True → False": "both have one entry for each expert.",
 }

@@ -30,6 +30,11 @@ CHANGES = (
     change("tied weight not summed", TIED, "pass"),
     change("tied weight averaged", TIED, "mine += theirs; mine /= 2"),
     change("not clipped", SCALE, "mesh_gradient_norm(self.stage, self.mesh); scale = 1.0"),
+    change("gradients enlarged", ".clamp(max=1.0)", ""),
+    change("clipped too early", SCALE, "scale = 1.0", ALL, f"{SCALE}\n        for weight in self.stage.parameters():\n"
+           f"            weight.grad *= scale\n        {ALL}"),
+    change("divided by the world's size", "weight.grad /= n", "weight.grad /= dist.get_world_size()"),
+    change("loss of the first stage", "group_src=self.p - 1", "group_src=0"),
     change("clipped by the own norm", SCALE, "mesh_gradient_norm(self.stage, self.mesh); scale = 1.0\n        "
            "torch.nn.utils.clip_grad_norm_(self.stage.parameters(), self.max_norm)"),
     change("whole ones summed along tp", ALL, ALL + "\n        for name, weight in self.stage.named_parameters():\n"

@@ -22,6 +22,10 @@ CHANGES = (
     change("too many groups", "if first // stride % size == 0:\n                line = range(first,",
            "if True:\n                first -= first // stride % size * stride\n                line = range(first,"),
     change("axis missing", "return mesh", "return {axis: mesh[axis] for axis in mesh if sizes[axis] > 1}"),
+    change("other axes", "sizes.items()", "{axis: sizes.get(axis, 1) for axis in (\"dp\", \"pp\", \"tp\")}.items()"),
+    change("wrong lines", "range(first, first + stride * size, stride)",
+           "range(first // size * size, first // size * size + size)"),
+    change("refused too late", "!= world", "> world"),
     change("input changed", "return mesh", "sizes.clear()\n    return mesh"),
 )
 

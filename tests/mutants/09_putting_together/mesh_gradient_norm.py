@@ -28,6 +28,7 @@ CHANGES = (
                                         "    total /= dist.get_world_size(mesh['dp'])"),
     change("no tied weight", COUNTED, COUNTED.replace(
         "p is stage.tied_weight", "p.data_ptr() == stage.tied_weight.data_ptr()")),
+    change("norms differ", "dist.get_rank(mesh[\"pp\"]) > 0", "dist.get_rank() > 0"),
     change("ranks left out", STAGES, "if dist.get_rank(mesh[\"pp\"]) != 1:\n        " + STAGES),
     change("ranks differ", PIECES, 'if dist.get_rank(mesh["tp"]) == 0:\n        ' + PIECES),
 )

@@ -11,6 +11,11 @@ CHANGES = (
     change("not cut", "piece(whole, place, new[\"tp\"], dim)", "whole"),
     change("biases cut", "loaded[name] =", "dim = 0 if name.endswith((\"out.bias\", \"down.bias\")) else dim\n"
                                            "            loaded[name] ="),
+    change("joined along rows", "torch.cat(pieces, dim)", "torch.cat(pieces)"),
+    change("whole ones joined", WHOLE, "whole = torch.cat(pieces, dim or 0)"),
+    change("cut for the old tp", "piece(whole, place, new[\"tp\"], dim)",
+           "piece(whole, place % old[\"tp\"], old[\"tp\"], dim)"),
+    change("another stage's", "rank // new[\"tp\"] % new[\"pp\"]", "rank % new[\"pp\"]"),
     change("last file wins", WHOLE, "whole = [state[name] for state in saved if name in state][-1]"),
     change("replicas joined", "in one_replica if", "in saved if"),
     change("pieces in another order", "torch.cat(pieces, dim)", "torch.cat(pieces[::-1], dim)"),
@@ -26,3 +31,5 @@ CHANGES = (
     change("not in this file", "if name in state]", "]"),
     change("names missing", RETURN, "loaded.popitem()\n    return loaded"),
 )
+
+EQUIVALENT = {f"{WHOLE} | 0 → (-1)": "what is not cut is the same on every rank that has it, the last as the first."}

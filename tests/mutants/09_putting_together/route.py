@@ -26,6 +26,7 @@ CHANGES = (
     change("each choice by itself", "kept_Tk = (place <= capacity)",
            "kept_Tk = torch.cat([F.one_hot(column, 99).cumsum(0).gather(1, column[:, None]) <= capacity\n"
            "                         for column in experts_Tk.T])"),
+    change("other dtype", WEIGHTS, "chosen_Tk.softmax(-1, dtype=torch.float32)"),
     change("one too many", "place <= capacity", "place - 1 <= capacity"),
     change("one too few", "place <= capacity", "place < capacity"),
     change("capacity ignored", "place <= capacity", "place <= place"),

@@ -69,6 +69,8 @@ TECHNIQUE = Technique(
         raised("itself", "A stage alone in its group sends nothing.", "alone"),
     ),
     fallbacks=(
+        Symptom("output elsewhere", "Only the last rank has outputs to return: the others return None.",
+                wrong_ranks(lambda look, rank, found, right: right is None)),
         Symptom("overwritten on its way", "Rows come out wrong: a tensor was overwritten while it was still being sent, or "
                                           "still needed. Every micro-batch has tensors of its own, unchanged until the send "
                                           "is waited for.", wrong_ranks(_values_only)),

@@ -21,22 +21,23 @@ Gradients = list[list[Tensor | None]]  # of up and down in each layer
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def case(n_layers: int, dim: int, p: float, dtype: torch.dtype = torch.float64, x_trained: bool = True,
-             down_trained: bool = True, tied: bool = False, rows: int = ROWS) -> Case:
+             frozen: str = "", tied: bool = False, rows: int = ROWS) -> Case:
         def numbers(*shape: int) -> Tensor:
             return (draw.tensor(*shape) / 50).to(dtype)
 
         layers = [{"up": numbers(dim, WIDER * dim), "down": numbers(WIDER * dim, dim)} for _ in range(n_layers)]
         what = [f"{n_layers} layer{'s' * (n_layers > 1)}", f"dropout {p}", str(dtype).removeprefix("torch.")]
         what += [] if x_trained else ["x needs no gradient"]
-        what += [] if down_trained else ["a frozen weight"]
+        what += [f"each layer's {frozen} frozen"] if frozen else []
         what += ["one weight in both"] if tied else []
         return Case(", ".join(what), ({"x": numbers(rows, dim), "layers": layers, "p": p, "weights": numbers(rows, dim),
                                        "seed": draw.integer(0, 10**6), "x_trained": x_trained,
-                                       "down_trained": down_trained, "tied": tied},))
+                                       "frozen": frozen, "tied": tied},))
 
     # of many rows, so that a result that is kept is more than the random state that may be
     cases = [case(1, 3, 0.0, rows=MANY), case(3, 5, 0.3), case(2, 4, 0.5, torch.float32), case(2, 3, 0.2, x_trained=False),
-             case(2, 3, 0.2, down_trained=False), case(2, 3, 0.1, tied=True), case(2, 3, 0.1, torch.bfloat16)]
+             case(2, 3, 0.2, frozen="down"), case(1, 4, 0.2, frozen="up"), case(2, 3, 0.1, tied=True),
+             case(2, 3, 0.1, torch.bfloat16)]
     large = case(4, 32, 0.0, rows=MANY)  # 8 MiB inside a layer, for each of the steps that torch keeps
     weighed = replace(large, name=f"{large.name}, weighed", inputs=(large.inputs[0] | {WEIGHED: True},))
     return [*cases, case(draw.integer(4, 6), 7, 0.4), weighed] if grading else cases

@@ -80,6 +80,8 @@ TECHNIQUE = Technique(
         *gradient_symptoms("dq, dk, dv and None"),
         forgotten_send(),
         raised("itself: skip the exchange", "With one rank there is nobody to send to: skip the exchange.", "one rank"),
+        raised("must be the same stretch", "causal=True is for your own queries and your own keys. Of another rank's, the "
+               "rows and keys that see each other at all see each other whole: causal=False.", "causal everywhere"),
         deadlocked("", "Every rank waits in a send or a receive: start the send with isend, then receive, then wait.",
                    "ring stands"),
         unwaited(),

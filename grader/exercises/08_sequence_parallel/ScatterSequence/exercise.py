@@ -17,7 +17,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, s: int, b: int, d: int, dtype: torch.dtype = torch.float64,
                transposed: bool = False) -> tuple[dict[str, Any], ...]:
         of_ranks = x_and_weights(draw, n, (s, b, d), (s // n, b, d), dtype)
-        return tuple(inputs | {"transposed": transposed, "refused": [s, n] if s % n else None} for inputs in of_ranks)
+        refused = None if s and s % n == 0 else [s, n]
+        return tuple(inputs | {"transposed": transposed, "refused": refused} for inputs in of_ranks)
 
     sizes = [(1, 3, 2, 5), (2, 2 * draw.integer(1, 5), 3, 2), (4, 12, draw.integer(1, 4), 3)]
     sizes += [(5, 5, 2, 3), (2, 10, 1, 1), (4, 9, 4, 2)] if grading else []
@@ -27,6 +28,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
             Case("3 ranks, 6 positions, not contiguous", inputs(3, 6, 1, 5, transposed=True)),
             Case("2 ranks, 7 positions: refused", inputs(2, 7, 2, 2)),
             Case("4 ranks, 3 positions: refused", inputs(4, 3, 4, 1)),
+            Case("2 ranks, no positions: refused", inputs(2, 0, 2, 2)),
             group_case(lambda n: inputs(n, 6, 2, 2), "6 positions")]
 
 

@@ -9,7 +9,7 @@ from grader.calling.sequences import BACKWARD, FORWARD
 from grader.evidence.case import Case
 from grader.evidence.evidence import DEADLOCKED
 from grader.exercises.technique.sequences import first_wrong_is, function_symptoms, only_in_groups
-from grader.exercises.technique.splitting import calls_are, sent_at_most
+from grader.exercises.technique.splitting import calls_are, other_dtype, sent_at_most
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.needs import each_way, needs
@@ -76,6 +76,7 @@ TECHNIQUE = Technique(
         *function_symptoms("drows_RD, None, None"),
         raised("takes 2 positional arguments but 3", "backward gets a gradient for each of forward's two results: take "
                "both, and ignore the second.", "one gradient taken"),
+        other_dtype(),
     ),
     fallbacks=(
         only_in_groups(),

@@ -186,6 +186,37 @@ def _not_clipped(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     return _first_step(case, rank, right, _whole(case), clip=False)
 
 
+def _factor(case: Case, gradients: dict[str, Tensor]) -> float:
+    """To max_norm, as torch computes it."""
+    return case.inputs[0]["max_norm"] / (float(torch.nn.utils.get_total_norm(gradients.values())) + 1e-6)
+
+
+def _enlarged(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    """Scaled to max_norm, small gradients too."""
+    whole = _whole(case)
+    scale = _factor(case, whole)
+    return _first_step(case, rank, right, {name: gradient * scale for name, gradient in whole.items()}, clip=False)
+
+
+def _clipped_too_early(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    """Each replica clips its own share's gradients; then they are averaged."""
+    n, clipped = case.inputs[0]["sizes"]["dp"], []
+    for share in range(n):
+        gradients = _share(case, rank, share)["gradients"]
+        scale = min(1.0, _factor(case, gradients))
+        clipped.append({name: gradient * scale / n for name, gradient in gradients.items()})
+    return _first_step(case, rank, right, {name: sum(g[name] for g in clipped) for name in clipped[0]}, clip=False)
+
+
+def _divided_by_the_world(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    factor = case.inputs[0]["sizes"]["dp"] / case.world_size
+    return _first_step(case, rank, right, {name: factor * gradient for name, gradient in _whole(case).items()})
+
+
+def _no_loss(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    return right[rank] | {"losses": [torch.zeros((), dtype=torch.float64)] * STEPS}
+
+
 def _own_norm(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     whole = _whole(case)
     return _first_step(case, rank, right, whole, of=_own(case, rank, whole))
@@ -244,6 +275,16 @@ EXERCISE = Exercise(
              "first and the last stage found.", partial(_tied, mean=True), shows=_several("pp")),
         Slip("not clipped", "The gradients are right, but they were not clipped before the "
                             "update.", _not_clipped, shows=_clips),
+        Slip("gradients enlarged", "Gradients whose norm is smaller than max_norm are scaled up to it: clipping only ever "
+             "makes them smaller, so the factor is at most 1.", _enlarged),
+        Slip("clipped too early", "Each replica clips the gradients of its own share, and then they are averaged: the norm "
+             "is that of the averaged gradient, so clip after the average.", _clipped_too_early,
+             shows=lambda case: _clips(case) and _several("dp")(case)),
+        Slip("divided by the world's size", "Gradients are too small, by the number of ranks in a replica: only replicas "
+             "are averaged over, so divide by the size of mesh[\"dp\"] and not by the world's.", _divided_by_the_world,
+             shows=lambda case: not _clips(case) and (_several("pp")(case) or _several("tp")(case))),
+        Slip("loss of the first stage", "All ranks return 0, which the stages before the last have as their loss: the last "
+             "stage knows it, so it is the one that tells the others.", _no_loss, shows=_several("pp")),
         Slip("clipped by the own norm", "Each rank clips by the norm of the gradients that it has itself: all must use the "
              "norm of the whole model's, mesh_gradient_norm.", _own_norm,
              shows=lambda case: _clips(case) and (_several("pp")(case) or _several("tp")(case))),

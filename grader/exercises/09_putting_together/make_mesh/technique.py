@@ -28,9 +28,14 @@ def _not_by_hand(look: Look, rank: int) -> str:
 
 def _too_many(look: Look, rank: int) -> str:
     sizes = look.case.inputs[rank]["sizes"].values()
-    most = 0 if look.refused else sum(math.prod(sizes) // size for size in sizes)
+    most = sum(math.prod(sizes) // size for size in sizes)
     made = len(_made(look, rank))
-    return f"rank {rank} made {made} groups, the mesh has {most}" if made > most else ""
+    return f"rank {rank} made {made} groups, the mesh has {most}" if made > most and not look.refused else ""
+
+
+def _too_late(look: Look, rank: int) -> str:
+    made = len(_made(look, rank))
+    return f"rank {rank} made {made} groups for sizes that do not fit" if made and look.refused else ""
 
 
 def _holds(words: str) -> Callable[[Look], bool]:
@@ -51,6 +56,9 @@ TECHNIQUE = Technique(
         Demand("too many groups", "every group is made once", "The groups are right, but some were made again and again, "
                "once for each of their members: each costs a meeting of all ranks, and connections. Start a line at its "
                "first rank only.", on_each_rank(_too_many), forbids=True),
+        Demand("refused too late", "sizes that do not fit are refused before any group is made", "Sizes whose product is "
+               "not the number of ranks, too small or too large, are refused before any group is made: look at them first.",
+               on_each_rank(_too_late), forbids=True),
         inputs_kept("The groups are right, but `sizes` was changed: the caller still needs it."),
     ),
     symptoms=(
@@ -66,5 +74,10 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("axis missing", "Every axis in sizes has its group, also one of size 1 (a group of this rank alone).",
                 wrong_ranks(lambda look, rank, found, right: found.keys() < right.keys())),
+        Symptom("other axes", "The axes are not those of `sizes`: they may have any names, so take each name and length "
+                "from there.", wrong_ranks(lambda look, rank, found, right: not found.keys() <= right.keys())),
+        Symptom("wrong lines", "Some groups are not the mesh's: along an axis two neighbours are as many ranks apart as the "
+                "axes behind it have together (1 for the last), and stand at the same place along every other axis.",
+                wrong_ranks(lambda look, rank, found, right: found.keys() <= right.keys())),
     ),
 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grader.evidence.evidence import DEADLOCKED
+from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.exercises.technique.meshes import line_in, only_along
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, not_far_more_bytes, results_waited
@@ -31,6 +31,11 @@ def _only_gradients(look: Look, rank: int, found: Any, right: Any) -> bool:
     return same(found["norm"], right["norm"], 1e-9)
 
 
+def _different(look: Look) -> bool:
+    norms = [found["norm"] for _, found, _ in look.pairs()] if look.evidence.ending == RETURNED else []
+    return any(not same(norm, norms[0], 1e-9) for norm in norms)
+
+
 GATHERED = ("The norm is right, but gradients travel: each rank can square and sum its own, and send one number along tp "
             "and one along pp.")
 
@@ -53,5 +58,10 @@ TECHNIQUE = Technique(
                 "sum, also one that has nothing to add (then it adds 0).", _middle_stays_out),
         deadlocked("", "Ranks of a line do not make the same calls: all of them take part in every sum, in the same order.",
                    "ranks differ"),
+    ),
+    fallbacks=(
+        Symptom("norms differ", "The ranks come to different norms, but the model's gradient has one. Where a rank decides "
+                "what it counts, its place along an axis tells, dist.get_rank(mesh[\"pp\"]), not its number in the world; "
+                "and every sum goes to all ranks of its line.", _different),
     ),
 )

@@ -99,6 +99,10 @@ def _joined_along_rows(name: str, inputs: dict[str, Any]) -> Tensor:
     return found[0] if cut_dim(name) is None else torch.cat(found)
 
 
+def _whole_ones_too(name: str, inputs: dict[str, Any]) -> Tensor:
+    return torch.cat(_holders(inputs, name), cut_dim(name) or 0)
+
+
 def _biases_too(name: str, x: Tensor, sizes: Sizes, place: int) -> Tensor:
     """Every parameter of the four cut layers is cut, the biases of out and down as well."""
     cut = cut_dim(name) if not name.endswith(("out.bias", "down.bias")) else 0
@@ -161,6 +165,17 @@ EXERCISE = Exercise(
               "are cut, this rank has the piece of its place along tp.", _cuts("new", "tp")),
         _slip("biases cut", lambda inputs: _loaded(inputs, _biases_too), "The biases of out and down are cut. They are "
               "whole: they belong to the sum over ranks. cut_dim(name) is None for them.", _cuts("new", "tp")),
+        _slip("joined along rows", lambda inputs: _loaded(inputs, join=_joined_along_rows), "The pieces are cut along "
+              "cut_dim(name), but joined along dim 0: join them along the same dim, or out and down have another shape.",
+              _cuts("old", "tp")),
+        _slip("whole ones joined", lambda inputs: _loaded(inputs, join=_whole_ones_too), "What is whole on every rank of "
+              "tp (cut_dim gives None: embedding, norms, the biases of out and down) is joined as if it were in pieces: "
+              "take one rank's.", _cuts("old", "tp")),
+        _slip("cut for the old tp", lambda inputs: _loaded(inputs, lambda name, x, sizes, place: _own(
+            name, x, inputs["old"], place)), "What is cut is cut into as many pieces as the *old* layout has along tp: this "
+              "rank's place is one of the new layout's.",
+              lambda case: case.inputs[0]["rank"] % case.inputs[0]["new"]["tp"] < case.inputs[0]["old"]["tp"]
+              != case.inputs[0]["new"]["tp"]),
         _slip("last file wins", lambda inputs: _loaded(inputs, join=_last_file_wins), "Each weight is what the last file "
               "says, as if it had all of it: the pieces of the ranks along tp must be joined.", _cuts("old", "tp")),
         _slip("replicas joined", lambda inputs: _loaded(inputs, join=_replicas_joined), "Copies are joined as if they were "

@@ -9,6 +9,7 @@ from torch import Tensor
 from grader.evidence.case import Case
 from grader.exercises.technique.arithmetic import arithmetic
 from grader.exercises.technique.sequences import first_wrong_is
+from grader.exercises.technique.splitting import other_dtype
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
 
@@ -41,6 +42,8 @@ TECHNIQUE = replace(arithmetic(
                            "detach, no_grad or a plain number in between. Else the router never learns.",
             wrong_ranks(_no_gradient)),
     fallbacks=(
+        other_dtype("A result has another dtype than it should: weights have that of the logits, experts are int64, kept is "
+                    "bool."),
         Symptom("kept elsewhere", "As many choices are kept as should be, but others: back from the queue, view it as "
                                   "(k, T) and transpose; view(T, k) mixes tokens and choices.",
                 lambda look: first_wrong_is("kept")(look) and wrong_ranks(_shifted)(look)),
