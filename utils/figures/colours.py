@@ -13,7 +13,7 @@ MARKERS = "os^Dv<>p"
 RANK_COLOURS = ("#7FC4EE", "#F2BB4A", "#5CC4A4", "#DFA3C4", "#F0E442", "#E88D5A", "#A9B8E8", "#949494")
 
 
-def ink_on(colour: str) -> str:
+def ink_on(colour: str | tuple[float, float, float]) -> str:
     """Black or white, whichever reads better on `colour`."""
     red, green, blue = to_rgb(colour)
     return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"

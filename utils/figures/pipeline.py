@@ -7,13 +7,14 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from utils.figures.colours import BLUE, GREEN, INK, ORANGE, PALE, YELLOW
-from utils.figures.shapes import bar, name_rows
+from utils.figures.colours import BLACK, BLUE, GREEN, INK, ORANGE, PALE, YELLOW, ink_on
+from utils.figures.shapes import name_rows, texts, tile, tiles
 from utils.figures.style import WIDTH_IN, Picture, first_that_fits, inch_axes, new_figure, styled
-from utils.schedules.schedule import KINDS, Schedule, Step, Times
+from utils.schedules.schedule import KINDS, Fault, Schedule, Step, Times
 
 COLOURS = {"F": BLUE, "B": ORANGE, "I": YELLOW, "W": GREEN}
 ROW_IN, PANEL_IN, LEGEND_IN = 0.3, 0.62, 0.32
+Colour = tuple[float, float, float]
 LIGHTER = 0.45  # how far towards white the second chunk's colours go
 
 
@@ -27,6 +28,24 @@ def schedule_table(schedule: Schedule, title: str = "") -> Picture:
 def schedule_grid(times: Times, n_ranks: int, title: str = "", label: str = "time") -> Picture:
     """A schedule with times: one row a rank, blocks with the micro-batch's number, idle time pale."""
     return schedule_grids({title: times}, n_ranks, label)
+
+
+@styled
+def faulty_order(schedule: Schedule, fault: Fault) -> Picture:
+    """The lists of a schedule that cannot run, in their order, with a frame around the step that is at fault."""
+    longest = max([len(steps) for steps in schedule] + [1])
+    figure = new_figure(0.3 + len(schedule) * ROW_IN)
+    axes = inch_axes(figure, 0.75, 0.15, WIDTH_IN - 0.9, len(schedule) * ROW_IN)
+    axes.set_xlim(0, longest)
+    name_rows(axes, [f"rank {rank}" for rank in range(len(schedule))])
+    axes.set_xticks([])
+    axes.spines[:].set_visible(False)
+    _blocks(axes, [(rank, place, place + 1, to_rgb(COLOURS.get(step.kind, PALE)), f"{step.kind}{step.micro}")
+                   for rank, steps in enumerate(schedule) for place, step in enumerate(steps)], (WIDTH_IN - 0.9) / longest)
+    for place, step in enumerate(schedule[fault.rank] if fault.rank < len(schedule) else []):
+        if step == fault.step:
+            tile(axes, (place, fault.rank - 0.43), (1, 0.86), edge=BLACK, linewidth=2.5, zorder=4)
+    return Picture(figure, str(fault))
 
 
 @styled
@@ -59,13 +78,19 @@ def _draw(axes: Axes, times: Times, n_ranks: int, title: str, right: float) -> N
     axes.spines[:].set_visible(False)
     axes.set_title(title, pad=5, fontsize=9.5)
     axes.barh(range(n_ranks), [makespan] * n_ranks, height=0.86, color=PALE, linewidth=0)
-    inches = (WIDTH_IN - 0.9) / right
-    for (kind, micro, stage), (start, end) in times.items():
-        text = first_that_fits([str(micro)], (end - start) * inches, 7.5)
-        bar(axes, stage % n_ranks, (start, end), _colour(kind, stage // n_ranks), text, 7.5, height=0.86)
+    _blocks(axes, [(stage % n_ranks, start, end, _colour(kind, stage // n_ranks), str(micro))
+                   for (kind, micro, stage), (start, end) in times.items()], (WIDTH_IN - 0.9) / right)
 
 
-def _colour(kind: str, chunk: int) -> tuple[float, float, float]:
+def _blocks(axes: Axes, blocks: Sequence[tuple[int, float, float, Colour, str]], inches: float) -> None:
+    """Blocks, (row, start, end, colour, text) each, texts where they fit. inches: of a unit of time."""
+    tiles(axes, [((start, row - 0.43), (end - start, 0.86), colour) for row, start, end, colour, _ in blocks],
+          edgecolor="white", linewidth=0.5, zorder=2)
+    texts(axes, [(((start + end) / 2, row), text, ink_on(colour)) for row, start, end, colour, text in blocks
+                 if first_that_fits([text], (end - start) * inches, 7.5)], 7.5)
+
+
+def _colour(kind: str, chunk: int) -> Colour:
     share = 1 - (1 - LIGHTER) ** chunk
     return tuple(part + (1 - part) * share for part in to_rgb(COLOURS[kind]))
 
