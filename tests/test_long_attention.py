@@ -9,7 +9,6 @@ import torch.nn.functional as F
 
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
-from utils.figures.calculators import activation_calculator
 from utils.figures.curves import trade_figure
 from utils.figures.long_attention import blocks_per_step, causal_work_figure, owners, sent_by_ranks_figure
 from utils.models.attention import attend, attend_backward, cut_zigzag, join_zigzag
@@ -158,17 +157,3 @@ def test_figures_say_what_they_show():
     for figure in (trade_figure, lambda panels: sent_by_ranks_figure(panels, {})):
         with pytest.raises(ValueError, match="one or more"):
             figure({})
-
-
-def test_the_calculator_runs_on_the_formula_it_is_given():
-    asked = []
-
-    def formula(*sizes):
-        asked.append(sizes)
-        return 1e9
-
-    calculator = activation_calculator(formula)
-    assert "48.0 GB" in calculator.view.value or "48 GB" in calculator.view.value
-    calculator.controls[1].value = 4096
-    assert asked[-1] == (4096, 4, 6144, 64, 8, True, "full")
-    assert len(calculator._stills()) == 1

@@ -15,6 +15,7 @@ from grader.exercises.shared.right_orders import all_kept
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks, widgets
 from utils.costs.tables import read_table
+from utils.figures.editor import schedule_editor
 from utils.models.stages import with_layers
 from utils.models.tiny import Block
 from utils.schedules.schedule import Fault, Shape, Step, format_schedule, measured_times, order_of, parse_schedule, shape_of
@@ -272,6 +273,31 @@ def test_text_there_and_back():
 def test_a_trace_without_steps_says_what_to_do():
     with pytest.raises(ValueError, match="with span"):
         measured_times(Trace(2))
+
+
+def test_a_schedule_is_edited_by_hand():
+    """A slower order is drawn with its idle time; one that cannot run, or is not one, with the reason."""
+    editor = schedule_editor(zero_bubble_schedule(2, 3), validate_schedule, simulate, dict.fromkeys("FIW", 1.0), 0.0, 2)
+    text, hop, _ = editor.controls
+    above, below = text.value.splitlines()
+    for written, said in {
+            (above, below): "10 units, 10.0% idle; in flight at most 2, 2",
+            (above.replace("F0 F1", "F1 F0"), below): "11 units, 18.2% idle",
+            (above, "", below): "10 units, 10.0% idle",
+            (above.replace("F0 ", ""), below): "This cannot run. rank 0: F0 on stage 0 is missing",
+            (above, below.replace("F0 I0", "I0 F0")): "rank 1: I0 on stage 1 comes before",
+            (above.replace("F1 I0 W0 F2", "F1 F2 I0 W0"), below): "rank 0: F2 on stage 0 ",
+            (below, above): "rank 0: I0 on stage 0 can never start",
+            (above,): "rank 1: F0 on stage 1 is missing",
+            (): "rank 0: F0 on stage 0 is missing",
+            (above, below, "F0"): "belongs to another rank",
+            (above.replace("F0", "F"), below): "&#x27;F&#x27; is no step"}.items():
+        text.value = "\n".join(written)
+        assert said in editor.view.value, written
+    text.value = "\n".join([above, below.replace("I1 W0", "W0 I1")])
+    assert editor.schedule == parse_schedule(above, below.replace("I1 W0", "W0 I1"))
+    hop.value = 0.5
+    assert "10 units" not in editor.view.value
 
 
 def test_the_player_shows_what_is_chosen_and_explains_a_refusal():

@@ -63,14 +63,15 @@ def tokens_figure(tokens: Sequence[float], shares: Mapping[str, Sequence[float]]
     """The share of its own speed that a rank keeps, against the tokens that it has in a step; both axes logarithmic.
 
     tokens: a rank's in a step; shares: name of a link → share (0 to 1) at each of them; needed: name → tokens from which
-    the all-reduce hides behind the backward pass, marked by a line.
+    the all-reduce hides behind the backward pass, marked by a line, where that is known.
     """
     figure, axes = plot(3.4)
     axes.axhline(100, color=BLACK, linewidth=1)
     for number, (name, kept) in enumerate(shares.items()):
-        axes.plot(tokens, [100 * share for share in kept], color=CYCLE[number], linewidth=2,
-                  label=f"{name}: hidden from {needed[name]:,.0f} tokens on")
-        axes.axvline(needed[name], color=CYCLE[number], linewidth=0.8, linestyle=(0, (3, 2)))
+        hidden = f": hidden from {needed[name]:,.0f} tokens on" if name in needed else ""
+        axes.plot(tokens, [100 * share for share in kept], color=CYCLE[number], linewidth=2, label=name + hidden)
+        if name in needed:
+            axes.axvline(needed[name], color=CYCLE[number], linewidth=0.8, linestyle=(0, (3, 2)))
     axes.set_xscale("log", base=2)
     axes.set(yscale="log", xlabel="tokens of one rank in a step", ylabel="% of a rank's own speed", ylim=(0.8, 130))
     axes.set_xticks([4**power for power in range(30) if tokens[0] <= 4**power <= tokens[-1]])
@@ -79,8 +80,9 @@ def tokens_figure(tokens: Sequence[float], shares: Mapping[str, Sequence[float]]
     axes.minorticks_off()
     axes.legend(loc="lower right", frameon=True, framealpha=1, edgecolor="white")
     return Picture(figure, "How much of its own speed a rank keeps. " + "; ".join(
-        f"{name}: {kept[0]:.0%} with {tokens[0]:,.0f} tokens, {kept[-1]:.0%} with {tokens[-1]:,.0f}, the all-reduce hidden "
-        f"from {needed[name]:,.0f} on" for name, kept in shares.items()) + ".")
+        f"{name}: {kept[0]:.0%} with {tokens[0]:,.0f} tokens, {kept[-1]:.0%} with {tokens[-1]:,.0f}"
+        + (f", the all-reduce hidden from {needed[name]:,.0f} on" if name in needed else "")
+        for name, kept in shares.items()) + ".")
 
 
 @styled

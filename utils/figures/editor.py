@@ -17,7 +17,7 @@ class ScheduleEditor(Interactive):
     @property
     def schedule(self) -> Schedule:
         """The schedule as it is written now.  Raises: ValueError for a word that is no step."""
-        return parse_schedule(*self.controls[0].value.splitlines())
+        return _read(self.controls[0].value)
 
 
 def schedule_editor(schedule: Schedule, validate: Callable[[Schedule, Shape, list[int] | None], Fault | None],
@@ -30,21 +30,29 @@ def schedule_editor(schedule: Schedule, validate: Callable[[Schedule, Shape, lis
     """
     shape, limits = shape_of(schedule), None if most is None else [most] * len(schedule)
     text = ipywidgets.Textarea(format_schedule(schedule), rows=len(schedule), continuous_update=True,
-                               layout={"width": "880px"}, style={"font_family": "monospace"})
+                               layout={"width": "880px"})
+    text.add_class("schedule-text")
     hop = ipywidgets.FloatSlider(hop_time, min=0.0, max=max(durations.values()), step=max(durations.values()) / 40,
                                  description="hop", readout_format=".3g")
     until = ipywidgets.IntSlider(100, min=5, max=100, step=5, description="shown (%)")
 
     def show(written: str, hop_s: float, percent: int) -> Picture | str:
         try:
-            now = parse_schedule(*filter(str.strip, written.splitlines()))
+            now = _read(written)
         except ValueError as error:
             return f"<p>{html.escape(str(error))}</p>"
         if fault := validate(now, shape, limits):
             return f"<p>This cannot run. {html.escape(str(fault))}.</p>" + moving_html(faulty_order(now, fault))
         return _played(simulate(now, dict(durations), hop_s), len(now), percent)
 
-    return ScheduleEditor([text, hop, until], show)
+    editor = ScheduleEditor([text, hop, until], show)
+    editor.children += (ipywidgets.HTML("<style>.schedule-text textarea { font-family: monospace; }</style>"),)
+    return editor
+
+
+def _read(written: str) -> Schedule:
+    """Blank lines do not count."""
+    return parse_schedule(*filter(str.strip, written.splitlines()))
 
 
 def _played(plan: Timetable, n_ranks: int, percent: int) -> Picture:

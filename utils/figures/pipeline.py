@@ -33,11 +33,11 @@ def schedule_grid(times: Times, n_ranks: int, title: str = "", label: str = "tim
 @styled
 def faulty_order(schedule: Schedule, fault: Fault) -> Picture:
     """The lists of a schedule that cannot run, in their order, with a frame around the step that is at fault."""
-    longest = max([len(steps) for steps in schedule] + [1])
-    figure = new_figure(0.3 + len(schedule) * ROW_IN)
-    axes = inch_axes(figure, 0.75, 0.15, WIDTH_IN - 0.9, len(schedule) * ROW_IN)
+    longest, n_rows = max([len(steps) for steps in schedule] + [1]), max(1, len(schedule))
+    figure = new_figure(0.3 + n_rows * ROW_IN)
+    axes = inch_axes(figure, 0.75, 0.15, WIDTH_IN - 0.9, n_rows * ROW_IN)
     axes.set_xlim(0, longest)
-    name_rows(axes, [f"rank {rank}" for rank in range(len(schedule))])
+    name_rows(axes, [f"rank {rank}" for rank in range(n_rows)])
     axes.set_xticks([])
     axes.spines[:].set_visible(False)
     _blocks(axes, [(rank, place, place + 1, to_rgb(COLOURS.get(step.kind, PALE)), f"{step.kind}{step.micro}")

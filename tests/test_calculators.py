@@ -1,0 +1,57 @@
+"""Calculators: each runs on the formula that it is given, and shows what that says."""
+
+from utils.figures.calculators import activation_calculator, degree_calculator, memory_calculator, tokens_calculator
+
+
+def test_activations():
+    asked = []
+
+    def formula(*sizes):
+        asked.append(sizes)
+        return 1e9
+
+    calculator = activation_calculator(formula)
+    assert "48.0 GB" in calculator.view.value or "48 GB" in calculator.view.value
+    calculator.controls[1].value = 4096
+    assert asked[-1] == (4096, 4, 6144, 64, 8, True, "full")
+    assert len(calculator._stills()) == 1
+
+
+def test_memory_of_the_zero_paper():
+    """Table 1 of the ZeRO paper: 7.5 billion parameters on 64 ranks."""
+    calculator = memory_calculator({"data parallel": lambda psi, n: 16 * psi, "ZeRO-1": lambda psi, n: (4 + 12 / n) * psi})
+    size, ranks, device = calculator.controls
+    assert "data parallel: 120 GB" in calculator.view.value and "ZeRO-1: 31.4 GB" in calculator.view.value
+    ranks.value, device.value = 1, 192
+    assert "ZeRO-1: 120 GB" in calculator.view.value and "Limit: 192 GB" in calculator.view.value
+    size.value = 1.0
+    assert "ZeRO-1: 16 GB" in calculator.view.value
+
+
+def test_tokens_behind_which_the_all_reduce_hides():
+    asked = []
+
+    def step_time(compute_s, gradient_bytes, n_ranks, alpha_s, beta_s_per_byte, overlapped):
+        asked.append((gradient_bytes, n_ranks, alpha_s, beta_s_per_byte))
+        reduce_s = 2 * gradient_bytes * beta_s_per_byte
+        return compute_s / n_ranks + (0 if overlapped else reduce_s)
+
+    calculator = tokens_calculator(step_time)
+    _, ranks, speed, link = calculator.controls
+    # backward takes 4 FLOPs a parameter and token; the all-reduce of 2 bytes a parameter, twice, over 50 GB/s
+    assert "hidden from 8,000 on" in calculator.view.value.replace("the all-reduce ", "")
+    assert set(asked) == {(15e9, 64, 5e-6, 1e-9 / 50)}
+    speed.value, link.value = 200, 100
+    assert "100 GB/s, overlapped" in calculator.view.value and "hidden from 2,000 on" in calculator.view.value
+    ranks.value = 8
+    assert asked[-1][1] == 8
+
+
+def test_a_layer_on_each_link():
+    calculator = degree_calculator(lambda batch, length, dim, n: 1e6 * batch * n)
+    *_, batch, gpu = calculator.controls
+    assert "NVLink (whole GPU), A100" in calculator.view.value and "PCIe x16, gen 5" not in calculator.view.value
+    batch.value, gpu.value = 9, "H100"
+    # 9 MB and 2 ranks over 450 GB/s: 0.04 ms
+    assert "NVLink (whole GPU), H100: 0.04 ms on 2 ranks" in calculator.view.value
+    assert "PCIe x16, gen 5: 0.281 ms on 2 ranks" in calculator.view.value
