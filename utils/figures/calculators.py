@@ -18,7 +18,7 @@ A100_BYTES = 80e9
 WAYS = {"everything kept": (False, "none"), "sequence parallel": (True, "none"),
         "selective recomputation": (False, "selective"), "both": (True, "selective"),
         "full recomputation": (False, "full"), "full, of pieces": (True, "full")}
-AS_WIDE_AS_NEEDED = {"description_width": "initial"}
+BILLIONS = (0.125, 0.35, 1.3, 2.7, 6.7, 7.5, 13, 22, 30, 70, 175, 405, 530, 671, 1000)  # parameters, of published models
 
 
 def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive:
@@ -43,13 +43,17 @@ def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive
     return Interactive([model, length, batch, ranks], picture)
 
 
+def _billions() -> ipywidgets.SelectionSlider:
+    return ipywidgets.SelectionSlider(options=BILLIONS, value=7.5, description="parameters, 10⁹",
+                                      style={"description_width": "initial"})
+
+
 def memory_calculator(held: Mapping[str, Callable[[int, int], float]]) -> Interactive:
     """Model, ranks and device by slider; the bytes of parameters, gradients and optimizer state that a rank holds.
 
     held: a way of training → (n_parameters, n_ranks) → bytes on one rank, such as {"ZeRO-1": zero1_bytes}.
     """
-    size = ipywidgets.FloatLogSlider(7.5, min=-1, max=3, step=0.05, description="parameters, 10⁹", readout_format=".3g",
-                                     style=AS_WIDE_AS_NEEDED)
+    size = _billions()
     ranks = ipywidgets.SelectionSlider(options=[2**k for k in range(13)], value=64, description="ranks")
     device = ipywidgets.SelectionSlider(options=(16, 24, 40, 80, 96, 141, 192), value=80, description="device, GB")
 
@@ -67,8 +71,7 @@ def tokens_calculator(step_time: Callable[..., float]) -> Interactive:
     step_time: (compute_s, gradient_bytes, n_ranks, alpha_s, beta_s_per_byte, overlapped) → seconds of a step. Gradients have
     2 bytes, α is 5 µs, a token costs 6 FLOPs a parameter.
     """
-    size = ipywidgets.FloatLogSlider(7.5, min=-1, max=3, step=0.05, description="parameters, 10⁹", readout_format=".3g",
-                                     style=AS_WIDE_AS_NEEDED)
+    size = _billions()
     ranks = ipywidgets.SelectionSlider(options=[2**k for k in range(1, 13)], value=64, description="ranks")
     speed = ipywidgets.IntSlider(400, min=50, max=1000, step=50, description="TFLOP/s")
     link = ipywidgets.SelectionSlider(options=(1.25, 5, 12.5, 25, 50, 100, 200, 300, 450, 900), value=50,

@@ -30,7 +30,7 @@ def schedule_editor(schedule: Schedule, validate: Callable[[Schedule, Shape, lis
     """
     shape, limits = shape_of(schedule), None if most is None else [most] * len(schedule)
     text = ipywidgets.Textarea(format_schedule(schedule), rows=len(schedule), continuous_update=True,
-                               layout={"width": "880px"})
+                               layout={"width": "97%"})
     text.add_class("schedule-text")
     hop = ipywidgets.FloatSlider(hop_time, min=0.0, max=max(durations.values()), step=max(durations.values()) / 40,
                                  description="hop", readout_format=".3g")
