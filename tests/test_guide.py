@@ -1,5 +1,6 @@
 """Every command of the instructors' guide, run as written, in its order."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 
 from grader.exercises import EXERCISES
@@ -48,13 +50,28 @@ def free_port() -> str:
         return str(server.getsockname()[1])
 
 
+@contextlib.contextmanager
+def session(*command, **options):
+    """A program in a session of its own; whatever it began is ended on leaving, what runs in the background too."""
+    with subprocess.Popen(*command, start_new_session=True, **options) as program:
+        try:
+            yield program
+        finally:
+            for process in psutil.process_iter():
+                with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+                    if os.getsid(process.pid) == program.pid:
+                        process.kill()
+
+
 def test_every_command_runs_as_written(tmp_path):
     folder = course_folder(tmp_path / "course")
     script = "set -em\n" + "\n".join(blocks()).replace("8786", free_port())
-    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": "STAMP=.stamp", "ARGS": ""})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 marked" in done.stdout and "No mark changes." in done.stdout
+    with session(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                 stdin=subprocess.DEVNULL,
+                 env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": "STAMP=.stamp", "ARGS": ""}) as run:
+        said, _ = run.communicate()
+    assert run.returncode == 0, said
+    assert "1 marked" in said and "No mark changes." in said
     assert "ann" in (folder / "marks.csv").read_text()
     assert "points" in (folder / "feedback" / "ann" / UNIT / f"{UNIT}.html").read_text()
     assert (folder / "reports" / UNIT / "report.html").exists() and list((folder / "build").glob("*.tar.xz"))

@@ -16,7 +16,7 @@ from utils.ranks.worker import Settings
 from utils.trace.wire import traffic_matrix
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
-BATCH_S = 0.003
+BATCH_S = 0.01
 ROUNDS = 50
 START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
