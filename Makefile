@@ -13,6 +13,7 @@ help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 lab: $(STAMP) ## open the course in JupyterLab; options: PORT=8899 TOKEN=secret ARGS=--no-browser
+	@mkdir -p $(WORKSPACES) && cp -n tools/labconfig/first_look.json $(WORKSPACES)/default-37a8.jupyterlab-workspace || true
 	@exec env $(LAB_ENV) $(RUN) -m jupyterlab $(LAB_OPTIONS) $(ARGS)
 
 test: $(STAMP) ## run the tests, without the long ones
@@ -54,7 +55,9 @@ clean: ## remove .venv and caches; your notebooks and grades stay
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(RUN) -m pytest -q -rfEs -n 3 --dist loadgroup --durations=20
 
 # JUPYTER_CONFIG_PATH: nbgrader_config.py, for the formgrader, and labconfig/, which keeps the news question away and wraps long lines of code. A token in the environment stays out of `ps`.
-LAB_ENV = JUPYTER_CONFIG_PATH="$(CURDIR)/grader:$(CURDIR)/tools$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+# WORKSPACES: which panels are open; at first the table of contents. The file's name is the one that JupyterLab looks for.
+WORKSPACES = .venv/workspaces
+LAB_ENV = JUPYTERLAB_WORKSPACES_DIR="$(CURDIR)/$(WORKSPACES)" JUPYTER_CONFIG_PATH="$(CURDIR)/grader:$(CURDIR)/tools$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 	$(if $(TOKEN),JUPYTER_TOKEN="$$TOKEN")
 LAB_OPTIONS = --LabApp.default_url=/lab/tree/notebooks/00_start_here/00_start_here.ipynb \
 	$(if $(PORT),--ServerApp.port="$$PORT" --ServerApp.port_retries=0) $(NO_BROWSER) $(ALLOW_ROOT)

@@ -32,7 +32,11 @@ def lab(folder: Path) -> Iterator[str]:
     port = _free_port()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     settings = os.pathsep.join([str(folder), str(ROOT / "tools")])  # as `make lab` has it: no question about news
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "JUPYTER_CONFIG_PATH": settings}
+    workspaces = folder / ".workspaces"
+    workspaces.mkdir(exist_ok=True)
+    shutil.copy(ROOT / "tools" / "labconfig" / "first_look.json", workspaces / "default-37a8.jupyterlab-workspace")
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "JUPYTER_CONFIG_PATH": settings,
+                   "JUPYTERLAB_WORKSPACES_DIR": str(workspaces)}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}",
                f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
     with open(folder / "lab.log", "w") as log:

@@ -23,7 +23,7 @@ def shoot(page, name: str) -> None:
         page.screenshot(path=f"{SHOTS}/{name}.png")
 
 
-SIX_CELLS = (
+CELLS = (
     "%load_ext utils\nimport torch\nimport torch.distributed as dist\n"
     "from utils import Predictions, figures, run_ranks, widgets",
     "def total(rank):\n    x = torch.tensor([float(rank)])\n    dist.all_reduce(x)\n    return x.item()\n\n"
@@ -32,25 +32,34 @@ SIX_CELLS = (
     "%%ranks 2\nprint(f'rank {rank} of {world_size}')\nrank",
     "widgets.ring_stepper()",
     "predict = Predictions('01_collectives')\npredict.number('sum', 'What is 0 + 1 + 2 + 3?', unit='in all')",
+    "from utils.figures.editor import schedule_editor\nfrom utils.schedules import Fault, Step, Timetable, parse_schedule\n"
+    "right = parse_schedule('F0 B0')\n"
+    "schedule_editor(right, lambda now, *_: None if now == right else Fault(0, Step('B', 0, 0), 'too early'),\n"
+    "                lambda *_: Timetable({}, 1.0, 0.0, [1]), {'F': 1.0})",
 )
 
 
 def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
-    """Six cells with all that differs from a kernel without a browser; whole units are run by test_notebooks."""
-    file = tmp_path / "six_cells.ipynb"
+    """Seven cells with all that differs from a kernel without a browser; whole units are run by test_notebooks."""
+    file = tmp_path / "seven_cells.ipynb"
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    cells = [nbformat.v4.new_code_cell(source) for source in SIX_CELLS]
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), file)
     with lab(tmp_path) as address, page() as tab:
         open_notebook(tab, address, file.name)
         assert tab.locator("text=Jupyter news").count() == 0
         assert tab.locator(".jp-CodeCell .cm-lineWrapping").count()  # on a small screen no code ends at the edge
+        assert tab.locator(".jp-TableOfContents").is_visible()
         notebook = run_all(tab, file)
-        tab.wait_for_selector(".widget-slider")
+        tab.locator(".widget-slider .noUi-handle").first.click()
+        tab.keyboard.press("ArrowRight")
+        tab.wait_for_selector("img[alt*='step 2 of 3']")
+        tab.fill(".schedule-text textarea", "B0 F0")
+        tab.wait_for_selector("text=This cannot run. rank 0: B0")
         tab.fill("input[placeholder='your guess']", "7")
         tab.click("text=Keep my guess")
         tab.wait_for_selector("text=Your guess: 7 in all.")
-        shoot(tab, "six-cells")
+        shoot(tab, "seven-cells")
     assert errors_of(notebook) == []
     assert "[6.0, 6.0, 6.0, 6.0]" in notebook.cells[1].outputs[0].data["text/plain"]
     assert "<img" in "".join(notebook.cells[2].outputs[0].data["text/html"])
