@@ -12,7 +12,7 @@ from grader.calling.weighing import END, weigh
 from grader.evidence.case import REFUSED
 from utils.costs.flops import FlopCounter
 from utils.models.tiny import TinyGPT, same_start
-from utils.trace.memory import held_bytes
+from utils.trace.memory import held_bytes, tensors_in
 from utils.trace.spans import mark, span
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -78,6 +78,8 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *nam
     if not isinstance(layer, nn.Module):
         return layer
     parts_of(layer, *names)
+    for whole in tensors_in([value for name, value in inputs.items() if name not in ("x", "dy")]):
+        whole.zero_()  # what was cut is known to nobody who did not keep it
     mark(OWN_NUMBERS, count=sum(p.numel() for p in layer.parameters()))
     mark(HELD, bytes=held_bytes() - start)
     x = inputs["x"].clone().requires_grad_()

@@ -29,7 +29,9 @@ def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
     forbid(facts["forbidden"])
     call = runpy.run_path(str(GRADER / facts["way"]))["call"]
     weigh(facts["inputs"], BEGINNING)
-    fn = cloudpickle.loads(blob[LENGTH_BYTES:LENGTH_BYTES + length])  # the first of a student's code that runs here
+    function = blob[LENGTH_BYTES:LENGTH_BYTES + length]
+    del blob  # from which all inputs could be read again
+    fn = cloudpickle.loads(function)  # the first of a student's code that runs here
     group = _own_group(facts["groups"])
     if group is None:
         return pack(None)

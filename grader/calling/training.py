@@ -16,7 +16,7 @@ OPTIMIZERS = {"SGD": torch.optim.SGD, "AdamW": torch.optim.AdamW}
 
 
 def watch_gradients(model: nn.Module) -> None:
-    """At each gradient that comes, a mark of how many bytes of gradients still stand, wherever they are kept.
+    """At each gradient that comes, a mark of its bytes, and of how many bytes of gradients still stand, wherever they are.
 
     Registered first, so that the newest is counted before anything can be done to it. A gradient stands as long as any
     part of it is kept, such as a slice.
@@ -26,7 +26,8 @@ def watch_gradients(model: nn.Module) -> None:
     def note(parameter: nn.Parameter) -> None:
         storage = parameter.grad.untyped_storage()
         standing[storage.data_ptr()] = weakref.ref(storage), storage.nbytes()
-        mark(STANDING, bytes=sum(nbytes for kept, nbytes in standing.values() if kept() is not None))
+        mark(STANDING, newest=parameter.grad.nbytes,
+             bytes=sum(nbytes for kept, nbytes in standing.values() if kept() is not None))
 
     for parameter in model.parameters():
         if parameter.requires_grad:

@@ -54,6 +54,7 @@ class Channel:
         self._unread += chunk
         while message := self._next():
             yield message
+            del message  # its blob belongs to whoever took it
 
     def _next(self) -> Message | None:
         if len(self._unread) < _LENGTHS.size:

@@ -79,7 +79,7 @@ def run_here(job: Path, folder: Path) -> None:
     recorder = Recorder(report)
     RECORDER.set(recorder)
     inputs = content["inputs"]
-    perform(report, recorder, True, True, content["task"], NO_INPUT if inputs is None else inputs[rank])
+    perform(report, recorder, True, True, iter((content["task"], NO_INPUT if inputs is None else inputs[rank])).__next__)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"rank{rank}.pkl").write_bytes(report.blob)
     facts = {"rank": rank, "world_size": dist.get_world_size(), **report.facts}

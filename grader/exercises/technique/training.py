@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from grader.calling.training import STANDING
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_seen, reduced
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
@@ -102,15 +103,20 @@ def _blocking(look: Look, rank: int) -> str:
 
 
 def _begun_late(look: Look, rank: int) -> str:
-    """Of the gradients' bytes, most are on their way before the backward pass is over."""
+    """Of the gradients' bytes, most are on their way before the backward pass is over, and where it was seen when the last
+    one came, most of the others before that."""
     whole = sum(p.nbytes for p in reduced(look.case, rank).values())
     if look.case.group_size(rank) == 1 or not whole or some_unused(look, rank):
         return ""
     passes = list(_backward_and_calls(look, rank))
     for backward, calls in passes:
-        begun = sum(call.bytes for call in calls if call.start_s < backward.end_s)
-        if 2 * begun < whole:
-            return f"rank {rank} began to reduce {begun:,} of {whole:,} B during the backward pass"
+        came = [one for one in spans_if_any(look, rank, STANDING) if backward.start_s <= one.start_s <= backward.end_s]
+        ends = [(backward.end_s, whole, "during the backward pass"),
+                *((one.start_s, whole - one.facts["newest"], "before the last gradient came") for one in came[-1:])]
+        for end_s, ready, when in ends:
+            begun = sum(call.bytes for call in calls if call.start_s < end_s)
+            if 2 * begun < ready:
+                return f"rank {rank} began to reduce {begun:,} of {ready:,} B {when}"
     return "" if passes else f"rank {rank} went through no backward pass"
 
 

@@ -64,6 +64,7 @@ EXERCISE = Exercise(
     parameters=("sizes", "n_ranks"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _owners(**case.inputs[r])),
+    forbidden=("torch.distributed.optim",),
     points={VALUES: 2},
     slips=(
         _by("in turn", lambda sizes, n_ranks: [index % n_ranks for index in range(len(sizes))],

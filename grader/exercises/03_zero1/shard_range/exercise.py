@@ -45,6 +45,8 @@ EXERCISE = Exercise(
     parameters=("n_elements", "n_ranks", "rank"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _range(case.inputs[r])),
+    trains=True,  # as torch.distributed.tensor, too, takes as long to import
+    forbidden=("torch.distributed.tensor",),
     points={VALUES: 2},
     slips=(
         formula("tail lost", lambda inputs: _range(inputs, cuts.rounded_down),

@@ -23,7 +23,8 @@ def _each_compute(look: Look) -> Iterator[tuple[int, int, Span, list[Call], int]
     """(rank, layer, its span, the rank's all-gathers, depth) of every layer in groups of more than one rank."""
     for rank in look.working:
         if look.case.group_size(rank) > 1:
-            gathers, depth = look.evidence.trace.of(rank, "all_gather"), look.case.inputs[rank]["depth"]
+            gathers = [call for call in look.evidence.trace.of(rank, "all_gather") if call.bytes]
+            depth = look.case.inputs[rank]["depth"]
             for number, computing in enumerate(spans_of(look, rank, "compute ")):
                 yield rank, number, computing, gathers, depth
 

@@ -10,7 +10,8 @@ from grader.calling.splitting import call_split_layer, linear_of
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """layer = cls(linear, group), then forward and backward → y, dx, the gradients, and whether its bias is the whole."""
-    made = []
+    made, bias = [], inputs["linear"]["bias"]
+    bias = None if bias is None else bias.clone()
 
     def make() -> nn.Module:
         made.append(cls(linear_of(inputs["linear"]), group))
@@ -19,7 +20,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     found = call_split_layer(make, inputs, "weight", "bias")
     if not isinstance(found, dict) or "y" not in found:
         return found
-    return found | {"bias as it was": _same(made[-1].bias, inputs["linear"]["bias"])}
+    return found | {"bias as it was": _same(made[-1].bias, bias)}
 
 
 def _same(own: Tensor | None, given: Tensor | None) -> bool:

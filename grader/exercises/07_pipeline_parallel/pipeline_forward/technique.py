@@ -23,7 +23,7 @@ def _sent_at_once(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         if rank == look.case.members(rank)[-1]:
             continue
-        sends = look.evidence.trace.of(rank, "send")
+        sends = [call for call in look.evidence.trace.of(rank, "send") if call.bytes]
         for _, micro, start_s in passes(look, rank) or not_seen(rank, PASS):
             begun = sum(call.start_s <= start_s for call in sends)
             if begun < micro:

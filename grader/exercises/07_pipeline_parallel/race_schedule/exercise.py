@@ -52,6 +52,7 @@ EXERCISE = Exercise(
     parameters=("n_stages", "n_micro", "durations", "hop_time", "most"),
     make_cases=_cases,
     oracle=_right,
+    forbidden=("torch.distributed.pipelining",),
     points={VALUES: 3, TECHNIQUE: 3},
     slips=(Slip("1F1B in pieces", "This is 1F1B, only in smaller pieces: each W follows its own I at once. Nobody waits for "
                                   "a W, so put it off to where the rank would be idle.",

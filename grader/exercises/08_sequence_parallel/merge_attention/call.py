@@ -1,5 +1,7 @@
 """How a rank calls merge_attention."""
 
+import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +17,9 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Tensor]:
 
     Where lse is −inf, which equals nothing, LEAST stands for it.
     """
-    keys = zip(inputs["ks"], inputs["vs"], inputs["seen"], strict=True)
-    (o, lse), *others = [_part(inputs["q"], k, v, seen) for k, v, seen in keys]
+    q, *keys = map(inputs.pop, ("q", "ks", "vs", "seen"))
+    (o, lse), *others = itertools.starmap(functools.partial(_part, q), zip(*keys, strict=True))
+    del q, keys  # with them all could be computed at once, and nothing merged
     for part in others:
         o, lse = watched(fn, dict(zip(("o1", "lse1", "o2", "lse2"), (o, lse, *part), strict=True)))
     return {"o": o, "lse": torch.where(lse == float("-inf"), LEAST, lse)}
