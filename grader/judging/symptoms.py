@@ -81,8 +81,8 @@ def unwaited() -> Symptom:
 def changed_under_way() -> Symptom:
     """A tensor that somebody wrote into between the start of an asynchronous call on it and the wait."""
     return Symptom(
-        "changed under way", "A tensor is changed (divided, say, or added to) while an asynchronous call on it is still under "
-        "way, so now and then the call reads or writes the changed numbers: from its start to its wait() leave it alone.",
+        "changed under way", "A tensor is changed (divided, say, or added to) while an asynchronous call on it is still "
+        "under way, so the call may read or write other numbers: leave it alone from the call's start to its wait().",
         lambda look: look.evidence.ending == RETURNED and any(call.changed for call in look.evidence.trace.calls))
 
 
