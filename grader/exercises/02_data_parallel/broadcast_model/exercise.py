@@ -66,8 +66,8 @@ EXERCISE = Exercise(
         keeps("buffers forgotten", "All parameters are equal, the buffers are not: model.buffers() (running means, masks, "
                                    "counts) take part in the forward pass too.", buffers),
         keeps("buffers not saved", NOT_SAVED, not_saved),
-        keeps("counters forgotten", "Buffers of whole numbers (counters) still differ between ranks: broadcast every buffer, "
-              "in its own dtype.", _of_whole_numbers),
+        keeps("counters forgotten", "Buffers of whole numbers (counters) still differ between ranks: broadcast every "
+              "buffer, in its own dtype.", _of_whole_numbers),
         keeps("frozen forgotten", "Parameters that are not trained still differ between ranks: they take part in the "
                                   "forward pass, so broadcast them too.", frozen),
         Slip("another rank's model", "Ranks hold the model of another rank than the group's first: the source is "
