@@ -33,6 +33,7 @@ def hints(found: list, right: list = RIGHT) -> list[str]:
     ([x[None] for x in RIGHT], "another shape"),
     ([list(x) for x in RIGHT], "list returned"),
     ([RIGHT[0].flip(0)[None], RIGHT[1]], "wrong shape"),
+    ([True, RIGHT[1]], "not a tensor"),
 ])
 def test_what_can_be_seen_from_the_results_alone(found, hint):
     assert hints(found) == [hint]
@@ -47,7 +48,12 @@ def test_nothing_is_said_of_what_fits_no_pattern(found):
 @pytest.mark.parametrize("number, said", [
     (300.0, ["too large by a factor"]), (25.0, ["too small by a factor"]), (137.0, [])])
 def test_one_number_is_a_multiple_only_if_a_whole_one(number, said):
-    assert hints([100.0, number], right=[100.0, 100.0]) == said
+    assert hints([100.0, number], right=[100.0, 100.0]) == [*said, "ranks disagree"]
+
+
+def test_ranks_that_should_agree_and_do_not():
+    assert hints([2.5, 3.7], right=[4.1, 4.1]) == ["ranks disagree"]
+    assert hints([2.5, 2.5], right=[4.1, 4.1]) == hints([2.5, 3.7], right=[4.1, 5.3]) == []
 
 
 def test_results_and_names_where_none_are_due():

@@ -106,6 +106,21 @@ def test_asynchronous_calls_overlap_and_forgotten_ones_show():
     assert (instant.name, instant.facts) == ("ready", {"step": 3})
 
 
+def test_a_tensor_that_is_changed_under_way_is_told():
+    def divides(rank):
+        early, late, row = torch.ones(3), torch.ones(3), torch.ones(2, 3)
+        work = dist.all_reduce(early, async_op=True)
+        early /= 2
+        work.wait()
+        dist.all_reduce(late, async_op=True).wait()
+        late /= 2
+        work = dist.all_reduce(row[0], async_op=True)
+        row[1] /= 2  # another part of the same memory
+        work.wait()
+
+    assert [call.changed for call in run_ranks(divides, 2).trace.of(0)] == [True, False, False]
+
+
 def test_waiting_is_told_from_communicating():
     def late(rank):
         if rank == 1:

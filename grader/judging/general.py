@@ -122,6 +122,18 @@ def _list_for_tensor(found: Any, right: Any) -> bool:
         torch.stack(list(found)), right, ROUNDED)
 
 
+def _no_tensor(found: Any, right: Any) -> bool:
+    return isinstance(right, torch.Tensor) and isinstance(found, (bool, dict))
+
+
+def _ranks_disagree(look: Look) -> bool:
+    """Every rank's right result is the same, and the results are several."""
+    if look.evidence.ending != RETURNED or len(look.working) < 2:
+        return False
+    (_, first, right), *others = look.pairs()
+    return all(same(right, other) for _, _, other in others) and not all(same(first, found) for _, found, _ in others)
+
+
 def _ended(look: Look, ending: str, *kinds: str) -> bool:
     return look.evidence.ending == ending and look.evidence.error_kind in kinds
 
@@ -142,6 +154,8 @@ LAST_RESORTS: Sequence[Symptom] = (
             _each_wrong_part(_tensor_for_number)),
     Symptom("list returned", "The result is a list of tensors where one tensor is asked: put them together (torch.stack).",
             _each_wrong_part(_list_for_tensor)),
+    Symptom("not a tensor", "A result is no tensor where one is due (the table says what it is): a work object and its "
+            "wait() hold none. Return the tensor that the call works on.", _each_wrong_part(_no_tensor)),
     Symptom("result elsewhere", "A result is there where None is due: the contract says which ranks return something (and "
             "which inputs have a gradient).", _each_wrong_part(lambda found, right: right is None)),
     Symptom("other names", "A dictionary has other names than it should: the table says which are expected and which "
@@ -166,6 +180,8 @@ LAST_RESORTS: Sequence[Symptom] = (
             _constant_factor(lambda ratio: 0 < ratio < 1)),
     Symptom("another order", "The numbers are all there, but in another order: compare which of them stands where in the "
             "table.", _each_wrong_part(_reordered)),
+    Symptom("ranks disagree", "All ranks of a group should return the same, and do not: after the exchange each goes on "
+            "with something of its own (its own count, say): that must be exchanged too.", _ranks_disagree),
     raised("tensors with different dtypes", "A call is given tensors of different dtypes: torch.empty and torch.zeros make "
            "float32, so make buffers like the data (empty_like, new_empty).", "buffer of another dtype"),
     raised("expected tensors, numbers, strings", "What is returned is no result: a function that was never called, or a "

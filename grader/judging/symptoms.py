@@ -78,6 +78,14 @@ def unwaited() -> Symptom:
     return Symptom("missing wait", results_waited().hint, matches)
 
 
+def changed_under_way() -> Symptom:
+    """A tensor that somebody wrote into between the start of an asynchronous call on it and the wait."""
+    return Symptom(
+        "changed under way", "A tensor is changed (divided, say, or added to) while an asynchronous call on it is still "
+        "under way, so the call may read or write other numbers: leave it alone from the call's start to its wait().",
+        lambda look: look.evidence.ending == RETURNED and any(call.changed for call in look.evidence.trace.calls))
+
+
 def forgotten_send() -> Symptom:
     """A message that was given up, because the Work of its isend was thrown away."""
     return deadlocked("dropped message", "An isend was never waited for, so its message may never leave. Keep what isend "

@@ -21,8 +21,9 @@ import torch
 import torch.distributed as dist
 import torch.distributed.device_mesh
 from torch._C import _distributed_c10d as c10d
+from torch.utils.weak import TensorWeakRef
 
-from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe, signature
+from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe, flat_tensors, signature
 
 Report = Callable[..., None]  # report(kind, **fields)
 PATIENCE_S = 30.0  # a pause that nobody ends
@@ -71,6 +72,7 @@ class Recorder:
         self._waits_announced: int | None = None
         self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work, or a future of it -> call number
         self._messages: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work of a send or receive -> waited for?
+        self._under_way: dict[int, list[tuple[TensorWeakRef, int]]] = {}  # call -> its tensors as they were at its start
         self._latest = threading.local()  # its .work keeps a thread's newest Work alive until its caller holds it
         self._described: dict[tuple, dict[str, Any]] = {}
         self._numbers = itertools.count()
@@ -182,6 +184,8 @@ class Recorder:
         self._latest.work = work
         with self._lock:
             self._outstanding.add(number)
+        if arguments.get("async_op", True):
+            self._under_way[number] = _versions(arguments)
         if "async_op" not in arguments:  # gloo gives up a send or receive whose Work is thrown away
             self._messages[work] = False
             weakref.finalize(work, self._on_dropped, number)
@@ -206,7 +210,7 @@ class Recorder:
             return
         self._waiting_depth += 1
         if number != self._waits_announced:
-            self._report("wait", number=number, alone=self._is_alone(), time=self._clock(),
+            self._report("wait", number=number, alone=self._is_alone(), time=self._clock(), changed=self._changed(number),
                          source=user_line(sys._getframe(), self.machinery))
         try:
             yield
@@ -215,6 +219,11 @@ class Recorder:
             with self._lock:
                 self._outstanding.discard(number)
             self._later.append(("woke", {"number": number, "time": self._clock()}))
+
+    def _changed(self, number: int) -> bool:
+        """Whether the program has changed a tensor of the call since its start."""
+        tensors = ((reference(), version) for reference, version in self._under_way.pop(number, ()))
+        return any(tensor is not None and tensor._version != version for tensor, version in tensors)
 
     def _on_dropped(self, number: int) -> None:
         """Runs wherever the Work is collected, perhaps within a report: so it takes no lock."""
@@ -302,6 +311,14 @@ class Recorder:
 
         dist.new_group = torch.distributed.distributed_c10d.new_group = watched(has_line=True)
         torch.distributed.device_mesh.new_group = watched(has_line=False)
+
+
+def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
+    """The tensors of a call, which stay free to go, and how often each has been changed.
+
+    Not of views, whose number counts every change of what they are a part of.
+    """
+    return [(TensorWeakRef(x), x._version) for x in flat_tensors(list(arguments.values())) if x._base is None]
 
 
 @functools.cache

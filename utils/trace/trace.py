@@ -19,6 +19,7 @@ class Call:
     bytes: size of the tensors named by the call; bytes_given: what this rank handed to the transport;
     bytes_formula: what it sends by the ring formula (costs.bytes_sent_per_rank).
     blocked_s: how long the rank's own code stood still for it; waiting_s: the part of that before the last partner came.
+    changed: the program wrote into one of its tensors between its start and the wait.
     """
 
     rank: int
@@ -41,6 +42,7 @@ class Call:
     blocked_s: float
     waiting_s: float
     source: Line | None
+    changed: bool = False
 
     @property
     def waited(self) -> bool:
@@ -173,13 +175,14 @@ def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_b
     spans: list[Span] = []
     for rank, kind, fields in events:
         if kind == "call":
-            calls[rank, fields["number"]] = dict(fields, rank=rank)
+            calls[rank, fields["number"]] = dict(fields, rank=rank, changed=False)
             if fields.get("waits"):
                 _note_wait(calls[rank, fields["number"]], "wait", fields["time"])
         elif kind == "waited":  # by a thread of the rank's own
             _note_wait(calls[rank, fields["number"]], "wait", fields["start"])
             _note_wait(calls[rank, fields["number"]], "woke", fields["time"])
         elif kind in ("wait", "woke", "done"):
+            calls[rank, fields["number"]]["changed"] |= fields.get("changed", False)
             _note_wait(calls[rank, fields["number"]], kind, fields["time"])
         elif kind == "span":
             spans.append(Span(rank, fields["name"], fields["start"] - origin, fields["end"] - origin))
@@ -223,7 +226,7 @@ def _finish_call(raw: dict, origin: float) -> Call:
         **{name: raw[name] for name in _REPORTED}, members=tuple(raw["members"]), shape=tuple(raw["shape"]),
         peer=peer_of(raw), root=root_of(raw), start_s=raw["time"] - origin,
         end_s=None if end is None else end - origin, wait_start_s=None if wait_start is None else wait_start - origin,
-        blocked_s=blocked, waiting_s=waiting, source=to_line(raw["source"]))
+        blocked_s=blocked, waiting_s=waiting, source=to_line(raw["source"]), changed=raw["changed"])
 
 
 def _chrome_event(name: str, rank: int, thread: str, start_s: float, end_s: float, arguments: dict) -> dict:

@@ -8,6 +8,7 @@ CHANGES = (
     change("waited too early", "work.wait()  # only", "# only", "y = compute()", "work.wait()\n    y = compute()"),
     change("compute once", "return total, y", "return total, compute()"),
     change("missing wait", "work.wait()", "pass"),
+    change("changed under way", "    y = compute()\n", "    y = compute()\n    total += 1\n"),
     change("own x returned", "dist.all_reduce(total", "dist.all_reduce(x"),
     change("mean for sum", "return total", "return total / dist.get_world_size(group)"),
     change("group ignored", ", group=group", ""),

@@ -25,6 +25,7 @@ CHANGES = (
     change("blocking call", REDUCE, "dist.all_reduce(flat, group=self.group)", WAIT, ""),
     change("waited too early", *ONE_EACH, START, f"{START}\n            self.started[number][2].wait()", WAIT, ""),
     change("missing wait", WAIT, ""),
+    change("changed under way", WAIT + DIVIDE, DIVIDE + WAIT),
     change("buffers forgotten", BROADCAST, "for p in module.parameters():\n"
            "            dist.broadcast(p.data, group=group, group_src=0)"),
     change("frozen forgotten", BROADCAST, "for p in (*filter(lambda p: p.requires_grad, module.parameters()), "

@@ -10,6 +10,7 @@ BROADCAST = "dist.broadcast(tensor.data, group=group, group_src=0)"
 CHANGES = (
     change("buffers forgotten", BOTH, "model.parameters()"),
     change("buffers not saved", BOTH, "model.state_dict().values()"),
+    change("counters forgotten", "*model.buffers()", "*(b for b in model.buffers() if b.is_floating_point())"),
     change("frozen forgotten", "*model.parameters()", "*(p for p in model.parameters() if p.requires_grad)"),
     change("parameters forgotten", BOTH, "model.buffers()"),
     change("another rank's model", "group_src=0", "group_src=dist.get_world_size(group) - 1"),

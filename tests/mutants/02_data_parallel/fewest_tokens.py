@@ -17,6 +17,7 @@ CHANGES = (
     change("latency forgotten", "alpha_s + 2", "2"),
     change("gradients in float32", "2 * n_parameters / n_ranks", "4 * n_parameters / n_ranks"),
     change("of all ranks", "compute_s * flops", "n_ranks * compute_s * flops"),
+    change("divided by ranks", "compute_s * flops", "compute_s / n_ranks * flops"),
     change("compute of one rank", "(1 - alone * efficiency)", "(1 - alone * efficiency / n_ranks)"),
     change("loss for efficiency", NEEDED, "(1 - efficiency) * reduce_s / (1 - alone * (1 - efficiency))"),
 )

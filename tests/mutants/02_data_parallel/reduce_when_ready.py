@@ -19,6 +19,7 @@ CHANGES = (
     change("waited too early", START, "dist.all_reduce(parameter.grad, group=group, async_op=True).wait()\n"
            "        parameter.grad /= dist.get_world_size(group)"),
     change("missing wait", "            work.wait()\n", ""),
+    change("changed under way", DIVIDE, "", START, f"{START}\n        parameter.grad /= dist.get_world_size(group)"),
     change("reduced twice", *AVERAGE, DIVIDE, "", "    for parameter in model.parameters()",
            "    for _, parameter in model.named_parameters(remove_duplicate=False)"),
     change("second step wrong", "        started.clear()\n", ""),

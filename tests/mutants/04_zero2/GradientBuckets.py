@@ -32,6 +32,8 @@ CHANGES = (
     change("laid end to end", "pack([p.grad for p in self.waiting], self.n)",
            "torch.cat([F.pad(p.grad.flatten(), (0, -p.numel() % self.n)) for p in self.waiting])"),
     change("missing wait", "work.wait()", "pass"),
+    change("changed under way", "        work.wait()\n        mean_C /= self.n\n",
+           "        mean_C /= self.n\n        work.wait()\n"),
     change("hooked twice", "for parameter in model.parameters():",
            "for _, parameter in model.named_parameters(remove_duplicate=False):"),
     change("no shards", "self.shards", "self.pieces"),

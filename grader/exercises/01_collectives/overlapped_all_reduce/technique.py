@@ -9,7 +9,7 @@ from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited, sends_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
-from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
+from grader.judging.symptoms import changed_under_way, group_ignored, unwaited, wrong_ranks
 from utils.trace.trace import Call, Span
 
 
@@ -53,6 +53,7 @@ TECHNIQUE = Technique(
     symptoms=(
         group_ignored("The sum runs over ranks that are not in the group: pass group=group to all_reduce."),
         unwaited(),
+        changed_under_way(),
     ),
     fallbacks=(
         Symptom("read too early", "The first result is not the sum, though somebody waited for it: return the tensor that "

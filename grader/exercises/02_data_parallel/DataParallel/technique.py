@@ -10,7 +10,7 @@ from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import first_wrong
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import group_ignored, raised, unwaited
+from grader.judging.symptoms import changed_under_way, group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 
 STEPS = 3
@@ -98,6 +98,7 @@ TECHNIQUE = Technique(
         group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to "
                       "broadcast."),
         unwaited(),
+        changed_under_way(),
         training.instead(QUIET_IN),
         training.instead(QUIET_NESTED),
         training.instead(ONCE),

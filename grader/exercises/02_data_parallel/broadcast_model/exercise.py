@@ -40,6 +40,10 @@ def not_saved(model: nn.Module) -> list[str]:
     return [name for name in buffers(model) if name not in model.state_dict()]
 
 
+def _of_whole_numbers(model: nn.Module) -> list[str]:
+    return [name for name, buffer in model.named_buffers() if not buffer.is_floating_point()]
+
+
 NOT_SAVED = ("Buffers that are not saved (persistent=False) are in no state_dict(), and yet take part in the forward pass: "
              "go over the model's buffers() instead.")
 
@@ -62,6 +66,8 @@ EXERCISE = Exercise(
         keeps("buffers forgotten", "All parameters are equal, the buffers are not: model.buffers() (running means, masks, "
                                    "counts) take part in the forward pass too.", buffers),
         keeps("buffers not saved", NOT_SAVED, not_saved),
+        keeps("counters forgotten", "Buffers of whole numbers (counters) still differ between ranks: broadcast every "
+              "buffer, in its own dtype.", _of_whole_numbers),
         keeps("frozen forgotten", "Parameters that are not trained still differ between ranks: they take part in the "
                                   "forward pass, so broadcast them too.", frozen),
         Slip("another rank's model", "Ranks hold the model of another rank than the group's first: the source is "

@@ -114,6 +114,8 @@ EXERCISE = Exercise(
               lambda inputs: _by(inputs, reduce_s=_ring_s(inputs, width=4))),
         _slip("of all ranks", "That is how many tokens the ranks have together: what is asked is one rank's share.",
               lambda inputs: inputs["n_ranks"] * _by(inputs)),
+        _slip("divided by ranks", "That is an n-th of what each rank needs: the tokens asked for are one rank's, so "
+              "nothing is left to divide.", lambda inputs: _by(inputs) / inputs["n_ranks"]),
         _slip("compute of one rank", "step_time takes the compute of the whole batch and divides it by n_ranks itself: "
                                      "with t tokens on each rank that is n_ranks times what one rank computes.",
               lambda inputs: _by(inputs, _times_of_a_part(inputs))),

@@ -13,7 +13,7 @@ from grader.exercises.technique.training import (
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
-from grader.judging.symptoms import every_rank, group_ignored, raised, unwaited, wrong_ranks
+from grader.judging.symptoms import changed_under_way, every_rank, group_ignored, raised, unwaited, wrong_ranks
 
 STEPS = 2
 ONCE = gradient_bytes_once(STEPS)
@@ -29,6 +29,7 @@ TECHNIQUE = Technique(
         group_ignored("The mean runs over ranks that are not in the group: pass group=group, and divide by the group's "
                       "size."),
         unwaited(),
+        changed_under_way(),
         instead(ONCE),
         FROZEN_HOOKED,
         NO_GRADIENT,

@@ -16,7 +16,7 @@ from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import raised, wrong_ranks
+from grader.judging.symptoms import changed_under_way, raised, wrong_ranks
 from utils.trace.trace import Call, Span
 
 HEADERS = 1.04  # gloo cuts the rows of a list into more messages than one row; what is sent twice is far more
@@ -176,6 +176,7 @@ TECHNIQUE = by_collectives(
     symptoms=(
         Symptom("bucket left behind", "Some gradients never travel in their pass: the last bucket need not be full, and "
                                       "finish() must send what is in it before it waits.", _some_left_out),
+        changed_under_way(),
         zero.other_type(),
         zero.hooked_twice(),
         raised("attribute 'shards'", "The dictionary parameter → shard is looked for in self.shards.", "no shards"),
