@@ -220,7 +220,8 @@ def test_evidence_survives_the_way_out():
 
 
 CALL = dict.fromkeys(("rank", "number", "bytes", "bytes_given"), 0) | dict.fromkeys(("op", "group", "dtype"), "") | {
-    "bytes_formula": 0.0, "members": [0], "shape": [], "is_async": False, "start_s": 0.0, "blocked_s": 0.0, "waiting_s": 0.0,
+    "bytes_formula": 0.0, "members": [0], "shape": [], "is_async": False, "changed": False,
+    "start_s": 0.0, "blocked_s": 0.0, "waiting_s": 0.0,
     **dict.fromkeys(("peer", "root", "reduce_op", "end_s", "wait_start_s", "source"))}
 
 
