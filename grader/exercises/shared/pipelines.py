@@ -97,9 +97,10 @@ def _batch(case: Case, rank: int) -> tuple[Tensor, Tensor]:
     return case.inputs[members[0]]["x"], case.inputs[members[-1]]["y"]
 
 
-def _gradients_of_mean(case: Case, rank: int, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor]:
+def _gradients_of_mean(case: Case, rank: int, x: Tensor, y: Tensor, exchanged: bool = False) -> tuple[list[Tensor], Tensor]:
     stages = stages_of(case, rank)
-    loss = mean_loss(nn.Sequential(*stages)(x), y)
+    output = nn.Sequential(*stages)(x)
+    loss = mean_loss(y, output) if exchanged else mean_loss(output, y)
     loss.backward()
     return _gradients(stages[case.group_rank(rank)]), loss.detach()
 
@@ -172,6 +173,8 @@ def _other_rows(pick: Callable[[Sequence[Tensor]], Sequence[Tensor]]) -> Slip:
 
 
 GRADIENT_SLIPS = (
+    _gradients_are("arguments exchanged", "loss_fn is called with its arguments exchanged: the output comes first, then y.",
+                   lambda case, rank, right: _gradients_of_mean(case, rank, *_batch(case, rank), exchanged=True)[0]),
     _other_rows(lambda ys: ys[::-1]),
     _other_rows(lambda ys: ys[:1] * len(ys)),
     _other_rows(lambda ys: ys[-1:] + ys[:-1]),

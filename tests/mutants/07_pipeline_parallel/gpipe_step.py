@@ -8,6 +8,7 @@ RECEIVE, SEND = "self.receive(output_MO, self.rank + 1)", "self.send(x_MD.grad, 
 BACKWARD = "for _ in range(n_micro):\n        passes.backward()"
 
 CHANGES = (
+    change("arguments exchanged", "self.loss_fn(output_MO, next(self.ys))", "self.loss_fn(next(self.ys), output_MO)"),
     change("loss attached", "loss.detach()", "loss"),
     change("loss elsewhere", RETURN, "return 0.0 if passes.loss is None else passes.loss"),
     change("not divided", MEAN, ""),
