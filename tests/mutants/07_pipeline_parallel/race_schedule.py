@@ -15,3 +15,9 @@ CHANGES = (
     change("missing", "return min(", "return [[] for _ in range(n_stages)]\n    return min("),
     change("bubble left", WARM_UP, "0", DELAY, "delay = 0"),
 )
+
+EQUIVALENT = {
+    "schedule.append(row + weights[max(0, n_micro - delay):]) | 0 → (-1)":
+        "Rank 0 ends last, and has no delay: where others would lack a W, an order with less in flight is as quick, and is "
+        "taken first.",
+}

@@ -57,6 +57,7 @@ def _between_ranks_cases(draw: Draw) -> dict[str, tuple]:
         "crossed": (parse_schedule("F0 F1 B1 B0", "F1 F0 B0 B1"), two, None),
         "crossed backwards, in time": (parse_schedule("F0 F1 B1 B0", "F0 F1 B0 B1"), two, None),
         "stuck, and over the limit": (parse_schedule("F0 B0 F1 B1", "F0 F1 B0 B1"), two, [1, 1]),
+        "most in flight after a backward": (parse_schedule("F0 B0 F1 F2 F3 B1 B2 B3"), Shape(1, 1, 4), [2]),
         "the last rank turns round": (
             parse_schedule("F0 F1 B0 F2 B1 B2", "F0 F1 B0 F2 B1 B2", "F2 F1 F0 B0 B1 B2"), three, None),
         "the middle one turns round": (
