@@ -28,9 +28,9 @@ def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
     facts = unpack(blob[LENGTH_BYTES + length:])
     forbid(facts["forbidden"])
     call = runpy.run_path(str(GRADER / facts["way"]))["call"]
-    weigh(facts["inputs"], BEGINNING)
     function = blob[LENGTH_BYTES:LENGTH_BYTES + length]
-    del blob  # from which all inputs could be read again
+    del blob  # from which all inputs could be read again, and which would weigh as much as what they are
+    weigh(facts["inputs"], BEGINNING)
     fn = cloudpickle.loads(function)  # the first of a student's code that runs here
     group = _own_group(facts["groups"])
     if group is None:
