@@ -65,3 +65,16 @@ CHANGES = (
     change("wrong losses", "self.forward(tokens), targets)",
            "self.forward(tokens), targets[::-1])"),
 )
+
+NUMBERS_ONLY = "Only the numbers count: whether they have a graph is left open."
+EQUIVALENT = {
+    "tokens, targets = (x_BT.chunk(n)[own].chunk(self.n_micro) for x_BT in (tokens_BT, targets_BT)) | own → own - 1":
+        "Which replica takes which share is left open: the average is the same.",
+    "scale = (self.max_norm / (mesh_gradient_norm(self.stage, self.mesh) + 1e-6)).clamp(max=1.0) | "
+    "mesh_gradient_norm(self.stage, self.mesh) + 1e-6 → mesh_gradient_norm(self.stage, self.mesh) - 1e-6":
+        "A millionth of the norm is less than what sums in another order make.",
+    "dist.send(y.detach(), group_dst=self.r + 1, group=self.pp) | y.detach() → y": NUMBERS_ONLY,
+    "loss += part.detach() | part.detach() → part": NUMBERS_ONLY,
+    "loss = kept[0][1].new_zeros(()) | 0 → (-1)": "All outputs have one dtype.",
+    "for (x, y), y_true in zip(kept, targets, strict=True): | True → False": "Both are cut into n_micro pieces.",
+}

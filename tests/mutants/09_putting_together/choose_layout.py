@@ -38,3 +38,10 @@ CHANGES = (
     change("no layout", "return best", "return list(best.values()) if best else None"),
     change("another layout", "seconds_of(shape, layout))", "seconds_of(shape, layout) * pp)"),
 )
+
+BEYOND = "The number that comes to be tried is too large to divide what there is."
+EQUIVALENT = {
+    "for tp in range(1, n_devices + 1): | 1 → 2, again": BEYOND,
+    "for pp in range(1, n_devices // tp + 1): | 1 → 2, again": BEYOND,
+    "for micro_batch in range(1, batch // dp + 1): | 1 → 2, again": BEYOND,
+}

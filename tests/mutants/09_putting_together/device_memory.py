@@ -43,3 +43,7 @@ CHANGES = (
     change("weights wrong", "12 * layers * h * h", "8 * layers * h * h"),
     change("several wrong", "12 * layers * h * h", "8 * layers * h * h", "34 - whole", "32 - whole"),
 )
+
+EMBEDDING = 'embedding = shape["vocabulary"] * h if stage in (0, p - 1) else 0 | '
+NEVER_FULLEST = "A stage in the middle is never the fullest: the first one keeps more, and has an embedding."
+EQUIVALENT = {EMBEDDING + "0 → (-1), again": NEVER_FULLEST, EMBEDDING + "0 → 1, again": NEVER_FULLEST}
