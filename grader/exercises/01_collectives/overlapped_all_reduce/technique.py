@@ -53,9 +53,9 @@ TECHNIQUE = Technique(
     symptoms=(
         group_ignored("The sum runs over ranks that are not in the group: pass group=group to all_reduce."),
         unwaited(),
-        changed_under_way(),
     ),
     fallbacks=(
+        changed_under_way(),
         Symptom("read too early", "The first result is not the sum, though somebody waited for it: return the tensor that "
                 "all_reduce works on, and read it (or copy it) only after the wait.",
                 wrong_ranks(lambda look, r, found, expected: same(found[1], expected[1]) and isinstance(

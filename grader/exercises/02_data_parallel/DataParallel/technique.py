@@ -98,7 +98,6 @@ TECHNIQUE = Technique(
         group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to "
                       "broadcast."),
         unwaited(),
-        changed_under_way(),
         training.instead(QUIET_IN),
         training.instead(QUIET_NESTED),
         training.instead(ONCE),
@@ -116,6 +115,7 @@ TECHNIQUE = Technique(
                 refuted=lambda look: not training.some_unused(look, 0)),
     ),
     fallbacks=(
+        changed_under_way(),
         _begins_to_differ("start not shared", "start", "The ranks begin with different parameters or buffers: broadcast "
                                                        "both from the group's rank 0 when wrapping."),
         replace(LEFT_OUT, matches=lambda look: _first_wrong(look) == "gradients" and LEFT_OUT.matches(look)),

@@ -29,7 +29,6 @@ TECHNIQUE = Technique(
         group_ignored("The mean runs over ranks that are not in the group: pass group=group, and divide by the group's "
                       "size."),
         unwaited(),
-        changed_under_way(),
         instead(ONCE),
         FROZEN_HOOKED,
         NO_GRADIENT,
@@ -43,6 +42,7 @@ TECHNIQUE = Technique(
                                      "works that it waited for, and from an all-reduce's start to its wait() nothing else "
                                      "may change the gradient (divide it, say).",
                 every_rank(lambda _, rank, found, right: same(found[0], right[0]))),
+        changed_under_way(),
         Symptom("first step wrong", "After the first backward pass already a gradient is not the mean over ranks: "
                                     "all-reduce p.grad itself, once it is stored, touch it again only after wait(), and "
                                     "divide each one once.",
