@@ -19,6 +19,7 @@ CHANGES = (
            "([sizes_bytes[0], sizes_bytes[-1]], [times_s[0], times_s[-1]])"),
     change("multiplied", _RESULT, "intercept * steps, slope * steps / n_ranks"),
     change("n on the wrong side", "slope * n_ranks", "slope / n_ranks"),
+    change("n twice", "slope * n_ranks", "slope * n_ranks**2"),
     change("bandwidth", "slope * n_ranks / steps", "steps / n_ranks / slope"),
     change("negative alpha hidden", "intercept / steps,", "abs(intercept) / steps,"),
     change("smallest time", "intercept / steps,", "min(times_s) / steps,"),

@@ -27,6 +27,7 @@ CHANGES = (
     change("another type sent", "(torch.nn.functional.pad(x, (0, padding)) if padding else x)",
            "(torch.cat([x, torch.zeros(padding)]) if padding else x)"),
     change("padded in front", "(0, padding)", "(padding, 0)"),
+    change("rows for columns", "padding else x).view(n, -1)", "padding else x).view(-1, n).T.contiguous()"),
     change("own chunks gathered", "    for step in range(n - 1):  # all-gather",
            "    x_NC[r] = own_NC[r]\n    for step in range(n - 1):  # all-gather",
            "    received_C", "    own_NC = x_NC.clone()\n    received_C"),

@@ -13,6 +13,7 @@ CHANGES = (
     change("input changed", "received_C.add_(x_NC[(r - step - 2) % n])", "x_NC[(r - step - 2) % n].add_(received_C)"),
     change("one step too many", "range(n - 1)", "range(n)"),
     change("partial sums not passed on", "isend(partial_C", "isend(x_NC[(r - step - 1) % n]"),
+    change("own partial added", "step - 2) % n])", "step - 2) % n] + partial_C)"),
     change("nothing added", ".add_(x_NC[(r - step - 2) % n])", ""),
     change("far too many bytes", "x_NC[(r - 1) % n]", "x_NC", "x_NC[(r - step - 2) % n]", "x_NC",
            "return partial_C", "return partial_C[r]"),

@@ -9,6 +9,7 @@ DIVIDE = "        flat /= dist.get_world_size(group)\n"
 CHANGES = (
     change("divided by the world", "get_world_size(group)", "get_world_size()"),
     change("a call each", EACH_DTYPE, "for g in gradients:", CHOSEN, "[g]"),
+    change("divided by their count", "flat /= dist.get_world_size(group)", "flat /= len(chosen)"),
     change("sum for mean", DIVIDE, ""),
     change("divided twice", REDUCE, "dist.all_reduce(flat, dist.ReduceOp.AVG, group=group)"),
     change("own gradients", "gradient.copy_(piece.view_as(gradient))", "pass"),

@@ -10,6 +10,7 @@ CHANGES = (
     change("not padded", PADDED, "whole[start:stop]"),
     change("old shard", "return loaded", "return saved[rank % len(saved)]"),
     change("balanced", PADDED, "whole.tensor_split(n_ranks)[rank]"),
+    change("balanced and padded", PADDED, "F.pad((part := whole.tensor_split(n_ranks)[rank]), (0, length - len(part)))"),
     change("zeros in front", PADDED, "F.pad(whole, (-len(whole) % n_ranks, 0)).view(n_ranks, -1)[rank]"),
     change("zeros lost", "[:n_elements]\n", "\n        whole = whole[:int(whole.nonzero().max()) + 1]\n", PADDED,
            "F.pad(whole, (0, -len(whole) % n_ranks)).view(n_ranks, -1)[rank]"),

@@ -91,6 +91,9 @@ EXERCISE = Exercise(
              "You multiply intercept and slope by their factors: intercept = 2(n−1)·α and slope = 2(n−1)/n·β, so divide."),
         pair("n on the wrong side", lambda i, alpha, beta: (alpha, beta / i["n_ranks"]**2),
              "α is right, β is not: slope = 2(n−1)/n·β, so β is the slope times n, not divided by it."),
+        pair("n twice", lambda i, alpha, beta: (alpha, beta * i["n_ranks"]),
+             "α is right, β is n times too large: n counts once. Over chunk sizes M/n the slope is 2(n−1)·β; over M it is "
+             "2(n−1)/n·β."),
         pair("bandwidth", lambda i, alpha, beta: (alpha, 1 / beta),
              "α is right, and the second is a bandwidth: β is its inverse, seconds a byte."),
         *(pair("negative alpha hidden", lambda i, alpha, beta, shown=shown: (shown(alpha), beta),

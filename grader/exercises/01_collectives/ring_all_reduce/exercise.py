@@ -31,6 +31,13 @@ def _own_chunks(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tenso
     return torch.cat([pieces(x, len(xs))[s] for s, x in enumerate(xs)])[:len(right[rank])]
 
 
+def _rows_for_columns(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tensor:
+    """Cut as every n-th element, put together one after the other."""
+    n = case.group_size(rank)
+    padded = torch.nn.functional.pad(right[rank], (0, -len(right[rank]) % n))
+    return padded.view(-1, n).T.flatten()[:len(right[rank])]
+
+
 EXERCISE = Exercise(
     title="Ring all-reduce",
     parameters=("x", "group"),
@@ -53,6 +60,8 @@ EXERCISE = Exercise(
                  right[r], (-len(right[r]) % case.group_size(r), 0))[:len(right[r])]),
         Slip("own chunks gathered", "Chunk s is rank s's own part: the all-gather must carry round the sums that the "
              "reduce-scatter left, not pieces of x.", _own_chunks),
+        Slip("rows for columns", "The sums are right, their order is not: chunks were cut as columns of view(-1, n), and "
+                                 "put back as rows. Cut them as rows, too: view(n, -1).", _rows_for_columns),
         unchanged("Each rank still holds its own input: nothing that was received was added."),
         Slip("padding returned", "Where n does not divide the length, the result has the padding at its end: cut it "
                                  "back to the length of x.", lambda case, r, right: torch.nn.functional.pad(

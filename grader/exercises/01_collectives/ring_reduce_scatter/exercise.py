@@ -13,6 +13,15 @@ def _row_r(case: Case, rank: int, shift: int = 0) -> torch.Tensor:
     return neighbour_x(case, rank, shift)[case.group_rank(rank)]
 
 
+def _running(case: Case, rank: int) -> torch.Tensor:
+    """As if each rank added what it had passed on to what came, as well."""
+    xs, n = xs_of(case, rank), case.group_size(rank)
+    partials = [x[r - 1] for r, x in enumerate(xs)]
+    for step in range(n - 1):
+        partials = [partials[r - 1] + xs[r][(r - 2 - step) % n] + partials[r] for r in range(n)]
+    return partials[case.group_rank(rank)]
+
+
 EXERCISE = Exercise(
     title="Ring reduce-scatter",
     parameters=("x_NC", "group"),
@@ -32,6 +41,8 @@ EXERCISE = Exercise(
         Slip("partial sums not passed on", "Row r holds only two ranks' parts, yours and the left neighbour's: pass on "
                                            "the sum of what came and your own chunk, not your own chunk alone.",
              lambda case, r, right: _row_r(case, r) + _row_r(case, r, -1)),
+        Slip("own partial added", "What you passed on is in your sum again: add to what came your own chunk, and not the "
+                                  "partial sum that you sent.", lambda case, r, right: _running(case, r)),
         Slip("nothing added", "Row r is some single rank's: what arrives must be added to your own chunk, not replace "
                               "it.", lambda case, r, right: _row_r(case, r, 1)),
     ),

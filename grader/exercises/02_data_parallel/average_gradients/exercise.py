@@ -1,5 +1,6 @@
 """Average the gradients: all of them in one flat all-reduce for each type of number."""
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -24,6 +25,13 @@ def _zeros_for_none(case: Case, rank: int, right: list) -> dict[str, Any]:
             for name, p in given_model(case, rank).named_parameters()}
 
 
+def _divided_by_their_count(case: Case, rank: int, right: list) -> dict[str, Any]:
+    """The sum over ranks, divided by how many gradients of this dtype there are."""
+    counts = Counter(gradient.dtype for gradient in right[rank].values() if gradient is not None)
+    return {name: gradient if gradient is None else gradient * case.group_size(rank) / counts[gradient.dtype]
+            for name, gradient in right[rank].items()}
+
+
 EXERCISE = Exercise(
     title="One all-reduce for all gradients",
     parameters=("model", "group"),
@@ -34,6 +42,8 @@ EXERCISE = Exercise(
     tolerance=OF_A_MEAN,
     slips=(
         *WRONGLY_SCALED,
+        Slip("divided by their count", "You divide by how many gradients there are (len of the list): the mean is over "
+                                       "ranks, so divide by dist.get_world_size(group).", _divided_by_their_count),
         Slip("own gradients", "Each rank still has the gradients of its own rows: copy the pieces of the flat tensor back "
                               "into p.grad (p.grad.copy_(piece)).",
              lambda case, r, right: own_gradients(case, r, case.inputs[r]["x"], case.inputs[r]["y"])),

@@ -49,6 +49,12 @@ def _dealt(whole: Tensor, inputs: dict[str, Any]) -> Tensor:
     return torch.cat([whole, whole.new_zeros(-len(whole) % n)]).view(-1, n)[:, inputs["rank"]]
 
 
+def _balanced_and_padded(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
+    whole, n = padded[:inputs["n_elements"]], inputs["n_ranks"]
+    piece = cuts.balanced(whole, inputs["rank"], n)
+    return torch.cat([piece, piece.new_zeros(-(-len(whole) // n) - len(piece))])
+
+
 def _wrong(id: str, cut: Callable[[Tensor, dict[str, Any]], Tensor], hint: str) -> Slip:
     return formula(id, lambda inputs: _loaded(inputs, cut), hint)
 
@@ -74,6 +80,9 @@ EXERCISE = Exercise(
                lambda padded, inputs: cuts.balanced(padded[:inputs["n_elements"]], inputs["rank"], inputs["n_ranks"]),
                "Balanced, as tensor_split() cuts: all shards have ⌈n_elements/n_ranks⌉ numbers, the last ones filled up "
                "with zeros."),
+        _wrong("balanced and padded", _balanced_and_padded,
+               "Each shard is as long as it should be, but was cut as tensor_split() cuts, and then filled up: cut every "
+               "⌈n_elements/n_ranks⌉ numbers, so that zeros come only behind the last one."),
         _wrong("zeros in front", _zeros_in_front, "The padding comes at the end of the array, behind the numbers."),
         _wrong("zeros lost", lambda padded, inputs: pieces(padded[:int(padded.nonzero().max()) + 1], inputs["n_ranks"])[
             inputs["rank"]] if padded.any() else padded, "The last number may be a zero, as any other may: where the "

@@ -76,6 +76,7 @@ EXERCISE = Exercise(
                  shows=lambda case: case.inputs[0]["model"] != "seldom"),  # where what rests is gathered, or is not
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=1)),
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=2)),
+        _trained("zeros for None", ZEROS, lambda case, r: train(case, r, set_to_none=False)),
         _trained("step forgets", "A step leaves the gradients where they are, and only zero_grad() forgets them: whoever "
                                  "does not call it goes on adding.", lambda case, r: train(with_inputs(case, kept=()), r)),
         Slip("last pass only", "Of several backward passes only the last one counts: add to the gradient that the "
