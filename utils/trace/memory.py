@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
+PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+WITHOUT_TENSORS = frozenset({int, float, bool, str, type(None), torch.Size, torch.dtype, torch.device, torch.layout})
 CATEGORIES = ("parameters", "gradients", "optimizer state", "activations")
 
 
@@ -85,10 +87,11 @@ class MemoryMeter(TorchDispatchMode):
         return super().__exit__(*exc_info)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = self._result_of(func, args, kwargs or {})
-        tensors = tensors_in((args, kwargs, result))
+        kwargs = kwargs or {}
+        result = self._result_of(func, args, kwargs)
+        tensors = tensors_in((args, kwargs, () if args and result is args[0] else result))
         self._see_all(tensors)
-        self._on_operation(func, args, kwargs or {}, result, tensors)
+        self._on_operation(func, args, kwargs, result, tensors)
         return result
 
     def _result_of(self, func, args: tuple, kwargs: dict) -> Any:
@@ -129,21 +132,27 @@ class MemoryMeter(TorchDispatchMode):
 
     def _see_all(self, tensors: list[torch.Tensor], category: str | None = None) -> None:
         for tensor in tensors:
-            for part in _parts(tensor):
-                self._follow(part.untyped_storage(), category)
+            if type(tensor) in PLAIN_TENSORS and tensor.layout is torch.strided:  # nearly all, and most are known
+                storage = tensor.untyped_storage()
+                held = self._held.get(storage._cdata)
+                if held is None or category or held.nbytes != storage.nbytes():
+                    self._follow(storage, category)
+            else:
+                for part in _parts(tensor):
+                    self._follow(part.untyped_storage(), category)
 
     def _follow(self, storage: torch.UntypedStorage, category: str | None = None) -> None:
         """Count a storage, at the size that it has now."""
-        if storage.device.type in self.IGNORED_DEVICES:
-            return
+        key, nbytes = storage._cdata, storage.nbytes()
         with self._lock:
-            key = storage._cdata
             held = self._held.get(key)
             if held is None:
+                if storage.device.type in self.IGNORED_DEVICES:
+                    return
                 held = _Held(weakref.ref(storage, lambda _, key=key: self._forget(key)), 0)
                 self._held[key] = held
-            if held.nbytes != storage.nbytes():
-                self._resize(held, storage.nbytes())
+            if held.nbytes != nbytes:
+                self._resize(held, nbytes)
             if category:
                 held.category = category
 
@@ -205,16 +214,21 @@ METER: ContextVar[MemoryMeter | None] = ContextVar("the meter of this rank", def
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
     """The tensors in lists, tuples and dictionaries, in order. (torch's tree_leaves takes ten times as long.)"""
-    found, rest = [], [value]
-    while rest:
-        part = rest.pop()
+    found: list[torch.Tensor] = []
+    _collect((value,), found)
+    return found
+
+
+def _collect(parts: Iterable, found: list[torch.Tensor]) -> None:
+    for part in parts:
+        if type(part) in WITHOUT_TENSORS:
+            continue
         if isinstance(part, torch.Tensor):
             found.append(part)
         elif isinstance(part, (list, tuple)):
-            rest += reversed(part)
+            _collect(part, found)
         elif isinstance(part, dict):
-            rest += reversed(part.values())
-    return found
+            _collect(part.values(), found)
 
 
 def held_bytes() -> int:
