@@ -32,7 +32,8 @@ def shards_by_name(model: nn.Module, shards: Mapping[nn.Parameter, Tensor], star
     own = sum(getattr(shard, "nbytes", 0) for shard in shards.values())
     mark(HELD, phase=AFTER, bytes=settled(start, own) - own)
     names = {parameter: name for name, parameter in model.named_parameters()}
-    return {"shards": {names.get(key, f"the {type(key).__name__} {key}"): shard for key, shard in shards.items()},
+    return {"shards": {names[key] if key in names else f"the {type(key).__name__} {key}": shard
+                       for key, shard in shards.items()},
             "gradients left": left}
 
 

@@ -94,6 +94,8 @@ def n_parameters(model: nn.Module) -> int:
 
 def same_start(model: type[nn.Module], seed: int = 0, **options) -> nn.Module:
     """A model with weights drawn from `seed`; torch's own random state stays as it is."""
+    # Where there is no GPU, torch.manual_seed would write down three times who called it, for kinds of devices to come.
+    seeded = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        seeded(seed)
         return model(**options)
