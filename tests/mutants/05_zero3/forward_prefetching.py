@@ -30,4 +30,6 @@ CHANGES = (
 
 EQUIVALENT = {
     "whole_P = shards[started].new_empty(n * len(shards[started])) | started → started - 1": "All shards have one dtype.",
+    "whole_P = shards[started].new_empty(n * len(shards[started])) | started → started - 1, again":
+        "All rows have one length, so that buffers can serve in turn.",
 }

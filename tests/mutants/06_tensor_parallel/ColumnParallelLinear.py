@@ -49,3 +49,8 @@ CHANGES = (
     change("forward calls", "if self.copy:", "dist.all_reduce(x.detach().clone(), group=self.group)\n        if self.copy:"),
     change("group ignored", _F, "CopyToGroup.apply(x, None)"),
 )
+
+EQUIVALENT = {
+    'self.bias = None if linear.bias is None else nn.Parameter(own_part(linear.bias, 0, group, "output features")) '
+    "| 0 → (-1)": "A bias has one dim: its first and its last are the same.",
+}

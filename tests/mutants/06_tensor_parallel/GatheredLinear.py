@@ -37,3 +37,8 @@ CHANGES = (
     change("group ignored", _ALL_REDUCE, "dist.all_reduce(dx_BI)"),
     change("missing wait", _ALL_REDUCE, "ctx.work = dist.all_reduce(dx_BI, group=ctx.group, async_op=True)"),
 )
+
+EQUIVALENT = {
+    "return torch.cat(parts, dim=-1) | -1 → 1": "The last of two dims.",
+    "dy_BP = dy_BO[:, own_slice(dy_BO.shape[-1], ctx.group)] | -1 → 1": "The last of two dims.",
+}

@@ -55,3 +55,11 @@ CHANGES = (
     change("wrong y", "unflatten(-1, (heads, -1)).transpose(1, 2)", "unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)"),
     change("part missing", "self.q,", "self.queries,"),
 )
+
+EQUIVALENT = {
+    "q_BHTK, k_BHTK, v_BHTK = (layer(x_BTD).unflatten(-1, (heads, -1)).transpose(1, 2) for layer, heads in layers) "
+    "| layer(x_BTD).unflatten(-1, (heads, -1)).transpose(1, 2) → layer(x_BTD).unflatten(-1, (heads, "
+    "-1)).transpose(2, 1)": "The two dims change places, in whatever order they are named.",
+    "return self.out(y_BHTK.transpose(1, 2).flatten(2)) | y_BHTK.transpose(1, 2) → y_BHTK.transpose(2, 1)":
+        "The two dims change places, in whatever order they are named.",
+}

@@ -50,3 +50,11 @@ CHANGES = (
            "x = CopyToGroup.apply(x, self.group) / 2 + x - CopyToGroup.apply(x, self.group) / 2\n        y = "),
     change("group ignored", _SUM, f"ReduceFromGroup.apply({_PRODUCT}, None)"),
 )
+
+EQUIVALENT = {
+    "self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone()) | "
+    "linear.bias.detach() → linear.bias": "nn.Parameter() takes the numbers, and no graph.",
+    "self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone()) | "
+    "linear.bias.detach().clone() → linear.bias.detach()":
+        "The layer that was given is not looked at again; the weight, which is large, must be a copy.",
+}

@@ -45,3 +45,8 @@ CHANGES = (
     change("other dtype", "return sums_2B[0].log()", "return sums_2B[0].double().log()"),
     change("input changed", _LOSS, f"logits_BP -= logits_BP.amax(1, keepdim=True)\n        {_LOSS}"),
 )
+
+EQUIVALENT = {
+    "target_B = (logits_BP.gather(1, column_B1)[:, 0] - max_B) * own_B | 0 → (-1)":
+        "One column was gathered: it is the first and the last.",
+}

@@ -41,3 +41,8 @@ CHANGES = (
            "part = model.blocks[0].up.weight.data\n"
            "    dist.all_gather([torch.empty_like(part) for _ in range(n)], part, group=group)\n    return model"),
 )
+
+EQUIVALENT = {
+    "p.copy_(p.unflatten(0, (3, n, -1)).transpose(0, 1).flatten(0, 2)) | p.unflatten(0, (3, n, -1)).transpose(0, "
+    "1) → p.unflatten(0, (3, n, -1)).transpose(1, 0)": "The two dims change places, in whatever order they are named.",
+}
