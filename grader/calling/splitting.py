@@ -80,7 +80,7 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *nam
     parts_of(layer, *names)
     for whole in tensors_in([value for name, value in inputs.items() if name not in ("x", "dy")]):
         whole.zero_()  # what was cut is known to nobody who did not keep it
-    mark(OWN_NUMBERS, count=sum(p.numel() for p in layer.parameters()))
+    mark_parameters(layer)
     mark(HELD, bytes=held_bytes() - start)
     x = inputs["x"].clone().requires_grad_()
     with FlopCounter() as counter, span(FORWARD):

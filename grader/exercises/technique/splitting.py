@@ -96,7 +96,7 @@ def sums_needed(nbytes: Callable[[Look, int], float]) -> Demand:
 # ── what is held ──
 
 
-def share_only() -> tuple[Demand, Demand]:
+def share_only() -> tuple[Demand, Demand, Demand]:
     """Each rank's parameters have no more numbers than the right gradients, and nothing whole stands behind them."""
     return (
         _marked_at_most("parameters not divided", "each rank's parameters are its share only", OWN_NUMBERS, "gradients",
@@ -105,7 +105,10 @@ def share_only() -> tuple[Demand, Demand]:
         _marked_at_most("whole weight kept", "the whole weights are not kept alive", HELD, "gradients",
                         "The result is right, but the whole weight stays in memory behind this rank's part: a slice is a "
                         "view of it. Copy the part (clone), and do not keep the layer that it came from.",
-                        slack=HELD_SLACK_BYTES))
+                        slack=HELD_SLACK_BYTES),
+        _marked_at_most("whole bias kept", "no parameter is a view of a whole one", KEPT_ALIVE, "gradients",
+                        "The result is right, but a parameter (the bias?) is a view of the whole one, which stays in memory "
+                        "as long as the view does: copy the part (clone)."))
 
 
 def part_only(part: str, too_many: str, kept_alive: str) -> tuple[Demand, Demand]:

@@ -21,6 +21,9 @@ CHANGES = (
     change("input overwritten", "torch.empty_like(x_NC)", "x_NC"),
     change("a round is missing", "torch.empty_like(x_NC)", "x_NC.clone()", "range(1, n)", "range(1, n - 1)"),
     change("powers of two only", "(r + shift) % n, (r - shift) % n", "r ^ shift, r ^ shift"),
+    change("partners left out", "torch.empty_like", "torch.zeros_like", "    for shift in range(1, n):  # in each round",
+           "    for shift in range(1, n):\n        if r ^ shift >= n:\n            continue\n        # in each round",
+           "(r + shift) % n, (r - shift) % n", "r ^ shift, r ^ shift"),
     change("out of step", "isend(x_NC[to]", "isend(x_NC[source]"),
     change("receive from the wrong rank", "(r - shift) % n", "(r + shift) % n"),
 )

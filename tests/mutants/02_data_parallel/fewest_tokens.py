@@ -8,6 +8,7 @@ UP = "math.ceil(compute_s * flops_per_s / (6 * n_parameters))"
 CHANGES = (
     change("rounded down", "math.ceil", "math.floor"),
     change("not rounded", UP, UP.removeprefix("math.ceil")),
+    change("next power of two", f"max(1, {UP})", f"2 ** math.ceil(math.log2(max(1, {UP})))"),
     change("no token", f"max(1, {UP})", UP),
     change("not overlapped", ALONE, "1"),
     change("always overlapped", ALONE, "1 / 3"),

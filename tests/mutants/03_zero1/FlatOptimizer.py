@@ -9,6 +9,11 @@ REDUCE = f"""self.shard_C.grad = torch.empty_like(self.shard_C)
         self.shard_C.grad /= {N}"""
 
 CHANGES = (
+    change("padded too often", "[p.detach().flatten() for p in self.params]",
+           "[F.pad(p.detach().flatten(), (0, -p.numel() % n)) for p in self.params]",
+           "sizes = [p.numel() for p in self.params]\n        return row_P[:sum(sizes)].split(sizes)",
+           "n = dist.get_world_size(self.group)\n        rows = row_P.split([-(-p.numel() // n) * n for p in self.params])\n"
+           "        return tuple(row[:p.numel()] for p, row in zip(self.params, rows))"),
     change("model not updated", "p.data = values.view_as(p)", "pass"),
     change("parameters not gathered", ".chunk(n)[r].clone()", ".chunk(n)[r]", STEP, f"{REDUCE}; self.inner.step()"),
     change("not sharded", "self.flat_P.chunk(n)[r].clone()", "self.flat_P", STEP, f"""\

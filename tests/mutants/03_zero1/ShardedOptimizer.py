@@ -20,6 +20,7 @@ CHANGES = (
     change("groups ignored", OWN_PART, "[{'params': [p for p in params if self.owner[p] == rank]}]"),
     change("divided by the world", "p.grad /= dist.get_world_size(self.group)", "p.grad /= dist.get_world_size()"),
     change("options not loaded", "self._copy_options(self.wrapped, self)\n        ### END SOLUTION", "### END SOLUTION"),
+    change("options not saved", "self._copy_options(self, self.wrapped)\n        return", "return"),
     change("closure too late", "loss = None if closure is None else closure()", "", "return loss",
            "return None if closure is None else closure()"),
     change("closure after reduction", "loss = None if closure is None else closure()", "",

@@ -12,6 +12,7 @@ CHANGES = (
     change("mean of squares", "square.sqrt()", "(square / dist.get_world_size(group)).sqrt()"),
     change("largest number", "square().sum()", "abs().max() if len(gradient_C) else torch.zeros(())",
            "dist.all_reduce(square,", "dist.all_reduce(square, op=dist.ReduceOp.MAX,", "square.sqrt()", "square"),
+    change("squares compared", "if norm > max_norm", "if norm**2 > max_norm"),
     change("each number clamped", "gradient_C *= max_norm / norm", "gradient_C.clamp_(-max_norm, max_norm)"),
     change("each piece at the limit", "gradient_C *= max_norm / norm",
            "gradient_C *= max_norm / gradient_C.norm().clamp(min=1e-6)"),

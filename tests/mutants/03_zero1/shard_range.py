@@ -8,6 +8,8 @@ CHANGES = (
     change("tail lost", "-(-n_elements // n_ranks)", "n_elements // n_ranks"),
     change("lengths differ by one", "length = -(-n_elements // n_ranks)", "length, more = divmod(n_elements, n_ranks)",
            START, "rank * length + min(rank, more)", STOP, "(rank + 1) * length + min(rank + 1, more)"),
+    change("last part alone cut", START, "rank * length", STOP,
+           "n_elements if rank == n_ranks - 1 else (rank + 1) * length"),
     change("beyond the end", START, "rank * length", STOP, "(rank + 1) * length"),
     change("start beyond the end", START, "rank * length"),
     change("length for stop", STOP, f"{STOP} - {START}"),

@@ -9,6 +9,7 @@ CHANGES = (
     change("gradients whole", BYTES, "(4 + 12 / n_ranks)"),
     change("rounded down", "14 / n_ranks", "14 // n_ranks"),
     change("state of 8 bytes", "14 / n_ranks", "10 / n_ranks"),
+    change("gradients in float32", "14 / n_ranks", "16 / n_ranks"),
     change("gradients forgotten", "14 / n_ranks", "12 / n_ranks"),
     change("gigabytes", "* n_parameters", "* n_parameters / 1e9"),
     change("all ranks", "* n_parameters", "* n_parameters * n_ranks"),

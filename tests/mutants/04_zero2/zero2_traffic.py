@@ -15,5 +15,6 @@ CHANGES = (
     change("one piece sent", "(n_ranks - 1) / n_ranks", "1 / n_ranks"),
     change("float32", "* 2 *", "* 4 *"),
     change("numbers", "* 2 *", "*"),
+    change("share gathered once", "(n_micro + 1) * one_pass", "n_micro * one_pass + 2 * n_parameters / n_ranks"),
     change("own share sent", "(n_ranks - 1) / n_ranks * 2", "2.0"),
 )

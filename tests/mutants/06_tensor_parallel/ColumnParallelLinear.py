@@ -39,6 +39,7 @@ CHANGES = (
     change("shapes", _WEIGHT, "linear.weight.detach().chunk(dist.get_world_size(group), 1)[dist.get_rank(group)].clone()"),
     change("no error", _WEIGHT, _uneven("weight"), _BIAS, _uneven("bias")),
     change("whole weight kept", _WEIGHT, "linear.weight.detach()[own_slice(linear.out_features, group)]"),
+    change("whole bias kept", _BIAS, "linear.bias.detach()[own_slice(linear.out_features, group)]"),
     change("parameters not divided", _START, f"{_START}\n        self.linear = linear"),
     change("no gradient", "nn.Parameter(", "("),
     change("other dtype", _WEIGHT, f"{_WEIGHT}.float()"),

@@ -19,6 +19,11 @@ def _only_neighbours_right(look: Look, rank: int, found: torch.Tensor, expected:
     return n > 3 and right <= {r, (r - 1) % n, (r + 1) % n} and len(right) > 1
 
 
+def _partners_by_xor(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
+    n, r = look.case.group_size(rank), look.case.group_rank(rank)
+    return collectives.wrong_rows(found, expected) == [s for s in range(n) if r ^ s >= n]
+
+
 def _too_few_messages(look: Look) -> bool:
     sent = [(len(look.evidence.trace.of(rank, "send")), look.case.group_size(rank)) for rank in look.working]
     return look.evidence.ending == RETURNED and all(1 < count < n - 1 or count == 0 < n - 1 for count, n in sent)
@@ -39,6 +44,8 @@ TECHNIQUE = collectives.from_messages(
     fallbacks=(
         collectives.powers_of_two_only("It stops where n is not a power of two: r ^ d is then no rank of the group. Send to "
                                        "(r + d) % n and receive from (r − d) % n."),
+        Symptom("partners left out", "Where n is not a power of two, r ^ d misses some pairs (of three ranks, 1 and 2): "
+                                       "send to (r + d) % n and receive from (r − d) % n.", wrong_ranks(_partners_by_xor)),
         Symptom("a round is missing", "Each rank sends fewer than n−1 messages: d runs from 1 to n−1, both included, and in "
                                       "Python range(1, n) ends with n−1.", _too_few_messages),
         Symptom("own row missing", "The rows from other ranks are right, your own is not: nobody sends it, so copy "

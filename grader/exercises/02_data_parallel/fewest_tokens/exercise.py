@@ -96,6 +96,9 @@ EXERCISE = Exercise(
              lambda case, r, right: float(max(1, math.floor(_by(case.inputs[r]))))),
         Slip("not rounded", "The right number, but not a whole one: tokens are counted, so round up (math.ceil).",
              lambda case, r, right: _by(case.inputs[r]), lambda case: case.inputs[0]["n_ranks"] > 1),
+        Slip("next power of two", "Enough, and not the fewest: that is the next power of two. Solve for the tokens "
+                                   "instead of trying 1, 2, 4, …",
+             lambda case, r, right: float(2 ** math.ceil(math.log2(right[r])))),
         Slip("no token", "One rank sends nothing, so any number of tokens would be enough; the smallest number is 1.",
              lambda case, r, right: 0.0 if case.inputs[r]["n_ranks"] == 1 else right[r]),
         _slip("not overlapped", "With overlap only the first third of the compute stands alone: the all-reduce runs beside "

@@ -67,11 +67,29 @@ def _state_divided() -> Demand:
         "piece of the row, ⌈Ψ/n⌉ numbers long, and makes state for nothing else."), on_each_rank(fault))
 
 
+def _padded_bytes(look: Look, rank: int) -> int:
+    """The row of all that is trained, padded once."""
+    trained, n = [p for p in model_seen(look.case, rank).parameters() if p.requires_grad], look.case.group_size(rank)
+    return -(-sum(p.numel() for p in trained) // n) * n * trained[0].itemsize
+
+
+def _padded_once() -> Demand:
+    """The rows that are reduced have as many bytes as that; one rank alone may reduce none."""
+
+    def fault(look: Look, rank: int) -> str:
+        rows = sorted({call.bytes_given for call in look.evidence.trace.of(rank, "reduce_scatter")})
+        if look.case.group_size(rank) == 1 or rows == [_padded_bytes(look, rank)]:
+            return ""
+        return f"rank {rank}: rows of {' and '.join(map(str, rows)) or 'no'} B, wanted {_padded_bytes(look, rank)} B"
+
+    return Demand("padded too often", "the whole row is padded, once", (
+        "The row is longer than it need be: join all parameters first, and pad the row once, at its end. A padding for each "
+        "parameter makes pieces of more than ⌈Ψ/n⌉ numbers."), on_each_rank(fault))
+
+
 def _sent(look: Look, rank: int) -> float:
-    trained = [p for p in model_seen(look.case, rank).parameters() if p.requires_grad]
-    n, size = look.case.group_size(rank), sum(p.numel() for p in trained)
-    padded = -(-size // n) * n * trained[0].itemsize
-    return len(look.case.inputs[rank]["xs"]) * gathers_and_reductions(look, rank, padded) + zero.check_bytes(look, rank)
+    steps = len(look.case.inputs[rank]["xs"])
+    return steps * gathers_and_reductions(look, rank, _padded_bytes(look, rank)) + zero.check_bytes(look, rank)
 
 
 def _has_rests(look: Look) -> bool:
@@ -90,6 +108,7 @@ TECHNIQUE = by_collectives(
     *weighs_at_most({END: models(2, each_share=5)}),  # a shard, its gradient, AMSGrad's three; a row
     _one_of_each(),
     zero.own_dtypes(),
+    _padded_once(),
     bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of the padded row: each number travels "
                "once on each of the two ways."),

@@ -26,6 +26,7 @@ RATE_ONLY: dict[str, Any] = {"rates": RATES, "cycled": ()}
 NEVER: dict[str, Any] = {"rates": (1.0, 1.0, 1.0, 1.0), "cycled": ()}
 UNTIL_LOADED: dict[str, Any] = {"rates": (1.0, 1.0, 0.5, 0.5), "cycled": (2, 3)}
 NOT_LOADED: dict[str, Any] = {"rates": (1.0, 1.0, 1.0, 0.5), "cycled": (1,)}  # what they had come to is lost
+NOT_SAVED: dict[str, Any] = NOT_LOADED | {"cycled": CYCLED}  # all but what came after the last step
 OTHERS_NOT_HEARD = ("Every option in self.param_groups counts, not \"lr\" alone (schedulers change momentum or betas too, "
                     "and you may change the weight decay): copy them all before the wrapped optimizer steps.")
 STATE_LOST = ("After load_state_dict() the training begins as if there had been no step before: the state is the wrapped "
@@ -117,6 +118,9 @@ EXERCISE = Exercise(
         _other_way("options not loaded", "After load_state_dict() the rate is not the one that a scheduler had come to: the "
                                          "state that is saved holds the options as they are now, and what is loaded goes "
                                          "into self.param_groups too, else the old options win again.", **NOT_LOADED),
+        _other_way("options not saved", "A scheduler changed the rate after the last step, and the saved state does not "
+                                        "know it: state_dict() copies the options of self.param_groups into the "
+                                        "wrapped optimizer first.", **NOT_SAVED),
         _other_way("closure too late", "The closure computes the gradients, so step(closure) calls it first, then reduces "
                                        "and updates.", steps=HALF),
         _other_way("zeros for None", "A parameter whose grad is None keeps its value and its state: zeros in its place let "

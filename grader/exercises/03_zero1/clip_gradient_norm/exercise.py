@@ -27,6 +27,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases += [
         Case("2 ranks, all zero", of([[0, 0], [0, 0]], 1.0, torch.float64)),
         Case("3 ranks, one owns nothing, at most 1", of([[draw.integer(3, 9)], [], [2]], 1.0, torch.float64)),
+        Case("2 ranks, of norm 1.5, at most 2", of([[1.2], [0.9]], 2.0, torch.float64)),  # whose square is more than 2
         Case("3 ranks, float16, at most 13", of([[3 * unit], [4 * unit, 0], [12 * unit]], 13.0, torch.float16)),
     ]
     return [*cases, group_case(lambda n: inputs(n, 1.0), "at most 1")]
@@ -96,6 +97,9 @@ EXERCISE = Exercise(
         *(_scaled("squared in place", "The norm is right, and the gradient holds squares: where it has that type already, "
                                       "float() or double() makes no copy, so square it with square(), not in place.",
                   partial(_squared, dtype)) for dtype in (torch.float32, torch.float64)),
+        _scaled("squares compared", "The norm that is returned is right, but its square is compared with max_norm: take the "
+                                    "root first.",
+                lambda g, norm, max_norm: g * (max_norm / norm) if norm**2 > max_norm else g),
         Slip("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
                               "1.", lambda case, r, right: _clipped(case, r, _whole_norm(case, r), math.inf)),
         Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",

@@ -57,6 +57,16 @@ def _begun_late(look: Look, rank: int) -> str:
     return "" if passes or n == 1 else f"rank {rank} went through no backward pass"
 
 
+def _left_early(look: Look, rank: int) -> str:
+    """What leaves during the backward pass is full; the rest is left for the end of it."""
+    enough = look.case.inputs[rank]["bucket_bytes"]
+    for backward, calls in _passes(look, rank):
+        short = [call.bytes_given for call in calls if call.start_s <= backward.end_s and call.bytes_given < enough]
+        if short:
+            return f"rank {rank} sent a bucket of {short[0]} B during the backward pass, wanted {enough} B or more"
+    return ""
+
+
 def _too_many(look: Look, rank: int) -> str:
     allowed, calls = look.case.inputs[rank]["in_flight"], look.evidence.trace.of(rank, "reduce_scatter")
     most = max((len(_under_way(calls, call.start_s)) + 1 for call in calls), default=0)
@@ -170,6 +180,9 @@ TECHNIQUE = by_collectives(
     Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more",
            "More reduce-scatters than there are buckets: let gradients gather until together they have bucket_bytes or "
            "more, and send them as one row.", on_each_rank(_too_small)),
+    Demand("left too early", "only full buckets leave during the backward pass",
+           "A bucket leaves before it has bucket_bytes: count the bytes of the gradients that wait now, and begin anew when "
+           "they have left, in finish() too.", on_each_rank(_left_early), forbids=True),
     bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
                "Right, but gradients were reduced more than once a backward pass."),
     group_hint="The ranks of other groups are touched: pass group=group.",
