@@ -16,8 +16,8 @@ from utils.ranks.worker import Settings
 from utils.trace.wire import traffic_matrix
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
-BATCH_S = 0.002, 0.01  # how long reports gather: at a run's beginning, and at most
-GROWTH = 0.05  # of that, by each second of the run: a short run is not to wait, a long one not to be disturbed
+SHORT_BATCH_S, BATCH_S = 0.002, 0.01  # how long reports gather: at a run's beginning, and at most
+GROWTH = 0.05  # from the one to the other, by each second of the run: a short one is not to wait, a long one not disturbed
 ROUNDS = 50
 START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
@@ -90,7 +90,7 @@ class _Fleet:
                 continue
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 return
-            self._listen(min(0.1, max(0.0, deadline - now)), min(BATCH_S[1], BATCH_S[0] + GROWTH * (now - self._started)))
+            self._listen(min(0.1, max(0.0, deadline - now)), min(BATCH_S, SHORT_BATCH_S + GROWTH * (now - self._started)))
             self._look_for_standstill()
             self._show(now)
         if self.outcome.state.disagreement:
@@ -114,7 +114,7 @@ class _Fleet:
     def _all_returned(self) -> bool:
         return len(self.outcome.blobs) == self.job.world_size
 
-    def _listen(self, timeout_s: float, batch_s: float = BATCH_S[0]) -> None:
+    def _listen(self, timeout_s: float, batch_s: float = SHORT_BATCH_S) -> None:
         time.sleep(batch_s)  # let reports gather: waking up for each would take the ranks' time on a small machine
         if self._readiness.handle(timeout_s):
             for _ in range(ROUNDS):  # not for ever: a flood must not hide the deadline

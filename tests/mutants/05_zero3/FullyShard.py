@@ -41,15 +41,15 @@ CHANGES = (
 )
 
 EQUIVALENT = {
-    'if 0 <= neighbour < len(self.order): | 0 <= neighbour < len(self.order) → 0 < neighbour < len(self.order)':
-        'Prefetching is allowed and not demanded.',
-    'self.order[neighbour].start_gather() | self.order[neighbour].start_gather() → pass':
-        'Prefetching is allowed and not demanded.',
-    'self._gather(layer, +1) | 1 → 0': 'Prefetching is allowed and not demanded.',
-    'self._gather(layer, +1) | 1 → 2': 'Prefetching is allowed and not demanded.',
-    'layer.free() | layer.free() → pass, again':
-        'What was gathered in vain is freed at the end, and until then stays within the bounds.',
-    'layer.free() | layer.free() → pass, again, again': 'reduce() has freed what was whole.',
+    "if 0 <= neighbour < len(self.order): | 0 <= neighbour < len(self.order) → 0 < neighbour < len(self.order)":
+        "Prefetching is allowed and not demanded.",
+    "self.order[neighbour].start_gather() | self.order[neighbour].start_gather() → pass":
+        "Prefetching is allowed and not demanded.",
+    "self._gather(layer, +1) | 1 → 0": "Prefetching is allowed and not demanded.",
+    "self._gather(layer, +1) | 1 → 2": "Prefetching is allowed and not demanded.",
+    "layer.free() | layer.free() → pass, again":
+        "What was gathered in vain is freed at the end, and until then stays within the bounds.",
+    "layer.free() | layer.free() → pass, again, again": "reduce() has freed what was whole.",
     "if 0 <= neighbour < len(self.order): | 0 → (-1)": "A layer that is gathered in vain stays within the bounds.",
     "self.order[neighbour].start_gather() | neighbour → neighbour - 1":
         "Which neighbour is begun early is left open, and one gathered in vain stays within the bounds.",

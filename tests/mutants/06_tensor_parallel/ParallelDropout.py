@@ -35,28 +35,21 @@ CHANGES = (
     change("dtype changed", f"return {_SCALED}", f"return ({_SCALED}).double()"),
 )
 
+OTHERWISE = "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet."
 EQUIVALENT = {
     "n, rank = dist.get_world_size(group), dist.get_rank(group) | dist.get_world_size(group) → dist.get_world_size()":
         "With as many streams as all ranks, no two pairs of seed and rank meet either.",
     "n, rank = dist.get_world_size(group), dist.get_rank(group) | dist.get_rank(group) → dist.get_rank()":
         "Members differ by their ranks among all, too; that two pairs meet takes ranks that lie n + 1 apart.",
-    "stream = 1 + rank if split else 0 | 1 → 0":
-        "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet.",
-    "stream = 1 + rank if split else 0 | 1 → 2":
-        "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet.",
-    "stream = 1 + rank if split else 0 | 1 + rank → 1 - rank":
-        "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet.",
-    "stream = 1 + rank if split else 0 | 0 → (-1)":
-        "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet.",
-    "stream = 1 + rank if split else 0 | 0 → 1":
-        "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet.",
+    "stream = 1 + rank if split else 0 | 1 → 0": OTHERWISE,
+    "stream = 1 + rank if split else 0 | 1 → 2": OTHERWISE,
+    "stream = 1 + rank if split else 0 | 1 + rank → 1 - rank": OTHERWISE,
+    "stream = 1 + rank if split else 0 | 0 → (-1)": OTHERWISE,
+    "stream = 1 + rank if split else 0 | 0 → 1": OTHERWISE,
     "self.p, self.generator = p, torch.Generator().manual_seed(seed * (n + 1) + stream) | seed * (n + 1) + stream "
-    "→ seed * (n + 1) - stream":
-        "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet.",
-    "self.p, self.generator = p, torch.Generator().manual_seed(seed * (n + 1) + stream) | 1 → 0":
-        "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet.",
-    "self.p, self.generator = p, torch.Generator().manual_seed(seed * (n + 1) + stream) | 1 → 2":
-        "The streams are numbered otherwise, and no two pairs of seed and rank of one kind meet.",
+    "→ seed * (n + 1) - stream": OTHERWISE,
+    "self.p, self.generator = p, torch.Generator().manual_seed(seed * (n + 1) + stream) | 1 → 0": OTHERWISE,
+    "self.p, self.generator = p, torch.Generator().manual_seed(seed * (n + 1) + stream) | 1 → 2": OTHERWISE,
     "keep = torch.rand(x.shape, generator=self.generator) >= self.p | torch.rand(x.shape, "
     "generator=self.generator) >= self.p → torch.rand(x.shape, generator=self.generator) > self.p":
         "A random number equals p once in sixteen million.",

@@ -45,7 +45,7 @@ TECHNIQUE = collectives.from_messages(
         collectives.powers_of_two_only("It stops where n is not a power of two: r ^ d is then no rank of the group. Send to "
                                        "(r + d) % n and receive from (r − d) % n."),
         Symptom("partners left out", "Where n is not a power of two, r ^ d misses some pairs (of three ranks, 1 and 2): "
-                                       "send to (r + d) % n and receive from (r − d) % n.", wrong_ranks(_partners_by_xor)),
+                                     "send to (r + d) % n and receive from (r − d) % n.", wrong_ranks(_partners_by_xor)),
         Symptom("a round is missing", "Each rank sends fewer than n−1 messages: d runs from 1 to n−1, both included, and in "
                                       "Python range(1, n) ends with n−1.", _too_few_messages),
         Symptom("own row missing", "The rows from other ranks are right, your own is not: nobody sends it, so copy "

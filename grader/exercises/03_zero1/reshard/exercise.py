@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared import cuts
@@ -49,10 +50,13 @@ def _dealt(whole: Tensor, inputs: dict[str, Any]) -> Tensor:
     return torch.cat([whole, whole.new_zeros(-len(whole) % n)]).view(-1, n)[:, inputs["rank"]]
 
 
+def _balanced(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
+    return cuts.balanced(padded[:inputs["n_elements"]], inputs["rank"], inputs["n_ranks"])
+
+
 def _balanced_and_padded(padded: Tensor, inputs: dict[str, Any]) -> Tensor:
-    whole, n = padded[:inputs["n_elements"]], inputs["n_ranks"]
-    piece = cuts.balanced(whole, inputs["rank"], n)
-    return torch.cat([piece, piece.new_zeros(-(-len(whole) // n) - len(piece))])
+    piece = _balanced(padded, inputs)
+    return F.pad(piece, (0, -(-inputs["n_elements"] // inputs["n_ranks"]) - len(piece)))
 
 
 def _wrong(id: str, cut: Callable[[Tensor, dict[str, Any]], Tensor], hint: str) -> Slip:
@@ -76,8 +80,7 @@ EXERCISE = Exercise(
         _wrong("not padded",
                lambda padded, inputs: cuts.rounded_up(padded[:inputs["n_elements"]], inputs["rank"], inputs["n_ranks"]),
                "The last shards must be as long as the others, filled up with zeros."),
-        _wrong("balanced",
-               lambda padded, inputs: cuts.balanced(padded[:inputs["n_elements"]], inputs["rank"], inputs["n_ranks"]),
+        _wrong("balanced", _balanced,
                "Balanced, as tensor_split() cuts: all shards have ⌈n_elements/n_ranks⌉ numbers, the last ones filled up "
                "with zeros."),
         _wrong("balanced and padded", _balanced_and_padded,

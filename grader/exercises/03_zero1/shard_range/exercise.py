@@ -1,6 +1,7 @@
 """Flat ranges: which part of a flat array of parameters is whose, when all parts but the last ones are equally long."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from grader.exercises.shared import cuts
 from grader.exercises.shared.cases import each_rank, ranks
@@ -37,14 +38,11 @@ def _uncut(inputs: dict[str, int]) -> Range:
     return inputs["rank"] * length, (inputs["rank"] + 1) * length
 
 
-def _right_start(inputs: dict[str, int]) -> int:
-    return min(_uncut(inputs)[0], inputs["n_elements"])
-
-
-def _last_cut(inputs: dict[str, int], start: Callable[[dict[str, int]], int] = lambda inputs: _uncut(inputs)[0]) -> Range:
-    """The last part ends where the array does, each other one a length behind its start."""
-    begin, length = start(inputs), -(-inputs["n_elements"] // inputs["n_ranks"])
-    return begin, inputs["n_elements"] if inputs["rank"] == inputs["n_ranks"] - 1 else begin + length
+def _last_cut(inputs: dict[str, int], starts_too: bool) -> Range:
+    """Only the last part ends where the array does. starts_too: no part begins beyond that."""
+    (start, stop), end = _uncut(inputs), inputs["n_elements"]
+    beyond = max(0, start - end) if starts_too else 0
+    return start - beyond, end if inputs["rank"] == inputs["n_ranks"] - 1 else stop - beyond
 
 
 EDGES = ("Where a part begins is rounded, so the lengths differ: round the length n_elements / n_ranks up first, once for "
@@ -72,8 +70,9 @@ EXERCISE = Exercise(
         formula("lengths differ by one", lambda inputs: _range(inputs, cuts.balanced),
                 "Balanced, but a reduce-scatter needs parts of one length: all have ⌈n_elements/n_ranks⌉ elements, only the "
                 "last ones are cut short."),
-        *(formula("last part alone cut", way, "Only the last rank's part is cut at the end of the array: with few elements "
-                  "others reach beyond it, too.") for way in (_last_cut, lambda inputs: _last_cut(inputs, _right_start))),
+        *(formula("last part alone cut", partial(_last_cut, starts_too=starts_too),
+                  "Only the last rank's part is cut at the end of the array: with few elements others reach beyond it, too.")
+          for starts_too in (False, True)),
         formula("beyond the end", _uncut, "A range ends beyond the array: cut it at n_elements."),
         Slip("start beyond the end", "Some ranks have nothing left, and their range starts beyond the array: then start and "
                                      "stop are both n_elements.",

@@ -13,8 +13,8 @@ EXERCISE = bytes_exercise(
     ("rounded down", lambda n: 2 + 14 // n, "14 // n is a whole number, 0 from 15 ranks on: use /."),
     ("state of 8 bytes", lambda n: 2 + 10 / n, "8 bytes are momentum and variance; the float32 master copy, 4 more, is "
                                                "state too: 12, and 2 of gradient."),
-    ("gradients in float32", lambda n: 2 + 16 / n, "In mixed precision a shard of gradients has 2 bytes a number; the "
-                                                   "float32 copy is one of the parameters."),
+    ("gradients in float32", lambda n: 2 + 16 / n, "In mixed precision a gradient has 2 bytes; what is kept in float32 "
+                                                   "is a copy of the parameters."),
     ("gradients forgotten", lambda n: 2 + 12 / n, "The gradients' 2 bytes are missing: they are divided as the state is, "
                                                   "but they are there."),
     ("nothing divided", lambda n: 16, "That is data parallelism's 16 bytes a parameter."),
