@@ -6,18 +6,20 @@ from collections.abc import Callable
 from functools import partial
 
 from utils.deadlocks.waits import ENDED, WaitState
-from utils.ranks.channel import Channel, Message
+from utils.ranks.channel import Channel
 from utils.ranks.job import Job, Outcome
 from utils.ranks.live import AGAIN_S, Live
 from utils.ranks.output import RankOutput
 from utils.ranks.place import LEAVE_S, Place, StartedRank, exit_in_words
 from utils.ranks.readiness import Readiness
 from utils.ranks.worker import Settings
+from utils.trace.reports import Unfolding
 from utils.trace.wire import traffic_matrix
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
-SHORT_BATCH_S, BATCH_S = 0.002, 0.01  # how long reports gather: at a run's beginning, and at most
+SHORT_BATCH_S, BATCH_S = 0.002, 0.04  # how long reports gather: at a run's beginning, and at most
 GROWTH = 0.05  # from the one to the other, by each second of the run: a short one is not to wait, a long one not disturbed
+MOST_GATHERED = 100  # reports of a rank: it stands still once the pipe is full, at some 250
 ROUNDS = 50
 START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
@@ -47,10 +49,12 @@ class _Fleet:
         self.outcome = Outcome(WaitState(job.world_size))
         self._ranks: list[StartedRank] = []
         self._channels: dict[int, Channel] = {}
+        self._unfoldings = [Unfolding() for _ in range(job.world_size)]
         self._outputs: list[RankOutput] = []
         self._readiness = Readiness()
         self._readings: dict[int, dict] = {}
         self._still_since: float | None = None
+        self._gathered = 0  # reports of the rank that had most of them when we looked last
         self._started = time.monotonic()
         self._first_error_at: float | None = None
         self._ready: set[int] = set()
@@ -90,7 +94,7 @@ class _Fleet:
                 continue
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 return
-            self._listen(min(0.1, max(0.0, deadline - now)), min(BATCH_S, SHORT_BATCH_S + GROWTH * (now - self._started)))
+            self._listen(min(0.1, max(0.0, deadline - now)), self._batch_s(now - self._started))
             self._look_for_standstill()
             self._show(now)
         if self.outcome.state.disagreement:
@@ -114,6 +118,10 @@ class _Fleet:
     def _all_returned(self) -> bool:
         return len(self.outcome.blobs) == self.job.world_size
 
+    def _batch_s(self, age_s: float) -> float:
+        gathered, self._gathered = self._gathered, 0
+        return SHORT_BATCH_S if gathered > MOST_GATHERED else min(BATCH_S, SHORT_BATCH_S + GROWTH * age_s)
+
     def _listen(self, timeout_s: float, batch_s: float = SHORT_BATCH_S) -> None:
         time.sleep(batch_s)  # let reports gather: waking up for each would take the ranks' time on a small machine
         if self._readiness.handle(timeout_s):
@@ -129,13 +137,15 @@ class _Fleet:
     def _take_messages(self, rank: int) -> bool:
         """False at the end of the rank's messages."""
         try:
-            for message in self._channels[rank].arrivals():
-                self._on_message(rank, message)
+            for gathered, message in enumerate(self._channels[rank].arrivals()):
+                self._still_since, self._gathered = None, max(gathered, self._gathered)
+                for kind, fields in self._unfoldings[rank].whole(message.kind, message.fields):
+                    self._on_report(rank, kind, fields, message.blob)
             return True
         except (EOFError, OSError):
             self._readiness.forget(self._channels[rank].connection)
             return False
-        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             self._readiness.forget(self._channels[rank].connection)
             self._note_death(rank, f"it sent a report that makes no sense ({error!r:.200})")
             return False
@@ -144,13 +154,7 @@ class _Fleet:
         if not output.read():
             self._close_output(output)
 
-    def _on_message(self, rank: int, message: Message) -> None:
-        kind, fields = message.kind, message.fields
-        if kind == "batch":
-            for part, facts in fields["items"]:
-                self._on_message(rank, Message(part, facts))
-            return
-        self._still_since = None
+    def _on_report(self, rank: int, kind: str, fields: dict, blob: bytes) -> None:
         if kind == "memory":
             self.outcome.memory[rank] = fields
         elif kind == "stack":
@@ -168,7 +172,7 @@ class _Fleet:
             self.outcome.state.ingest(rank, kind, fields)
             self.outcome.events.append((rank, kind, fields))
         if kind == "returned":
-            self.outcome.blobs[rank] = message.blob
+            self.outcome.blobs[rank] = blob
         elif kind == "raised":
             self._note_error(rank, fields)
 

@@ -26,6 +26,7 @@ from utils.ranks.payload import NotebookTask, pack
 from utils.ranks.run import Run, finish
 from utils.ranks.worker import perform
 from utils.trace.recorder import Recorder
+from utils.trace.reports import Unfolding
 from utils.trace.spans import RECORDER
 
 NO_INPUT = pack(None, "no input")
@@ -93,19 +94,17 @@ class _Report:
     def __init__(self):
         self.facts: dict = {"events": [], "memory": None, "error": None}
         self.blob = b""
+        self._unfolding = Unfolding()
 
     def __call__(self, kind: str, blob: bytes = b"", **fields) -> None:
-        if kind == "batch":
-            for report, facts in fields["items"]:
-                self(report, **facts)
-        elif kind == "memory":
+        if kind == "memory":
             self.facts["memory"] = fields
         elif kind == "returned":
             self.blob = blob
         elif kind == "raised":
             self.facts["error"] = fields
         else:
-            self.facts["events"].append((kind, fields))
+            self.facts["events"] += self._unfolding.whole(kind, fields)
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ class Tape:
     def __init__(self, program: Program, work: Work):
         self.program, self._work = program, work
         self._seconds_taken = 0.0
-        self._known: dict[tuple, int] = {}
+        self._facts_at: dict[int, int] = {}  # the recorder's id -> the place in the program's facts
 
     def position(self) -> int:
         """Before which step we are; what has been computed since the last step becomes one."""
@@ -69,8 +69,11 @@ class Tape:
         if kind == "batch":
             for part, facts in fields["items"]:
                 self.report(part, **facts)
+        elif kind == "facts":
+            self._facts_at[fields["id"]] = len(self.program.facts)
+            self.program.facts.append(fields["facts"])
         elif kind == "call":
-            self._call(fields)
+            self._call(fields["number"], fields["facts"])
         elif kind == "wait":
             self._wait(fields["number"], fields["source"])
         elif kind == "waited":
@@ -80,15 +83,12 @@ class Tape:
         elif kind == "mark":
             self.program.marks.append((fields["name"], fields["time"], fields["facts"]))
 
-    def _call(self, fields: dict) -> None:
-        facts = {name: value for name, value in fields.items() if name not in ("number", "time", "members")}
-        key = tuple(map(str, facts.values()))
-        if key not in self._known:
-            self._known[key] = len(self.program.facts)
-            self.program.facts.append(facts | {"members": fields["members"]})
-        self._step(CALL, self._known[key])
-        if fields.get("waits"):
-            self._wait(fields["number"], fields["source"])
+    def _call(self, number: int, known_as: int) -> None:
+        at = self._facts_at[known_as]
+        self._step(CALL, at)
+        facts = self.program.facts[at]
+        if facts.get("waits"):
+            self._wait(number, facts["source"])
 
     def _wait(self, number: int, source: list | None) -> None:
         self.position()

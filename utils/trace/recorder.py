@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,22 @@ def is_user_file(filename: str, machinery: tuple[str, ...] = ()) -> bool:
     return not filename.startswith(_LIBRARY_FOLDERS + machinery)
 
 
-def user_line(frame, machinery: tuple[str, ...] = ()) -> list | None:
-    """[file, line, function] of the innermost frame of user code, or None."""
+def user_line(frame, machinery: tuple[str, ...] = ()) -> tuple[str, int, str] | None:
+    """(file, line, function) of the innermost frame of user code, or None."""
     while frame is not None:
         if is_user_file(frame.f_code.co_filename, machinery):
-            return [frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
         frame = frame.f_back
     return None
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A call that has a Work. Gloo can wait for a message once."""
+
+    number: int
+    is_message: bool
+    waited: bool = False
 
 
 class Recorder:
@@ -70,12 +80,11 @@ class Recorder:
         self._send, self._clock = report, clock
         self._later: deque[tuple[str, dict]] = deque()
         self._waits_announced: int | None = None
-        self._call_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work, or a future of it -> call number
-        self._messages: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work of a send or receive -> waited for?
+        self._begun: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Work, or a future of it -> _Begun
         self._under_way: dict[int, list[tuple[TensorWeakRef, int]]] = {}  # call -> its tensors as they were at its start
         self._latest = threading.local()  # its .work keeps a thread's newest Work alive until its caller holds it
-        self._described: dict[tuple, dict[str, Any]] = {}
-        self._numbers = itertools.count()
+        self._told: dict[tuple, int] = {}  # what a call is -> the id under which that was reported
+        self._ids, self._numbers = itertools.count(), itertools.count()
         self._lock = threading.Lock()
         self._order = threading.Lock()  # held from taking what was left for later until it is sent
         self._outstanding: set[int] = set()
@@ -155,39 +164,41 @@ class Recorder:
 
     def _report_call(self, name: str, arguments: dict[str, Any]) -> int:
         group = c10d.ProcessGroup.unbox(arguments["process_group"])
-        facts = self._facts(name, arguments, group)
-        members = dist.get_process_group_ranks(group)
-        is_async = arguments.get("async_op", facts["op"] in POINT_TO_POINT)
+        is_async = arguments.get("async_op", OPERATIONS[name].name in POINT_TO_POINT)
         waits = not is_async and threading.get_ident() == self._main_thread  # the wait follows at once: say so now
-        number = self._announce(group=group.group_name, members=members, is_async=is_async, waits=waits,
-                                alone=self._is_alone(), **facts)
+        source = user_line(sys._getframe(), self.machinery)
+        own_rank, size, group_name, alone = group.rank(), group.size(), group.group_name, self._is_alone()
+
+        def facts() -> dict[str, Any]:
+            _check_ends(OPERATIONS[name].name, arguments, group)
+            return describe(name, arguments, own_rank, size) | {
+                "group": group_name, "members": dist.get_process_group_ranks(group), "is_async": is_async,
+                "waits": waits, "alone": alone, "source": source}
+
+        key = (signature(name, arguments), own_rank, size, group_name, is_async, alone, waits, source)
+        number = self._announce(key, facts)
         self._waits_announced = number if waits else None
         return number
 
-    def _facts(self, name: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> dict[str, Any]:
-        """Of this call; a loop makes the same one again and again."""
-        key = (signature(name, arguments), group.rank(), group.size())
-        if key not in self._described:
-            _check_ends(OPERATIONS[name].name, arguments, group)
-            self._described[key] = describe(name, arguments, *key[1:])
-        return self._described[key]
-
-    def _announce(self, has_line: bool = True, /, **facts: Any) -> int:
+    def _announce(self, key: tuple, facts: Callable[[], dict[str, Any]]) -> int:
+        """Report a call. What it is goes before it, once: a loop makes the same one again and again."""
+        if (known_as := self._told.get(key)) is None:
+            known_as = next(self._ids)
+            self._later.append(("facts", {"id": known_as, "facts": facts()}))
+            self._told[key] = known_as
         number = next(self._numbers)
-        source = user_line(sys._getframe(), self.machinery) if has_line else None
-        self._report("call", number=number, time=self._clock(), source=source, **facts)
+        self._report("call", number=number, time=self._clock(), facts=known_as)
         return number
 
     def _remember(self, number: int, boxed_work: Any, arguments: dict) -> None:
-        work = c10d.Work.unbox(boxed_work)
-        self._call_of[work] = number
+        work, is_message = c10d.Work.unbox(boxed_work), "async_op" not in arguments
+        self._begun[work] = _Begun(number, is_message)
         self._latest.work = work
         with self._lock:
             self._outstanding.add(number)
         if arguments.get("async_op", True):
             self._under_way[number] = _versions(arguments)
-        if "async_op" not in arguments:  # gloo gives up a send or receive whose Work is thrown away
-            self._messages[work] = False
+        if is_message:  # gloo gives up a send or receive whose Work is thrown away
             weakref.finalize(work, self._on_dropped, number)
         if arguments.get("async_op", False):
             with suppress(RuntimeError):  # gloo's reduce-scatter has no future
@@ -231,26 +242,23 @@ class Recorder:
             self._later.append(("dropped", {"number": number, "time": self._clock()}))
 
     def _watch_waits(self) -> None:
-        def watched(original: Callable) -> Callable:
+        def watched(original: Callable, *, once: bool) -> Callable:
             def wait(work, *args, **kwargs):
-                with self._blocked(self._number_of(work)):
+                begun = self._of(work)
+                if begun is None:
                     return original(work, *args, **kwargs)
-
-            return wait
-
-        def once(original: Callable) -> Callable:
-            def wait(work, *args, **kwargs):
-                if self._messages.get(work):
+                if once and begun.waited:
                     raise RuntimeError("a send or receive can be waited for once, and this one has been: with gloo a second "
                                        "wait() would never end. Remove it.")
-                result = original(work, *args, **kwargs)
-                if work in self._messages:
-                    self._messages[work] = True
+                with self._blocked(begun.number):
+                    result = original(work, *args, **kwargs)
+                begun.waited = begun.waited or (once and begun.is_message)
                 return result
 
             return wait
 
-        c10d.Work.wait, c10d.Work.synchronize = once(watched(c10d.Work.wait)), watched(c10d.Work.synchronize)
+        c10d.Work.wait = watched(c10d.Work.wait, once=True)
+        c10d.Work.synchronize = watched(c10d.Work.synchronize, once=False)
         self._watch_futures()
         self._watch_wait_tensor()
 
@@ -260,22 +268,23 @@ class Recorder:
         get_future, then, wait = c10d.Work.get_future, future.then, future.wait
 
         def remembered(made, of):
-            if (number := self._call_of.get(of)) is not None:
-                self._call_of[made] = number
+            if (begun := self._begun.get(of)) is not None:
+                self._begun[made] = begun
             return made
 
         def watched(awaited):
-            with self._blocked(self._call_of.get(awaited)):
+            begun = self._begun.get(awaited)
+            with self._blocked(begun and begun.number):
                 return wait(awaited)
 
         c10d.Work.get_future = lambda work: remembered(get_future(work), work)
         future.then = lambda first, callback: remembered(then(first, callback), first)
         future.wait = watched
 
-    def _number_of(self, work) -> int | None:
+    def _of(self, work) -> _Begun | None:
         if getattr(self._latest, "work", None) is work:
             self._latest.work = None
-        return self._call_of.get(work)
+        return self._begun.get(work)
 
     def _watch_wait_tensor(self) -> None:
         """Functional collectives wait inside one operator, without a Work that Python sees."""
@@ -300,11 +309,13 @@ class Recorder:
                 world = _all_ranks(dist.get_world_size())
                 wanted = world if ranks is None else sorted(map(int, ranks))  # NumPy numbers are no JSON
                 local = kwargs.get("use_local_synchronization", False)
-                number = self._announce(
-                    has_line, group=f"new_group {wanted}" if local else "new_group", members=wanted if local else world,
-                    is_async=False, op="new_group", dtype="", shape=wanted, bytes=0, bytes_given=0, bytes_formula=0,
-                    root=None, peer=None, tag=0, reduce_op=None, splits=None, element_count=0)
-                with self._blocked(number):
+                source = user_line(sys._getframe(), self.machinery) if has_line else None
+                facts = {
+                    "group": f"new_group {wanted}" if local else "new_group", "members": wanted if local else world,
+                    "is_async": False, "op": "new_group", "dtype": "", "shape": wanted, "bytes": 0, "bytes_given": 0,
+                    "bytes_formula": 0, "root": None, "peer": None, "tag": 0, "reduce_op": None, "splits": None,
+                    "element_count": 0, "source": source}
+                with self._blocked(self._announce(("new_group", tuple(wanted), local, source), lambda: facts)):
                     return original(ranks, *args, **kwargs)
 
             return new_group
