@@ -56,11 +56,20 @@ def flat_tensors(value: Any) -> list[torch.Tensor]:
 
 def signature(operator: str, arguments: dict[str, Any]) -> tuple:
     """What `describe` makes its facts of, apart from the group: it costs a third of them."""
-    operation, reduce_op = OPERATIONS[operator], arguments.get("reduce_op")
-    keys = (operation.sends, operation.receives) if operation.sends != operation.receives else (operation.sends,)
-    return (operator, *[(key, tensor.shape, tensor.dtype) for key in keys for tensor in flat_tensors(arguments.get(key))],
-            *map(arguments.get, ("root_rank", "dst", "src", "tag")), None if reduce_op is None else int(reduce_op.op()),
-            *(tuple(arguments.get(key) or ()) for key in ("input_split_sizes", "output_split_sizes")))
+    parts = [operator]
+    for key, value in arguments.items():
+        if key in _TENSORS_OF[operator]:
+            parts += [(tensor.shape, tensor.dtype) for tensor in flat_tensors(value)]
+            parts.append(key)
+        elif key in _NUMBERS:
+            parts.append(tuple(value) if isinstance(value, list) else value)
+        elif key == "reduce_op":
+            parts.append(int(value.op()))
+    return tuple(parts)
+
+
+_TENSORS_OF = {operator: {operation.sends, operation.receives} for operator, operation in OPERATIONS.items()}
+_NUMBERS = {"root_rank", "dst", "src", "tag", "input_split_sizes", "output_split_sizes"}
 
 
 def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_size: int) -> dict[str, Any]:

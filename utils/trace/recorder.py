@@ -151,7 +151,9 @@ class Recorder:
         defaults = {a.name: a.default_value for a in operator._schema.arguments if a.has_default_value()}
 
         def call(keyset, *args, **kwargs):
-            arguments = defaults | dict(zip(argument_names, args, strict=False)) | kwargs
+            arguments = dict(zip(argument_names, args, strict=False))
+            if len(args) < len(argument_names):
+                arguments = defaults | arguments | kwargs
             number = self._report_call(name, arguments)
             if name == "monitored_barrier_":  # blocks inside, returns no Work
                 with self._blocked(number):
