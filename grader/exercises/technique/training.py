@@ -1,5 +1,6 @@
 """Demands about gradients that travel, which several exercises of data parallelism share."""
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from grader.calling.training import STANDING
@@ -128,6 +129,25 @@ def _waited_early(look: Look, rank: int) -> str:
     return ""
 
 
+def _stood_still(look: Look) -> str:
+    """Where one rank comes late, the others begin a second all-reduce before its first; else they wait in some other way."""
+    late_s = max(look.case.late_s, default=0.0)
+    begun = {rank: [call.start_s for call in calls if call.start_s < backward.end_s] for rank in look.working
+             for backward, calls in itertools.islice(_backward_and_calls(look, rank), 1)}
+    firsts = [starts[0] for starts in begun.values() if starts]
+    early = {rank: starts for rank, starts in begun.items() if len(starts) > 1 and starts[0] < max(firsts) - late_s / 2}
+    if not late_s or not early or any(starts[1] < max(firsts) for starts in early.values()):
+        return ""
+    return f"rank {min(early)} began its second all-reduce only when the latest rank had come to its first"
+
+
+def _waited_in_backward(look: Look) -> tuple[bool, str]:
+    met, seen = on_each_rank(_waited_early)(look)
+    if met:
+        seen = _stood_still(look)
+    return not seen, seen
+
+
 def _backward_and_calls(look: Look, rank: int) -> Iterator[tuple[Span, list[Call]]]:
     """A rank's backward passes, and the gradients' all-reduces from the beginning of each to that of the next."""
     spans = spans_called(look, rank, "backward")
@@ -153,5 +173,5 @@ OVERLAPPED = (
            on_each_rank(_begun_late)),
     Demand("waited too early", "the waits come after the backward pass",
            "The hook waits for its own all-reduce, so the backward pass stands still: keep the Work, and wait in the end.",
-           on_each_rank(_waited_early)),
+           _waited_in_backward),
 )
