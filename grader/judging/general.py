@@ -141,6 +141,12 @@ def _ended(look: Look, ending: str, *kinds: str) -> bool:
 _ABSENT = ("A rank waits in a call that another rank never makes: every member of a group must make every collective call, "
            "in the same order. Look for an if, a return or a loop bound that leaves a rank out.")
 
+IN_GROUPS_ONLY = Symptom(
+    "wrong in groups only", "Right for the whole world, wrong in a group: some rank, size or root is the world's. Ask "
+    "dist.get_rank(group) and dist.get_world_size(group); group_dst= and group_src= take ranks of the group, dst= and src= "
+    "the world's.", lambda look: look.case.groups is not None and look.evidence.ending == RETURNED,
+    refuted=lambda look: look.case.groups is None, alone=True)
+
 LAST_RESORTS: Sequence[Symptom] = (
     Symptom("nothing returned", "A rank returns None where a result is due: end the function with return and the result, on "
             "every way through its ifs.", _each_wrong_part(lambda found, right: found is None or found is MISSING)),

@@ -9,7 +9,7 @@ from grader.evidence.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ER
 from grader.judging.compare import bounded, first_difference, same
 from grader.judging.demands import NotSeen, network_agrees
 from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Look, Slip, Symptom, Trial
-from grader.judging.general import LAST_RESORTS
+from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS
 from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
 from utils.trace.source import Line
 
@@ -114,7 +114,7 @@ def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip
         return counts
 
     slips = [(_tried(_explained, slip, exercise, failed), slip) for slip in exercise.slips]
-    known = [*matched(technique.symptoms), *slips, *matched(technique.fallbacks)]
+    known = [*matched(technique.symptoms), *slips, *matched([IN_GROUPS_ONLY, *technique.fallbacks])]
     sure = [(count, mistake) for count, mistake in known if not getattr(mistake, "weak", False)]
     explained = sure if any(count for count, _ in sure) else [*matched(LAST_RESORTS), *known]
     most = max((count for count, _ in explained), default=0)

@@ -43,12 +43,13 @@ def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor
 
 @once_a_group
 def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, zeros_from: float = math.inf,
-          set_to_none: bool = True) -> dict[str, Any]:
+          set_to_none: bool = True, again: float = 1.0) -> dict[str, Any]:
     """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
 
     inputs["gamma"], if there: what the learning rate is multiplied by after each step; inputs["left"]: what gradients are
     left from before; inputs["kept"]: the steps, from 1 on, after which gradients stay. Wrong ways: gradients times `factor`;
-    gradients never forgotten; from a step on, zeros where there is no gradient; zeros where one is forgotten.
+    gradients never forgotten; from a step on, zeros where there is no gradient; zeros where one is forgotten;
+    gradients that stay over a step times `again`.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
     leave_gradients(model, inputs.get("left"))
@@ -70,6 +71,8 @@ def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, zeros
                 optimizer.step()
                 if forget and step not in inputs.get("kept", ()):
                     optimizer.zero_grad(set_to_none)
+                else:
+                    torch._foreach_mul_([p.grad for p in trained if p.grad is not None], again)
                 for group in optimizer.param_groups:
                     group["lr"] *= inputs.get("gamma", 1.0)
     return {"losses": losses, "gradients": first, "parameters": parameters(model)}

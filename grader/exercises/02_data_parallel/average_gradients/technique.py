@@ -56,8 +56,8 @@ TECHNIQUE = Technique(
                on_each_rank(_many_calls), forbids=True),
         results_waited(),
         Demand(GRADIENT_REPLACED, "the gradients stay the same tensors",
-               "The mean is right, but p.grad is another tensor now, and who holds the old one does not see it: copy the "
-               "pieces into the gradients that are there.", on_each_rank(_replaced)),
+               "The mean is right, but p.grad is another tensor now, or has other memory (p.grad.data = …), and who holds "
+               "the old one does not see it: copy the pieces into the gradients that are there.", on_each_rank(_replaced)),
     ),
     symptoms=(
         group_ignored("The mean runs over ranks that are not in the group: pass group=group, and divide by the group's "

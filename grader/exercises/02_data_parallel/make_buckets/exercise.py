@@ -55,6 +55,23 @@ def _first_not_counted(sizes_bytes: list[int], bucket_bytes: int) -> list[list[i
     return buckets
 
 
+def _room_left_by_the_one_before(sizes_bytes: list[int], bucket_bytes: int) -> list[list[int]]:
+    """One larger than a bucket has its own, and what comes next joins it if the bucket before had room."""
+    buckets: list[list[int]] = []
+    held = bucket_bytes
+    for index in reversed(range(len(sizes_bytes))):
+        size = sizes_bytes[index]
+        if size > bucket_bytes:
+            buckets.append([index])
+            continue
+        if not buckets or held + size > bucket_bytes:
+            buckets.append([])
+            held = 0
+        buckets[-1].append(index)
+        held += size
+    return buckets
+
+
 EXERCISE = Exercise(
     title="Make buckets",
     parameters=("sizes_bytes", "bucket_bytes"),
@@ -73,6 +90,9 @@ EXERCISE = Exercise(
         formula("cut from the first", lambda inputs: _cut_from_the_first(**inputs),
                 "The order is right, the cuts are not: fill the buckets in the order in which gradients come, from the last "
                 "parameter; what is left over are the first ones."),
+        formula("joins the large one", lambda inputs: _room_left_by_the_one_before(**inputs),
+                "A parameter joins one that is larger than a bucket: such a bucket is full, so the next parameter opens "
+                "another one."),
         formula("first not counted", lambda inputs: _first_not_counted(**inputs),
                 "A new bucket is not empty: the parameter that opens it counts towards bucket_bytes too."),
         formula("one each", lambda inputs: _buckets(inputs["sizes_bytes"], 0),

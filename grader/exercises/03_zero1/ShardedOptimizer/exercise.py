@@ -127,7 +127,8 @@ EXERCISE = Exercise(
                                      "weight decay and momentum move it.", zeros=True),
         *(_other_way("state lost", STATE_LOST, begins=(0, HALF), **heard) for heard in (ALWAYS, NEVER, UNTIL_LOADED)),
         *(_other_way("rate not heard", RATE_NOT_HEARD, decays=False, **heard) for heard in (NEVER, UNTIL_LOADED)),
-        *(_other_way("other options not heard", OTHERS_NOT_HEARD, cycled=(), decays=decays) for decays in (False, True)),
+        *(_other_way("other options not heard", OTHERS_NOT_HEARD, cycled=cycled, decays=decays)
+          for cycled, decays in (((), False), ((), True), (CYCLED[1:], False))),
         Slip("defaults", NO_DEFAULTS, lambda case, r, right: right[r] | {"missing defaults": sorted(
             defaults_of(case.inputs[r]).keys() - {"lr", *case.inputs[r]["options"]})}),
     ),

@@ -29,6 +29,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         Case("3 ranks, one owns nothing, at most 1", of([[draw.integer(3, 9)], [], [2]], 1.0, torch.float64)),
         Case("2 ranks, of norm 1.5, at most 2", of([[1.2], [0.9]], 2.0, torch.float64)),  # whose square is more than 2
         Case("3 ranks, float16, at most 13", of([[3 * unit], [4 * unit, 0], [12 * unit]], 13.0, torch.float16)),
+        Case("2 ranks, float16, a piece of norm 2¹⁶", of([[2.0**15] * 4, [0]], 16.0, torch.float16)),  # over its 65,504
     ]
     return [*cases, group_case(lambda n: inputs(n, 1.0), "at most 1")]
 

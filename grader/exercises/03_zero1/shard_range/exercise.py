@@ -1,5 +1,6 @@
 """Flat ranges: which part of a flat array of parameters is whose, when all parts but the last ones are equally long."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -12,8 +13,8 @@ Range = tuple[int, int]
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    sizes = [(12, 4), (10, 4), (5, 4), (3, 4), (0, 2), (7, 1), (draw.integer(20, 40) * 3 + 1, 3)]
-    return [Case(f"{n_elements} number{'s' * (n_elements != 1)} on {ranks(n)}", tuple(
+    sizes = [(12, 4), (10, 4), (5, 4), (3, 4), (0, 2), (7, 1), (draw.integer(20, 40) * 3 + 1, 3), (10**17 + 1, 4)]
+    return [Case(f"{n_elements:,} number{'s' * (n_elements != 1)} on {ranks(n)}", tuple(
         {"n_elements": n_elements, "n_ranks": n, "rank": rank} for rank in range(n))) for n_elements, n in sizes]
 
 
@@ -57,6 +58,9 @@ EXERCISE = Exercise(
     forbidden=("torch.distributed.tensor",),
     points={VALUES: 2},
     slips=(
+        formula("floats", lambda inputs: _of_length(inputs, math.ceil(inputs["n_elements"] / inputs["n_ranks"])),
+                "Right for small numbers: / gives a float, which has 16 digits. Whole numbers are rounded up by "
+                "-(-n_elements // n_ranks)."),
         formula("tail lost", lambda inputs: _range(inputs, cuts.rounded_down),
                 "Rounding down, n_elements // n_ranks, leaves the last elements to nobody: round up."),
         formula("rest to the last", lambda inputs: _range(inputs, cuts.rest_to_the_last),

@@ -17,7 +17,7 @@ STEPS, LR, GAMMA = 2, 0.05, 0.5
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
         micro = 2 if n in (2, 3) else 1
-        make = with_batches(draw, lambda n: 2, STEPS * micro, lr=LR, gamma=GAMMA, micro=micro, kept=[1] * (n == 1),
+        make = with_batches(draw, lambda n: 2, STEPS * micro, lr=LR, gamma=GAMMA, micro=micro, kept=[1] * (n in (1, 3)),
                             **optimizer_for(model, n))
         return make(model, n, seed)
 
@@ -79,6 +79,9 @@ EXERCISE = Exercise(
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, set_to_none=False)),
         _trained("step forgets", "A step leaves the gradients where they are, and only zero_grad() forgets them: whoever "
                                  "does not call it goes on adding.", lambda case, r: train(with_inputs(case, kept=()), r)),
+        _trained("divided in the step", "A gradient that stays over a step is divided by n once more at the next: divide "
+                                        "what comes, in the hook, and not what stands.",
+                 lambda case, r: train(case, r, again=1 / case.group_size(r))),
         Slip("last pass only", "Of several backward passes only the last one counts: add to the gradient that the "
                                "shard has.", _last_passes),
         Slip("gradients pile up", "Right after the first step, wrong later: zero_grad() must forget the gradient shards, "

@@ -10,6 +10,8 @@ EXERCISE = bytes_exercise(
     ("parameters forgotten", lambda n: 16 / n, PARAMETERS),
     ("parameters forgotten", lambda n: 14 / n, PARAMETERS),
     ("gradients whole", lambda n: 4 + 12 / n, "(4 + 12/n)Ψ is ZeRO-1: here the gradients are divided too."),
+    ("master copy whole", lambda n: 6 + 10 / n, "6Ψ + 10Ψ/n: the float32 master copy is part of the optimizer's state and "
+                                                "divided too."),
     ("rounded down", lambda n: 2 + 14 // n, "14 // n is a whole number, 0 from 15 ranks on: use /."),
     ("state of 8 bytes", lambda n: 2 + 10 / n, "8 bytes are momentum and variance; the float32 master copy, 4 more, is "
                                                "state too: 12, and 2 of gradient."),
