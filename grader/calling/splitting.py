@@ -77,11 +77,11 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *nam
     layer = built(make, inputs["refused"])
     if not isinstance(layer, nn.Module):
         return layer
+    at_full_size(layer)
     parts_of(layer, *names)
     for whole in tensors_in([value for name, value in inputs.items() if name not in ("x", "dy")]):
         whole.zero_()  # what was cut is known to nobody who did not keep it
-    mark_parameters(layer)
-    mark(HELD, bytes=held_bytes() - start)
+    mark_parameters(layer, start)
     x = inputs["x"].clone().requires_grad_()
     with FlopCounter() as counter, span(FORWARD):
         y = layer(x)
@@ -116,11 +116,26 @@ def forward_and_back(forward: Callable[[], Tensor], weights: Tensor) -> Tensor:
 
 
 def linear_of(whole: dict[str, Tensor | None]) -> nn.Linear:
-    """A whole nn.Linear with copies of these numbers: "weight" (O, I), "bias" (O,) or None."""
+    """A whole nn.Linear with halves of these numbers: "weight" (O, I), "bias" (O,) or None. See at_full_size."""
     n_out, n_in = whole["weight"].shape
     linear = nn.Linear(n_in, n_out, bias=whole["bias"] is not None, dtype=whole["weight"].dtype)
     linear.load_state_dict({name: tensor for name, tensor in whole.items() if tensor is not None})
-    return linear
+    return halved(linear)
+
+
+def halved(module: nn.Module) -> nn.Module:
+    """The module with half of each parameter, exactly."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p /= 2
+    return module
+
+
+def at_full_size(module: nn.Module) -> None:
+    """Twice each parameter of what was made from halves: whoever computes with copies of his own has the halves still."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p *= 2
 
 
 def make_gpt(inputs: dict[str, Any]) -> TinyGPT:
@@ -147,9 +162,10 @@ def built(make: Callable[[], Any], sizes: list[int] | None) -> Any:
     return module if sizes is None else {REFUSED: []}
 
 
-def mark_parameters(module: nn.Module) -> None:
-    """Marks how many numbers the parameters have, and how many bytes they keep alive."""
+def mark_parameters(module: nn.Module, start: int) -> None:
+    """Marks how many numbers the parameters have, how many bytes they keep alive, and what is held since `start`."""
     parameters = list(module.parameters())
     storages = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in parameters}
     mark(OWN_NUMBERS, count=sum(p.numel() for p in parameters))
     mark(KEPT_ALIVE, bytes=sum(storages.values()))
+    mark(HELD, bytes=held_bytes() - start)

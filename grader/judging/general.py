@@ -142,10 +142,9 @@ _ABSENT = ("A rank waits in a call that another rank never makes: every member o
            "in the same order. Look for an if, a return or a loop bound that leaves a rank out.")
 
 IN_GROUPS_ONLY = Symptom(
-    "wrong in groups only", "Right for the whole world, wrong in a group: some rank, size or root is the world's. Ask "
+    "only in groups", "Right for the whole world, wrong in a group: some rank, size or root is the world's. Ask "
     "dist.get_rank(group) and dist.get_world_size(group); group_dst= and group_src= take ranks of the group, dst= and src= "
-    "the world's.", lambda look: look.case.groups is not None and look.evidence.ending == RETURNED,
-    refuted=lambda look: look.case.groups is None, alone=True)
+    "the world's.", lambda look: look.case.groups is not None, alone=True)
 
 LAST_RESORTS: Sequence[Symptom] = (
     Symptom("nothing returned", "A rank returns None where a result is due: end the function with return and the result, on "

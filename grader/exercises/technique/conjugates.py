@@ -1,8 +1,9 @@
 """What f and g demand, and how they fail."""
 
-from grader.exercises.technique.splitting import all_reduced, calls_are, only_in_groups, other_dtype, sent_at_most
+from grader.exercises.technique.splitting import all_reduced, calls_are, other_dtype, sent_at_most
 from grader.judging.demands import inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 
@@ -27,7 +28,7 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
         symptoms=(
             group_ignored("The ranks of other groups are touched: pass group=group to all_reduce; keep it in ctx for "
                           "backward."),
-            only_in_groups(),
+            IN_GROUPS_ONLY,
             unwaited(),
             raised("has no attribute 'group'", "backward does not get the group: keep it in forward, ctx.group = group.",
                    "group not kept"),

@@ -2,13 +2,13 @@
 
 from grader.exercises.technique.splitting import (
     first_wrong,
-    only_in_groups,
     other_dtype,
     part_missing,
     sizes_differ,
     sizes_taken,
 )
 from grader.judging.exercise import Symptom
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 
 OUT, IN = 0, 1  # the dim of the weight that is cut
@@ -21,7 +21,7 @@ def layer_symptoms(shapes: str, *more: Symptom) -> tuple[Symptom, ...]:
     """shapes: what to say of sizes that do not fit, where none of `more` fits."""
     return (
         group_ignored("The ranks of other groups are touched: give group to your f or g, and to own_part."),
-        only_in_groups(),
+        IN_GROUPS_ONLY,
         unwaited(),
         other_dtype("The numbers have another dtype than the layer that was given: copy its own numbers, do not make new "
                     "ones."),

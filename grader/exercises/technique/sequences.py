@@ -44,14 +44,6 @@ def not_contiguous() -> tuple[Symptom, ...]:
                  for text in ("must be contiguous", "has to be contiguous", "view size is not compatible"))
 
 
-def only_in_groups() -> Symptom:
-    """To be looked at after slips: of a function that is right wherever the group is the world, nothing but this fails."""
-    return Symptom("world for group", "Only the case with groups goes wrong: somewhere the world's size, its ranks or the "
-                   "default group is taken. Ask dist.get_rank(group) and dist.get_world_size(group), address peers with "
-                   "group_dst= and group_src=, and pass the group to every call.", lambda look: look.case.groups is not None,
-                   alone=True)
-
-
 def other_numbers() -> tuple[Symptom, ...]:
     """The right values, but not in the dtype, or not with the digits, that they came in."""
 

@@ -111,12 +111,16 @@ def share_only() -> tuple[Demand, Demand, Demand]:
                         "as long as the view does: copy the part (clone)."))
 
 
-def part_only(part: str, too_many: str, kept_alive: str) -> tuple[Demand, Demand]:
-    """Each rank's parameters are no more than `part` of its right result, and keep no more alive; a hint for each."""
+def part_only(part: str, too_many: str, kept_alive: str) -> tuple[Demand, Demand, Demand]:
+    """Each rank's parameters are no more than `part` of its right result, and keep no more alive; a hint for each. Nor does
+    anything else."""
     return (
         _marked_at_most("parameters not divided", "each rank holds its part only", OWN_NUMBERS, part, too_many),
         _marked_at_most("whole weights kept alive", "no view of a whole weight", KEPT_ALIVE, part, kept_alive,
-                        slack=KEPT_SLACK_BYTES))
+                        slack=KEPT_SLACK_BYTES),
+        _marked_at_most("whole weights kept", "nothing whole beside the parameters", HELD, part,
+                        "The result is right, but more stays in memory than the parameters: whole weights, in a list or an "
+                        "attribute. Keep this rank's part, and nothing that it was cut from.", slack=HELD_SLACK_BYTES))
 
 
 def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack: int = 0) -> Demand:
@@ -214,13 +218,6 @@ def within_group() -> Demand:
 def part_missing(hint: str) -> Symptom:
     """What was made has not the parts that it must have."""
     return raised(NO_PART, hint, "part missing")
-
-
-def only_in_groups() -> Symptom:
-    """A group that is not the world: if nothing else fails, its ranks were numbered, or counted, by the world."""
-    return Symptom("only in groups", (
-        "It goes wrong where the group is not the whole world: ask dist.get_rank(group) and dist.get_world_size(group), and "
-        "give group to all that cuts or communicates."), lambda look: look.case.groups is not None, alone=True)
 
 
 def other_dtype(hint: str = "The numbers have another dtype than those that came in: make new tensors in the dtype of what "

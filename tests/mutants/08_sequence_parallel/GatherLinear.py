@@ -21,7 +21,7 @@ CHANGES = (
     change("not contiguous", "dy_SBO.flatten(0, 1)", "dy_SBO.view(-1, dy_SBO.shape[-1])"),
     change("gradient in another place", "dx_PBI, dweight_OI, dbias_O, None", "dx_PBI, dbias_O, dweight_OI, None"),
     change("fewer digits", "return dx_PBI", "return dx_PBI.float().to(dx_PBI.dtype)"),
-    change("world for group", "dy_RO.sum(0)", "dy_RO.sum(0) * dist.get_world_size() / n"),
+    change("only in groups", "dy_RO.sum(0)", "dy_RO.sum(0) * dist.get_world_size() / n"),
     change("wrong dW", "dy_RO.T @", "2 * dy_RO.T @"),
     change("wrong y", "gathered(x_PBI, group), weight", "gathered(x_PBI, group).flip(0), weight"),
     change("too few gradients", "dbias_O, None", "dbias_O"),

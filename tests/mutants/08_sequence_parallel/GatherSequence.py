@@ -31,7 +31,7 @@ CHANGES = (
     change("another rank's gradient", SCATTER, "GatherSequence.scattered(" + _rejoined("dy_SBD", "ctx.group", ")[::-1]")
            + ", ctx.group)"),
     change("wrong gradient", SCATTER, SCATTER + ".flip(0)"),
-    change("world for group", SCATTER, SCATTER + " * dist.get_world_size(ctx.group) / dist.get_world_size()"),
+    change("only in groups", SCATTER, SCATTER + " * dist.get_world_size(ctx.group) / dist.get_world_size()"),
     change("fewer digits", SCATTER, "GatherSequence.scattered(dy_SBD.float(), ctx.group).to(dy_SBD.dtype)"),
     change("another dtype", GATHER, GATHER + ".float()"),
     change("too many bytes", GATHER, "GatherSequence.gathered(x_PBD, group)\n        " + GATHER),

@@ -19,7 +19,7 @@ CHANGES = (
            GATHER, f"F.pad({GATHER}, (0, 0, 0, 0, 0, ctx.left))"),
     change("group ignored", GATHER, "GatherSequence.gathered(dy_PBD, None)"),
     change("wrong gradient", GATHER, GATHER + ".flip(0)"),
-    change("world for group", "dist.get_world_size(group)", "dist.get_world_size()"),
+    change("only in groups", "dist.get_world_size(group)", "dist.get_world_size()"),
     change("not contiguous", "scattered(x_SBD,", "scattered(x_SBD.view(-1).view_as(x_SBD),"),
     change("fewer digits", "GatherSequence.scattered(x_SBD, group)",
            "GatherSequence.scattered(x_SBD.float(), group).to(x_SBD.dtype)"),

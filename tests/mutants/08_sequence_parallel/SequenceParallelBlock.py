@@ -38,7 +38,7 @@ CHANGES = (
     change("seed 0 for none", "seed is None", "not seed"),
     change("dropout without a seed", "lambda weights: drop(0, weights)",
            "seed is not None and (lambda weights: drop(0, weights)) or None"),
-    change("world for group", "number, group)", "number, None)"),
+    change("only in groups", "number, group)", "number, None)"),
     change("cut weights summed", "replicated(self.block), self", "list(self.block.parameters()), self"),
     change("wrong y", "+ drop(2", "- drop(2"),
     change("wrong gradients", REDUCE, REDUCE + "; [p.grad.add_(1) for p in self.block.parameters()]"),

@@ -17,7 +17,7 @@ CHANGES = (
     change("strictly greater", ">= p", "> p"),
     change("compared with 1 − p", ">= p", "< 1 - p"),
     change("another mask", "generator=generator)", "dtype=torch.float64, generator=generator)"),
-    change("world for group", "dist.get_rank(group)", "dist.get_rank()"),
+    change("only in groups", "dist.get_rank(group)", "dist.get_rank()"),
     change("another dtype", "* keep", "* keep.float()"),
     change("fewer digits", "x_PBD * keep / (1 - p)", "(x_PBD.float() * keep / (1 - p)).to(x_PBD.dtype)"),
     change("history lost", "return x_PBD", "return x_PBD.detach()"),

@@ -23,7 +23,7 @@ CHANGES = (
     change("pieces do not fit", "for one in gradients]", "for one in parameters]",
            "row.split", "F.pad(row, (0, sum(p.numel() for p in parameters if p.grad is None))).split"),
     change("fewer digits", "for gradient in gradients])", "for gradient in gradients]).float()"),
-    change("world for group", WRITE, WRITE + "; gradient *= dist.get_world_size() / dist.get_world_size(group)"),
+    change("only in groups", WRITE, WRITE + "; gradient *= dist.get_world_size() / dist.get_world_size(group)"),
     change("group ignored", ", group=group", ""),
     change("library call",
            REDUCE, "parts = [torch.empty_like(row) for _ in range(dist.get_world_size(group))]\n"

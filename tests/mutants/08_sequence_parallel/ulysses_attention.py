@@ -11,7 +11,7 @@ DETACHED = "q_BHPK.detach(), k_BHPK.detach(), v_BHPK.detach()"
 
 CHANGES = (
     change("another attention", "is_causal=True", "is_causal=True, scale=1.0"),
-    change("world for group", "dist.get_world_size(group)", "dist.get_world_size()"),
+    change("only in groups", "dist.get_world_size(group)", "dist.get_world_size()"),
     change("no mask", ", is_causal=True", ""),
     change("own part only", "SwapShards.apply(x, 1, 2, group) for x", "x for x", BACK, ATTEND),
     change("not swapped back", BACK, ATTEND),

@@ -6,13 +6,13 @@ from grader.exercises.technique.splitting import (
     all_reduced,
     calls_are,
     first_wrong,
-    only_in_groups,
     other_dtype,
     sent_at_most,
 )
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
@@ -49,7 +49,7 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group=group to every call."),
-        only_in_groups(),
+        IN_GROUPS_ONLY,
         unwaited(),
         other_dtype(),
         raised("invalid gradient", _SHAPES, "shapes"),

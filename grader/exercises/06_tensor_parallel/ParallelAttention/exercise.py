@@ -155,6 +155,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=or_refused(_right),
     trains=True,
+    measured=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -9,7 +9,6 @@ from grader.exercises.technique.splitting import (
     all_reduced,
     all_reduces,
     first_wrong,
-    only_in_groups,
     other_dtype,
     part_missing,
     part_only,
@@ -21,6 +20,7 @@ from grader.exercises.technique.splitting import (
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, raised, unwaited
 
 KV = ("k.weight", "k.bias", "v.weight", "v.bias")
@@ -83,7 +83,7 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group to every layer and every call."),
-        only_in_groups(),
+        IN_GROUPS_ONLY,
         unwaited(),
         other_dtype(),
         raised("'NoneType'", "A layer may have no bias: then your part's bias is None as well.", "bias taken for granted"),

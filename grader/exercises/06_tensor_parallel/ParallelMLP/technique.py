@@ -5,7 +5,6 @@ from grader.exercises.technique.linears import layer_fallbacks
 from grader.exercises.technique.splitting import (
     calls_are,
     linear_flops,
-    only_in_groups,
     other_dtype,
     part_missing,
     share_only,
@@ -15,6 +14,7 @@ from grader.exercises.technique.splitting import (
 )
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, unwaited
 
 TECHNIQUE = Technique(
@@ -32,7 +32,7 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: give group to every part."),
-        only_in_groups(),
+        IN_GROUPS_ONLY,
         unwaited(),
         other_dtype(),
         part_missing("A part is not there: they are called up, down and gate, each with weight and bias; gate is None where "

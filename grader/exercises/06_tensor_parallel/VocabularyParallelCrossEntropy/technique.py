@@ -7,13 +7,13 @@ from grader.exercises.technique.splitting import (
     all_reduced,
     calls_in,
     first_wrong,
-    only_in_groups,
     other_dtype,
     sums_needed,
     within_group,
 )
 from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
 
 
@@ -66,7 +66,7 @@ TECHNIQUE = Technique(
         raised("index", "A target lies outside your columns: subtract your first id, and take column 0 for foreign "
                         "targets.", "targets not shifted"),
         group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
-        only_in_groups(),
+        IN_GROUPS_ONLY,
         unwaited(),
         other_dtype(),
         too_few_gradients("dlogits, None, None"),

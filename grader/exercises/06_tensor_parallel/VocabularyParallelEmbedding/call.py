@@ -6,20 +6,22 @@ from typing import Any
 import torch
 from torch import nn
 
-from grader.calling.splitting import built, forward_and_back, mark_parameters, parts_of
+from grader.calling.splitting import at_full_size, built, forward_and_back, halved, mark_parameters, parts_of
 from grader.calling.watching_inputs import INPUTS_LOOKED_AT
 from grader.calling.weighing import END, weigh
+from utils.trace.memory import held_bytes
 from utils.trace.spans import mark
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """module = cls(embedding, group), one pass each way → own rows, y, their gradient."""
-    table = inputs["table"]
-    module = built(lambda: cls(nn.Embedding(*table.shape, _weight=table.clone()), group), inputs["refused"])
+    table, before = inputs["table"], held_bytes()
+    module = built(lambda: cls(halved(nn.Embedding(*table.shape, _weight=table.clone())), group), inputs["refused"])
     if not isinstance(module, nn.Module):
         mark(INPUTS_LOOKED_AT, changed=[])
         return module
-    mark_parameters(module)
+    at_full_size(module)
+    mark_parameters(module, before)
     start, ids = parts_of(module, "weight")["weight"].detach().clone(), inputs["ids"].clone()
     y = forward_and_back(lambda: module(ids), inputs["weights"])
     mark(INPUTS_LOOKED_AT, changed=[] if torch.equal(ids, inputs["ids"]) else ["ids"])

@@ -6,7 +6,6 @@ from grader.exercises.technique.splitting import (
     all_reduced,
     all_reduces,
     first_wrong,
-    only_in_groups,
     other_dtype,
     part_missing,
     part_only,
@@ -17,6 +16,7 @@ from grader.exercises.technique.splitting import (
 from grader.exercises.technique.weights import shares, weighs_at_most
 from grader.judging.demands import bytes_sent, inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, raised, unwaited
 
 TOLERANCE = 1e-6
@@ -49,7 +49,7 @@ TECHNIQUE = Technique(
                "look up row 0 for all others.",
                "ids not shifted"),
         group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
-        only_in_groups(),
+        IN_GROUPS_ONLY,
         unwaited(),
         other_dtype(),
         part_missing("The rows that a rank keeps must be called weight, an nn.Parameter."),

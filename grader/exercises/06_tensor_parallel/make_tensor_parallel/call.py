@@ -9,15 +9,17 @@ from torch import nn
 from grader.calling.splitting import BACKWARD, FORWARD, built, make_gpt, mark_parameters
 from grader.calling.training import gradients, parameters
 from utils.models.tiny import next_byte_loss
+from utils.trace.memory import held_bytes
 from utils.trace.spans import span
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """model = fn(TinyGPT, group), some steps of SGD → parameters at the start and the end, losses, first gradients."""
+    before = held_bytes()
     model = built(lambda: fn(make_gpt(inputs), group), inputs["refused"])
     if not isinstance(model, nn.Module):
         return model
-    mark_parameters(model)
+    mark_parameters(model, before)
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
     losses, first = [], {}

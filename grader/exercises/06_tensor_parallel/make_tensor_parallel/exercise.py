@@ -144,6 +144,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=or_refused(_right),
     trains=True,
+    measured=True,
     forbidden=("torch.distributed.tensor",),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

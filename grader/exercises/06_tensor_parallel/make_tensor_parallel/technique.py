@@ -13,7 +13,6 @@ from grader.exercises.technique.splitting import (
     all_reduced,
     all_reduces,
     first_wrong,
-    only_in_groups,
     other_dtype,
     part_only,
     sizes_differ,
@@ -23,6 +22,7 @@ from grader.exercises.technique.splitting import (
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, unwaited
 from utils.models.shards import cut_dim
 
@@ -121,7 +121,7 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored("The ranks of other groups are touched: pass group to every layer."),
-        only_in_groups(),
+        IN_GROUPS_ONLY,
         unwaited(),
         other_dtype(),
         Symptom("nothing returned", "make_tensor_parallel must return the model.",

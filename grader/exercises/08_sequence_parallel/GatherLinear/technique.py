@@ -6,7 +6,6 @@ from grader.exercises.technique.sequences import (
     first_wrong_is,
     function_symptoms,
     kept_at_most,
-    only_in_groups,
     whole_bytes,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
@@ -43,7 +42,6 @@ TECHNIQUE = Technique(
     ),
     symptoms=function_symptoms("dx, dweight, dbias and None"),
     fallbacks=(
-        only_in_groups(),
         Symptom("wrong y", "y is wrong: y = x Wᵀ + b with x the whole sequence, as in F.linear.",
                 first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: this rank's piece of the sum over ranks of dy W.",

@@ -4,7 +4,6 @@ from grader.exercises.technique.sequences import (
     first_wrong_has_its_shape,
     first_wrong_is,
     function_symptoms,
-    only_in_groups,
     whole_bytes,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
@@ -24,7 +23,6 @@ TECHNIQUE = Technique(
     ),
     symptoms=function_symptoms("dx and None"),
     fallbacks=(
-        only_in_groups(),
         Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: piece r of the sum "
                                   "over ranks of dy.", first_wrong_has_its_shape("dx")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, one piece of the sequence.",

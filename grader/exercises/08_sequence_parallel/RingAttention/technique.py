@@ -8,7 +8,6 @@ from grader.exercises.technique.sequences import (
     gradient_symptoms,
     marked_at_most,
     not_refused,
-    only_in_groups,
 )
 from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited
@@ -76,7 +75,6 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored(),
-        only_in_groups(),
         *gradient_symptoms("dq, dk, dv and None"),
         forgotten_send(),
         raised("itself: skip the exchange", "With one rank there is nobody to send to: skip the exchange.", "one rank"),

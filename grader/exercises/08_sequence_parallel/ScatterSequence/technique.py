@@ -5,7 +5,6 @@ from grader.exercises.technique.sequences import (
     first_wrong_is,
     function_symptoms,
     not_refused,
-    only_in_groups,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
@@ -28,7 +27,6 @@ TECHNIQUE = Technique(
                     "call."),
     ),
     fallbacks=(
-        only_in_groups(),
         Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: the ranks' pieces of "
                                   "dy, one after another.", first_wrong_has_its_shape("dx")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, the whole sequence.",

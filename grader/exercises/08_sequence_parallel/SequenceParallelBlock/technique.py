@@ -7,7 +7,6 @@ from grader.exercises.technique.sequences import (
     no_all_reduce_left,
     not_refused,
     numbers_at_most,
-    only_in_groups,
     other_numbers,
     whole_bytes,
 )
@@ -83,7 +82,6 @@ TECHNIQUE = Technique(
         not_refused("Heads that the ranks do not divide must raise a ValueError that names both: cut_block does."),
     ),
     fallbacks=(
-        only_in_groups(),
         Symptom("dropout without a seed", "Without a seed there is no dropout at all. Attention has one of its own, which "
                                           "it takes if it is given none: hand it a function that returns what it gets.",
                 lambda look: _drops(look) and not _is_seeded(look) and first_wrong_is("y")(look), alone=True),

@@ -8,7 +8,6 @@ from grader.exercises.technique.sequences import (
     no_all_reduce_left,
     not_refused,
     numbers_at_most,
-    only_in_groups,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.compare import same
@@ -107,7 +106,6 @@ TECHNIQUE = Technique(
         not_refused("A sequence that the ranks do not divide must raise a ValueError naming both: piece does."),
     ),
     fallbacks=(
-        only_in_groups(),
         Symptom("no gradient", "A weight of the plain model has no gradient here: on its way to the loss something leaves "
                                "the graph (detach, .data, .item(), a collective called by itself), or its name is another.",
                 _has_no_gradient),

@@ -1,6 +1,6 @@
 """How SwapShards must be done, and how it can fail."""
 
-from grader.exercises.technique.sequences import first_wrong_is, function_symptoms, only_in_groups
+from grader.exercises.technique.sequences import first_wrong_is, function_symptoms
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
@@ -37,7 +37,6 @@ TECHNIQUE = Technique(
         *function_symptoms("dx, None, None, None", ignored=(
             "The ranks of other groups are touched: pass group=group, and ask dist.get_world_size(group)."))),
     fallbacks=(
-        only_in_groups(),
         Symptom("dimensions fixed", "Only where cut and join are others than 1 and 2 is it wrong: take the dimensions "
                 "that are given, there and back.",
                 lambda look: (look.case.inputs[0]["cut"], look.case.inputs[0]["join"]) != (1, 2), alone=True),

@@ -4,7 +4,7 @@ from typing import Any
 
 from grader.calling.sequences import RANDOM_CHANGED
 from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
-from grader.exercises.technique.sequences import first_wrong_is, only_in_groups, other_numbers
+from grader.exercises.technique.sequences import first_wrong_is, other_numbers
 from grader.judging.compare import same
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -41,7 +41,6 @@ TECHNIQUE = Technique(
         *other_numbers(),
     ),
     fallbacks=(
-        only_in_groups(),
         Symptom("another mask", "What is kept is scaled rightly, but it is another mask: draw once torch.rand(x.shape, "
                                 "generator=…), in its own dtype whatever x's is, from a generator seeded with seed·n + r.",
                 every_rank(_is_scaled)),

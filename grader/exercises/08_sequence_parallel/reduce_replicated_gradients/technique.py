@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.exercises.technique.sequences import only_in_groups, other_numbers
+from grader.exercises.technique.sequences import other_numbers
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -56,7 +56,6 @@ TECHNIQUE = Technique(
         raised("Expected all tensors", "Some parameters have no gradient: leave them out.", "none in the row"),
     ),
     fallbacks=(
-        only_in_groups(),
         raised("is invalid for input of size", "A piece of the row has another size than its gradient: cut the row by the "
                "numbers of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
         raised("must match the size", "A piece of the row has another size than its gradient: cut the row by the "

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grader.exercises.technique.sequences import first_wrong_is, not_refused, only_in_groups
+from grader.exercises.technique.sequences import first_wrong_is, not_refused
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
@@ -43,7 +43,6 @@ TECHNIQUE = Technique(
         unwaited(),
     ),
     fallbacks=(
-        only_in_groups(),
         Symptom("heads mixed", "The heads come back in another order than they went.", wrong_ranks(_heads_mixed)),
         Symptom("wrong output", "o is wrong: cut heads, join the sequence; causal attention; cut the sequence, join heads.",
                 first_wrong_is("o")),

@@ -8,7 +8,7 @@ from torch import Tensor
 from grader.calling.sequences import BACKWARD, FORWARD
 from grader.evidence.case import Case
 from grader.evidence.evidence import DEADLOCKED
-from grader.exercises.technique.sequences import first_wrong_is, function_symptoms, only_in_groups
+from grader.exercises.technique.sequences import first_wrong_is, function_symptoms
 from grader.exercises.technique.splitting import calls_are, other_dtype, sent_at_most
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
@@ -79,7 +79,6 @@ TECHNIQUE = Technique(
         other_dtype(),
     ),
     fallbacks=(
-        only_in_groups(),
         Symptom("wrong rows", "received is wrong: rank 0's rows for you first, then rank 1's, each in the order in which "
                               "they lay there.", first_wrong_is("received")),
         Symptom("wrong counts", "The rows are right, came is not: came_ne[s] is rank s's counts_ne[your rank].",

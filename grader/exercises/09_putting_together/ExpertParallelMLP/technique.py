@@ -11,7 +11,6 @@ from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.sequences import first_wrong_is
 from grader.exercises.technique.splitting import (
     calls_in,
-    only_in_groups,
     other_dtype,
     part_missing,
     sent_at_most,
@@ -21,6 +20,7 @@ from grader.exercises.technique.splitting import (
 from grader.exercises.technique.weights import shares, weighs_at_most
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited, wrong_ranks
 
@@ -96,7 +96,7 @@ TECHNIQUE = Technique(
         group_ignored("The ranks of other groups are touched: give group to every exchange, and ask it for rank and size."),
         *(deadlocked(kind, _EMPTY, "empty rank left out") for kind in (
             "rank returned early", "rank never calls", "member does not join")),
-        only_in_groups(),
+        IN_GROUPS_ONLY,
         raised("Split sizes", _COUNTS, "counts of other rows"),
         deadlocked("splits", _COUNTS, "counts of other rows"),
         unwaited(),

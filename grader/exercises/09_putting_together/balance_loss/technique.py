@@ -3,7 +3,7 @@
 from typing import Any
 
 from grader.calling.sequences import BACKWARD
-from grader.exercises.technique.sequences import first_wrong_is, only_in_groups
+from grader.exercises.technique.sequences import first_wrong_is
 from grader.exercises.technique.splitting import calls_are, other_dtype
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
@@ -64,7 +64,6 @@ TECHNIQUE = Technique(
         other_dtype(),
     ),
     fallbacks=(
-        only_in_groups(),
         Symptom("losses differ", "Each rank has another loss: f and P are of all ranks' tokens, so all ranks have the same.",
                 lambda look: first_wrong_is("loss")(look) and _other_losses(look)),
         Symptom("wrong loss", "The loss is wrong: f_e is (how often e was chosen)/(all choices), P_e (sum of e's "
