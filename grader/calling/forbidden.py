@@ -19,17 +19,30 @@ _WHY = "{} is what this exercise has you write: do without it"
 
 
 def forbid(packages: Sequence[str]) -> None:
-    """From now on nothing of these modules and packages can be imported or called, for the rest of this process's life."""
+    """From now on nothing of these modules, packages and classes can be used, for the rest of this process's life."""
     if any(name.startswith(_PULLED_IN) for name in packages):
         importlib.import_module(COMPILER)  # it imports much of torch.distributed for itself, so before anything is forbidden
     if packages and not _refused:
         sys.addaudithook(_refuse)
     for name in (name for name in packages if name not in _refused.values()):
+        if not importlib.util.find_spec(name):
+            _forbid_class(name)
+            continue
         made: dict[str, types.FunctionType] = {}
         exec(_FUNCTION.format(_WHY.format(name)), made)
         for function in (function for module in _loaded(name) for function in _functions_of(module)):
             function.__code__ = made["refused"].__code__.replace(co_freevars=function.__code__.co_freevars)
         _refused.update(dict.fromkeys(_files(name), name))
+
+
+def _forbid_class(name: str) -> None:
+    """Of a module that is there; one of C++ has no code to be taken."""
+    module, _, own = name.rpartition(".")
+
+    def refused(*arguments, **named):
+        raise RuntimeError(_WHY.format(name))
+
+    getattr(importlib.import_module(module), own).__init__ = refused
 
 
 def _files(name: str) -> list[str]:

@@ -30,10 +30,13 @@ def conjugate_cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return [*cases, group_case(lambda n: inputs(n, (2, 3), "float64"))]
 
 
+DIFFERENTIABLE = ("torch.distributed._functional_collectives", "torch.distributed.nn.functional")  # torch's own pairs
+
+
 def conjugate(title: str, slips: tuple[Slip, ...], **ways: Way) -> Exercise:
     """The exercise whose y is made of x in one way, and whose dx is made of dy in another."""
     return Exercise(title, ("x", "group"), conjugate_cases, each_rank(lambda case, rank: _made(case, rank, ways)),
-                    slips=slips, tolerance=TOLERANCE)
+                    slips=slips, tolerance=TOLERANCE, forbidden=DIFFERENTIABLE)
 
 
 def made_by(id: str, hint: str, **ways: Way) -> Slip:

@@ -124,8 +124,9 @@ def _begun_late(look: Look, rank: int) -> str:
 def _waited_early(look: Look, rank: int) -> str:
     for backward, calls in _backward_and_calls(look, rank):
         early = [c for c in calls if c.is_async and c.wait_start_s is not None and c.wait_start_s < backward.end_s]
-        if len(calls) > 1 and len(early) > len(calls) // 2:
-            return f"rank {rank} waited for {len(early)} of {len(calls)} during the backward pass"
+        waited, sent = (sum(call.bytes for call in some) for some in (early, calls))
+        if len(calls) > 1 and 4 * waited > sent:
+            return f"rank {rank} waited for {waited:,} of {sent:,} B during the backward pass"
     return ""
 
 

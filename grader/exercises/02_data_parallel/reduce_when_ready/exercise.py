@@ -61,7 +61,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(_means),
     trains=True,
-    forbidden=("torch.nn.parallel.distributed",),
+    forbidden=("torch.nn.parallel.distributed", "torch.distributed.Reducer"),
     tolerance=OF_A_MEAN,
     slips=(
         *map(_where_reached, WRONGLY_SCALED),

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total, xs_of
+from grader.exercises.shared.conjugates import DIFFERENTIABLE
 from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece, x_and_weights
 from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Exercise
@@ -33,6 +34,7 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 EXERCISE = Exercise(
     title="From a piece to the whole sequence, and back",
     parameters=("x_PBD", "group"),
+    forbidden=DIFFERENTIABLE,
     make_cases=_cases,
     trains=True,
     oracle=each_rank(_right),

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import group_case, ranks, total, xs_of
+from grader.exercises.shared.conjugates import DIFFERENTIABLE
 from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece, x_and_weights
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.judging.exercise import Case, Draw, Exercise
@@ -51,6 +52,7 @@ def _own_rows(case: Case, rank: int, _: Tensor) -> Tensor:
 EXERCISE = Exercise(
     title="From partial sums to a piece of the sum",
     parameters=("x_SBD", "group"),
+    forbidden=DIFFERENTIABLE,
     make_cases=_cases,
     trains=True,
     oracle=or_refused(_right),

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, xs_of
+from grader.exercises.shared.conjugates import DIFFERENTIABLE
 from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
@@ -82,6 +83,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(_right),
     optional=True,
+    forbidden=DIFFERENTIABLE,
     slips=(
         _output("pieces not sent", "Every piece is this rank's own: what arrived is not used.",
                 lambda case, r, cut, join: torch.cat(case.inputs[r]["x"].chunk(case.group_size(r), cut), join)),

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
+from grader.exercises.shared.conjugates import DIFFERENTIABLE
 from grader.exercises.shared.exchanges import came, given_back, received
 from grader.exercises.shared.split_inputs import first_wrong_slip
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -78,6 +79,7 @@ def _own_kept_only(case: Case, rank: int) -> Tensor:
 EXERCISE = Exercise(
     title="Rows to where they belong",
     parameters=("rows", "counts", "group"),
+    forbidden=DIFFERENTIABLE,
     make_cases=_cases,
     oracle=each_rank(_right),
     slips=(
