@@ -10,6 +10,7 @@ from utils.schedules.schedule import Schedule, Step
 from utils.trace.spans import mark
 
 DONE, ALIVE, CHAINED = "done", "micro-batches alive", "gradient of a layer's input"
+LEFT = "messages left"
 
 
 def call_generator(fn: Callable, inputs: dict[str, Any], group) -> Any:

@@ -41,6 +41,13 @@ def held_before(inputs: dict[str, Any]) -> int:
     return held_bytes()
 
 
+def held_beside(module: nn.Module) -> int:
+    """Bytes held, but for its parameters and buffers and what lies in one memory with them."""
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+                for tensor in (*module.parameters(), *module.buffers())}
+    return held_bytes() - sum(storages.values())
+
+
 def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
     """The optimizer that a case names, with the learning rate and options that it names."""
     return OPTIMIZERS[inputs["optimizer"]](trained, lr=inputs["lr"], **inputs.get("options", {}))

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from grader.calling.sharding import BACKWARD, OWNED, copied_pieces, watch_layers
-from grader.calling.training import make_optimizer
+from grader.calling.training import held_beside, make_optimizer
 from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, loss_rows
 from utils.trace.memory import held_bytes
@@ -21,11 +21,13 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     names, parameters = zip(*module.named_parameters(), strict=True)
     numbers: dict[str, int] = {}
     watch_layers(module, numbers)
+    before = held_beside(module)
     wrapped, gradients = fn(module, group), None
+    kept = held_beside(module) - before  # beside the pieces, from the beginning
     _mark_rest(parameters)
     optimizer = make_optimizer(inputs, parameters)
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
-        numbers["start"] = held_bytes()
+        numbers["start"] = held_bytes() - kept
         loss = loss_rows(wrapped(x), y).mean() / inputs["micro"]
         with span(BACKWARD):
             loss.backward()

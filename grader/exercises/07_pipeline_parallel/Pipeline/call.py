@@ -1,5 +1,6 @@
 """How a rank calls Pipeline, on stages that tell what is done to them."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from grader.calling.schedules_run import ALIVE, DONE, Affine, Tell, as_schedule
+from grader.calling.schedules_run import ALIVE, DONE, LEFT, Affine, Tell, as_schedule
 from utils.schedules.schedule import Shape
 from utils.trace.spans import mark
 
@@ -27,6 +28,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         return {"ValueError": str(error)}
     losses = [_plain(pipeline.step([x.clone() for x in xs], list(ys)))
               for xs, ys in zip(inputs["xs"], inputs["ys"], strict=True)]
+    mark(LEFT, count=sum(kept() is not None for stage in stages.values() for kept in stage.messages))
     gradients = {f"{s}.{name}": p.grad for s, stage in stages.items() for name, p in stage.named_parameters()}
     return {"losses": losses, "gradients": gradients}
 
@@ -57,8 +59,10 @@ class PipelineStage(nn.Module):
         self.inner = Affine(weight_DD, bias_D)
         self.inner.facts = {"stage": stage}
         self.stage, self.alive = stage, alive
+        self.messages: list[weakref.ref] = []  # the memory of what came from another stage, and of what is to go to one
 
     def forward(self, x_BE: Tensor) -> Tensor:
+        received, self.messages = x_BE, [kept for kept in self.messages if kept() is not None]
         x_BE = floating(x_BE, self.inner.weight.dtype)
         micro = int(x_BE[0, -1].item())
         facts = {"micro": micro, "stage": self.stage}
@@ -67,7 +71,9 @@ class PipelineStage(nn.Module):
         self.inner.facts = facts
         y_BD = torch.tanh(self.inner(passed[:, :-1]))
         mark(ALIVE, count=len(self.alive), micro=micro)
-        return torch.cat([y_BD, x_BE[:, -1:].detach()], 1)
+        y_BE = torch.cat([y_BD, x_BE[:, -1:].detach()], 1)
+        self.messages += [weakref.ref(tensor.untyped_storage()) for tensor in (received, y_BE)[self.stage == 0:]]
+        return y_BE
 
 
 class _Life:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from grader.calling.schedules_run import ALIVE, DONE, as_schedule
+from grader.calling.schedules_run import ALIVE, DONE, LEFT, as_schedule
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.rank_by_rank import spans_called
 from grader.exercises.technique.schedules import peaks
@@ -72,7 +72,7 @@ def _in_order(look: Look) -> tuple[bool, str]:
 def _spanned(look: Look) -> tuple[bool, str]:
     """Each step has a span of its name, each time, and what can be seen of it lies within."""
     for rank in () if _refused(look) else look.working:
-        spans = [s for s in look.evidence.trace.spans if s.rank == rank and s.name not in (DONE, ALIVE)]
+        spans = [s for s in look.evidence.trace.spans if s.rank == rank and s.name not in (DONE, ALIVE, LEFT)]
         for step in _own_row(look, rank):
             if sum(s.name == str(step) for s in spans) < len(look.case.inputs[rank]["xs"]):
                 return False, f"rank {rank}: no span is called {str(step)!r}"
@@ -88,6 +88,14 @@ def _let_go(look: Look) -> tuple[bool, str]:
         most = max(alive.facts["count"] for alive in spans_called(look, rank, ALIVE))
         if most > allowed:
             return False, f"rank {rank} kept {most} micro-batches' activations, the schedule has {allowed} in flight"
+    return True, ""
+
+
+def _nothing_left(look: Look) -> tuple[bool, str]:
+    for rank in () if _refused(look) else look.working:
+        left = max(mark.facts["count"] for mark in spans_called(look, rank, LEFT))
+        if left:
+            return False, f"rank {rank} holds {left} messages after its last step"
     return True, ""
 
 
@@ -160,6 +168,9 @@ TECHNIQUE = Technique(
         Demand("kept too long", "activations let go at B or W",
                "Right, but activations of more micro-batches are kept than the schedule has in flight: after a backward "
                "nothing may hold the micro-batch's output, input or graph.", _let_go),
+        Demand("messages kept", "messages let go after the step",
+               "Right, but after the step inputs or outputs are still held: take each out (pop) when it is used, and clear "
+               "self.sends once its Works are waited for.", _nothing_left),
         bytes_sent(_sent, "one message for each stage's neighbour",
                    "More was sent than one activation forward and one gradient backward for each micro-batch between two "
                    "stages on different ranks."),

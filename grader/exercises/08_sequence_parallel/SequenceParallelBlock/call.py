@@ -15,6 +15,7 @@ from grader.calling.sequences import (
     settled_bytes,
 )
 from grader.calling.splitting import WORK, built
+from grader.calling.training import held_beside
 from utils.costs.flops import FlopCounter
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -22,13 +23,13 @@ from utils.trace.spans import mark, span
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """wrapped = cls(block, group); wrapped(x, seed), backward, reduce_gradients() → y, dx and the gradients by name."""
-    block = make_block(inputs)
-    x = leaf(inputs["x"])
-    wrapped = built(lambda: cls(block, group), inputs["refused"])
+    whole, x = [make_block(inputs)], leaf(inputs["x"])
+    before = held_beside(whole[0])
+    wrapped = built(lambda: cls(whole.pop(), group), inputs["refused"])
     if isinstance(wrapped, dict):
         return wrapped
     mark(NUMBERS, count=sum(p.numel() for p in wrapped.parameters()))
-    start = held_bytes()
+    start = held_bytes() - (held_beside(wrapped) - before)  # what else it holds, it has been keeping since it was made
     with FlopCounter() as counter, span(FORWARD):
         y = wrapped(x, inputs["seed"])
     mark(KEPT, bytes=settled_bytes(start, 0) - y.nbytes)

@@ -1,5 +1,6 @@
 """How a rank calls SequenceParallelGPT."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -7,8 +8,9 @@ import torch
 from torch import nn
 
 from grader.calling.sequences import BACKWARD, FORWARD, NUMBERS, REDUCE, gradients_by_name, make_gpt, plain_name
-from grader.calling.splitting import built
+from grader.calling.splitting import WORK, built
 from grader.evidence.case import REFUSED
+from utils.costs.flops import FlopCounter
 from utils.trace.spans import mark, span
 
 
@@ -29,18 +31,20 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 
 def _trained(cls: Callable, plain: nn.Module, names: list[str], inputs: dict[str, Any], group) -> dict[str, Any]:
     model = cls(plain, group)
-    losses, first = [], {}
+    losses, first, counter = [], {}, FlopCounter()
     mark(NUMBERS, count=sum(p.numel() for p in model.parameters()))
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
     for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True):
         optimizer.zero_grad()
-        with span(FORWARD):
+        counted = contextlib.nullcontext() if losses else counter
+        with counted, span(FORWARD):
             loss = model.loss(tokens, targets)
-        with span(BACKWARD):
+        with counted, span(BACKWARD):
             loss.backward()
         with span(REDUCE):
             model.reduce_gradients()
         first = first or {name: g for name, g in gradients_by_name(model).items() if name in names}
         optimizer.step()
         losses.append(loss.detach())
+    mark(WORK, count=counter.total)
     return {"model": model, "losses": losses, "gradients": first}

@@ -10,6 +10,7 @@ from grader.exercises.technique.sequences import (
     numbers_at_most,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
+from grader.exercises.technique.splitting import work_divided
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
@@ -42,6 +43,13 @@ def _sent(look: Look, rank: int) -> float:
     of_a_layer = gathers_and_reductions(look, rank, 8 * s * b * inputs["dim"], GATHERS, REDUCTIONS)
     small = bytes_sent_per_rank("all_reduce", 8 * _whole_numbers(inputs), n)
     return len(inputs["tokens"]) * (layers * of_a_layer + small)
+
+
+def _forward_flops(look: Look, rank: int) -> float:
+    """Of a step: the products with each block's 12·dim² weights, scores and their sums, and the head's."""
+    inputs = look.case.inputs[rank]
+    (s, b), dim = inputs["tokens"][0].shape, inputs["dim"]
+    return inputs["layers"] * (24.0 * s * b * dim * dim + 4.0 * b * s * s * dim) + 2.0 * s * b * dim * VOCABULARY
 
 
 def _share(look: Look, rank: int) -> int:
@@ -94,6 +102,7 @@ TECHNIQUE = Technique(
             "In forward and backward only the blocks' all-gathers and reduce-scatters are left: no logits and no losses are "
             "gathered, and gradients are reduced in reduce_gradients()."),
         numbers_at_most(_share),
+        work_divided(_forward_flops),
         bytes_sent(_sent, "10(n−1)/n of x's bytes a layer, and one all-reduce of what is whole",
                    "Right, but more was sent: embedding, norm and head work on this rank's positions alone."),
         results_waited(),

@@ -19,8 +19,10 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
             for number, shape in enumerate(shapes)]} for _ in range(n))
 
     width = draw.integer(2, 9)
+    five = inputs(2, *[(width,)] * 5)
+    five[1]["gradients"][2].zero_()  # a gradient all the same
     cases = [Case(ranks(1), inputs(1, (5,), (5,))),
-             Case(f"{ranks(2)}, five tensors of {width}", inputs(2, *[(width,)] * 5)),
+             Case(f"{ranks(2)}, five tensors of {width}", five),
              Case(f"{ranks(3)}, one without a gradient", inputs(3, (3,), (4,), (3, 2), frozen=1)),
              Case(f"{ranks(4)}, of several shapes", inputs(4, (7,), (3, 5), (), (1, 4))),
              group_case(lambda n: inputs(n, (3,), (5,)), "two tensors")]
