@@ -5,6 +5,7 @@ from tests.mutants import change
 START, STOP = "min(rank * length, n_elements)", "min((rank + 1) * length, n_elements)"
 
 CHANGES = (
+    change("floats", "-(-n_elements // n_ranks)", "__import__('math').ceil(n_elements / n_ranks)"),
     change("tail lost", "-(-n_elements // n_ranks)", "n_elements // n_ranks"),
     change("lengths differ by one", "length = -(-n_elements // n_ranks)", "length, more = divmod(n_elements, n_ranks)",
            START, "rank * length + min(rank, more)", STOP, "(rank + 1) * length + min(rank + 1, more)"),

@@ -9,6 +9,8 @@ COPY = "parameter.data.copy_(whole[:parameter.numel()].view_as(parameter))"
 AFTER_STEP = "### END SOLUTION\n\n    def zero_grad"
 
 CHANGES = (
+    change("divided in the step", "        mean /= self.n\n", "", STEP, "[p.grad.div_(self.n) for p in self.shards.values() "
+           "if p.grad is not None]; " + STEP),
     change("no zero_grad", "def zero_grad", "def forget"),
     change("nothing trained", "for parameter, shard in self.shards.items():", "for parameter, shard in ():"),
     change("ranks drift apart", GATHER, "whole = self._pieces(parameter.detach()).clone(); "

@@ -5,6 +5,9 @@ from tests.mutants import change
 LOOP = "for stage, held in enumerate(a_parameter):"
 
 CHANGES = (
+    change("None for 0", "return stage", "return stage or None"),
+    change("stage 2 asked first", LOOP, "if (2 + 14 / n_ranks) * n_parameters + activation_bytes + buffer_bytes > "
+           "budget_bytes:\n        return None\n    " + LOOP),
     change("activations forgotten", " + activation_bytes", ""),
     change("buffers forgotten", " + (buffer_bytes if stage == 2 else 0)", ""),
     change("buffers everywhere", "(buffer_bytes if stage == 2 else 0)", "buffer_bytes"),

@@ -5,6 +5,7 @@ from tests.mutants import change
 BYTES = "(2 + 14 / n_ranks)"
 
 CHANGES = (
+    change("master copy whole", BYTES, "(6 + 10 / n_ranks)"),
     change("parameters forgotten", BYTES, "(14 / n_ranks)"),
     change("gradients whole", BYTES, "(4 + 12 / n_ranks)"),
     change("rounded down", "14 / n_ranks", "14 // n_ranks"),

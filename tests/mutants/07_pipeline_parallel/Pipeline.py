@@ -8,6 +8,7 @@ LOSS, HALF = "y.detach() * self.shape.n_micro", "dx, self.later[micro, stage] = 
 RETURN, BEGIN = "return [self.losses[micro] for micro in sorted(self.losses)]", "self.xs, self.ys, self.losses = xs, ys, {}"
 
 CHANGES = (
+    change("messages kept", "self.sends.clear()", "pass"),
     change("runs what cannot run", "if fault := validate_schedule(schedule, shape):", "if fault := None:"),
     change("messages mixed up", ", tag=tag", ""),
     change("deadlock", START, START.replace("work = dist.isend", "dist.send"), NOTE, ""),

@@ -59,7 +59,7 @@ class PipelineStage(nn.Module):
         self.inner = Affine(weight_DD, bias_D)
         self.inner.facts = {"stage": stage}
         self.stage, self.alive = stage, alive
-        self.messages: list[weakref.ref] = []  # the memory of what came from another stage, and of what is to go to one
+        self.messages: list[weakref.ref] = []  # the memory of what comes from another stage, and of what is to go to one
 
     def forward(self, x_BE: Tensor) -> Tensor:
         received, self.messages = x_BE, [kept for kept in self.messages if kept() is not None]
@@ -72,8 +72,14 @@ class PipelineStage(nn.Module):
         y_BD = torch.tanh(self.inner(passed[:, :-1]))
         mark(ALIVE, count=len(self.alive), micro=micro)
         y_BE = torch.cat([y_BD, x_BE[:, -1:].detach()], 1)
-        self.messages += [weakref.ref(tensor.untyped_storage()) for tensor in (received, y_BE)[self.stage == 0:]]
+        for message in (received, y_BE)[self.stage == 0:]:
+            self._follow(message)
+        if received.requires_grad:
+            received.register_hook(self._follow)
         return y_BE
+
+    def _follow(self, message: Tensor) -> None:
+        self.messages.append(weakref.ref(message.untyped_storage()))
 
 
 class _Life:
