@@ -40,9 +40,14 @@ def _begun_before(look: Look) -> tuple[bool, str]:
 
 def _not_too_far(look: Look) -> tuple[bool, str]:
     for rank, number, computing, gathers, depth in _each_compute(look):
-        begun, allowed = sum(call.start_s <= computing.start_s for call in gathers), number + 1 + depth
-        if begun > allowed:
-            return False, f"rank {rank}: {begun} all-gathers begun before layer {number} computes, allowed {allowed}"
+        begun = [call for call in gathers if call.start_s <= computing.start_s]
+        allowed = look.case.inputs[rank]["shards"][:number + 1 + depth]
+        if len(begun) > len(allowed):
+            return False, (f"rank {rank}: {len(begun)} all-gathers begun before layer {number} computes, "
+                           f"allowed {len(allowed)}")
+        if (early := sum(call.bytes for call in begun)) > (most := sum(shard.nbytes for shard in allowed)):
+            return False, (f"rank {rank} began to gather shards of {early:,} B before layer {number} computes, "
+                           f"allowed {most:,}")
     return True, ""
 
 
