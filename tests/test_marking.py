@@ -87,11 +87,12 @@ FORGES_A_RING = """
         for _ in range(2 * (n - 1)):
             for op, peer in (("send", (r + 1) % n), ("recv", (r - 1) % n)):
                 sent = size * x.itemsize * (op == "send")
-                number = recorder._announce(
+                facts = dict(
                     group=group.group_name, members=dist.get_process_group_ranks(group), is_async=True, waits=False,
                     alone=True, op=op, dtype="float32", shape=[size], bytes=size * x.itemsize, bytes_given=sent,
-                    bytes_formula=sent, root=None, peer=peer, tag=0, reduce_op=None, splits=None, element_count=size)
-                with recorder._blocked(number):
+                    bytes_formula=sent, root=None, peer=peer, tag=0, reduce_op=None, splits=None, element_count=size,
+                    source=None)
+                with recorder._blocked(recorder._announce(object(), lambda: facts)):
                     pass
     """
 
