@@ -114,7 +114,7 @@ def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip
         return counts
 
     slips = [(_tried(_explained, slip, exercise, failed), slip) for slip in exercise.slips]
-    known = [*matched(technique.symptoms), *slips, *matched([IN_GROUPS_ONLY, *technique.fallbacks])]
+    known = [*matched(technique.symptoms), *slips, *matched([*technique.fallbacks, IN_GROUPS_ONLY])]
     sure = [(count, mistake) for count, mistake in known if not getattr(mistake, "weak", False)]
     explained = sure if any(count for count, _ in sure) else [*matched(LAST_RESORTS), *known]
     most = max((count for count, _ in explained), default=0)

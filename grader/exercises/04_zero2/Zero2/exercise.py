@@ -16,7 +16,7 @@ STEPS, LR, GAMMA = 2, 0.05, 0.5
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
-        micro = 2 if n in (2, 3) else 1
+        micro = 2 if n in (2, 4) else 1
         make = with_batches(draw, lambda n: 2, STEPS * micro, lr=LR, gamma=GAMMA, micro=micro, kept=[1] * (n in (1, 3)),
                             **optimizer_for(model, n))
         return make(model, n, seed)
@@ -68,7 +68,8 @@ EXERCISE = Exercise(
         _trained("divided twice", "The gradients are n times too small: the mean is divided by n once.",
                  lambda case, r: train(case, r, factor=1 / case.group_size(r))),
         _trained("mean over passes", "Gradients of several passes add up, as in p.grad: the mean is over ranks only.",
-                 lambda case, r: train(case, r, factor=1 / case.inputs[r]["micro"])),
+                 lambda case, r: train(case, r, factor=1 / case.inputs[r]["micro"]),
+                 shows=lambda case: not any(inputs["kept"] for inputs in case.inputs)),
         _trained("options dropped", "The wrapped class gets options (**options, here momentum): pass all of them on to it.",
                  lambda case, r: train(with_inputs(case, options={}), r)),
         _trained("one step behind", "The parameters are one step behind: the optimizer steps on the shards first, then "

@@ -13,6 +13,7 @@ from grader.exercises.technique.splitting import calls_in
 from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 
 
 def _gathers_in_backward(look: Look) -> tuple[bool, str]:
@@ -42,6 +43,7 @@ TECHNIQUE = Technique(
     ),
     symptoms=function_symptoms("dx, dweight, dbias and None"),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("wrong y", "y is wrong: y = x Wᵀ + b with x the whole sequence, as in F.linear.",
                 first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: this rank's piece of the sum over ranks of dy W.",

@@ -9,6 +9,7 @@ from grader.exercises.technique.sequences import (
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 
 TECHNIQUE = Technique(
     demands=(
@@ -23,6 +24,7 @@ TECHNIQUE = Technique(
     ),
     symptoms=function_symptoms("dx and None"),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: piece r of the sum "
                                   "over ranks of dy.", first_wrong_has_its_shape("dx")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, one piece of the sequence.",

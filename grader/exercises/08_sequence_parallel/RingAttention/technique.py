@@ -12,6 +12,7 @@ from grader.exercises.technique.sequences import (
 from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited
 
@@ -75,6 +76,7 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         group_ignored(),
+        IN_GROUPS_ONLY,
         *gradient_symptoms("dq, dk, dv and None"),
         forgotten_send(),
         raised("itself: skip the exchange", "With one rank there is nobody to send to: skip the exchange.", "one rank"),

@@ -9,6 +9,7 @@ from grader.exercises.technique.sequences import (
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 
 TECHNIQUE = Technique(
     demands=(
@@ -27,6 +28,7 @@ TECHNIQUE = Technique(
                     "call."),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: the ranks' pieces of "
                                   "dy, one after another.", first_wrong_has_its_shape("dx")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, the whole sequence.",

@@ -14,6 +14,7 @@ from grader.exercises.technique.sharding import gathered_and_reduced, gathers_an
 from grader.exercises.technique.splitting import work_divided
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -82,6 +83,7 @@ TECHNIQUE = Technique(
         not_refused("Heads that the ranks do not divide must raise a ValueError that names both: cut_block does."),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("dropout without a seed", "Without a seed there is no dropout at all. Attention has one of its own, which "
                                           "it takes if it is given none: hand it a function that returns what it gets.",
                 lambda look: _drops(look) and not _is_seeded(look) and first_wrong_is("y")(look), alone=True),

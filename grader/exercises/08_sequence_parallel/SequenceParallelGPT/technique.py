@@ -14,6 +14,7 @@ from grader.exercises.technique.splitting import work_divided
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.models.shards import cut_dim
@@ -115,6 +116,7 @@ TECHNIQUE = Technique(
         not_refused("A sequence that the ranks do not divide must raise a ValueError naming both: piece does."),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("no gradient", "A weight of the plain model has no gradient here: on its way to the loss something leaves "
                                "the graph (detach, .data, .item(), a collective called by itself), or its name is another.",
                 _has_no_gradient),

@@ -3,6 +3,7 @@
 from grader.exercises.technique.sequences import first_wrong_is, function_symptoms
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import needs
 from grader.judging.symptoms import raised
 from utils.costs.formulas import bytes_sent_per_rank
@@ -37,6 +38,7 @@ TECHNIQUE = Technique(
         *function_symptoms("dx, None, None, None", ignored=(
             "The ranks of other groups are touched: pass group=group, and ask dist.get_world_size(group)."))),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("dimensions fixed", "Only where cut and join are others than 1 and 2 is it wrong: take the dimensions "
                 "that are given, there and back.",
                 lambda look: (look.case.inputs[0]["cut"], look.case.inputs[0]["join"]) != (1, 2), alone=True),

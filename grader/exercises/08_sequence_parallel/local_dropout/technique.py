@@ -8,6 +8,7 @@ from grader.exercises.technique.sequences import first_wrong_is, other_numbers
 from grader.judging.compare import same
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import every_rank, raised
 
 
@@ -41,6 +42,7 @@ TECHNIQUE = Technique(
         *other_numbers(),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("another mask", "What is kept is scaled rightly, but it is another mask: draw once torch.rand(x.shape, "
                                 "generator=…), in its own dtype whatever x's is, from a generator seeded with seed·n + r.",
                 every_rank(_is_scaled)),

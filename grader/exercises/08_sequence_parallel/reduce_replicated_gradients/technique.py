@@ -9,6 +9,7 @@ from grader.exercises.technique.sequences import other_numbers
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
@@ -56,6 +57,7 @@ TECHNIQUE = Technique(
         raised("Expected all tensors", "Some parameters have no gradient: leave them out.", "none in the row"),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         raised("is invalid for input of size", "A piece of the row has another size than its gradient: cut the row by the "
                "numbers of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
         raised("must match the size", "A piece of the row has another size than its gradient: cut the row by the "

@@ -6,6 +6,7 @@ from grader.exercises.technique.sequences import first_wrong_is, not_refused
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
@@ -43,6 +44,7 @@ TECHNIQUE = Technique(
         unwaited(),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("heads mixed", "The heads come back in another order than they went.", wrong_ranks(_heads_mixed)),
         Symptom("wrong output", "o is wrong: cut heads, join the sequence; causal attention; cut the sequence, join heads.",
                 first_wrong_is("o")),

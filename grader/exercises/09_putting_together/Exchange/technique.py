@@ -12,6 +12,7 @@ from grader.exercises.technique.sequences import first_wrong_is, function_sympto
 from grader.exercises.technique.splitting import calls_are, other_dtype, sent_at_most
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import raised
 
@@ -79,6 +80,7 @@ TECHNIQUE = Technique(
         other_dtype(),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("wrong rows", "received is wrong: rank 0's rows for you first, then rank 1's, each in the order in which "
                               "they lay there.", first_wrong_is("received")),
         Symptom("wrong counts", "The rows are right, came is not: came_ne[s] is rank s's counts_ne[your rank].",

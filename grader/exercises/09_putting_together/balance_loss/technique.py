@@ -7,6 +7,7 @@ from grader.exercises.technique.sequences import first_wrong_is
 from grader.exercises.technique.splitting import calls_are, other_dtype
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import A_NUMBER_BYTES, needs
 from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
@@ -64,6 +65,7 @@ TECHNIQUE = Technique(
         other_dtype(),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("losses differ", "Each rank has another loss: f and P are of all ranks' tokens, so all ranks have the same.",
                 lambda look: first_wrong_is("loss")(look) and _other_losses(look)),
         Symptom("wrong loss", "The loss is wrong: f_e is (how often e was chosen)/(all choices), P_e (sum of e's "
