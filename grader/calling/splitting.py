@@ -12,7 +12,7 @@ from grader.calling.weighing import END, weigh
 from grader.evidence.case import REFUSED
 from utils.costs.flops import FlopCounter
 from utils.models.tiny import TinyGPT, same_start
-from utils.trace.memory import held_bytes, tensors_in
+from utils.trace.memory import bytes_behind, held_bytes, tensors_in
 from utils.trace.spans import mark, span
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -165,7 +165,6 @@ def built(make: Callable[[], Any], sizes: list[int] | None) -> Any:
 def mark_parameters(module: nn.Module, start: int) -> None:
     """Marks how many numbers the parameters have, how many bytes they keep alive, and what is held since `start`."""
     parameters = list(module.parameters())
-    storages = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in parameters}
     mark(OWN_NUMBERS, count=sum(p.numel() for p in parameters))
-    mark(KEPT_ALIVE, bytes=sum(storages.values()))
+    mark(KEPT_ALIVE, bytes=bytes_behind(parameters))
     mark(HELD, bytes=held_bytes() - start)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from utils.trace.memory import held_bytes
+from utils.trace.memory import bytes_behind, held_bytes
 from utils.trace.spans import mark
 
 REPLACED, STANDING = "parameter replaced", "gradients stand"
@@ -43,9 +43,7 @@ def held_before(inputs: dict[str, Any]) -> int:
 
 def held_beside(module: nn.Module) -> int:
     """Bytes held, but for its parameters and buffers and what lies in one memory with them."""
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
-                for tensor in (*module.parameters(), *module.buffers())}
-    return held_bytes() - sum(storages.values())
+    return held_bytes() - bytes_behind((*module.parameters(), *module.buffers()))
 
 
 def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:

@@ -231,6 +231,11 @@ def _collect(parts: Iterable, found: list[torch.Tensor]) -> None:
             _collect(part.values(), found)
 
 
+def bytes_behind(tensors: Iterable[torch.Tensor]) -> int:
+    """Bytes of the memory that these tensors keep alive: a view keeps all of it, and two views of one count once."""
+    return sum({x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}.values())
+
+
 def held_bytes() -> int:
     """Bytes that this rank holds in tensors at this moment.
 

@@ -88,7 +88,8 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("each call timed", "The clock is read around every call, and the result is made of these parts: read it "
                 "twice, before the first and after the last of the repeats, and divide by repeats.",
-                lambda look: look.evidence.ending == RETURNED and any(_readings(look, rank) for rank in look.working)),
+                lambda look: look.evidence.ending == RETURNED and any(
+                    len(_marks_s(look, rank, "clock")) > 2 for rank in look.working)),
         Symptom("digits lost", "The first digits are right, the last ones are lost: a float32 holds seven of them, and "
                 "round() keeps fewer. Make the tensor with dtype=torch.float64, and do not round.",
                 every_rank(lambda look, r, found, expected: same(found, expected, 1e-4))),
