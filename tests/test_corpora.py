@@ -1,17 +1,18 @@
 """Every attack earns what a blank submission earns, and leaves its line; every control earns everything it was made for.
 
 Each stands in the folder of its unit. What a notebook says of itself in its metadata: says (the line that it leaves), on
-("technique": its values are honest, and may earn), shown_by, together, long, xfail (the reason). Those that only define
-functions are marked in groups, a unit's as one notebook: a kernel and a sandbox cost more than they do. What acts while
-cells run, or on the programs around it, is marked alone. An attack is tried on one case, and on those of the kinds that
-its shown_by names (points are for those who pass all, so what earns none on some earns none on all), and given up sooner.
+("technique": its values are honest, and may earn), case, shown_by, together, long, xfail (the reason). Those that only
+define functions are marked in groups, a unit's as one notebook: a kernel and a sandbox cost more than they do. What acts
+while cells run, or on the programs around it, is marked alone. An attack is tried on one case (its own, where it names
+one), and on those of the kinds in its shown_by (points are for those who pass all, so what earns none on some earns none
+on all), and given up sooner.
 """
 
 import functools
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -97,8 +98,7 @@ def record_of(path: Path, group: tuple[Path, ...]) -> dict:
 def known_to(path: Path) -> dict[str, Exercise]:
     """The exercises of one notebook; those of an attack with few cases."""
     exercises = [EXERCISES[name] for name in exercises_of(nbformat.read(path, as_version=4))]
-    kinds = facts_of(path).get("shown_by", [])
-    return {exercise.id: in_short(exercise, kinds) if is_attack(path) else exercise for exercise in exercises}
+    return {exercise.id: in_short(exercise, facts_of(path)) if is_attack(path) else exercise for exercise in exercises}
 
 
 @pytest.fixture
@@ -117,18 +117,21 @@ KINDS = {  # of trials beside the one that every attack is tried on
 class InShort(Exercise):
     """An exercise with one of its plain cases, and those of some kinds."""
 
+    case: str = ""
     kinds: tuple[str, ...] = ()
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
         trials = super().trials(seed, grading)
         plain = [trial for trial in trials if not any(is_one(trial) for is_one in KINDS.values())]
-        first = (plain[2:] or plain)[0]
+        first = next((trial for trial in plain if trial.case.name == self.case), (plain[2:] or plain)[0])
+        assert first.case.name == self.case or not self.case, [trial.case.name for trial in plain]
         return tuple(trial for trial in trials if trial is first or any(KINDS[kind](trial) for kind in self.kinds))
 
 
-def in_short(exercise: Exercise, kinds: Iterable[str]) -> Exercise:
+def in_short(exercise: Exercise, facts: dict) -> Exercise:
     parts = {part.name: getattr(exercise, part.name) for part in fields(exercise)}
-    return InShort(**parts | {"timeout_s": TIMEOUT_S, "kinds": tuple(kinds)})
+    return InShort(**parts | {"timeout_s": TIMEOUT_S, "case": facts.get("case", ""),
+                              "kinds": tuple(facts.get("shown_by", ()))})
 
 
 def aliases(path: Path) -> dict[str, Exercise]:

@@ -12,7 +12,6 @@ from grader.evidence.case import REFUSED, THINNED, Case
 from grader.evidence.evidence import Evidence, pack, unpack
 from grader.judging.compare import same
 
-LATE_S = 0.1
 VALUES, TECHNIQUE = "values", "technique"
 Wrong = Callable[[Case, int, list[Any]], Any]  # (case, rank, each rank's right result) -> what the rank then returns
 
@@ -138,6 +137,7 @@ class Exercise:
     parameters: the function's parameters, in order; "group" is filled with the process group.
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the right result of each rank, computed by one process.
+    late_s: how late a rank begins that is late in grading.
     forbidden: modules that have what is to be written, or packages; in a rank they raise, see grader.calling.forbidden.
     trains: an optimizer steps in its ranks, they hand gradients to backward(), or their FLOPs are counted: for each of
         these torch imports much, once for all ranks if it is said here.
@@ -155,6 +155,7 @@ class Exercise:
     optional: bool = False
     trains: bool = False
     measured: bool = False
+    late_s: float = 0.1
     forbidden: tuple[str, ...] = ()
     id: str = ""  # the last four are known from where the exercise stands, see grader.exercises
     unit: str = ""
@@ -168,7 +169,8 @@ class Exercise:
         widest = max(worlds, key=lambda trial: trial.case.world_size, default=None)
         if not grading or widest is None or widest.case.world_size == 1:
             return drawn
-        return drawn + tuple(replace(widest, case=_late(widest.case, rank)) for rank in (0, widest.case.world_size - 1))
+        return drawn + tuple(replace(widest, case=_late(widest.case, rank, self.late_s))
+                             for rank in (0, widest.case.world_size - 1))
 
     def _right(self, case: Case) -> list[Any]:
         right = self.oracle(case)
@@ -179,9 +181,9 @@ class Exercise:
         return sum(self.points.values())
 
 
-def _late(case: Case, rank: int) -> Case:
+def _late(case: Case, rank: int, seconds: float) -> Case:
     """The same with one rank that begins later."""
-    late_s = tuple(LATE_S if other == rank else 0.0 for other in range(case.world_size))
+    late_s = tuple(seconds if other == rank else 0.0 for other in range(case.world_size))
     return replace(case, name=f"{case.name}, rank {rank} late", late_s=late_s)
 
 

@@ -1,6 +1,5 @@
 """Demands about gradients that travel, which several exercises of data parallelism share."""
 
-import itertools
 from collections.abc import Callable, Iterator
 
 from grader.calling.training import STANDING
@@ -133,8 +132,9 @@ def _waited_early(look: Look, rank: int) -> str:
 def _stood_still(look: Look) -> str:
     """Where one rank comes late, the others begin a second all-reduce before its first; else they wait in some other way."""
     late_s = max(look.case.late_s, default=0.0)
-    begun = {rank: [call.start_s for call in calls if call.start_s < backward.end_s] for rank in look.working
-             for backward, calls in itertools.islice(_backward_and_calls(look, rank), 1)}
+    begun = {rank: [call.start_s for call in look.evidence.trace.of(rank, "all_reduce")
+                    if backward.start_s <= call.start_s < backward.end_s]
+             for rank in look.working for backward in spans_called(look, rank, "backward")[:1]}
     firsts = [starts[0] for starts in begun.values() if starts]
     early = {rank: starts for rank, starts in begun.items() if len(starts) > 1 and starts[0] < max(firsts) - late_s / 2}
     if not late_s or not early or any(starts[1] < max(firsts) for starts in early.values()):
