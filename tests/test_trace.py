@@ -1,11 +1,13 @@
 """The trace: what is recorded, the bytes, who waited, torch's own engines, and ways out of it."""
 
+import contextlib
 import json
 import time
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from utils import RankFailed, mark, run_ranks, span
 
@@ -69,6 +71,24 @@ def test_bytes_by_the_formula(call, op, expected):
     trace = run_ranks(lambda: (call(torch.ones(12)), None)[1], 3).trace
     assert trace.of(op=op)
     assert [trace.bytes_sent(rank) for rank in range(3)] == expected
+
+
+def test_the_short_way_past_the_dispatcher_and_the_long_one_tell_the_same():
+    class LookOn(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            return operator(*args, **kwargs or {})
+
+    def both():
+        for way in (contextlib.nullcontext, LookOn):
+            with way():
+                for call, *_ in FORMULA:
+                    call(torch.ones(12))
+
+    trace = run_ranks(both, 3).trace
+    for rank in range(3):
+        told = [(c.op, c.dtype, c.shape, c.bytes, c.bytes_given, c.bytes_formula, c.members, c.root, c.peer, c.reduce_op,
+                 c.is_async, c.waited) for c in trace.of(rank)]
+        assert told[:len(told) // 2] == told[len(told) // 2:]
 
 
 @pytest.mark.parametrize("call, op, ratio", [

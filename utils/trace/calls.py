@@ -64,7 +64,7 @@ def signature(operator: str, arguments: dict[str, Any]) -> tuple:
         elif key in _NUMBERS:
             parts.append(tuple(value) if isinstance(value, list) else value)
         elif key == "reduce_op":
-            parts.append(int(value.op()))
+            parts.append(_number_of(value))
     return tuple(parts)
 
 
@@ -93,12 +93,17 @@ def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_si
         "root": root,
         "peer": arguments.get("dst", arguments.get("src")),
         "tag": arguments.get("tag", 0),
-        "reduce_op": None if reduce_op is None else _reduce_op_name(int(reduce_op.op())),
+        "reduce_op": None if reduce_op is None else _reduce_op_name(_number_of(reduce_op)),
         "splits": _splits(operation.name, arguments, sent, received, group_size),
         "element_count": _unit_elements(operation.name, sent, received),
     }
     facts["bytes_formula"] = _formula_bytes(operation.name, facts, sent, received, group_rank, group_size)
     return facts
+
+
+def _number_of(reduce_op: Any) -> int:
+    """That of a ReduceOp; an operator is given it in a box, whose `op` is a method."""
+    return int(reduce_op.op() if isinstance(reduce_op, torch.ScriptObject) else reduce_op.op)
 
 
 @functools.cache

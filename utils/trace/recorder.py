@@ -1,7 +1,8 @@
 """Inside a rank: see every c10d call and wait, and report each as it happens.
 
 The kernels are registered at the dispatcher's BackendSelect key, above every backend: calls by student code, DDP, FSDP2,
-DTensor and pipelining all pass through, on any thread, at no cost to other torch operations.
+DTensor and pipelining all pass through, on any thread, at no cost to other torch operations. The way into a Python kernel
+and back is long, though, so the commonest calls from Python are met before it, and go straight on to the backend.
 """
 
 import functools
@@ -30,6 +31,17 @@ Report = Callable[..., None]  # report(kind, **fields)
 PATIENCE_S = 30.0  # a pause that nobody ends
 
 _BELOW = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_CPU = torch.device("cpu")
+_SHORT_CUTS = {  # method of a process group -> its operator, and what the backend calls it
+    "send": ("send", c10d.Backend.send), "recv": ("recv_", c10d.Backend.recv),
+    "allreduce": ("allreduce_", c10d.Backend.allreduce), "broadcast": ("broadcast_", c10d.Backend.broadcast),
+    "reduce": ("reduce_", c10d.Backend.reduce), "allgather": ("allgather_", c10d.Backend.allgather),
+    "all_gather_single": ("_allgather_base_", c10d.Backend._allgather_base),
+    "reduce_scatter": ("reduce_scatter_", c10d.Backend.reduce_scatter),
+    "reduce_scatter_single": ("_reduce_scatter_base_", c10d.Backend._reduce_scatter_base),
+}
+_OPTIONS = {"asyncOp": "async_op", "rootRank": "root_rank", "reduceOp": "reduce_op"}  # as the operators name them
 _OPERATORS = {name: getattr(torch.ops.c10d, name).default for name in OPERATIONS}  # found once, before ranks are forked
 _OURS = Path(__file__).resolve().parents[1]
 _LIBRARY_FOLDERS = tuple({
@@ -98,6 +110,8 @@ class Recorder:
         self._library = torch.library.Library("c10d", "IMPL")
         for name, operator in _OPERATORS.items():
             self._library.impl(name, self._kernel(name, operator), "BackendSelect", with_keyset=True)
+        for method, (name, handed_on) in _SHORT_CUTS.items():
+            setattr(c10d.ProcessGroup, method, self._short_cut(name, handed_on, getattr(c10d.ProcessGroup, method)))
         self._watch_waits()
         self._watch_new_group()
 
@@ -146,6 +160,21 @@ class Recorder:
 
     # ── calls ──
 
+    def _short_cut(self, name: str, handed_on: Callable, original: Callable) -> Callable:
+        names = [argument.name for argument in _OPERATORS[name]._schema.arguments if argument.name != "process_group"]
+        backend_of = c10d.ProcessGroup._get_backend
+
+        def call(group, *args, **kwargs):
+            arguments = None if kwargs else _arguments(names, args)
+            if arguments is None:
+                return original(group, *args, **kwargs)
+            number = self._report_call(name, group, arguments)
+            work = handed_on(backend_of(group, _CPU), *args)
+            self._remember(number, work, arguments)
+            return work
+
+        return call
+
     def _kernel(self, name: str, operator):
         argument_names = [argument.name for argument in operator._schema.arguments]
         defaults = {a.name: a.default_value for a in operator._schema.arguments if a.has_default_value()}
@@ -154,18 +183,17 @@ class Recorder:
             arguments = dict(zip(argument_names, args, strict=False))
             if len(args) < len(argument_names):
                 arguments = defaults | arguments | kwargs
-            number = self._report_call(name, arguments)
+            number = self._report_call(name, c10d.ProcessGroup.unbox(arguments["process_group"]), arguments)
             if name == "monitored_barrier_":  # blocks inside, returns no Work
                 with self._blocked(number):
                     return operator.redispatch(keyset & _BELOW, *args, **kwargs)
             result = operator.redispatch(keyset & _BELOW, *args, **kwargs)
-            self._remember(number, result[1] if isinstance(result, tuple) else result, arguments)
+            self._remember(number, c10d.Work.unbox(result[1] if isinstance(result, tuple) else result), arguments)
             return result
 
         return call
 
-    def _report_call(self, name: str, arguments: dict[str, Any]) -> int:
-        group = c10d.ProcessGroup.unbox(arguments["process_group"])
+    def _report_call(self, name: str, group: dist.ProcessGroup, arguments: dict[str, Any]) -> int:
         is_async = arguments.get("async_op", OPERATIONS[name].name in POINT_TO_POINT)
         waits = not is_async and threading.get_ident() == self._main_thread  # the wait follows at once: say so now
         source = user_line(sys._getframe(), self.machinery)
@@ -192,8 +220,8 @@ class Recorder:
         self._report("call", number=number, time=self._clock(), facts=known_as)
         return number
 
-    def _remember(self, number: int, boxed_work: Any, arguments: dict) -> None:
-        work, is_message = c10d.Work.unbox(boxed_work), "async_op" not in arguments
+    def _remember(self, number: int, work: dist.Work, arguments: dict) -> None:
+        is_message = "async_op" not in arguments
         self._begun[work] = _Begun(number, is_message)
         self._latest.work = work
         with self._lock:
@@ -324,6 +352,24 @@ class Recorder:
 
         dist.new_group = torch.distributed.distributed_c10d.new_group = watched(has_line=True)
         torch.distributed.device_mesh.new_group = watched(has_line=False)
+
+
+def _arguments(names: list[str], args: tuple) -> dict[str, Any] | None:
+    """Those of an operator, from those of a process group's method; None where there is more to the call than its numbers.
+
+    That is: tensors of other devices, sparse ones, a mode that looks on, a gradient that would be lost without a warning.
+    """
+    *given, options = args
+    is_message = isinstance(options, int)  # send and recv end with a tag
+    if (not is_message and not hasattr(options, "asyncOp")) or torch._C._len_torch_dispatch_stack():
+        return None
+    for x in flat_tensors(given):
+        if type(x) not in _PLAIN or not x.is_cpu or x.layout is not torch.strided or x.requires_grad:
+            return None
+    if is_message:
+        return dict(zip(names, args, strict=False))
+    told = {ours: getattr(options, theirs) for theirs, ours in _OPTIONS.items() if hasattr(options, theirs)}
+    return dict(zip(names, given, strict=False)) | told
 
 
 def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
