@@ -2,13 +2,15 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 
 from tests.course import Course
-from tests.lab import CHROMIUM, TOKEN, errors_of, lab, open_notebook, page, run_all
+from tests.lab import CHROMIUM, PATIENCE_S, TOKEN, errors_of, lab, open_notebook, page, run_all
 from tests.submissions import pass_whole_tensors
 
 UNIT = "01_collectives"
@@ -64,6 +66,49 @@ def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
     assert "[6.0, 6.0, 6.0, 6.0]" in notebook.cells[1].outputs[0].data["text/plain"]
     assert "<img" in "".join(notebook.cells[2].outputs[0].data["text/html"])
     assert "[rank 1] rank 1 of 2" in "".join(output.get("text", "") for output in notebook.cells[3].outputs)
+
+
+ENDLESS = (
+    "import os, time\nfrom utils import run_ranks",
+    "def endless(rank):\n    open(f'{rank}.pid', 'w').write(str(os.getpid()))\n    while True:\n"
+    "        time.sleep(0.01)\n\nrun_ranks(endless, 2)",
+)
+
+
+def test_the_stop_button_and_a_restart_end_all_ranks(tmp_path):
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    cells = [nbformat.v4.new_code_cell(source) for source in ENDLESS]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "endless.ipynb")
+    pids = [tmp_path / f"{rank}.pid" for rank in range(2)]
+
+    def run_cells() -> list[int]:
+        tab.click("text=Run >> nth=0")
+        tab.click("text=Run All Cells")
+        waited_for(lambda: all(pid.exists() and pid.read_text() for pid in pids))
+        numbers = [int(pid.read_text()) for pid in pids]
+        for pid in pids:
+            pid.unlink()
+        return numbers
+
+    def waited_for(condition):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline
+            tab.wait_for_timeout(100)
+
+    with lab(tmp_path) as address, page() as tab:
+        open_notebook(tab, address, "endless.ipynb")
+        ranks = run_cells()
+        assert all(map(psutil.pid_exists, ranks))
+        tab.click("[data-command='notebook:interrupt-kernel']")
+        tab.wait_for_selector("text=KeyboardInterrupt")
+        shoot(tab, "stopped")
+        waited_for(lambda: not any(map(psutil.pid_exists, ranks)))
+        ranks = run_cells()
+        tab.click("[data-command='notebook:restart-kernel']")
+        tab.click("dialog.jp-Dialog .jp-mod-accept")
+        waited_for(lambda: not any(map(psutil.pid_exists, ranks)))
+        waited_for(lambda: "Kernel restarted" in (tmp_path / "lab.log").read_text())  # a server that ends before may hang
 
 
 def test_a_guess_a_wrong_answer_its_hint_a_right_answer_and_progress(tmp_path):
