@@ -52,9 +52,14 @@ class Kernel:
             with contextlib.suppress(Exception):
                 seen += _text(self.client.get_iopub_msg(timeout=1))
 
-    def finish(self, timeout_s: float = 30.0) -> None:
-        """Wait for the end of what `start` started."""
+    def finish(self, timeout_s: float = 30.0) -> str:
+        """Wait for the end of what `start` started; what it has shown since."""
         self.client.get_shell_msg(timeout=timeout_s)
+        shown, state = "", ""
+        while state != "idle":
+            message = self.client.get_iopub_msg(timeout=timeout_s)
+            shown, state = shown + _text(message), message["content"].get("execution_state", "")
+        return shown
 
     def family(self) -> list[psutil.Process]:
         """All processes that the kernel has started, and theirs."""

@@ -101,7 +101,7 @@ def test_the_stop_button_and_a_restart_end_all_ranks(tmp_path):
         ranks = run_cells()
         assert all(map(psutil.pid_exists, ranks))
         tab.click("[data-command='notebook:interrupt-kernel']")
-        tab.wait_for_selector("text=KeyboardInterrupt")
+        tab.wait_for_selector("text=Stopped: the run was interrupted")
         shoot(tab, "stopped")
         waited_for(lambda: not any(map(psutil.pid_exists, ranks)))
         ranks = run_cells()

@@ -59,7 +59,8 @@ def test_interrupt_ends_every_rank_and_leaves_the_kernel_usable():
         ranks = [p for p in one.family() if p.pid not in before]
         assert len(ranks) == 3
         one.manager.interrupt_kernel()
-        one.finish()
+        told = one.finish()
+        assert "Stopped: the run was interrupted" in told and "time.sleep(100)" in told and "launcher.py" not in told
         assert wait_until_gone(ranks) == []
         assert "[0, 1]" in one.run("run_ranks(lambda rank: rank, 2).results")
 

@@ -97,12 +97,22 @@ class DeadlineExceeded(RanksError):
     def __init__(self, timeout_s: float, stacks: dict[int, list[Line]], waiting: list[Standstill],
                  run: Any = None):
         self.stacks = stacks
-        parts = [f"not finished after {timeout_s:g} s (timeout_s). Each unfinished rank's stack:"]
-        for rank, lines in sorted(stacks.items()):
-            shown = [f"      {line}" for line in lines] or ["      (no answer: it is inside one long call)"]
-            parts += [f"  rank {rank}:", *shown]
-        parts += [f"  {w}" for w in waiting if w.rank not in stacks]
-        super().__init__("\n".join(parts), run)
+        super().__init__(f"not finished after {timeout_s:g} s (timeout_s). {_where_they_are(stacks, waiting)}", run)
+
+
+class Stopped(ShowsItself, KeyboardInterrupt):
+    """The run was interrupted, by JupyterLab's stop button or Ctrl-C: where its ranks were."""
+
+    def __init__(self, stacks: dict[int, list[Line]], waiting: list[Standstill]):
+        super().__init__(f"the run was interrupted, and its ranks are ended. {_where_they_are(stacks, waiting)}")
+
+
+def _where_they_are(stacks: dict[int, list[Line]], waiting: list[Standstill]) -> str:
+    parts = ["Each unfinished rank's stack:"]
+    for rank, lines in sorted(stacks.items()):
+        shown = [f"      {line}" for line in lines] or ["      (no answer: it is inside one long call)"]
+        parts += [f"  rank {rank}:", *shown]
+    return "\n".join([*parts, *(f"  {w}" for w in waiting if w.rank not in stacks)])
 
 
 def _told_once(failures: list[Failure]) -> list[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from utils.deadlocks.waits import WaitState
+from utils.trace.source import Line, to_line
 
 
 @dataclass(frozen=True)
@@ -47,3 +48,8 @@ class Outcome:
     observed: Any = None  # by the place where the ranks ran, from their meeting to their end (utils.ranks.place)
     elapsed_s: float = 0.0
     verdict_s: float = 0.0  # from the last report of any rank to the end of the run
+
+
+def stacks_of(outcome: Outcome) -> dict[int, list[Line]]:
+    """Where each rank was that was asked for its stack: the innermost line last."""
+    return {rank: [line for frame in frames if (line := to_line(frame))] for rank, frames in outcome.stacks.items()}

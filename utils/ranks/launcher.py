@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from utils.deadlocks.errors import Stopped
+from utils.deadlocks.verdicts import waiting_ranks
 from utils.deadlocks.waits import ENDED, WaitState
 from utils.ranks.channel import Channel
-from utils.ranks.job import Job, Outcome
+from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.live import AGAIN_S, Live
 from utils.ranks.output import RankOutput
 from utils.ranks.place import LEAVE_S, Place, StartedRank, exit_in_words
@@ -31,11 +33,15 @@ def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Ou
     """Run `job` on fresh processes and wait until it is over. No process is left behind, even when interrupted.
 
     live: shows where the ranks stand, meanwhile.
+
+    Raises: Stopped when interrupted, which tells where the ranks were.
     """
     fleet = _Fleet(job, place or Place(), live)
     try:
         fleet.start()
         fleet.follow()
+    except KeyboardInterrupt:
+        raise fleet.stopped() from None
     finally:
         fleet.end()
     return fleet.outcome
@@ -222,6 +228,11 @@ class _Fleet:
         if self._live and self._ready_at is not None and now >= self._shown_at + AGAIN_S:
             self._shown_at = now
             self._live.look(self.outcome.state, now - self._ready_at)
+
+    def stopped(self) -> Stopped:
+        """What to tell whoever interrupts."""
+        self._ask_for_stacks()
+        return Stopped(stacks_of(self.outcome), waiting_ranks(self.outcome.state))
 
     def _ask_for_stacks(self) -> None:
         unfinished = self._unfinished()

@@ -12,7 +12,7 @@ import torch
 
 from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
-from utils.ranks.job import Job, Outcome
+from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.launcher import launch
 from utils.ranks.live import live_lines
 from utils.ranks.payload import NotebookTask, pack
@@ -103,9 +103,7 @@ def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
     if outcome.stuck:
         return deadlock_verdict(outcome.state, outcome.stuck)
     if outcome.timed_out:
-        stacks = {rank: [line for frame in frames if (line := to_line(frame))]
-                  for rank, frames in outcome.stacks.items()}
-        return DeadlineExceeded(timeout_s, stacks, waiting_ranks(outcome.state))
+        return DeadlineExceeded(timeout_s, stacks_of(outcome), waiting_ranks(outcome.state))
     return None
 
 
