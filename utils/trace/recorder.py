@@ -33,15 +33,18 @@ PATIENCE_S = 30.0  # a pause that nobody ends
 _BELOW = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _CPU = torch.device("cpu")
-_SHORT_CUTS = {  # method of a process group -> its operator, and what the backend calls it
-    "send": ("send", c10d.Backend.send), "recv": ("recv_", c10d.Backend.recv),
-    "allreduce": ("allreduce_", c10d.Backend.allreduce), "broadcast": ("broadcast_", c10d.Backend.broadcast),
-    "reduce": ("reduce_", c10d.Backend.reduce), "allgather": ("allgather_", c10d.Backend.allgather),
-    "all_gather_single": ("_allgather_base_", c10d.Backend._allgather_base),
-    "reduce_scatter": ("reduce_scatter_", c10d.Backend.reduce_scatter),
-    "reduce_scatter_single": ("_reduce_scatter_base_", c10d.Backend._reduce_scatter_base),
+_SUM, _ROOT = {"reduce_op": "reduceOp"}, {"root_rank": "rootRank"}
+_SHORT_CUTS = {  # method of a process group -> operator, what the backend calls it, last argument, what that tells
+    "send": ("send", c10d.Backend.send, int, {}),
+    "recv": ("recv_", c10d.Backend.recv, int, {}),
+    "allreduce": ("allreduce_", c10d.Backend.allreduce, c10d.AllreduceOptions, _SUM),
+    "broadcast": ("broadcast_", c10d.Backend.broadcast, c10d.BroadcastOptions, _ROOT),
+    "reduce": ("reduce_", c10d.Backend.reduce, c10d.ReduceOptions, _SUM | _ROOT),
+    "allgather": ("allgather_", c10d.Backend.allgather, c10d.AllgatherOptions, {}),
+    "all_gather_single": ("_allgather_base_", c10d.Backend._allgather_base, c10d.AllgatherOptions, {}),
+    "reduce_scatter": ("reduce_scatter_", c10d.Backend.reduce_scatter, c10d.ReduceScatterOptions, _SUM),
+    "reduce_scatter_single": ("_reduce_scatter_base_", c10d.Backend._reduce_scatter_base, c10d.ReduceScatterOptions, _SUM),
 }
-_OPTIONS = {"asyncOp": "async_op", "rootRank": "root_rank", "reduceOp": "reduce_op"}  # as the operators name them
 _OPERATORS = {name: getattr(torch.ops.c10d, name).default for name in OPERATIONS}  # found once, before ranks are forked
 _OURS = Path(__file__).resolve().parents[1]
 _LIBRARY_FOLDERS = tuple({
@@ -110,8 +113,8 @@ class Recorder:
         self._library = torch.library.Library("c10d", "IMPL")
         for name, operator in _OPERATORS.items():
             self._library.impl(name, self._kernel(name, operator), "BackendSelect", with_keyset=True)
-        for method, (name, handed_on) in _SHORT_CUTS.items():
-            setattr(c10d.ProcessGroup, method, self._short_cut(name, handed_on, getattr(c10d.ProcessGroup, method)))
+        for method, short_cut in _SHORT_CUTS.items():
+            setattr(c10d.ProcessGroup, method, self._met_before(getattr(c10d.ProcessGroup, method), *short_cut))
         self._watch_waits()
         self._watch_new_group()
 
@@ -160,14 +163,17 @@ class Recorder:
 
     # ── calls ──
 
-    def _short_cut(self, name: str, handed_on: Callable, original: Callable) -> Callable:
+    def _met_before(self, original: Callable, name: str, handed_on: Callable, last: type, told: dict[str, str]) -> Callable:
         names = [argument.name for argument in _OPERATORS[name]._schema.arguments if argument.name != "process_group"]
         backend_of = c10d.ProcessGroup._get_backend
 
         def call(group, *args, **kwargs):
-            arguments = None if kwargs else _arguments(names, args)
-            if arguments is None:
+            if kwargs or not args or type(args[-1]) is not last or not _only_numbers(args[:-1]):
                 return original(group, *args, **kwargs)
+            arguments = dict(zip(names, args, strict=False))
+            if last is not int:
+                arguments["async_op"] = args[-1].asyncOp
+                arguments |= {ours: getattr(args[-1], theirs) for ours, theirs in told.items()}
             number = self._report_call(name, group, arguments)
             work = handed_on(backend_of(group, _CPU), *args)
             self._remember(number, work, arguments)
@@ -354,22 +360,11 @@ class Recorder:
         torch.distributed.device_mesh.new_group = watched(has_line=False)
 
 
-def _arguments(names: list[str], args: tuple) -> dict[str, Any] | None:
-    """Those of an operator, from those of a process group's method; None where there is more to the call than its numbers.
-
-    That is: tensors of other devices, sparse ones, a mode that looks on, a gradient that would be lost without a warning.
-    """
-    *given, options = args
-    is_message = isinstance(options, int)  # send and recv end with a tag
-    if (not is_message and not hasattr(options, "asyncOp")) or torch._C._len_torch_dispatch_stack():
-        return None
-    for x in flat_tensors(given):
-        if type(x) not in _PLAIN or not x.is_cpu or x.layout is not torch.strided or x.requires_grad:
-            return None
-    if is_message:
-        return dict(zip(names, args, strict=False))
-    told = {ours: getattr(options, theirs) for theirs, ours in _OPTIONS.items() if hasattr(options, theirs)}
-    return dict(zip(names, given, strict=False)) | told
+def _only_numbers(args: tuple) -> bool:
+    """False for tensors of other devices, sparse ones, a mode that looks on, a gradient that torch would warn of."""
+    return not torch._C._len_torch_dispatch_stack() and all(
+        type(x) in _PLAIN and x.is_cpu and x.layout is torch.strided and not x.requires_grad
+        for arg in args for x in flat_tensors(arg))
 
 
 def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
