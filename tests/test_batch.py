@@ -85,6 +85,20 @@ def test_refusals_say_what_to_do(graded, arguments, code, words):
     assert "Traceback" not in caught.value.stderr
 
 
+def test_a_release_that_somebody_worked_in_marks_nobody(graded):
+    """Whoever handed in no cell of an exercise would get what stands there."""
+    course, _ = graded
+    file = course.root / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    before = file.read_text()
+    try:
+        file.write_text(before.replace("raise NotImplementedError", "return None", 1))
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            course.grader("autograde", UNIT, "--regrade")
+        assert "somebody worked in ring_all_gather" in caught.value.stdout + caught.value.stderr
+    finally:
+        file.write_text(before)
+
+
 @pytest.mark.long
 def test_files_that_are_not_quite_notebooks(tmp_path):
     """Through this command and the stock one alike: what can be read is marked, and the rest is named."""
@@ -95,6 +109,7 @@ def test_files_that_are_not_quite_notebooks(tmp_path):
     whole = (folder["torn"] / f"{UNIT}.ipynb").read_text()
     (folder["torn"] / f"{UNIT}.ipynb").write_text(whole[:whole.rindex("ring_all_reduce_check") - 40])
     (folder["renamed"] / f"{UNIT}.ipynb").rename(folder["renamed"] / "Copy (1).ipynb")
+    (folder["torn"] / "timestamp.txt").write_text("the day before yesterday")
     (folder["garbage"] / f"{UNIT}.ipynb").write_bytes(b"\x00\xff no notebook")
     (folder["none"] / f"{UNIT}.ipynb").rename(folder["none"] / "answers.txt")
     with pytest.raises(subprocess.CalledProcessError) as caught:
@@ -106,6 +121,8 @@ def test_files_that_are_not_quite_notebooks(tmp_path):
     said = {"torn": "not a whole notebook", "renamed": "is called Copy (1)", "garbage": "no cell could"}
     for student, words in said.items():
         assert words in (tmp_path / "autograded" / student / UNIT / f"{UNIT}.marks.json").read_text()
+    assert "timestamp.txt tells no time" in (tmp_path / "autograded" / "torn" / UNIT / f"{UNIT}.marks.json").read_text()
+    (folder["torn"] / "timestamp.txt").unlink()  # stock nbgrader cannot take it
     course.nbgrader("autograde", UNIT, "--student", "torn", "--force")
     assert course.marks()["torn"] == FULL
 

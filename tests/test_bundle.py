@@ -109,6 +109,7 @@ def test_its_makefile_has_three_targets(folder):
     assert set(re.findall(r"^\.PHONY: ([a-z].*)$", text, re.M)) == {"help lab clean"}
     defined = set(re.findall(r"^([A-Z_]+) *[:?]?=", text, re.M))
     assert set(re.findall(r"(?<!\$)\$\(([A-Z_]+)\)", text)) - defined <= {"CURDIR", "ARGS", "TOKEN", "PORT"}
+    assert (tools := re.findall(r"tools/[\w/]+\.\w+", text)) and all((folder / name).is_file() for name in tools)
 
 
 def test_a_notebook_that_somebody_worked_in_is_refused(monkeypatch, tmp_path):

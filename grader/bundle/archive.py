@@ -9,13 +9,14 @@ from pathlib import Path
 
 import nbformat
 import torch
-from nbgrader.utils import compute_checksum
 
 from grader.checks import PUBLIC_SEED
+from grader.course.release import worked_in
 from grader.exercises import EXERCISES, stored
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
+LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "default_setting_overrides", "first_look")]
 TARGETS = ("help", "lab", "clean")
 PIP_SECTIONS = ("# for the course", "# last: the project itself")
 PROJECT_TABLES = ("[build-system", "[project", "[tool.setuptools")
@@ -33,8 +34,7 @@ def files() -> dict[str, bytes]:
         "environment.yml": students_environment(_text("environment.yml")),
         "Makefile": students_makefile(_text("Makefile")),
         "pyproject.toml": students_project(_text("pyproject.toml")),
-        **{name: _text(name) for name in ("tools/requirements.py", "tools/labconfig/page_config.json",
-                                          "tools/labconfig/default_setting_overrides.json", "docs/glossary.md")},
+        **{name: _text(name) for name in ("tools/requirements.py", "docs/glossary.md", *LAB_CONFIG)},
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}
@@ -85,18 +85,15 @@ def notebooks() -> dict[str, str]:
     """The released notebooks, by path.  Raises: SystemExit for one that somebody has worked in."""
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "notebooks").glob("*/*.ipynb"))]
     texts = {path.as_posix(): _text(path) for path in paths if path.stem == path.parent.name}
-    touched = [name for name, text in texts.items() if _is_touched(nbformat.reads(text, as_version=4))]
+    touched = [name for name, text in texts.items() if _has_run(text) or worked_in(text.encode())]
     if touched:
         sys.exit(f"not as released: {', '.join(touched)}; `make notebooks` makes them anew")
     return texts
 
 
-def _is_touched(notebook: nbformat.NotebookNode) -> bool:
-    """Whether cells have run or an exercise is not as it was released: what an instructor tried is not for students."""
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    exercises = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("solution")]
-    return (any(cell.outputs or cell.execution_count for cell in cells)
-            or any(compute_checksum(cell) != cell.metadata.nbgrader.get("checksum") for cell in exercises))
+def _has_run(text: str) -> bool:
+    cells = nbformat.reads(text, as_version=4).cells
+    return any(cell.outputs or cell.execution_count for cell in cells if cell.cell_type == "code")
 
 
 # ── the checks ──

@@ -12,6 +12,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Bool
 
 from grader.course import reading
+from grader.course.folder import as_released
 from grader.course.limited import mark_within_limits
 from grader.course.mark import exercise_of
 
@@ -36,7 +37,7 @@ class MarkExercises(NbGraderPreprocessor):
         student, unit, name = facts["student"], facts["assignment"], facts["notebook"]
         submitted = Path(course.format_path(course.submitted_directory, student, unit), f"{name}.ipynb")
         released = Path(course.format_path(course.release_directory, ".", unit), f"{name}.ipynb")
-        marked, record = mark_within_limits(submitted.read_bytes(), released.read_bytes(), self.unsafe)
+        marked, record = mark_within_limits(submitted.read_bytes(), as_released(released), self.unsafe)
         for remark in (*record["remarks"], *(alarm["text"] for alarm in record["alarms"])):
             self.log.warning("%s: %s", student, remark)
         record_file = Path(course.format_path(course.autograded_directory, student, unit), f"{name}.marks.json")

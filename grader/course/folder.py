@@ -1,5 +1,6 @@
 """The course folder as nbgrader's configuration describes it: who handed what in, what was released, which gradebook."""
 
+import datetime
 import fnmatch
 import glob
 import os
@@ -11,7 +12,12 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGrader
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import parse_utc
 from traitlets.config import Config
+
+from grader.course.release import worked_in
+
+TIMESTAMP = "timestamp.txt"
 
 
 class CourseError(RuntimeError):
@@ -20,12 +26,13 @@ class CourseError(RuntimeError):
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's file. remark: what is odd about where it was found, "" if nothing is."""
+    """One student's file. remark: what is odd about where it was found, "" if nothing is; handed_in: when, if known."""
 
     student: str
     unit: str
     path: Path
     remark: str = ""
+    handed_in: datetime.datetime | None = None
 
     def __str__(self) -> str:
         return f"{self.student}/{self.unit}"
@@ -64,12 +71,12 @@ class Course:
                        if (folder / f"{unit}.ipynb").is_file()})
 
     def released(self, unit: str) -> bytes:
-        """The released notebook.  Raises: CourseError, naming the units that there are."""
+        """The released notebook.  Raises: CourseError, naming the units that there are; for one that somebody worked in."""
         path = self.folder("release_directory", ".", unit) / f"{unit}.ipynb"
         if not path.exists():
             there = ", ".join(sorted(self.folders("release_directory", student="."))) or "none"
             raise CourseError(f"there is no released notebook {path}; units that were released: {there}")
-        return path.read_bytes()
+        return as_released(path)
 
     def submissions(self, unit: str, patterns: Sequence[str] = ()) -> tuple[list[Submission], list[str]]:
         """(submissions of the chosen students, what was found or looked for but cannot be marked)"""
@@ -85,6 +92,15 @@ class Course:
                                    f"in {unit}" for name in missing]
 
 
+def as_released(path: Path) -> bytes:
+    """A released notebook.  Raises: CourseError for one that somebody worked in."""
+    content = path.read_bytes()
+    if worked := worked_in(content):
+        raise CourseError(f"{path} is not as it was released: somebody worked in {', '.join(worked)}, which would count for "
+                          f"students who wrote nothing there. `make notebooks ARGS={path.stem}` makes it anew")
+    return content
+
+
 def chosen(students: Iterable[str], patterns: Sequence[str]) -> list[str]:
     """The students of one of these names or patterns such as "a*", in order; all of them where there is no pattern."""
     return sorted(student for student in students if not patterns or student in patterns
@@ -93,14 +109,25 @@ def chosen(students: Iterable[str], patterns: Sequence[str]) -> list[str]:
 
 def _submission(student: str, unit: str, folder: Path) -> Submission:
     """Raises: CourseError."""
-    path = folder / f"{unit}.ipynb"
+    path, others = folder / f"{unit}.ipynb", sorted(folder.glob("*.ipynb"))
+    handed_in, remark = _handed_in(folder)
     if path.is_file():
-        return Submission(student, unit, path)
-    others = sorted(folder.glob("*.ipynb"))
+        return Submission(student, unit, path, remark, handed_in)
     if len(others) == 1:
-        return Submission(student, unit, others[0], f"the file is called {others[0].name}, not {unit}.ipynb")
+        remarks = [f"the file is called {others[0].name}, not {unit}.ipynb", *([remark] if remark else [])]
+        return Submission(student, unit, others[0], "; ".join(remarks), handed_in)
     names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CourseError(f"{folder} holds no {unit}.ipynb (it holds {names})")
+
+
+def _handed_in(folder: Path) -> tuple[datetime.datetime | None, str]:
+    """When, by the file beside a submission, and what is wrong with that file."""
+    path = folder / TIMESTAMP
+    text = path.read_text(errors="replace").strip() if path.is_file() else ""
+    try:
+        return (parse_utc(text) if text else None), ""
+    except (ValueError, OverflowError):
+        return None, f"{TIMESTAMP} tells no time: {text[:40]!r} (expected is one like '2026-12-01 23:59:00 UTC')"
 
 
 def _find_programs() -> None:

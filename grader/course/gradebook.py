@@ -19,10 +19,9 @@ from nbgrader.utils import is_grade, is_locked, is_solution, is_task
 from sqlalchemy.exc import SAWarning
 
 from grader.course.autograde import MarkExercises
-from grader.course.folder import Course, Submission
+from grader.course.folder import TIMESTAMP, Course, Submission
 from grader.course.journal import Journal, Result
 
-TIMESTAMP = "timestamp.txt"
 QUIET = logging.getLogger("nbgrader.keep")  # what nbgrader tells of each notebook would drown our lines
 QUIET.setLevel(logging.ERROR)
 
@@ -45,8 +44,8 @@ def keep(course: Course, submission: Submission, result: Result, journal: Journa
 
 
 def _enter(course: Course, submission: Submission, create_student: bool) -> None:
-    """The student, and when the submission was handed in, if a file beside it says so."""
-    when = course.directory.get_existing_timestamp(str(submission.path.parent))
+    """The student, and when the submission was handed in, if that is known."""
+    when = submission.handed_in
     with course.gradebook() as gradebook:
         if create_student:
             gradebook.update_or_create_student(submission.student)

@@ -4,8 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions
+from nbgrader.utils import compute_checksum
 
 from grader.course.broken import broken_program, is_broken
 
@@ -20,6 +22,14 @@ class ClearOrBreak(ClearSolutions):
             return super()._replace_solution_region(cell, language)
         cell.source = broken_program(cell.source)
         return True
+
+
+def worked_in(content: bytes) -> list[str]:
+    """The exercises of a released notebook that somebody worked in since: none, if it is as it was released."""
+    cells = [cell for cell in nbformat.reads(content.decode(), as_version=4).cells
+             if cell.metadata.get("nbgrader", {}).get("solution")]
+    return [cell.metadata.nbgrader.grade_id for cell in cells
+            if compute_checksum(cell) != cell.metadata.nbgrader.get("checksum")]
 
 
 def main() -> None:
