@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from grader.course import cluster
@@ -95,3 +96,9 @@ def test_a_gradebook_in_postgresql(tmp_path):
         assert "3 unchanged" in course.grader("autograde", UNIT, "--db", url)
         assert "No mark changes." in course.grader("autograde", UNIT, "--db", url, "--student", "blank", "--regrade")
     assert course.marks() == {}, "nothing must have gone into the usual gradebook"
+
+
+def test_workers_here_ask_for_no_certain_port(recwarn):
+    with cluster.connect("", 1):
+        ports = {c.laddr.port for c in psutil.Process().net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    assert len(ports) >= 2 and 8787 not in ports and not [w for w in recwarn if "Port" in str(w.message)]

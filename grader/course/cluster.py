@@ -68,8 +68,10 @@ def connect(address: str, workers: int) -> Iterator[Client]:
                                    f"`dask worker {address}`") from None
             yield client
         return
+    any_port = {"dashboard_address": "127.0.0.1:0"}  # else it asks for 8787, and warns if that is taken
     here = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, security=True, host="127.0.0.1",
-                        protocol="tls://", silence_logs=logging.CRITICAL, memory_limit=MEMORY_A_WORKER)
+                        protocol="tls://", silence_logs=logging.CRITICAL, memory_limit=MEMORY_A_WORKER,
+                        scheduler_kwargs=any_port)
     with here, Client(here, timeout=PATIENCE_S) as client:
         yield client
 
