@@ -72,7 +72,7 @@ def test_every_command_runs_as_written(tmp_path):
         said, _ = run.communicate()
     assert run.returncode == 0, said
     assert "1 marked" in said and "No mark changes." in said
-    assert "ann" in (folder / "marks.csv").read_text()
+    assert "ann" in (folder / "reports" / "marks.csv").read_text()
     assert "points" in (folder / "feedback" / "ann" / UNIT / f"{UNIT}.html").read_text()
     assert (folder / "reports" / UNIT / "report.html").exists() and list((folder / "build").glob("*.tar.xz"))
 

@@ -77,7 +77,8 @@ def require() -> None:
     tried = subprocess.run([*_bubblewrap(1 << 20, may_isolate=True), *as_ranks_do, "true"], capture_output=True, text=True)
     if tried.returncode:
         raise NoSandbox(f"bubblewrap may not make a sandbox here: {tried.stderr.strip()}. In a container, allow user "
-                        "namespaces (Docker: --security-opt seccomp=unconfined --security-opt systempaths=unconfined)")
+                        "namespaces (Docker: --security-opt seccomp=unconfined --security-opt systempaths=unconfined); "
+                        "on Ubuntu, `sysctl kernel.apparmor_restrict_unprivileged_userns` must be 0")
 
 
 def run(arguments: Sequence[str], data: bytes, limits: Limits = Limits(), may_isolate: bool = False,
