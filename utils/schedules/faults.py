@@ -10,7 +10,7 @@ SENTENCES = {
     NOT_THIS_RANKS: "belongs to another rank, or to no stage at all",
     REPEATED: "comes twice",
     MISSING: "is missing",
-    TOO_EARLY: "comes before the step of the same stage that it needs",
+    TOO_EARLY: "comes before a step of the same rank that it needs",
     STUCK: "can never start: what it needs waits in turn for a step that comes after it",
     TOO_MANY: "puts more micro-batches in flight than the rank may keep",
 }
