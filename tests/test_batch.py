@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from grader.course.folder import time_of
 from tests.course import Course, solution_cell, verdict_text
 from tests.submissions import CHOSEN, MARKS, SAMPLES, UNIT, hand_in
 
@@ -97,6 +98,15 @@ def test_a_release_that_somebody_worked_in_marks_nobody(graded):
         assert "somebody worked in ring_all_gather" in caught.value.stdout + caught.value.stderr
     finally:
         file.write_text(before)
+
+
+@pytest.mark.parametrize("text, utc", [
+    ("2026-12-01 23:59:00 UTC", "2026-12-01 23:59:00"), ("2026-12-01T23:59:30.5+01:00\n", "2026-12-01 22:59:30.500000"),
+    ("2026-12-01 23:59:00 CEST", "None"), ("tomorrow", "None"), ("2026-13-01 00:00 UTC", "None"), ("", "None")])
+def test_the_time_of_handing_in_is_read_or_named(tmp_path, text, utc):
+    (tmp_path / "timestamp.txt").write_text(text)
+    when, remark = time_of(tmp_path)
+    assert str(when) == utc and bool(remark) == (utc == "None" and text != "")
 
 
 @pytest.mark.long

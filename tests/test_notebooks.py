@@ -45,14 +45,16 @@ def test_an_exercise_is_four_cells(name):
     exercise = EXERCISES[name]
     cells = read("solutions", exercise.unit).cells
     start = next(i for i, cell in enumerate(cells) if cell.id == f"{name}-contract")
-    contract, skeleton, *guess, watch, check = cells[start:start + 4 + (cells[start + 2].id == f"{name}-guess")]
-    assert [c.id for c in (skeleton, watch, check)] == [name, f"{name}-watch", f"{name}-check"]
+    end = next(i for i, cell in enumerate(cells) if cell.id == f"{name}-check")
+    contract, skeleton, *seen, check = cells[start:end + 1]
+    assert skeleton.id == name and f"{name}-watch" in {cell.id for cell in seen}
+    assert {cell.id for cell in seen} <= {f"{name}-{part}" for part in ("guess", "watch", "cause")}
     assert contract.cell_type == "markdown" and contract.source.startswith("###")
     for word in ("line", "min", "●"):
         assert word in contract.source, f"the contract does not say {word!r}"
     assert ("(c)" in contract.source) == exercise.optional
     assert skeleton.metadata.nbgrader.grade_id == name and skeleton.metadata.nbgrader.solution
-    assert all("watch" in cell.metadata.tags for cell in (*guess, watch))
+    assert all("watch" in cell.metadata.tags for cell in seen)
     assert check.metadata.nbgrader.grade_id == f"{name}_check" and check.metadata.nbgrader.locked
     assert check.metadata.nbgrader.points == exercise.max_points
     assert check.source == f"check.{name}({name})"

@@ -13,7 +13,10 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from utils import DeadlineExceeded, RankFailed, run_ranks
+from utils.ranks.job import Job
+from utils.ranks.launcher import launch
 from utils.ranks.output import MAX_LINES_SHOWN
+from utils.ranks.place import Place
 from utils.ranks.slow_link import slow_link
 from utils.ranks.torchrun import read_results, write_job
 
@@ -333,3 +336,12 @@ def test_a_server_that_is_a_copy_has_what_was_imported_before_and_no_file(tmp_pa
     done = subprocess.run([sys.executable, "-c", SPLITS_OFF, str(tmp_path / "file")], input="all of stdin",
                           capture_output=True, text=True)
     assert done.stdout == "[(True, False, False), (True, False, False)] all of stdin\n", done.stderr
+
+
+def test_an_interrupt_before_the_ranks_have_met_is_one():
+    class Interrupted(Place):
+        def open(self, readiness, processes):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(Job(b"", [b"", b""]), Interrupted())

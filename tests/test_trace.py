@@ -4,6 +4,7 @@ import contextlib
 import json
 import time
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -84,11 +85,28 @@ def test_the_short_way_past_the_dispatcher_and_the_long_one_tell_the_same():
                 for call, *_ in FORMULA:
                     call(torch.ones(12))
 
-    trace = run_ranks(both, 3).trace
+    trace = run_ranks(both, 3, memory=False).trace  # its meter would look on as well
     for rank in range(3):
         told = [(c.op, c.dtype, c.shape, c.bytes, c.bytes_given, c.bytes_formula, c.members, c.root, c.peer, c.reduce_op,
                  c.is_async, c.waited) for c in trace.of(rank)]
         assert told[:len(told) // 2] == told[len(told) // 2:]
+
+
+def test_the_short_way_leaves_to_torch_what_is_more_than_numbers():
+    """Ranks that are no plain numbers, and views whose numbers are not those in memory."""
+    def odd(rank):
+        x, gathered = torch.ones(2) * rank, torch.empty(4)
+        numbers = np.int64(1 - rank), torch.tensor(1 - rank)
+        for peer in numbers:
+            work = dist.isend(x, peer)
+            dist.recv(gathered[:2], peer)
+            work.wait()
+        dist.all_gather_single(gathered, torch._neg_view(torch.ones(2)))
+        return gathered.tolist()
+
+    run = run_ranks(odd, 2, memory=False)
+    assert run.results == [[-1.0] * 4] * 2
+    assert [call.peer for call in run.trace.of(0, "send")] == [1, 1]
 
 
 @pytest.mark.parametrize("call, op, ratio", [

@@ -66,7 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
             if not units:
                 raise _nothing(course, "anything", "<unit>")
             for unit in units:
-                _plan(work, course, unit, arguments, locks)
+                try:
+                    _plan(work, course, unit, arguments, locks)
+                except CourseError as error:
+                    if arguments.unit:
+                        raise
+                    work.problems.append(str(error))  # the other units can be marked
             seconds = _grade(work, course, arguments)
         except REFUSALS as error:
             print(f"Nothing more was marked: {error}", file=sys.stderr)
@@ -95,7 +100,7 @@ def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, 
     work.problems += problems
     known, code = scores(course, unit), cluster.code_digest()
     for submission in submissions:
-        student, digest = submission.student, digest_of(submission.path.read_bytes(), released)
+        student, digest = submission.student, _digest(submission, submission.path.read_bytes(), released)
         if student in known and journal.is_kept(student, digest, course.db_url) and not arguments.regrade:
             work.unchanged += 1
         else:
@@ -143,7 +148,7 @@ def _mark(jobs: list[Job], problems: list[str], arguments: argparse.Namespace) -
                                 notebook.decode(), record)
             job.journal.put(job.result)
             peak_bytes = max(peak_bytes, record["peak_bytes"])
-            _say(_line(bar, number, seconds, job.submission, _in_short(record)))
+            _say(_line(bar, number, seconds, job.submission, f"{_in_short(record)}  {job.submission.remark}".rstrip()))
             yield job
         _say(f"Peak memory: a sandbox {_gib(peak_bytes)} of the {_gib(sandbox.Limits().memory_bytes)} it may use, "
              f"a worker's own process {_gib(cluster.worker_peak_bytes(client))}.")
@@ -151,7 +156,12 @@ def _mark(jobs: list[Job], problems: list[str], arguments: argparse.Namespace) -
 
 def _task(job: Job) -> tuple[tuple[Job, str], bytes, bytes]:
     content = job.submission.path.read_bytes()
-    return (job, digest_of(content, job.released)), content, job.released
+    return (job, _digest(job.submission, content, job.released)), content, job.released
+
+
+def _digest(submission: Submission, content: bytes, released: bytes) -> str:
+    """Of all that a mark depends on: the time of handing in, where it is known, too."""
+    return digest_of(content, released, *([str(submission.handed_in).encode()] if submission.handed_in else []))
 
 
 def _keep_changes(course: Course, jobs: list[Job], yes: bool) -> None:

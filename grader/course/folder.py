@@ -12,7 +12,6 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGrader
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.utils import parse_utc
 from traitlets.config import Config
 
 from grader.course.release import worked_in
@@ -95,9 +94,14 @@ class Course:
 def as_released(path: Path) -> bytes:
     """A released notebook.  Raises: CourseError for one that somebody worked in."""
     content = path.read_bytes()
-    if worked := worked_in(content):
-        raise CourseError(f"{path} is not as it was released: somebody worked in {', '.join(worked)}, which would count for "
-                          f"students who wrote nothing there. `make notebooks ARGS={path.stem}` makes it anew")
+    try:
+        worked = worked_in(content)
+    except ValueError as error:
+        raise CourseError(f"{path} cannot be read ({error}): `make notebooks ARGS={path.stem}` makes it anew") from None
+    if worked:
+        some = ", ".join(worked[:3]) + (f" and {len(worked) - 3} more cells" if len(worked) > 3 else "")
+        raise CourseError(f"{path} is not as it was released: somebody worked in {some}, which would count for students who "
+                          f"wrote nothing there. `make notebooks ARGS={path.stem}` makes it anew")
     return content
 
 
@@ -110,22 +114,28 @@ def chosen(students: Iterable[str], patterns: Sequence[str]) -> list[str]:
 def _submission(student: str, unit: str, folder: Path) -> Submission:
     """Raises: CourseError."""
     path, others = folder / f"{unit}.ipynb", sorted(folder.glob("*.ipynb"))
-    handed_in, remark = _handed_in(folder)
+    when, remark = time_of(folder)
     if path.is_file():
-        return Submission(student, unit, path, remark, handed_in)
+        return Submission(student, unit, path, remark, when)
     if len(others) == 1:
         remarks = [f"the file is called {others[0].name}, not {unit}.ipynb", *([remark] if remark else [])]
-        return Submission(student, unit, others[0], "; ".join(remarks), handed_in)
+        return Submission(student, unit, others[0], "; ".join(remarks), when)
     names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CourseError(f"{folder} holds no {unit}.ipynb (it holds {names})")
 
 
-def _handed_in(folder: Path) -> tuple[datetime.datetime | None, str]:
-    """When, by the file beside a submission, and what is wrong with that file."""
+def time_of(folder: Path) -> tuple[datetime.datetime | None, str]:
+    """When (in UTC, as the gradebook has it), by the file beside a submission; and what is wrong with that file.
+
+    nbgrader's own reading takes CEST for UTC, and forgets +01:00.
+    """
     path = folder / TIMESTAMP
     text = path.read_text(errors="replace").strip() if path.is_file() else ""
+    if not text:
+        return None, ""
     try:
-        return (parse_utc(text) if text else None), ""
+        time = datetime.datetime.fromisoformat(text.removesuffix("UTC").rstrip())
+        return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time, ""
     except (ValueError, OverflowError):
         return None, f"{TIMESTAMP} tells no time: {text[:40]!r} (expected is one like '2026-12-01 23:59:00 UTC')"
 

@@ -69,7 +69,7 @@ def _copy_others(course: Course, submission: Submission, stage: Path) -> None:
     if source.is_dir():
         ignored = shutil.ignore_patterns(*course.directory.ignore, "*.ipynb")
         shutil.copytree(source, stage, ignore=ignored, dirs_exist_ok=True)
-    if (submission.path.parent / TIMESTAMP).exists():
+    if submission.handed_in:
         shutil.copy(submission.path.parent / TIMESTAMP, stage)
 
 

@@ -25,11 +25,14 @@ class ClearOrBreak(ClearSolutions):
 
 
 def worked_in(content: bytes) -> list[str]:
-    """The exercises of a released notebook that somebody worked in since: none, if it is as it was released."""
-    cells = [cell for cell in nbformat.reads(content.decode(), as_version=4).cells
-             if cell.metadata.get("nbgrader", {}).get("solution")]
-    return [cell.metadata.nbgrader.grade_id for cell in cells
-            if compute_checksum(cell) != cell.metadata.nbgrader.get("checksum")]
+    """The cells of a released notebook that somebody changed or ran since: none, if it is as it was released.
+
+    Raises: ValueError for what is no notebook.
+    """
+    cells = nbformat.reads(content.decode(), as_version=4).cells
+    return [cell.metadata.get("nbgrader", {}).get("grade_id", str(cell.get("id", ""))) for cell in cells
+            if cell.get("outputs") or cell.get("execution_count")
+            or ("nbgrader" in cell.metadata and compute_checksum(cell) != cell.metadata.nbgrader.get("checksum"))]
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Ou
         fleet.start()
         fleet.follow()
     except KeyboardInterrupt:
-        raise fleet.stopped() from None
+        raise fleet.stopped() or KeyboardInterrupt() from None
     finally:
         fleet.end()
     return fleet.outcome
@@ -229,10 +229,15 @@ class _Fleet:
             self._shown_at = now
             self._live.look(self.outcome.state, now - self._ready_at)
 
-    def stopped(self) -> Stopped:
-        """What to tell whoever interrupts."""
-        self._ask_for_stacks()
-        return Stopped(stacks_of(self.outcome), waiting_ranks(self.outcome.state))
+    def stopped(self) -> Stopped | None:
+        """What to tell whoever interrupts; None where the ranks had not met yet, or their reports were cut in the middle."""
+        if self._ready_at is None:
+            return None
+        try:
+            self._ask_for_stacks()
+            return Stopped(stacks_of(self.outcome), waiting_ranks(self.outcome.state))
+        except (LookupError, ValueError, TypeError, AttributeError, OSError):
+            return None
 
     def _ask_for_stacks(self) -> None:
         unfinished = self._unfinished()

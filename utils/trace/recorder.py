@@ -2,7 +2,8 @@
 
 The kernels are registered at the dispatcher's BackendSelect key, above every backend: calls by student code, DDP, FSDP2,
 DTensor and pipelining all pass through, on any thread, at no cost to other torch operations. The way into a Python kernel
-and back is long, though, so the commonest calls from Python are met before it, and go straight on to the backend.
+and back is long, though, so the commonest calls from Python are met before it, and go straight on to the backend, where no
+mode (the memory meter, say) looks on at operations.
 """
 
 import functools
@@ -168,7 +169,7 @@ class Recorder:
         backend_of = c10d.ProcessGroup._get_backend
 
         def call(group, *args, **kwargs):
-            if kwargs or not args or type(args[-1]) is not last or not _only_numbers(args[:-1]):
+            if kwargs or not args or type(args[-1]) is not last or not _only_numbers(args[:-1], last is int):
                 return original(group, *args, **kwargs)
             arguments = dict(zip(names, args, strict=False))
             if last is not int:
@@ -360,11 +361,15 @@ class Recorder:
         torch.distributed.device_mesh.new_group = watched(has_line=False)
 
 
-def _only_numbers(args: tuple) -> bool:
-    """False for tensors of other devices, sparse ones, a mode that looks on, a gradient that torch would warn of."""
-    return not torch._C._len_torch_dispatch_stack() and all(
+def _only_numbers(args: tuple, is_message: bool) -> bool:
+    """Whether there is no more to the call than numbers in memory and, of a message, a plain number for its rank.
+
+    False for tensors of other devices, sparse ones, views that are not what they store, a gradient that torch would warn of,
+    and where a mode looks on at operations.
+    """
+    return not torch._C._len_torch_dispatch_stack() and (not is_message or type(args[1]) is int) and all(
         type(x) in _PLAIN and x.is_cpu and x.layout is torch.strided and not x.requires_grad
-        for arg in args for x in flat_tensors(arg))
+        and not (x.is_neg() or x.is_conj() or x._is_zerotensor()) for arg in args for x in flat_tensors(arg))
 
 
 def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
