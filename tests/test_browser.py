@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -25,6 +26,13 @@ def shoot(page, name: str) -> None:
         page.screenshot(path=f"{SHOTS}/{name}.png")
 
 
+def write_cells(file: Path, sources: Sequence[str]) -> Path:
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), file)
+    return file
+
+
 CELLS = (
     "%load_ext utils\nimport torch\nimport torch.distributed as dist\n"
     "from utils import Predictions, figures, run_ranks, widgets",
@@ -43,10 +51,7 @@ CELLS = (
 
 def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
     """Seven cells with all that differs from a kernel without a browser; whole units are run by test_notebooks."""
-    file = tmp_path / "seven_cells.ipynb"
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), file)
+    file = write_cells(tmp_path / "seven_cells.ipynb", CELLS)
     with lab(tmp_path) as address, page() as tab:
         open_notebook(tab, address, file.name)
         assert tab.locator("text=Jupyter news").count() == 0
@@ -76,9 +81,7 @@ ENDLESS = (
 
 
 def test_the_stop_button_and_a_restart_end_all_ranks(tmp_path):
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    cells = [nbformat.v4.new_code_cell(source) for source in ENDLESS]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "endless.ipynb")
+    file = write_cells(tmp_path / "endless.ipynb", ENDLESS)
     pids = [tmp_path / f"{rank}.pid" for rank in range(2)]
 
     def run_cells() -> list[int]:
@@ -97,7 +100,7 @@ def test_the_stop_button_and_a_restart_end_all_ranks(tmp_path):
             tab.wait_for_timeout(100)
 
     with lab(tmp_path) as address, page() as tab:
-        open_notebook(tab, address, "endless.ipynb")
+        open_notebook(tab, address, file.name)
         ranks = run_cells()
         assert all(map(psutil.pid_exists, ranks))
         tab.click("[data-command='notebook:interrupt-kernel']")
