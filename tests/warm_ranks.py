@@ -131,9 +131,9 @@ def _becomes_idle(rank: StartedRank, within_s: float) -> bool | None:
     try:
         channel = Channel(rank.connection)
         while rank.connection.poll(within_s):
-            if any(message.kind == "idle" for message in channel.arrivals()):
+            if any(message.read()[0] == "idle" for message in channel.arrivals()):
                 return True
-    except (OSError, EOFError, ValueError):
+    except (OSError, EOFError, ValueError, TypeError):
         return False
     return False if within_s else None
 

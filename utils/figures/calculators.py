@@ -15,6 +15,7 @@ from utils.figures.style import Picture
 from utils.figures.widgets import Interactive
 
 A100_BYTES = 80e9
+BFLOAT16_FLOPS_PER_S = {"A100": 312e12, "H100": 989e12}  # peak, dense, by NVIDIA's data sheets of the SXM cards
 WAYS = {"everything kept": (False, "none"), "sequence parallel": (True, "none"),
         "selective recomputation": (False, "selective"), "both": (True, "selective"),
         "full recomputation": (False, "full"), "full, of pieces": (True, "full")}
@@ -102,7 +103,7 @@ def degree_calculator(layer_bytes: Callable[[int, int, int, int], float]) -> Int
     layer_bytes: (batch, length, dim, n_ranks) → bytes that one rank sends for one transformer layer in a step. The GPU
     computes at half of its peak in bfloat16.
     """
-    systems = {"A100": ("A100", "gen 4", "HDR 200 Gb/s"), "H100": ("H100", "gen 5", "NDR 400 Gb/s")}
+    systems = {"A100": ("A100", "gen 4", "HDR 200 Gb/s"), "H100": ("H100", "gen 5", "NDR 400 Gb/s")}  # their links
     width = ipywidgets.SelectionSlider(options=[1024 * k for k in (1, 2, 4, 6, 8, 12, 16, 24)], value=12288,
                                        description="width D")
     length = ipywidgets.SelectionSlider(options=[2**k for k in range(9, 18)], value=2048, description="sequence")
@@ -112,9 +113,8 @@ def degree_calculator(layer_bytes: Callable[[int, int, int, int], float]) -> Int
     def picture(dim: int, n_tokens: int, rows: int, name: str) -> Picture:
         links = {f"{row['link']}, {row['generation']}": row["one_way_GBps"] for row in read_table("links")
                  if row["generation"] in systems[name] and not row["link"].startswith("node egress")}
-        row = next(row for row in read_table("superpod") if name in row["system"])
         flops = 72 * rows * n_tokens * dim**2 + 12 * rows * n_tokens**2 * dim
-        compute_s = flops / (1e15 * row["dense_PFLOPs"] / row["gpus"] / 2)
+        compute_s = flops / (BFLOAT16_FLOPS_PER_S[name] / 2)
         ranks = [2**k for k in range(1, 7)]
         return layer_times(ranks, [layer_bytes(rows, n_tokens, dim, n) for n in ranks], [compute_s / n for n in ranks],
                            links, node=8)

@@ -21,7 +21,8 @@ DEVICES = tuple(2 ** power for power in range(18))  # 1 to 131,072
 # Name → the axis that grows, and what stays as it is.
 STRATEGIES = {
     "DP": ("dp", Layout()), "ZeRO-3": ("dp", Layout(zero=3)), "TP": ("tp", Layout()), "PP": ("pp", Layout()),
-    "TP 8 × ZeRO-1": ("dp", Layout(tp=8, zero=1)), "TP 8 × PP 16 × ZeRO-1": ("dp", Layout(tp=8, pp=16, zero=1)),
+    "TP 8 × ZeRO-1": ("dp", Layout(tp=8, zero=1)), "TP 8 × ZeRO-3": ("dp", Layout(tp=8, zero=3)),
+    "TP 8 × PP 16 × ZeRO-1": ("dp", Layout(tp=8, pp=16, zero=1)),
 }
 
 

@@ -12,15 +12,26 @@ from typing import Any
 _LENGTHS = struct.Struct("!QQ")  # of the header and of the blob, in bytes
 _MOST_BYTES = 1 << 40
 _READ_BYTES = 1 << 20
+_SHORT_BYTES = 1 << 13
+_OF_CALLS = (b'["batch"', b'["call"')
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message. `kind` says what it is, `fields` is plain JSON data, `blob` is opaque bytes."""
+    """One message as it came: `head` is JSON that nobody has read yet, `blob` is opaque bytes."""
 
-    kind: str
-    fields: dict[str, Any]
+    head: bytes
     blob: bytes = b""
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether it only tells of calls, as most do, and nobody has to answer."""
+        return not self.blob and len(self.head) < _SHORT_BYTES and self.head.startswith(_OF_CALLS)
+
+    def read(self) -> tuple[str, dict[str, Any]]:
+        """(what it is, plain data). Raises: ValueError or TypeError for what is no message."""
+        kind, fields = json.loads(self.head)
+        return kind, fields
 
 
 class Channel:
@@ -65,7 +76,7 @@ class Channel:
         head_end = _LENGTHS.size + head_bytes
         if len(self._unread) < head_end + blob_bytes:
             return None
-        kind, fields = json.loads(self._unread[_LENGTHS.size:head_end])
+        head = bytes(self._unread[_LENGTHS.size:head_end])
         blob = bytes(memoryview(self._unread)[head_end:head_end + blob_bytes])
         del self._unread[:head_end + blob_bytes]
-        return Message(kind, fields, blob)
+        return Message(head, blob)

@@ -8,7 +8,7 @@ from functools import partial
 from utils.deadlocks.errors import Stopped
 from utils.deadlocks.verdicts import waiting_ranks
 from utils.deadlocks.waits import ENDED, WaitState
-from utils.ranks.channel import Channel
+from utils.ranks.channel import Channel, Message
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.live import AGAIN_S, Live
 from utils.ranks.output import RankOutput
@@ -21,6 +21,8 @@ from utils.trace.wire import traffic_matrix
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
 SHORT_BATCH_S, BATCH_S = 0.002, 0.04  # how long reports gather: at a run's beginning, and at most
 GROWTH = 0.05  # from the one to the other, by each second of the run: a short one is not to wait, a long one not disturbed
+QUIET_S, LATEST_S = 0.02, 0.5  # what ranks say of their calls is read when they are quiet for so long, or after so long
+MOST_UNREAD = 2000
 MOST_GATHERED = 100  # reports of a rank: it stands still once the pipe is full, at some 250
 ROUNDS = 50
 START_UP_S = 60.0
@@ -60,6 +62,9 @@ class _Fleet:
         self._readiness = Readiness()
         self._readings: dict[int, dict] = {}
         self._still_since: float | None = None
+        self._unread: list[tuple[int, Message]] = []  # (rank, what it says of its calls), in the order of arrival
+        self._unread_since = 0.0
+        self._unreadable: set[int] = set()  # ranks that sent what makes no sense
         self._gathered = 0  # reports of the rank that had most of them when we looked last
         self._started = time.monotonic()
         self._first_error_at: float | None = None
@@ -100,9 +105,11 @@ class _Fleet:
                 continue
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 return
-            self._listen(min(0.1, max(0.0, deadline - now)), self._batch_s(now - self._started))
-            self._look_for_standstill()
-            self._show(now)
+            patience_s = min(QUIET_S if self._unread else 0.1, max(0.0, deadline - now))
+            if not self._listen(patience_s, self._batch_s(now - self._started)) or now > self._unread_since + LATEST_S:
+                self._read_reports()
+                self._look_for_standstill()
+                self._show(now)
         if self.outcome.state.disagreement:
             for output in self._outputs:
                 output.muted = output.is_error  # what gloo shouts when the calls do not fit adds nothing
@@ -128,33 +135,48 @@ class _Fleet:
         gathered, self._gathered = self._gathered, 0
         return SHORT_BATCH_S if gathered > MOST_GATHERED else min(BATCH_S, SHORT_BATCH_S + GROWTH * age_s)
 
-    def _listen(self, timeout_s: float, batch_s: float = SHORT_BATCH_S) -> None:
+    def _listen(self, timeout_s: float, batch_s: float = SHORT_BATCH_S) -> bool:
+        """Whether there was anything to hear within `timeout_s`."""
         time.sleep(batch_s)  # let reports gather: waking up for each would take the ranks' time on a small machine
-        if self._readiness.handle(timeout_s):
-            for _ in range(ROUNDS):  # not for ever: a flood must not hide the deadline
-                if not self._readiness.handle(0.0):
-                    return
+        if not self._readiness.handle(timeout_s):
+            return False
+        for _ in range(ROUNDS):  # not for ever: a flood must not hide the deadline
+            if not self._readiness.handle(0.0):
+                break
+        return True
 
     def _listen_for(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
         patience = time.monotonic() + seconds
         while not done() and (left := patience - time.monotonic()) > 0:
             self._listen(left)
+        self._read_reports()
 
     def _take_messages(self, rank: int) -> bool:
         """False at the end of the rank's messages."""
         try:
             for gathered, message in enumerate(self._channels[rank].arrivals()):
                 self._still_since, self._gathered = None, max(gathered, self._gathered)
-                for kind, fields in self._unfoldings[rank].whole(message.kind, message.fields):
-                    self._on_report(rank, kind, fields, message.blob)
-            return True
+                self._unread_since = self._unread_since if self._unread else time.monotonic()
+                self._unread.append((rank, message))
+                if not message.can_wait or len(self._unread) > MOST_UNREAD:
+                    self._read_reports()
         except (EOFError, OSError):
             self._readiness.forget(self._channels[rank].connection)
             return False
-        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            self._readiness.forget(self._channels[rank].connection)
-            self._note_death(rank, f"it sent a report that makes no sense ({error!r:.200})")
-            return False
+        except ValueError as error:
+            self._note_nonsense(rank, error)
+        return rank not in self._unreadable
+
+    def _read_reports(self) -> None:
+        """Not as each arrives: between two calls of a rank there is time for little, and many in a row are read faster."""
+        unread, self._unread = self._unread, []
+        for rank, message in unread:
+            if rank not in self._unreadable:
+                try:
+                    for kind, fields in self._unfoldings[rank].whole(*message.read()):
+                        self._on_report(rank, kind, fields, message.blob)
+                except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+                    self._note_nonsense(rank, error)
 
     def _read_output(self, output: RankOutput) -> None:
         if not output.read():
@@ -197,6 +219,11 @@ class _Fleet:
         self.outcome.errors.append((rank, facts))
         self._first_error_at = self._first_error_at or time.monotonic()
 
+    def _note_nonsense(self, rank: int, error: Exception) -> None:
+        self._unreadable.add(rank)
+        self._readiness.forget(self._channels[rank].connection)
+        self._note_death(rank, f"it sent a report that makes no sense ({error!r:.200})")
+
     def _note_death(self, rank: int, message: str) -> None:
         self.outcome.state.ingest(rank, "died", {})
         self._note_error(rank, {"type": "died", "message": message, "frames": [], "notes": []})
@@ -206,6 +233,7 @@ class _Fleet:
         self._readiness.forget(process.sentinel)
         while connection.poll(0) and self._take_messages(rank):
             pass
+        self._read_reports()
         if self.outcome.state.ranks[rank].state != ENDED:
             process.join(LEAVE_S)
             self._note_death(rank, exit_in_words(process.exitcode))
@@ -240,6 +268,7 @@ class _Fleet:
             return None
 
     def _ask_for_stacks(self) -> None:
+        self._read_reports()
         unfinished = self._unfinished()
         for rank in unfinished:
             self._tell(rank, "stack")
@@ -267,6 +296,7 @@ class _Fleet:
         self._place.end(self._ranks, finished=self._all_returned())
         for output in list(self._outputs):
             self._close_output(output)
+        self._read_reports()
         for channel in self._channels.values():
             channel.connection.close()
         self._readiness.close()

@@ -189,13 +189,14 @@ class Inbox:
             os._exit(1)
 
     def _take(self, message: Message) -> None:
-        if message.kind == "stack":
+        kind, _ = message.read()
+        if kind == "stack":
             self._channel.send("stack", frames=self._sampler.main_stack())
-        elif message.kind == "looked at":
+        elif kind == "looked at":
             self._looked_at.set()
-        elif message.kind == "settle":
+        elif kind == "settle":
             self.settle.set()
-        elif message.kind == "leave":
+        elif kind == "leave":
             self.leave.set()
             self.settle.set()
         else:
