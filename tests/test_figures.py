@@ -1,24 +1,27 @@
 """The figures: their data is right, they render without warnings, and no two texts overlap."""
 
+import contextlib
 import io
 import pkgutil
 import random
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import matplotlib
 import numpy as np
 import pytest
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from grader.exercises.shared.meshes import lines_of
 from utils import figures, run_ranks
 from utils.costs.formulas import bytes_sent_per_rank, ring_time_s
 from utils.costs.tables import read_table, table_names
-from utils.figures import Column, Picture, Table, collective_picture, human_bytes
+from utils.figures import Column, Table, collective_picture, human_bytes
 from utils.figures.collectives import COLLECTIVES
 from utils.figures.hardware import link_speeds
 from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, union
@@ -199,19 +202,20 @@ class Attributes(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
-def drawn_texts(picture: Picture, monkeypatch) -> list[tuple[str, object]]:
-    """(text, bounding box in pixels) of everything written when the picture is drawn."""
+@contextlib.contextmanager
+def noting_texts(monkeypatch) -> Iterator[dict[int, tuple[str, Bbox]]]:
+    """Of each text that is drawn in it, the words and the box, in the pixels of the figure's own size."""
     drawn, draw = {}, Text.draw  # a layout draws everything twice: the second time counts
 
-    def recording(self, renderer, *args, **kwargs):
+    def noting(self, renderer, *args, **kwargs):
         if self.get_visible() and self.get_text().strip():
-            drawn[id(self)] = self.get_text(), Text.get_window_extent(self, renderer)
+            box = Text.get_window_extent(self, renderer)
+            drawn[id(self)] = self.get_text(), Bbox(box.get_points() * 100 / self.figure.dpi)
         return draw(self, renderer, *args, **kwargs)
 
-    monkeypatch.setattr(Text, "draw", recording)
-    picture.figure.savefig(io.BytesIO(), format="png", dpi=100)
+    monkeypatch.setattr(Text, "draw", noting)
+    yield drawn
     monkeypatch.undo()
-    return list(drawn.values())
 
 
 def overlap(one, other, slack=1.0) -> bool:
@@ -221,14 +225,14 @@ def overlap(one, other, slack=1.0) -> bool:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_renders_without_warnings_and_its_texts_stand_apart(name, monkeypatch):
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), noting_texts(monkeypatch) as drawn:
         warnings.simplefilter("error")
         picture = PICTURES[name]()
         image = Image.open(io.BytesIO(picture.png))
     width, height = image.size
     assert width <= 1800 and 100 < height < 5000 and len(picture.png) < 300_000
     assert len(picture.words) > 20
-    texts = drawn_texts(picture, monkeypatch)
+    texts = list(drawn.values())
     frame = picture.figure.bbox
     outside = [text for text, b in texts if b.x0 < 0 or b.y0 < 0 or b.x1 > frame.x1 + 1 or b.y1 > frame.y1 + 1]
     assert not outside, f"cut off: {outside}"

@@ -1,7 +1,7 @@
 """Where two results first differ, in words."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -49,51 +49,74 @@ def _size(value: Any, most: float = math.inf) -> int:
 
 def same(found: Any, expected: Any, tolerance: float = 1e-6) -> bool:
     """Whether two results are equal (to rounding)."""
-    return first_difference(found, expected, tolerance) == ""
+    return _difference(found, expected, tolerance, ()) is None
 
 
-def first_difference(found: Any, expected: Any, tolerance: float, path: str = "") -> str:
+def first_difference(found: Any, expected: Any, tolerance: float) -> str:
     """The first place where `found` is not `expected`, in words; empty if there is none."""
+    words = _difference(found, expected, tolerance, ())
+    return "" if words is None else words().lstrip(": ")
+
+
+Words = Callable[[], str]  # said only where somebody wants to hear: to print a number takes longer than to compare
+
+
+def _difference(found: Any, expected: Any, tolerance: float, path: tuple) -> Words | None:
+    """path: keys and indices on the way here."""
     if found is MISSING:
-        return "returned nothing"
+        return lambda: "returned nothing"
     if expected is ANYTHING or found is ANYTHING:
-        return ""
+        return None
     if isinstance(expected, torch.Tensor):
         return _tensor_difference(found, expected, tolerance, path)
     if isinstance(expected, dict):
         if not isinstance(found, dict) or found.keys() != expected.keys():
-            return f"{path or 'result'}: expected {_brief(sorted(map(str, expected)))}, found {_brief(found)}"
-        parts = (first_difference(found[key], expected[key], tolerance, f"{path}[{key!r}]") for key in expected)
-        return next((part for part in parts if part), "")
+            return lambda: (f"{_place(path) or 'result'}: expected {_brief(sorted(map(str, expected)))}, "
+                            f"found {_brief(found)}")
+        return _first_of(((found[key], expected[key], key) for key in expected), tolerance, path)
     if isinstance(expected, (list, tuple)):
         if not isinstance(found, (list, tuple)) or len(found) != len(expected):
-            wanted = _brief(list(expected)) if len(repr(expected)) <= 60 else f"{len(expected)} parts"
-            return f"{path or 'result'}: expected {wanted}, found {_brief(found)}"
-        parts = (first_difference(f, e, tolerance, f"{path}[{i}]")
-                 for i, (f, e) in enumerate(zip(found, expected, strict=True)))
-        return next((part for part in parts if part), "")
+            return lambda: f"{_place(path) or 'result'}: expected {_list_in_words(expected)}, found {_brief(found)}"
+        return _first_of(zip(found, expected, range(len(expected)), strict=True), tolerance, path)
     if isinstance(expected, float):
         close = isinstance(found, (int, float)) and math.isclose(found, expected, rel_tol=max(tolerance, 1e-9))
-        return "" if close else f"{path}: {_apart(expected, found)}".lstrip(": ")
+        return None if close else lambda: f"{_place(path)}: {_apart(expected, found)}"
     same = type(found) is type(expected) and found == expected
-    return "" if same else f"{path}: expected {_brief(expected)}, found {_brief(found)}".lstrip(": ")
+    return None if same else lambda: f"{_place(path)}: expected {_brief(expected)}, found {_brief(found)}"
 
 
-def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, path: str) -> str:
+def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, path: tuple) -> Words | None:
     if not isinstance(found, torch.Tensor):
-        return f"{path}: expected a tensor {list(expected.shape)}, found {_brief(found)}".lstrip(": ")
+        return lambda: f"{_place(path)}: expected a tensor {list(expected.shape)}, found {_brief(found)}"
     if found.shape != expected.shape:
-        return f"{path}: expected shape {list(expected.shape)}, found {list(found.shape)}".lstrip(": ")
+        return lambda: f"{_place(path)}: expected shape {list(expected.shape)}, found {list(found.shape)}"
     if found.dtype != expected.dtype:
-        return f"{path}: expected {expected.dtype}, found {found.dtype}".lstrip(": ").replace("torch.", "")
+        return lambda: f"{_place(path)}: expected {expected.dtype}, found {found.dtype}".replace("torch.", "")
     tolerance = max(tolerance, ROUNDING.get(expected.dtype, 0.0)) if tolerance else 0.0
     a, b = found.double(), expected.double()
     wrong = ~((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))  # written so that NaN is wrong
     if not wrong.any():
-        return ""
-    index = tuple(wrong.nonzero()[0].tolist())
-    place = path + (str(list(index)) if index else "")
-    return f"{place}: {_apart(b[index].item(), a[index].item())}".lstrip(": ")
+        return None
+
+    def words() -> str:
+        index = tuple(wrong.nonzero()[0].tolist())
+        return f"{_place(path)}{list(index) if index else ''}: {_apart(b[index].item(), a[index].item())}"
+
+    return words
+
+
+def _first_of(parts: Iterable[tuple[Any, Any, Any]], tolerance: float, path: tuple) -> Words | None:
+    """Of (found, expected, key or index)."""
+    differences = (_difference(found, expected, tolerance, (*path, key)) for found, expected, key in parts)
+    return next((words for words in differences if words is not None), None)
+
+
+def _place(path: tuple) -> str:
+    return "".join(f"[{part!r}]" for part in path)
+
+
+def _list_in_words(expected: Sequence) -> str:
+    return _brief(list(expected)) if len(repr(expected)) <= 60 else f"{len(expected)} parts"
 
 
 def _apart(expected: float, found: Any) -> str:

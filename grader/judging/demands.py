@@ -18,10 +18,11 @@ class NotSeen(LookupError):
 
 
 def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
-    """Gate: no collective other than `allowed`."""
+    """Gate: no collective other than `allowed`. Beside some, a barrier brings nobody any numbers."""
+    harmless = {"new_group", "barrier"} if set(allowed) - POINT_TO_POINT else {"new_group"}
 
     def judge(look: Look) -> tuple[bool, str]:
-        used = sorted({c.op for c in look.evidence.trace.calls} - set(allowed) - {"new_group"})
+        used = sorted({c.op for c in look.evidence.trace.calls} - set(allowed) - harmless)
         return not used, f"used {', '.join(used)}"
 
     label = f"only {' and '.join(allowed)}" if allowed else "no communication"

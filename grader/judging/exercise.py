@@ -13,6 +13,7 @@ from grader.evidence.evidence import Evidence, pack, unpack
 from grader.judging.compare import same
 
 VALUES, TECHNIQUE = "values", "technique"
+MANY = 1 << 16  # numbers in a tensor
 Wrong = Callable[[Case, int, list[Any]], Any]  # (case, rank, each rank's right result) -> what the rank then returns
 
 
@@ -195,10 +196,16 @@ class Draw:
         self._torch = torch.Generator().manual_seed(seed)
 
     def tensor(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Whole numbers from -50 to 50, none of them 0: a lost or a doubled part always shows."""
+        """Whole numbers from -50 to 50, none of them 0: a lost or a doubled part always shows.
+
+        Many numbers in float64 have all digits: what is weighed must not fit into less.
+        """
         magnitude = torch.randint(1, 51, shape, generator=self._torch)
         sign = torch.randint(0, 2, shape, generator=self._torch) * 2 - 1
-        return (magnitude * sign).to(dtype)
+        numbers = (magnitude * sign).to(dtype)
+        if dtype == torch.float64 and numbers.numel() >= MANY:
+            numbers *= 1 - torch.rand(shape, generator=self._torch, dtype=dtype) / 2
+        return numbers
 
     def tensors(self, world_size: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
         """One tensor a rank."""

@@ -19,6 +19,11 @@ class FlopCounter(TorchDispatchMode):
         super().__init__()
         self.total = self.largest = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here: torch need not guard every operation against its compiler, nor import it."""
+        return False
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         formula = flop_registry.get(func._overloadpacket)

@@ -48,10 +48,11 @@ class Picture:
         """The picture as a PNG file: twice the size at which a notebook shows it, 256 colours."""
         with in_style():
             raw = io.BytesIO()
-            self.figure.savefig(raw, format="png", dpi=DPI)
+            self.figure.savefig(raw, format="rgba", dpi=DPI)
+        width, height = (int(inches * DPI) for inches in self.figure.get_size_inches())
+        image = Image.frombytes("RGBA", (width, height), raw.getvalue()).convert("RGB")
         small = io.BytesIO()
-        image = Image.open(raw).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        image.save(small, format="PNG", optimize=True, dpi=(DPI, DPI))
+        image.quantize(256, dither=Image.Dither.NONE).save(small, format="PNG", dpi=(DPI, DPI))  # larger if optimize=True
         return small.getvalue()
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 _LENGTHS = struct.Struct("!QQ")  # of the header and of the blob, in bytes
 _MOST_BYTES = 1 << 40
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 16  # as much as a pipe holds: room for more would be made anew for each read
 _SHORT_BYTES = 1 << 13
 _OF_CALLS = (b'["batch"', b'["call"')
 

@@ -317,6 +317,7 @@ class Recorder:
         c10d.Work.get_future = lambda work: remembered(get_future(work), work)
         future.then = lambda first, callback: remembered(then(first, callback), first)
         future.wait = watched
+        torch.futures.wait_all = lambda futures: [one.wait() for one in futures]  # torch's own waits where nobody sees it
 
     def _of(self, work) -> _Begun | None:
         if getattr(self._latest, "work", None) is work:

@@ -1,6 +1,7 @@
 """What the ranks of a run said to each other: every collective, send and receive, as plain data that draws itself."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 
 from utils.trace.calls import Matcher, peer_of, root_of
 from utils.trace.source import Line, to_line
+
+THREADS_APART_S = 1e-3  # what a rank's threads tell of one instant may come in another order
 
 
 @dataclass(frozen=True)
@@ -173,11 +176,13 @@ def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_b
     origin = min(times, default=0.0)
     calls: dict[tuple[int, int], dict] = {}
     spans: list[Span] = []
+    told_until: dict[int, float] = defaultdict(lambda: -math.inf)  # rank -> the end of its latest span or mark
     for rank, kind, fields in events:
         if kind == "call":
-            calls[rank, fields["number"]] = dict(fields, rank=rank, changed=False)
+            time = max(fields["time"], told_until[rank] - THREADS_APART_S)  # not before what it told of already
+            calls[rank, fields["number"]] = dict(fields, rank=rank, changed=False, time=time)
             if fields.get("waits"):
-                _note_wait(calls[rank, fields["number"]], "wait", fields["time"])
+                _note_wait(calls[rank, fields["number"]], "wait", time)
         elif kind == "waited":  # by a thread of the rank's own
             _note_wait(calls[rank, fields["number"]], "wait", fields["start"])
             _note_wait(calls[rank, fields["number"]], "woke", fields["time"])
@@ -188,6 +193,8 @@ def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_b
             spans.append(Span(rank, fields["name"], fields["start"] - origin, fields["end"] - origin))
         elif kind == "mark":
             spans.append(Span(rank, fields["name"], fields["time"] - origin, fields["time"] - origin, fields["facts"]))
+        if kind in ("span", "mark"):
+            told_until[rank] = max(told_until[rank], fields.get("time", fields.get("end", -math.inf)))
     _note_arrivals(calls.values())
     rows = sorted((_finish_call(raw, origin) for raw in calls.values()), key=lambda c: (c.start_s, c.rank))
     return Trace(world_size, tuple(rows), tuple(spans), wire_bytes, max(times, default=0.0) - origin)

@@ -142,7 +142,11 @@ def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack:
 # ── what is computed ──
 
 
-def work_divided(forward: Callable[[Look, int], float]) -> Demand:
+_PARTS_OF_OTHERS = ("The result is right, but ranks compute what is not theirs: with n ranks each one does an n-th of the "
+                    "products, forward and backward, with its part of the weights.")
+
+
+def work_divided(forward: Callable[[Look, int], float], hint: str = _PARTS_OF_OTHERS) -> Demand:
     """Gate: each rank does an n-th of what one process would, forward and backward.
 
     forward: FLOPs of the whole forward pass. Backward takes twice as many: gradients of the input and of the weights.
@@ -156,9 +160,7 @@ def work_divided(forward: Callable[[Look, int], float]) -> Demand:
                 return False, f"rank {rank} computed {sum(counts):,} FLOPs, its share is {allowed / WORK_SLACK:,.0f}"
         return True, ""
 
-    return Demand("work not divided", "each rank computes its share only", (
-        "The result is right, but ranks compute what is not theirs: with n ranks each one does an n-th of the products, "
-        "forward and backward, with its part of the weights."), judge, gate=True, for_right_values=True)
+    return Demand("work not divided", "each rank computes its share only", hint, judge, gate=True, for_right_values=True)
 
 
 def linear_flops(*names: str) -> Callable[[Look, int], float]:

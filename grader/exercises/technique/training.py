@@ -130,17 +130,17 @@ def _waited_early(look: Look, rank: int) -> str:
 
 
 def _stood_still(look: Look) -> str:
-    """Where one rank comes late, the others begin a second all-reduce before its first; else they wait in some other way."""
+    """Where one rank comes late, another begins all its all-reduces before its first; else they wait in some way."""
     late_s = max(look.case.late_s, default=0.0)
     begun = {rank: [call for call in look.evidence.trace.of(rank, "all_reduce")
                     if backward.start_s <= call.start_s < backward.end_s]
              for rank in look.working for backward in spans_called(look, rank, "backward")[:1]}
     latest = max((calls[0].start_s for calls in begun.values() if calls), default=0.0)
-    early = {rank: min(later) for rank, calls in begun.items() if calls and calls[0].start_s < latest - late_s / 2
+    early = {rank: max(later) for rank, calls in begun.items() if calls and calls[0].start_s < latest - late_s / 2
              and (later := [call.start_s for call in calls[1:] if call.bytes > A_LOSS_BYTES])}
     if not late_s or not early or min(early.values()) < latest:
         return ""
-    return f"rank {min(early)} began its second all-reduce only when the latest rank had come to its first"
+    return f"rank {min(early)} began its last all-reduce only when the latest rank had come to its first"
 
 
 def _waited_in_backward(look: Look) -> tuple[bool, str]:

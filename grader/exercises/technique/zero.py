@@ -46,14 +46,19 @@ def state_held(look: Look, rank: int) -> int:
     return memory.now["optimizer state"]
 
 
+LEAST_STATE = 0.9  # an optimizer may count its steps on fewer ranks, say
+
+
 def something_sharded() -> Demand:
-    """Gate: not every rank of a group holds the state of all tensors."""
+    """Gate: the state of all tensors is with the optimizers of a group's ranks, and not every one of them holds it all."""
 
     def judge(look: Look) -> tuple[bool, str]:
         for members in {look.case.members(rank) for rank in look.working}:
             whole = sum(whole_state(look, members[0]))
             if len(members) > 1 and whole and all(state_held(look, rank) >= whole for rank in members):
                 return False, f"every rank holds all {whole:,} B of it"
+            if (together := sum(state_held(look, rank) for rank in members)) < LEAST_STATE * whole:
+                return False, f"the ranks' optimizers hold {together:,} B together, of {whole:,} B"
         return True, ""
 
     return Demand("not sharded", "optimizer state in shards", (

@@ -7,7 +7,7 @@ import torch
 from grader.calling.training import gradients, leave_gradients, numbers
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_group, once_a_group
-from grader.exercises.shared.one_process import TOLERANCE, model_of, train
+from grader.exercises.shared.one_process import REPLICAS, TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import SEEDS, WRONGLY_SCALED, model_cases, unreached_open, with_batches
 from grader.exercises.technique.models import reduced
 from grader.judging.compare import ANYTHING
@@ -113,7 +113,7 @@ EXERCISE = Exercise(
     oracle=each_group(_right),
     trains=True,
     late_s=0.5,  # so that the others have begun a second all-reduce meanwhile, on a busy machine too
-    forbidden=("torch.nn.parallel.distributed", "torch.distributed.Reducer"),
+    forbidden=REPLICAS,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
     slips=(

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from grader.exercises.shared.cases import each_group
-from grader.exercises.shared.one_process import OF_A_MEAN, batch, mean_gradients, own_gradients
+from grader.exercises.shared.one_process import OF_A_MEAN, REPLICAS, batch, mean_gradients, own_gradients
 from grader.exercises.shared.training_cases import WRONGLY_SCALED, model_cases
 from grader.exercises.technique.models import given_model
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -39,6 +39,7 @@ EXERCISE = Exercise(
     oracle=each_group(lambda case, r: mean_gradients(
         case, r, list(zip(case.peers_inputs(r, "x"), case.peers_inputs(r, "y"), strict=True)))),
     trains=True,
+    forbidden=REPLICAS,
     tolerance=OF_A_MEAN,
     slips=(
         *WRONGLY_SCALED,

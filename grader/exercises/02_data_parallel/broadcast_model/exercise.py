@@ -6,7 +6,7 @@ from torch import nn
 
 from grader.calling.training import numbers
 from grader.exercises.shared.cases import each_group
-from grader.exercises.shared.one_process import model_of
+from grader.exercises.shared.one_process import REPLICAS, model_of
 from grader.exercises.shared.training_cases import SEEDS, model_cases
 from grader.exercises.technique.models import given_model
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -62,6 +62,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(lambda case, r: numbers(model_of(case, r))),
     trains=True,
+    forbidden=REPLICAS,
     slips=(
         keeps("buffers forgotten", "All parameters are equal, the buffers are not: model.buffers() (running means, masks, "
                                    "counts) take part in the forward pass too.", buffers),

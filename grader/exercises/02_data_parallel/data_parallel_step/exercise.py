@@ -8,7 +8,7 @@ import torch
 from grader.calling.training import leave_gradients, make_optimizer, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_group, once_a_group
-from grader.exercises.shared.one_process import batch, train
+from grader.exercises.shared.one_process import REPLICAS, batch, train
 from grader.exercises.shared.training_cases import SEEDS, model_cases
 from grader.exercises.technique.models import given_model
 from grader.judging.compare import ANYTHING
@@ -131,6 +131,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_group(_right),
     trains=True,
+    forbidden=REPLICAS,
     tolerance=1e-6,
     slips=(
         _weighed("shards weighed alike", "Ranks with fewer rows count as much as those with more: the mean of means is not "

@@ -5,13 +5,23 @@ from typing import Any
 import torch
 
 from grader.evidence.evidence import DEADLOCKED
+from grader.exercises.technique.models import model_seen
+from grader.exercises.technique.splitting import work_divided
 from grader.exercises.technique.training import gradient_bytes_once, gradients_needed, left_out
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
+from utils.costs.flops import FlopCounter
 
 STEPS = 3
+
+
+def _forward_flops(look: Look, rank: int) -> float:
+    """Of the first step, as if all ranks had this one's rows."""
+    with torch.no_grad(), FlopCounter() as counter:
+        model_seen(look.case, rank)(look.case.inputs[rank]["xs"][0])
+    return float(counter.total * look.case.group_size(rank))
 
 
 def _nan(look: Look, rank: int, found: Any, right: Any) -> bool:
@@ -34,6 +44,8 @@ TECHNIQUE = Technique(
         gradients_needed(STEPS),
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
         gradient_bytes_once(STEPS),
+        work_divided(_forward_flops, "The numbers are right, but a rank computes with other rows than its own: each one "
+                                     "goes forward and backward with its share of the batch, once."),
         results_waited(),
     ),
     symptoms=(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from grader.exercises.shared.cases import each_group
-from grader.exercises.shared.one_process import OF_A_MEAN, mean_gradients, own_gradients
+from grader.exercises.shared.one_process import OF_A_MEAN, REPLICAS, mean_gradients, own_gradients
 from grader.exercises.shared.training_cases import WRONGLY_SCALED, model_cases, unreached_open, with_batches
 from grader.exercises.technique.models import reduced
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -62,7 +62,7 @@ EXERCISE = Exercise(
     oracle=each_group(_means),
     trains=True,
     late_s=0.5,  # so that the others have begun a second all-reduce meanwhile, on a busy machine too
-    forbidden=("torch.nn.parallel.distributed", "torch.distributed.Reducer"),
+    forbidden=REPLICAS,
     tolerance=OF_A_MEAN,
     slips=(
         *map(_where_reached, WRONGLY_SCALED),

@@ -113,7 +113,7 @@ TECHNIQUE = by_collectives(
         "an all-reduce brings every rank gradients that it does not use.")),
     zero.state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance "
                                         "the tensors by size, those of all groups together."),
-    *weighs_at_most({END: models(1.6, each_share=3)}),  # AMSGrad's state
+    *weighs_at_most({END: models(2, each_share=3)}),  # AMSGrad's state
     OWN_DTYPES,
     bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
                "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "

@@ -55,7 +55,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _range(case.inputs[r])),
     trains=True,  # as torch.distributed.tensor, too, takes as long to import
-    forbidden=("torch.distributed.tensor",),
+    forbidden=("torch.distributed.tensor", "torch.distributed._shard"),
     points={VALUES: 2},
     slips=(
         formula("floats", lambda inputs: _of_length(inputs, math.ceil(inputs["n_elements"] / inputs["n_ranks"])),

@@ -2,11 +2,14 @@
 
 from grader.calling.weighing import LAST_GRADIENT
 from grader.exercises.technique import zero
+from grader.exercises.technique.models import reduced
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
+from grader.exercises.technique.training import some_unused
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
-from grader.judging.exercise import Look, Symptom
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
 
 
@@ -25,11 +28,27 @@ def _sent(look: Look, rank: int) -> float:
     return gathers_and_reductions(look, rank, zero.padded_bytes(look, rank), gathers=0, reductions=passes)
 
 
+def _reduced_later(look: Look, rank: int) -> str:
+    """Each backward pass gives its gradients away, while it goes on."""
+    whole = sum(g.nbytes for g in reduced(look.case, rank).values())
+    if look.case.group_size(rank) == 1 or some_unused(look, rank):
+        return ""
+    calls = look.evidence.trace.of(rank, "reduce_scatter")
+    for backward in spans_called(look, rank, "backward"):
+        given = sum(call.bytes_given for call in calls if backward.start_s <= call.start_s <= backward.end_s)
+        if given < whole:
+            return f"rank {rank} gave {given:,} of {whole:,} B of gradients to reduce-scatters during a backward pass"
+    return ""
+
+
 TECHNIQUE = by_collectives(
     zero.trained_needed(lambda look, r: 1, "reduce_scatter"),
     only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
                "all-reduce would bring every rank the whole gradient."),
     zero.never_all_gradients(),
+    Demand("reduced later", "each backward pass reduces its gradients", (
+        "The shards are right, but gradients are kept whole and reduced later: reduce-scatter each one in its hook, as soon "
+        "as it is there."), on_each_rank(_reduced_later)),
     zero.nothing_else_kept("The result is right, but after the passes more is kept than the shards: whole gradients, or "
                            "flat copies of them. Whoever keeps a slice of a tensor keeps all of it: clone() the slice."),
     *weighs_at_most({LAST_GRADIENT: models(1.3, each_share=1)}),

@@ -40,9 +40,10 @@ def _kept_at_most(look: Look, rank: int) -> int:
 
 def _gathers_twice(look: Look) -> tuple[bool, str]:
     for rank in look.working:
-        gathers, wanted = len(look.evidence.trace.of(rank, "all_gather")), 2 * len(look.case.inputs[rank]["shards"])
-        if look.case.group_size(rank) > 1 and gathers < wanted:
-            return False, f"rank {rank} gathered {gathers} times, wanted {wanted}"
+        gathers, wanted = look.evidence.trace.of(rank, "all_gather"), 2 * len(look.case.inputs[rank]["shards"])
+        given = sum(call.bytes_given for call in gathers)
+        if look.case.group_size(rank) > 1 and (len(gathers) < wanted or given < 2 * _shards(look, rank)):
+            return False, f"rank {rank} gathered {len(gathers)} times, {given:,} B of its own; wanted {wanted} times"
     return True, ""
 
 

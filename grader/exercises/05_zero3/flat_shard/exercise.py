@@ -72,7 +72,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(_result),
     trains=True,
-    forbidden=("torch.distributed.fsdp",),
+    forbidden=("torch.distributed.fsdp", "torch.distributed.tensor", "torch.distributed._shard"),
     points={VALUES: 2},
     slips=(
         _wrong("group ignored", ASK_THE_GROUP, lambda case, r: pieces(_row(case, r), case.world_size)[r]),

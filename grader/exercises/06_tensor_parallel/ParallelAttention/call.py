@@ -7,7 +7,7 @@ from torch import nn
 
 from grader.calling.splitting import WORK, at_full_size, built, forward_and_back, linear_of, mark_parameters, parts_of
 from utils.costs.flops import FlopCounter
-from utils.trace.memory import held_bytes
+from utils.trace.memory import held_bytes, tensors_in
 from utils.trace.spans import mark
 
 LAYERS = ("q", "k", "v", "out")
@@ -20,6 +20,8 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     if not isinstance(module, nn.Module):
         return module
     at_full_size(module)
+    for whole in tensors_in([inputs[name] for name in LAYERS]):
+        whole.zero_()  # what was cut is known to nobody who did not keep it
     mark_parameters(module, start)
     own = parts_of(module, *(f"{name}.{part}" for name in LAYERS for part in ("weight", "bias")))
     own_numbers = {name: None if p is None else p.detach().clone() for name, p in own.items()}

@@ -21,6 +21,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         mark(INPUTS_LOOKED_AT, changed=[])
         return module
     at_full_size(module)
+    table.zero_()  # what was cut is known to nobody who did not keep it
     mark_parameters(module, before)
     start, ids = parts_of(module, "weight")["weight"].detach().clone(), inputs["ids"].clone()
     y = forward_and_back(lambda: module(ids), inputs["weights"])

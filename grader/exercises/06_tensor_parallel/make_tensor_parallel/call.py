@@ -1,16 +1,18 @@
 """How a rank calls make_tensor_parallel."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from grader.calling.splitting import BACKWARD, FORWARD, built, make_gpt, mark_parameters
+from grader.calling.splitting import BACKWARD, FORWARD, WORK, built, make_gpt, mark_parameters
 from grader.calling.training import gradients, parameters
+from utils.costs.flops import FlopCounter
 from utils.models.tiny import next_byte_loss
 from utils.trace.memory import held_bytes
-from utils.trace.spans import span
+from utils.trace.spans import mark, span
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -22,15 +24,17 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     mark_parameters(model, before)
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
-    losses, first = [], {}
+    losses, first, counter = [], {}, FlopCounter()
     for tokens_BT in inputs["batches"]:
         optimizer.zero_grad()
-        with span(FORWARD):
+        counted = contextlib.nullcontext() if losses else counter
+        with counted, span(FORWARD):
             logits_BTV = model(tokens_BT[:, :-1])
         loss = next_byte_loss(logits_BTV, tokens_BT[:, 1:]).mean()
-        with span(BACKWARD):
+        with counted, span(BACKWARD):
             loss.backward()
         losses.append(loss.detach())
         first = first or gradients(model)
         optimizer.step()
+    mark(WORK, count=counter.total)
     return {"start": start, "losses": losses, "gradients": first, "parameters": parameters(model)}

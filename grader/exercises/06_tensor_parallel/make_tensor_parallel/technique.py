@@ -18,6 +18,7 @@ from grader.exercises.technique.splitting import (
     sizes_differ,
     sizes_taken,
     sums_needed,
+    work_divided,
 )
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
@@ -25,6 +26,7 @@ from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, unwaited
 from utils.models.shards import cut_dim
+from utils.models.tiny import VOCABULARY
 
 
 def _activation_bytes(look: Look, rank: int) -> int:
@@ -42,6 +44,15 @@ def _all_reduces(look: Look, rank: int) -> int:
 def _reduced_bytes(look: Look, rank: int) -> int:
     """In both directions."""
     return 2 * _all_reduces(look, rank) * _activation_bytes(look, rank)
+
+
+def _forward_flops(look: Look, rank: int) -> float:
+    """Of a step: the blocks' 12·dim² weights and attention; the head as if each rank had another n-th of it."""
+    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
+    (rows, length), dim = inputs["batches"][0].shape, inputs["model"]["dim"]
+    tokens = rows * (length - 1)
+    blocks = inputs["model"]["n_layers"] * (24.0 * tokens * dim * dim + 4.0 * tokens * (length - 1) * dim)
+    return blocks + n * 2.0 * tokens * dim * VOCABULARY
 
 
 def _other_names(look: Look, rank: int, start: dict[str, Tensor]) -> bool:
@@ -107,6 +118,7 @@ TECHNIQUE = Technique(
             "All-reduces of activations are all that the model needs: neither weights nor gradients are communicated.")),
         *part_only("start", "The result is right, but a rank holds more than its part of the model.",
                    "The result is right, but parameters are views that keep whole weights alive."),
+        work_divided(_forward_flops),
         all_reduces(FORWARD, _all_reduces, _activation_bytes,
                     "not two all-reduces a layer, forward", "two all-reduces a layer, forward",
                     "The result is right, but forward does not take two all-reduces of (B, T, D) a layer: one after out, "

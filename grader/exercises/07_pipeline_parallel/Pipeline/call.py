@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from grader.calling.schedules_run import ALIVE, DONE, LEFT, Affine, Tell, as_schedule
 from utils.schedules.schedule import Shape
+from utils.trace.memory import tensors_in
 from utils.trace.spans import mark
 
 
@@ -22,6 +23,8 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     alive: dict[int, int] = {}
     stages = {s: PipelineStage(*inputs["weights"][s], s, alive) for s in range(rank, shape.n_stages, shape.n_ranks)}
     like = torch.empty(inputs["xs"][0][0].shape, dtype=inputs["weights"][0][0].dtype)
+    for weight in tensors_in(inputs.pop("weights")):
+        weight.zero_()  # those of other ranks' stages are known to nobody here
     try:
         pipeline = cls(stages, as_schedule(inputs["schedule"]), shape, squared_error, like, group)
     except ValueError as error:

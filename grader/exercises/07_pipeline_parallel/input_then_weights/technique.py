@@ -1,5 +1,6 @@
 """How input_then_weights must be done, and how it can fail."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +28,10 @@ def _not_early(look: Look) -> tuple[bool, str]:
         if inside and facts["kind"] == "W":
             return False, f"layer {facts['micro']}'s weights: computed before weights() was called"
     inputs = look.case.inputs[0]
+    told = Counter(facts["micro"] for facts, inside in _marks(look) if facts["kind"] == "W")
+    for number in range(len(inputs["weights"])):
+        if f"{number}.1.weight" not in inputs["frozen"] and told[number] < len(inputs["xs"]):
+            return False, f"layer {number}'s weights: autograd computed them for {told[number]} of {len(inputs['xs'])}"
     of_layers = [2 * len(inputs["xs"][0]) * weight.numel() for weight, _ in inputs["weights"]]
     trained = sum(count for number, count in enumerate(of_layers) if f"{number}.1.weight" not in inputs["frozen"])
     for done in (span.facts for span in spans_called(look, 0, FLOPS)):

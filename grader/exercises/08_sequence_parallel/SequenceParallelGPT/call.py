@@ -7,10 +7,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from grader.calling.sequences import BACKWARD, FORWARD, NUMBERS, REDUCE, gradients_by_name, make_gpt, plain_name
+from grader.calling.sequences import (
+    BACKWARD,
+    FORWARD,
+    KEPT,
+    NUMBERS,
+    REDUCE,
+    gradients_by_name,
+    make_gpt,
+    plain_name,
+    settled_bytes,
+)
 from grader.calling.splitting import WORK, built
 from grader.evidence.case import REFUSED
 from utils.costs.flops import FlopCounter
+from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
 
@@ -36,9 +47,11 @@ def _trained(cls: Callable, plain: nn.Module, names: list[str], inputs: dict[str
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
     for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True):
         optimizer.zero_grad()
-        counted = contextlib.nullcontext() if losses else counter
+        counted, start = contextlib.nullcontext() if losses else counter, held_bytes()
         with counted, span(FORWARD):
             loss = model.loss(tokens, targets)
+        if not losses:
+            mark(KEPT, bytes=settled_bytes(start, 0))
         with counted, span(BACKWARD):
             loss.backward()
         with span(REDUCE):

@@ -27,10 +27,10 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                   "refused": [s, n] if s % n else None}
         return (common,) * n
 
-    sizes = [(1, 5, 2, 4, 1, 2), (2, 6, draw.integer(1, 3), 8, 2, 2), (4, 8, 2, 12, 1, 4)]
+    sizes = [(1, 5, 2, 4, 1, 2), (2, 6, draw.integer(1, 3), 8, 2, 2), (4, 8, 2, 12, 1, 4), (4, 8, 1, 64, 2, 4)]
     sizes += [(3, 9, 2, 6, 2, 3)] if grading else []
-    cases = [Case(f"{ranks(n)}, {s} positions, {layers} layer{'s' * (layers > 1)}", inputs(n, s, b, dim, layers, heads))
-             for n, s, b, dim, layers, heads in sizes]
+    cases = [Case(f"{ranks(n)}, {s} positions, {layers} layer{'s' * (layers > 1)}, {dim} wide",
+                  inputs(n, s, b, dim, layers, heads)) for n, s, b, dim, layers, heads in sizes]
     of_group = {n: inputs(n, 6, 1, 12, 1, 6) for n in (2, 3)}
     return [*cases, Case("2 ranks, 5 positions: refused", inputs(2, 5, 1, 4, 1, 2)),
             group_case(lambda n: of_group[n], "6 positions")]
@@ -118,6 +118,7 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=or_refused(_right),
     trains=True,
+    measured=True,
     tolerance=1e-6,
     points={"values": 4, "technique": 4},
     slips=(

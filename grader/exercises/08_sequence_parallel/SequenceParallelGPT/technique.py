@@ -5,6 +5,7 @@ from typing import Any
 
 from grader.exercises.technique.sequences import (
     cut_weights_summed,
+    kept_at_most,
     no_all_reduce_left,
     not_refused,
     numbers_at_most,
@@ -34,6 +35,16 @@ def _activations(look: Look, rank: int) -> int:
         return 0
     inputs = look.case.inputs[rank]
     return 8 * inputs["tokens"][0].numel() * inputs["dim"] * inputs["layers"] * len(inputs["tokens"])
+
+
+def _kept(look: Look, rank: int) -> float:
+    """Of each block 17 pieces of x, the scores' two, LayerNorm's means; of the end 3 pieces and two of the logits; and half
+    a whole x to spare."""
+    inputs, n = look.case.inputs[rank], look.case.group_size(rank)
+    (s, b), dim, number = inputs["tokens"][0].shape, inputs["dim"], 8
+    whole, weights = s * b * dim * number, inputs["heads"] // n * s * s * b * number
+    blocks = inputs["layers"] * (17 * whole / n + 2 * weights + 4 * s * b * number)
+    return blocks + (3 * whole + 2 * s * b * VOCABULARY * number) / n + whole / 2
 
 
 def _sent(look: Look, rank: int) -> float:
@@ -104,6 +115,9 @@ TECHNIQUE = Technique(
             "gathered, and gradients are reduced in reduce_gradients()."),
         numbers_at_most(_share),
         work_divided(_forward_flops),
+        kept_at_most(_kept, "each rank keeps its positions only",
+                     "The result is right, but more is kept for backward than pieces: embedding, blocks, norm and head all "
+                     "work on this rank's positions, and only a block's inside sees the whole sequence."),
         bytes_sent(_sent, "10(n−1)/n of x's bytes a layer, and one all-reduce of what is whole",
                    "Right, but more was sent: embedding, norm and head work on this rank's positions alone."),
         results_waited(),

@@ -17,7 +17,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     Each pass of the stage leaves a mark: how many rows it has.
     """
     mesh = groups_of(inputs["lines"])
-    stage = MeshStage(make_model(inputs["model"]), mesh["pp"], mesh["tp"])
+    stage = MeshStage(make_model(inputs.pop("model")), mesh["pp"], mesh["tp"])
     stage.forward = _noted(stage.forward)
     optimizer, first = torch.optim.SGD(stage.parameters(), lr=inputs["lr"]), {}
     optimizer.register_step_pre_hook(lambda *_: first.update({} if first else _gradients(stage)))
