@@ -94,7 +94,8 @@ def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, pat
         return lambda: f"{_place(path)}: expected {expected.dtype}, found {found.dtype}".replace("torch.", "")
     tolerance = max(tolerance, ROUNDING.get(expected.dtype, 0.0)) if tolerance else 0.0
     a, b = found.double(), expected.double()
-    wrong = ~((a - b).abs() <= tolerance * b.abs().clamp(min=1.0))  # written so that NaN is wrong
+    near = (a - b).abs() <= tolerance * b.abs().clamp(min=1.0)  # written so that NaN is wrong
+    wrong = ~torch.where(b.isinf(), a == b, near)
     if not wrong.any():
         return None
 

@@ -20,5 +20,7 @@ CHANGES = (
     change("always overlapped", "if not overlapped", "if False"),
     change("hidden by the forward", OVERLAPPED, "max(compute_s, reduce_s)"),
     change("hidden for free", OVERLAPPED, "compute_s"),
+    change("latency never hidden", OVERLAPPED,
+           "compute_s / 3 + 2 * (n_ranks - 1) * alpha_s + max(compute_s * 2 / 3, reduce_s - 2 * (n_ranks - 1) * alpha_s)"),
     change("half and half", OVERLAPPED, "compute_s / 2 + max(compute_s / 2, reduce_s)"),
 )

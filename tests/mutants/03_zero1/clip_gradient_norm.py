@@ -6,6 +6,7 @@ import torch.distributed as dist
 from tests.mutants import change, mutant
 
 CHANGES = (
+    change("something added to the norm", "max_norm / norm", "max_norm / (norm + 1e-6)"),
     change("own norm", "dist.all_reduce(square, group=group)", "pass"),
     change("norms added", "gradient_C.float().square().sum()", "gradient_C.float().norm()", "square.sqrt()", "square"),
     change("root forgotten", "square.sqrt()", "square"),

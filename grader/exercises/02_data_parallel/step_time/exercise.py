@@ -56,6 +56,12 @@ def _in_overlap(id: str, hint: str, wrong: Callable[[float, float], float]) -> S
                 lambda case: case.inputs[0]["overlapped"])
 
 
+def _latency_apart(inputs: dict[str, Any]) -> float:
+    """Only the bytes run beside the backward pass."""
+    latency_s = _ring_s(inputs, beta_s_per_byte=0.0)
+    return _overlapped(_compute_s(inputs), _ring_s(inputs) - latency_s) + latency_s
+
+
 EXERCISE = Exercise(
     title="Predict the time of a step",
     forbidden=FORMULAS,
@@ -65,6 +71,9 @@ EXERCISE = Exercise(
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(
+        Slip("latency never hidden", "Too long by the latency: with overlap all of the all-reduce runs beside the backward "
+                                     "pass, its 2(n−1)·α too.",
+             lambda case, r, right: _latency_apart(case.inputs[r]), lambda case: case.inputs[0]["overlapped"]),
         _in_sequence("compute not divided", "Every rank computes its share of the batch only: compute_s / n.",
                      lambda inputs: inputs["compute_s"] + _all_reduce_s(inputs)),
         _in_sequence("one phase", "A ring all-reduce has two phases of n−1 steps each, reduce-scatter and all-gather.",

@@ -7,7 +7,8 @@ from torch import Tensor
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """fn(gradient_C, max_norm, group) → what it returned, and the gradient."""
-    gradient_C = inputs["gradient_C"].clone()
-    norm = fn(gradient_C, inputs["max_norm"], group)
-    return {"norm": norm if isinstance(norm, Tensor) else float(norm), "gradient": gradient_C}
+    """fn(gradient_C, max_norm, group), both in a case's units → what it returned, and the gradient, in these units."""
+    unit = inputs.get("unit", 1.0)
+    gradient_C = inputs["gradient_C"] * unit
+    norm = fn(gradient_C, inputs["max_norm"] * unit, group)
+    return {"norm": norm if isinstance(norm, Tensor) else float(norm) / unit, "gradient": gradient_C / unit}

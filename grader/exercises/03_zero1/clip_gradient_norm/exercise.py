@@ -13,13 +13,18 @@ from grader.exercises.shared.one_process import TOLERANCE
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
+ADDED = 1e-6  # by torch.nn.utils.clip_grad_norm_
+
+
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, max_norm: float) -> list[dict[str, Any]]:
         dtype = torch.float64 if n % 2 else torch.float32
         return [{"gradient_C": draw.tensor(draw.integer(1, 4), dtype=dtype) / 10, "max_norm": max_norm} for _ in range(n)]
 
-    def of(numbers: Sequence[Sequence[float]], max_norm: float, dtype: torch.dtype) -> tuple[dict[str, Any], ...]:
-        return tuple({"gradient_C": torch.tensor(of_rank, dtype=dtype), "max_norm": max_norm} for of_rank in numbers)
+    def of(numbers: Sequence[Sequence[float]], max_norm: float, dtype: torch.dtype,
+           unit: float = 1.0) -> tuple[dict[str, Any], ...]:
+        return tuple({"gradient_C": torch.tensor(of_rank, dtype=dtype), "max_norm": max_norm, "unit": unit}
+                     for of_rank in numbers)
 
     cases = [Case(f"{ranks(n)}, at most {max_norm:g}", tuple(inputs(n, max_norm)))
              for n, max_norm in ((1, 1.0), (2, 0.5), (3, 1000.0), (4, 1.0), (4, 1000.0), *[(5, 2.0)] * grading)]
@@ -27,6 +32,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases += [
         Case("2 ranks, all zero", of([[0, 0], [0, 0]], 1.0, torch.float64)),
         Case("3 ranks, one owns nothing, at most 1", of([[draw.integer(3, 9)], [], [2]], 1.0, torch.float64)),
+        Case("2 ranks, of a millionth of norm 13, at most a millionth of 2",
+             of([[3.0, 4.0], [12.0]], 2.0, torch.float64, unit=2.0**-20)),
         Case("2 ranks, of norm 1.5, at most 2", of([[1.2], [0.9]], 2.0, torch.float64)),  # whose square is more than 2
         Case("3 ranks, float16, at most 13", of([[3 * unit], [4 * unit, 0], [12 * unit]], 13.0, torch.float16)),
         Case("2 ranks, float16, a piece of norm 2¹⁶", of([[2.0**15] * 4, [0]], 16.0, torch.float16)),  # over its 65,504
@@ -76,6 +83,11 @@ EXERCISE = Exercise(
     trains=True,
     tolerance=TOLERANCE,
     slips=(
+        Slip("something added to the norm", "The norm has something added to it before it divides, 1e-6 perhaps: of a gradient "
+             "as small as that the clipped norm is no longer max_norm. Where the norm exceeds max_norm, it is not 0.",
+             lambda case, r, right: right[r] | {"gradient": _of_the_whole(
+                 case.inputs[r]["gradient_C"], right[r]["norm"] + ADDED / case.inputs[r]["unit"], case.inputs[r]["max_norm"])},
+             lambda case: case.inputs[0].get("unit", 1.0) < ADDED),
         Slip("own norm", "Each rank clips by the norm of its own shard, so the shards shrink by different factors and "
                          "the gradient changes its direction: sum the squares over ranks first.",
              lambda case, r, right: _clipped(case, r, _norms(case, r)[case.group_rank(r)])),

@@ -46,13 +46,13 @@ TECHNIQUE = by_collectives(
     only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
                "all-reduce would bring every rank the whole gradient."),
     zero.never_all_gradients(),
-    Demand("reduced later", "each backward pass reduces its gradients", (
-        "The shards are right, but gradients are kept whole and reduced later: reduce-scatter each one in its hook, as soon "
-        "as it is there."), on_each_rank(_reduced_later)),
     zero.nothing_else_kept("The result is right, but after the passes more is kept than the shards: whole gradients, or "
                            "flat copies of them. Whoever keeps a slice of a tensor keeps all of it: clone() the slice."),
     *weighs_at_most({LAST_GRADIENT: models(1.3, each_share=1)}),
     zero.own_dtypes(),
+    Demand("reduced later", "each backward pass reduces its gradients", (
+        "The shards are right, but gradients are kept whole and reduced later: reduce-scatter each one in its hook, as soon "
+        "as it is there."), on_each_rank(_reduced_later)),
     bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
                "Right, but gradients were reduced more than once a backward pass: a tied weight has one gradient."),
     group_hint="The ranks of other groups are touched: pass group=group.",

@@ -3,6 +3,7 @@
 from grader.calling.sharding import BACKWARD, FORWARD, OWNED
 from grader.calling.weighing import END
 from grader.exercises.technique.models import model_seen
+from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.sharding import (
     by_collectives,
     divided,
@@ -38,6 +39,15 @@ def _needed(look: Look, rank: int) -> float:
     return steps * sum(p.nbytes for p in model_seen(look.case, rank).parameters())
 
 
+def _kept_whole(look: Look, rank: int) -> str:
+    """Fewer bytes are gathered than in two gathers of every layer in each pass."""
+    n, passes = look.case.group_size(rank), len(look.case.inputs[rank]["xs"])
+    whole = sum(p.nbytes for p in model_seen(look.case, rank).parameters())
+    gathered = n * sum(call.bytes_given for call in look.evidence.trace.of(rank, "all_gather"))
+    return "" if n == 1 or gathered >= 2 * passes * whole else (
+        f"rank {rank} gathered {gathered:,} B in {passes} passes, wanted {2 * passes * whole:,} B")
+
+
 def _at_rest(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         if not all(owned.facts["flat"] for owned in spans_of(look, rank, OWNED)):
@@ -57,6 +67,9 @@ TECHNIQUE = by_collectives(
     layers_stand_at_most(BACKWARD, 4, (
         "The result is right, but layers or their gradients pile up in backward: gather a layer when the gradient of its "
         "output comes by, and reduce it as soon as its last parameter has its gradient.")),
+    Demand("not freed", "each layer is gathered twice in a pass", (
+        "The result is right, but some layer stays whole after it has computed: free each one, the last too, in its forward "
+        "hook, and gather it again before its backward."), on_each_rank(_kept_whole)),
     *weighs_at_most({END: models(0.5, each_share=2)}),  # with the first step's gradients
     bytes_sent(_sent, "3(n−1)/n of the parameters a pass",
                "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "
