@@ -12,7 +12,6 @@ from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
-
 ADDED = 1e-6  # by torch.nn.utils.clip_grad_norm_
 
 
