@@ -82,10 +82,11 @@ EXERCISE = Exercise(
     trains=True,
     tolerance=TOLERANCE,
     slips=(
-        Slip("something added to the norm", "The norm has something added to it before it divides, 1e-6 perhaps: of a gradient "
-             "as small as that the clipped norm is no longer max_norm. Where the norm exceeds max_norm, it is not 0.",
+        Slip("something added to the norm", "The norm has something added to it before it divides, 1e-6 perhaps: of a "
+             "gradient as small as that the clipped norm is no longer max_norm. A norm above max_norm is not 0.",
              lambda case, r, right: right[r] | {"gradient": _of_the_whole(
-                 case.inputs[r]["gradient_C"], right[r]["norm"] + ADDED / case.inputs[r]["unit"], case.inputs[r]["max_norm"])},
+                 case.inputs[r]["gradient_C"], right[r]["norm"] + ADDED / case.inputs[r]["unit"],
+                 case.inputs[r]["max_norm"])},
              lambda case: case.inputs[0].get("unit", 1.0) < ADDED),
         Slip("own norm", "Each rank clips by the norm of its own shard, so the shards shrink by different factors and "
                          "the gradient changes its direction: sum the squares over ranks first.",
