@@ -1,5 +1,6 @@
 """run_ranks: results, arguments, errors, output, ways to start; and what is refused before anything starts."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from utils import DeadlineExceeded, RankFailed, run_ranks
+from utils.ranks.channel import Message
 from utils.ranks.job import Job
 from utils.ranks.launcher import launch
 from utils.ranks.output import MAX_LINES_SHOWN
@@ -171,6 +173,14 @@ def test_an_endless_loop_meets_the_deadline_with_a_stack():
 def test_a_long_call_into_compiled_code_is_named_as_such():
     with pytest.raises(DeadlineExceeded, match="no answer"):
         run_ranks(lambda: sum(range(10**12)), 1, timeout_s=1)
+
+
+@pytest.mark.parametrize("said, can_wait", [
+    (["call", {"number": 0}], True), (["batch", {"items": [["woke", {}], ["call", {}]]}], True), (["returned", {}], False),
+    (["batch", {"items": [["woke", {}], ["pause", {"name": "in the end"}]]}], False), (["call", {"x": "x" * 9000}], False)])
+def test_what_only_tells_of_calls_can_wait_to_be_read(said, can_wait):
+    message = Message(json.dumps(said).encode())
+    assert message.can_wait is can_wait and message.read() == tuple(said)
 
 
 def test_half_a_message_does_not_hold_the_launcher():

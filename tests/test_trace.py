@@ -31,7 +31,9 @@ def test_every_field_of_a_collective():
 
 
 @pytest.mark.parametrize("wait", [
-    lambda future: future.wait(), lambda future: future.then(lambda done: done.value()).wait()], ids=["itself", "then"])
+    lambda future: future.wait(), lambda future: future.then(lambda done: done.value()).wait(),
+    lambda future: torch.futures.wait_all([future]), lambda future: len(torch.futures.collect_all([future]).wait())],
+    ids=["itself", "then", "all", "collected"])
 def test_waiting_for_a_future_is_waiting_for_its_call(wait):
     trace = run_ranks(lambda rank: wait(dist.all_reduce(torch.ones(3), async_op=True).get_future()), 2).trace
     assert [call.waited for call in trace.of(op="all_reduce")] == [True, True]

@@ -189,7 +189,7 @@ def _late(case: Case, rank: int, seconds: float) -> Case:
 
 
 class Draw:
-    """Random inputs from one seed. Values are small whole numbers, so that sums are exact in any order."""
+    """Random inputs from one seed. Values are small whole numbers, so that sums are exact in any order (but see tensor)."""
 
     def __init__(self, seed: int):
         self.numbers = random.Random(seed)

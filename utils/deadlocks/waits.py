@@ -61,8 +61,8 @@ class WaitState:
         if kind == "call":
             self._on_call(rank, dict(fields, rank=rank))
         elif kind == "wait":
-            if fields["alone"]:
-                state.waits_for, state.wait_source = fields["number"], fields["source"]
+            if fields["alone"] and not state.ending:
+                state.waits_for, state.wait_source = state.calls[fields["number"]]["number"], fields["source"]
         elif kind == "dropped":
             state.dropped.add(fields["number"])
         elif kind == "woke":

@@ -26,7 +26,8 @@ class Message:
     @property
     def can_wait(self) -> bool:
         """Whether it only tells of calls, as most do, and nobody has to answer."""
-        return not self.blob and len(self.head) < _SHORT_BYTES and self.head.startswith(_OF_CALLS)
+        short = not self.blob and len(self.head) < _SHORT_BYTES
+        return short and self.head.startswith(_OF_CALLS) and b'["pause"' not in self.head
 
     def read(self) -> tuple[str, dict[str, Any]]:
         """(what it is, plain data). Raises: ValueError or TypeError for what is no message."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -21,7 +22,7 @@ from utils.trace.wire import traffic_matrix
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
 SHORT_BATCH_S, BATCH_S = 0.002, 0.04  # how long reports gather: at a run's beginning, and at most
 GROWTH = 0.05  # from the one to the other, by each second of the run: a short one is not to wait, a long one not disturbed
-QUIET_S, LATEST_S = 0.02, 0.5  # what ranks say of their calls is read when they are quiet for so long, or after so long
+QUIET_S, LATEST_S = 0.02, 0.5  # what ranks say of their calls is read when they are quiet for so long, or so often
 MOST_UNREAD = 2000
 MOST_GATHERED = 100  # reports of a rank: it stands still once the pipe is full, at some 250
 ROUNDS = 50
@@ -62,8 +63,8 @@ class _Fleet:
         self._readiness = Readiness()
         self._readings: dict[int, dict] = {}
         self._still_since: float | None = None
-        self._unread: list[tuple[int, Message]] = []  # (rank, what it says of its calls), in the order of arrival
-        self._unread_since = 0.0
+        self._unread: deque[tuple[int, Message]] = deque()  # (rank, what it says of its calls), in the order of arrival
+        self._looked_at = 0.0
         self._unreadable: set[int] = set()  # ranks that sent what makes no sense
         self._gathered = 0  # reports of the rank that had most of them when we looked last
         self._started = time.monotonic()
@@ -106,13 +107,12 @@ class _Fleet:
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 return
             patience_s = min(QUIET_S if self._unread else 0.1, max(0.0, deadline - now))
-            if not self._listen(patience_s, self._batch_s(now - self._started)) or now > self._unread_since + LATEST_S:
+            if not self._listen(patience_s, self._batch_s(now - self._started)) or now > self._looked_at + LATEST_S:
+                self._looked_at = now
                 self._read_reports()
                 self._look_for_standstill()
                 self._show(now)
         if self.outcome.state.disagreement:
-            for output in self._outputs:
-                output.muted = output.is_error  # what gloo shouts when the calls do not fit adds nothing
             self._listen_for(GATHER_S)
         if self._all_returned():
             self._read_wires()
@@ -156,7 +156,6 @@ class _Fleet:
         try:
             for gathered, message in enumerate(self._channels[rank].arrivals()):
                 self._still_since, self._gathered = None, max(gathered, self._gathered)
-                self._unread_since = self._unread_since if self._unread else time.monotonic()
                 self._unread.append((rank, message))
                 if not message.can_wait or len(self._unread) > MOST_UNREAD:
                     self._read_reports()
@@ -164,13 +163,14 @@ class _Fleet:
             self._readiness.forget(self._channels[rank].connection)
             return False
         except ValueError as error:
+            self._read_reports()  # what came before made sense
             self._note_nonsense(rank, error)
         return rank not in self._unreadable
 
     def _read_reports(self) -> None:
         """Not as each arrives: between two calls of a rank there is time for little, and many in a row are read faster."""
-        unread, self._unread = self._unread, []
-        for rank, message in unread:
+        while self._unread:
+            rank, message = self._unread.popleft()
             if rank not in self._unreadable:
                 try:
                     for kind, fields in self._unfoldings[rank].whole(*message.read()):
@@ -179,10 +179,15 @@ class _Fleet:
                     self._note_nonsense(rank, error)
 
     def _read_output(self, output: RankOutput) -> None:
+        if output.is_error:  # what gloo shouts when the calls do not fit adds nothing
+            self._read_reports()
+            output.muted |= self.outcome.state.disagreement is not None
         if not output.read():
             self._close_output(output)
 
     def _on_report(self, rank: int, kind: str, fields: dict, blob: bytes) -> None:
+        if not isinstance(fields.get("time", 0.0), int | float):
+            raise TypeError(f"{fields['time']!r} is no time")
         if kind == "memory":
             self.outcome.memory[rank] = fields
         elif kind == "stack":

@@ -302,7 +302,13 @@ class Recorder:
     def _watch_futures(self) -> None:
         """To wait for the future of a Work, or for one that begins where it ends, is to wait for its call."""
         future = torch._C.Future
-        get_future, then, wait = c10d.Work.get_future, future.then, future.wait
+        get_future, then, wait, collect = c10d.Work.get_future, future.then, future.wait, torch.futures.collect_all
+        parts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # a future of many -> these
+
+        def together(futures):
+            made = collect(futures)
+            parts[made] = list(futures)
+            return made
 
         def remembered(made, of):
             if (begun := self._begun.get(of)) is not None:
@@ -310,6 +316,8 @@ class Recorder:
             return made
 
         def watched(awaited):
+            for part in parts.get(awaited, ()):
+                watched(part)
             begun = self._begun.get(awaited)
             with self._blocked(begun and begun.number):
                 return wait(awaited)
@@ -317,6 +325,7 @@ class Recorder:
         c10d.Work.get_future = lambda work: remembered(get_future(work), work)
         future.then = lambda first, callback: remembered(then(first, callback), first)
         future.wait = watched
+        torch.futures.collect_all = together
         torch.futures.wait_all = lambda futures: [one.wait() for one in futures]  # torch's own waits where nobody sees it
 
     def _of(self, work) -> _Begun | None:

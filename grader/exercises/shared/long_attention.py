@@ -22,8 +22,8 @@ def inputs_of(draw: Draw, n: int, heads: int, rows: int, size: int,
               dtype: torch.dtype = torch.float64) -> list[dict[str, Any]]:
     """q, k, v (2, heads, rows, size) of each of n ranks, and the weights of the loss; small where there are few digits."""
     divisor = 100 if dtype == torch.bfloat16 else 25
-    return [{name: (draw.tensor(2, heads, rows, size) / divisor).to(dtype) for name in ("q", "k", "v", "weights")}
-            for _ in range(n)]
+    return [{name: (draw.tensor(2, heads, rows, size, dtype=torch.float64) / divisor).to(dtype)
+             for name in ("q", "k", "v", "weights")} for _ in range(n)]
 
 
 def named(n: int, heads: int, rows: int, size: int, dtype: torch.dtype = torch.float64) -> str:

@@ -22,7 +22,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         kind, vocabulary = getattr(torch, dtype), n * rows
         ids = torch.arange(torch.Size(shape).numel()).view(shape) * draw.integer(5, 9) * vocabulary // 7 % vocabulary
         ids.view(-1)[:2] = torch.tensor([0, vocabulary - 1])
-        return ({"table": draw.tensor(vocabulary, DIM).to(kind), "ids": ids, "weights": draw.tensor(*shape, DIM).to(kind),
+        table = draw.tensor(vocabulary, DIM, dtype=torch.float64).to(kind)
+        return ({"table": table, "ids": ids, "weights": draw.tensor(*shape, DIM).to(kind),
                  "refused": None},) * n
 
     sizes = [(1, 5, (2, 3)), (2, 3, (7,)), (4, 5, (3, 5))]
