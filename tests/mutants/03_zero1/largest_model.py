@@ -2,15 +2,15 @@
 
 from tests.mutants import change
 
-FITS = "int((device_bytes - other_bytes) // (4 + 12 / n_ranks))"
+FITS = "n_ranks * (device_bytes - other_bytes) // (4 * n_ranks + 12)"
 
 CHANGES = (
-    change("memory pooled", "4 + 12 / n_ranks", "16 / n_ranks"),
-    change("nothing divided", "4 + 12 / n_ranks", "16"),
-    change("gradients divided", "4 + 12 / n_ranks", "2 + 14 / n_ranks"),
-    change("state of 8 bytes", "12 / n_ranks", "8 / n_ranks"),
-    change("master copy whole", "4 + 12 / n_ranks", "8 + 8 / n_ranks"),
+    change("memory pooled", "(4 * n_ranks + 12)", "16"),
+    change("nothing divided", "(4 * n_ranks + 12)", "(16 * n_ranks)"),
+    change("gradients divided", "(4 * n_ranks + 12)", "(2 * n_ranks + 14)"),
+    change("state of 8 bytes", "+ 12", "+ 8"),
+    change("master copy whole", "(4 * n_ranks + 12)", "(8 * n_ranks + 8)"),
     change("others forgotten", "(device_bytes - other_bytes)", "device_bytes"),
-    change("not rounded", FITS, "(device_bytes - other_bytes) / (4 + 12 / n_ranks)"),
-    change("one too many", FITS, "-int(-(device_bytes - other_bytes) // (4 + 12 / n_ranks))"),
+    change("not rounded", "//", "/"),
+    change("one too many", FITS, "-(-n_ranks * (device_bytes - other_bytes) // (4 * n_ranks + 12))"),
 )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -74,6 +75,45 @@ def _clipped(case: Case, rank: int, norm: float, largest: float = 1.0) -> dict[s
     return {"norm": norm, "gradient": inputs["gradient_C"] * factor}
 
 
+def _in_plain_units(slip: Slip) -> Slip:
+    """Where a case has units of its own, only what is added to a norm tells."""
+    return replace(slip, shows=lambda case: slip.shows(case) and case.inputs[0].get("unit", 1.0) == 1.0)
+
+
+_USUAL = (
+    Slip("own norm", "Each rank clips by the norm of its own shard, so the shards shrink by different factors and "
+                     "the gradient changes its direction: sum the squares over ranks first.",
+         lambda case, r, right: _clipped(case, r, _norms(case, r)[case.group_rank(r)])),
+    Slip("norms added", "Norms do not add up, their squares do: sum the squares over ranks, then take the root.",
+         lambda case, r, right: _clipped(case, r, sum(_norms(case, r)))),
+    Slip("root forgotten", "That is the square of the norm: take the root of the sum.",
+         lambda case, r, right: _clipped(case, r, _whole_norm(case, r) ** 2)),
+    Slip("mean of squares", "That is the norm of a mean: the squares of all ranks add up, and are not divided by their "
+                            "number.",
+         lambda case, r, right: _clipped(case, r, _whole_norm(case, r) / math.sqrt(case.group_size(r)))),
+    Slip("largest number", "That is the largest number, not the length: sum the squares of all numbers, and take the "
+                           "root.", lambda case, r, right: _clipped(case, r, max(
+                               float(g.abs().max()) for g in case.peers_inputs(r, "gradient_C") if len(g)))),
+    _scaled("each number clamped", "Each number is clamped by itself, which turns the gradient's direction: scale all "
+                                   "numbers by one factor, max_norm / norm.",
+            lambda g, norm, max_norm: g.clamp(-max_norm, max_norm)),
+    _scaled("each piece at the limit", "Each rank scales its own piece to max_norm, and the whole stays longer than "
+                                       "that: one factor for all ranks, from the norm of the whole.",
+            _to_full_length_each),
+    *(_scaled("squared in place", "The norm is right, and the gradient holds squares: where it has that type already, "
+                                  "float() or double() makes no copy, so square it with square(), not in place.",
+              partial(_squared, dtype)) for dtype in (torch.float32, torch.float64)),
+    _scaled("squares compared", "The norm that is returned is right, but its square is compared with max_norm: take the "
+                                "root first.",
+            lambda g, norm, max_norm: g * (max_norm / norm) if norm**2 > max_norm else g),
+    Slip("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
+                          "1.", lambda case, r, right: _clipped(case, r, _whole_norm(case, r), math.inf)),
+    Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",
+         lambda case, r, right: right[r] | {"gradient": case.inputs[r]["gradient_C"]}),
+    Slip("norm after clipping", "The gradients are right; returned is to be the norm before clipping, a float.",
+         lambda case, r, right: right[r] | {"norm": min(right[r]["norm"], case.inputs[r]["max_norm"])}),
+)
+
 EXERCISE = Exercise(
     title="Clip by the global norm",
     parameters=("gradient_C", "max_norm", "group"),
@@ -88,36 +128,6 @@ EXERCISE = Exercise(
                  case.inputs[r]["gradient_C"], right[r]["norm"] + ADDED / case.inputs[r]["unit"],
                  case.inputs[r]["max_norm"])},
              lambda case: case.inputs[0].get("unit", 1.0) < ADDED),
-        Slip("own norm", "Each rank clips by the norm of its own shard, so the shards shrink by different factors and "
-                         "the gradient changes its direction: sum the squares over ranks first.",
-             lambda case, r, right: _clipped(case, r, _norms(case, r)[case.group_rank(r)])),
-        Slip("norms added", "Norms do not add up, their squares do: sum the squares over ranks, then take the root.",
-             lambda case, r, right: _clipped(case, r, sum(_norms(case, r)))),
-        Slip("root forgotten", "That is the square of the norm: take the root of the sum.",
-             lambda case, r, right: _clipped(case, r, _whole_norm(case, r) ** 2)),
-        Slip("mean of squares", "That is the norm of a mean: the squares of all ranks add up, and are not divided by their "
-                                "number.",
-             lambda case, r, right: _clipped(case, r, _whole_norm(case, r) / math.sqrt(case.group_size(r)))),
-        Slip("largest number", "That is the largest number, not the length: sum the squares of all numbers, and take the "
-                               "root.", lambda case, r, right: _clipped(case, r, max(
-                                   float(g.abs().max()) for g in case.peers_inputs(r, "gradient_C") if len(g)))),
-        _scaled("each number clamped", "Each number is clamped by itself, which turns the gradient's direction: scale all "
-                                       "numbers by one factor, max_norm / norm.",
-                lambda g, norm, max_norm: g.clamp(-max_norm, max_norm)),
-        _scaled("each piece at the limit", "Each rank scales its own piece to max_norm, and the whole stays longer than "
-                                           "that: one factor for all ranks, from the norm of the whole.",
-                _to_full_length_each),
-        *(_scaled("squared in place", "The norm is right, and the gradient holds squares: where it has that type already, "
-                                      "float() or double() makes no copy, so square it with square(), not in place.",
-                  partial(_squared, dtype)) for dtype in (torch.float32, torch.float64)),
-        _scaled("squares compared", "The norm that is returned is right, but its square is compared with max_norm: take the "
-                                    "root first.",
-                lambda g, norm, max_norm: g * (max_norm / norm) if norm**2 > max_norm else g),
-        Slip("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
-                              "1.", lambda case, r, right: _clipped(case, r, _whole_norm(case, r), math.inf)),
-        Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",
-             lambda case, r, right: right[r] | {"gradient": case.inputs[r]["gradient_C"]}),
-        Slip("norm after clipping", "The gradients are right; returned is to be the norm before clipping, a float.",
-             lambda case, r, right: right[r] | {"norm": min(right[r]["norm"], case.inputs[r]["max_norm"])}),
+        *map(_in_plain_units, _USUAL),
     ),
 )
