@@ -1,5 +1,6 @@
 """How a rank calls Pipeline, on stages that tell what is done to them."""
 
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,8 @@ from grader.calling.schedules_run import ALIVE, DONE, LEFT, Affine, Tell, as_sch
 from utils.schedules.schedule import Shape
 from utils.trace.memory import tensors_in
 from utils.trace.spans import mark
+
+SETTLE_S, POLL_S = 0.5, 0.01
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -31,7 +34,11 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         return {"ValueError": str(error)}
     losses = [_plain(pipeline.step([x.clone() for x in xs], list(ys)))
               for xs, ys in zip(inputs["xs"], inputs["ys"], strict=True)]
-    mark(LEFT, count=sum(kept() is not None for stage in stages.values() for kept in stage.messages))
+    patience_s = time.monotonic() + SETTLE_S
+    while (left := sum(kept() is not None for stage in stages.values() for kept in stage.messages)) and (
+            time.monotonic() < patience_s):
+        time.sleep(POLL_S)  # the transport lets go of what it sent a moment after the wait
+    mark(LEFT, count=left)
     gradients = {f"{s}.{name}": p.grad for s, stage in stages.items() for name, p in stage.named_parameters()}
     return {"losses": losses, "gradients": gradients}
 
