@@ -46,25 +46,39 @@ def state_held(look: Look, rank: int) -> int:
     return memory.now["optimizer state"]
 
 
-LEAST_STATE = 0.9  # an optimizer may count its steps on fewer ranks, say
-
-
 def something_sharded() -> Demand:
-    """Gate: the state of all tensors is with the optimizers of a group's ranks, and not every one of them holds it all."""
+    """Gate: not every rank of a group holds the state of all tensors."""
 
     def judge(look: Look) -> tuple[bool, str]:
         for members in {look.case.members(rank) for rank in look.working}:
             whole = sum(whole_state(look, members[0]))
             if len(members) > 1 and whole and all(state_held(look, rank) >= whole for rank in members):
                 return False, f"every rank holds all {whole:,} B of it"
-            if (together := sum(state_held(look, rank) for rank in members)) < LEAST_STATE * whole:
-                return False, f"the ranks' optimizers hold {together:,} B together, of {whole:,} B"
         return True, ""
 
     return Demand("not sharded", "optimizer state in shards", (
         "Every rank holds the optimizer's state of all parameters, and all do the same update: that is data parallelism, "
         "and saves nothing. Give each rank's wrapped optimizer its own share only, and send round what it updated."),
         judge, gate=True)
+
+
+LEAST_STATE = 0.45  # shards of half the width have half the state, and a demand of their own
+
+
+def state_kept() -> Demand:
+    """Gate: the state of all tensors is with the optimizers of a group's ranks."""
+
+    def judge(look: Look) -> tuple[bool, str]:
+        for members in {look.case.members(rank) for rank in look.working}:
+            whole = sum(whole_state(look, members[0]))
+            if (together := sum(state_held(look, rank) for rank in members)) < LEAST_STATE * whole:
+                return False, f"the ranks' optimizers hold {together:,} B together, of {whole:,} B"
+        return True, ""
+
+    return Demand("state not kept", "the state of all parameters is with the ranks' optimizers", (
+        "The result is right, but the optimizers of all ranks together hold less state than one process would have: the "
+        "update must be the wrapped optimizer's own, and its state must stay in it from step to step."),
+        judge, gate=True, for_right_values=True)
 
 
 def state_divided(allowed: Callable[[Look, int], float], hint: str) -> Demand:

@@ -104,6 +104,7 @@ TECHNIQUE = by_collectives(
     zero.trained_needed(lambda look, r: len(look.case.inputs[r]["xs"]), "reduce_scatter", "all_gather"),
     _only_both(),
     zero.something_sharded(),
+    zero.state_kept(),
     _state_divided(),
     *weighs_at_most({END: models(2, each_share=5)}),  # a shard, its gradient, AMSGrad's three; a row
     _one_of_each(),

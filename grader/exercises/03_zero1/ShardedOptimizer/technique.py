@@ -108,6 +108,7 @@ OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
     zero.trained_needed(lambda look, r: len(look.case.inputs[r]["xs"]), "reduce_scatter", "all_gather"),
     zero.something_sharded(),
+    zero.state_kept(),
     only_calls("reduce", "broadcast", "reduce_scatter", "all_gather", hint=(
         "Reduce each gradient to its owner and broadcast its parameters from there (or reduce-scatter and all-gather): "
         "an all-reduce brings every rank gradients that it does not use.")),

@@ -50,6 +50,7 @@ OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
     zero.trained_needed(_steps, "reduce_scatter", "all_gather"),
     zero.something_sharded(),
+    zero.state_kept(),
     only_calls("reduce_scatter", "all_gather", "broadcast", hint=(
         "Reduce-scatter each gradient: an all-reduce brings every rank the whole of it, of which it uses one piece. The "
         "second half of the traffic is the all-gather of the updated parameters.")),
