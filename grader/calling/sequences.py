@@ -1,6 +1,5 @@
 """What calls of exercises about pieces of a sequence share: models, what stands in memory, what ranks mark."""
 
-import time
 from typing import Any
 
 import torch
@@ -9,12 +8,10 @@ from torch import Tensor, nn
 from grader.calling.splitting import built
 from utils.models.blocks import BlockGPT, TransformerBlock
 from utils.models.tiny import same_start
-from utils.trace.memory import held_bytes
 from utils.trace.spans import span
 
 KEPT, NUMBERS, RANDOM_CHANGED = "bytes kept for backward", "numbers owned", "random state changed"
 FORWARD, BACKWARD, REDUCE = "forward", "backward", "reduce"
-SETTLE_S, POLL_S, QUIET_POLLS = 0.3, 0.005, 10
 
 
 def call_sequence_function(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -48,16 +45,6 @@ def make_gpt(inputs: dict[str, Any]) -> BlockGPT:
     model = same_start(BlockGPT, inputs["model_seed"], length=inputs["length"], dim=inputs["dim"],
                        n_layers=inputs["layers"], n_heads=inputs["heads"], p=inputs["p"])
     return _stirred(model, inputs["model_seed"]).double()
-
-
-def settled_bytes(start: int, enough: int) -> int:
-    """Bytes held beyond `start`, once the transport has let go of what it sent: it does so a moment after the wait."""
-    deadline_s, least, quiet = time.monotonic() + SETTLE_S, held_bytes() - start, 0
-    while least > enough and quiet < QUIET_POLLS and time.monotonic() < deadline_s:
-        time.sleep(POLL_S)
-        now = held_bytes() - start
-        least, quiet = (now, 0) if now < least else (least, quiet + 1)
-    return least
 
 
 def _stirred(module: nn.Module, seed: int) -> nn.Module:

@@ -1,36 +1,28 @@
 """Inside a rank: what stands in its memory while sharded parameters are computed with, and the names of such marks."""
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from grader.calling.letting_go import settled_bytes
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark
 
 HELD, OWNED, COMPUTED_IN, KEPT = "bytes held", "numbers owned", "computed in", "earlier layers kept"
 ROWS = "storages of rows"
-FREED_BYTES, SETTLE_S = 900, 0.3
+FREED_BYTES = 900
 FORWARD, BACKWARD, BETWEEN, AFTER = "forward", "backward", "between start_gather and gather", "afterwards"
 REDUCING, GIVEN_UP = "between reduce and finish", "gather given up"
 ROUNDS = 2  # in which a sharded layer is gathered and its gradients reduced
-
-
-def settled(start: int, enough: int) -> int:
-    """Bytes held beyond `start`, once the transport has let go of what it sent: it does so a moment after the wait."""
-    deadline_s = time.monotonic() + SETTLE_S
-    while held_bytes() - start > enough and time.monotonic() < deadline_s:
-        time.sleep(0.002)
-    return held_bytes() - start
 
 
 def shards_by_name(model: nn.Module, shards: Mapping[nn.Parameter, Tensor], start: int) -> dict[str, Any]:
     """The shards of gradients, and whether gradients were left behind; marks what is held beyond `start` beside them."""
     left = sorted(name for name, p in model.named_parameters() if p.grad is not None)
     own = sum(getattr(shard, "nbytes", 0) for shard in shards.values())
-    mark(HELD, phase=AFTER, bytes=settled(start, own) - own)
+    mark(HELD, phase=AFTER, bytes=settled_bytes(start, own) - own)
     names = {parameter: name for name, parameter in model.named_parameters()}
     return {"shards": {names[key] if key in names else f"the {type(key).__name__} {key}": shard
                        for key, shard in shards.items()},

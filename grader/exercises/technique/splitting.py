@@ -147,7 +147,7 @@ _PARTS_OF_OTHERS = ("The result is right, but ranks compute what is not theirs: 
 
 
 def work_divided(forward: Callable[[Look, int], float], hint: str = _PARTS_OF_OTHERS) -> Demand:
-    """Gate: each rank does an n-th of what one process would, forward and backward.
+    """Gate: in each step a rank does an n-th of what one process would, forward and backward.
 
     forward: FLOPs of the whole forward pass. Backward takes twice as many: gradients of the input and of the weights.
     """
@@ -155,9 +155,9 @@ def work_divided(forward: Callable[[Look, int], float], hint: str = _PARTS_OF_OT
     def judge(look: Look) -> tuple[bool, str]:
         for rank in _not_refused(look):
             allowed = WORK_SLACK * 3 * forward(look, rank) / look.case.group_size(rank)
-            counts = [span.facts["count"] for span in spans_called(look, rank, WORK)]
-            if sum(counts) > allowed:
-                return False, f"rank {rank} computed {sum(counts):,} FLOPs, its share is {allowed / WORK_SLACK:,.0f}"
+            most = max(span.facts["count"] for span in spans_called(look, rank, WORK))
+            if most > allowed:
+                return False, f"rank {rank} computed {most:,} FLOPs, its share is {allowed / WORK_SLACK:,.0f}"
         return True, ""
 
     return Demand("work not divided", "each rank computes its share only", hint, judge, gate=True, for_right_values=True)

@@ -1,7 +1,5 @@
 """How a rank calls data_parallel_step."""
 
-import contextlib
-
 from grader.calling.splitting import WORK
 from grader.calling.training import leave_gradients, make_optimizer, parameters
 from grader.calling.zoo import build, loss_rows
@@ -17,10 +15,10 @@ def call(fn, inputs: dict, group) -> dict:
     matrices = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim < 2]
     optimizer = make_optimizer(inputs, [{"params": matrices}, {"params": others}])
-    losses, counter = [], FlopCounter()
+    losses = []
     for x, y in zip(inputs["xs"], inputs["ys"], strict=True):
-        with contextlib.nullcontext() if losses else counter:
+        with FlopCounter() as counter:
             losses.append(fn(model, loss_rows, x, y, inputs["batch_size"], optimizer, group))
-    mark(WORK, count=counter.total)
+        mark(WORK, count=counter.total)
     detached = not any(getattr(loss, "requires_grad", False) for loss in losses)
     return {"losses": losses, "detached": detached, "parameters": parameters(model)}

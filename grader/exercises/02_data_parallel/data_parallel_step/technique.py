@@ -18,8 +18,8 @@ STEPS = 3
 
 
 def _forward_flops(look: Look, rank: int) -> float:
-    """Of the first step, as if all ranks had this one's rows; one at least, for whoever sends a row of zeros through."""
-    x = look.case.inputs[rank]["xs"][0]
+    """Of a step, as if all ranks had this one's rows; one at least, for whoever sends a row of zeros through."""
+    x = max(look.case.inputs[rank]["xs"], key=len)
     if not len(x):
         x = next(inputs["xs"][0][:1] for inputs in look.case.inputs if len(inputs["xs"][0]))
     with torch.no_grad(), FlopCounter() as counter:

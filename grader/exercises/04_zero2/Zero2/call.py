@@ -8,7 +8,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim.lr_scheduler import StepLR
 
-from grader.calling.sharding import AFTER, HELD, settled
+from grader.calling.letting_go import settled_bytes
+from grader.calling.sharding import AFTER, HELD
 from grader.calling.training import OPTIMIZERS, Held, held_before, parameters, watch_gradients
 from grader.calling.weighing import END, weigh, weigh_at_last_gradient
 from grader.calling.zoo import build, loss_rows
@@ -45,7 +46,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         mark(ANOTHER)
     mark(STEPPED_IN, dtypes=sorted({str(p.dtype).removeprefix("torch.") for p in _stepped_on(optimizer)}))
     own = _bytes_of(optimizer)
-    mark(HELD, phase=AFTER, bytes=settled(start, own) - own)
+    mark(HELD, phase=AFTER, bytes=settled_bytes(start, own) - own)
     if inputs["model"] == "linear":
         _offer(fn, inputs, group)
     return Held(given, model, trainer)

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, HELD, REDUCING, copied_pieces, dtype_of, settled
+from grader.calling.letting_go import settled_bytes
+from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, HELD, REDUCING, copied_pieces, dtype_of
 from grader.calling.weighing import END, weigh
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -41,7 +42,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         layer.free()
         layer.free()
         _at_rest("free", parameters, shapes)
-        mark(HELD, phase="freed", bytes=settled(start + sum(weights.nbytes for _, weights in used), FREED_BYTES))
+        mark(HELD, phase="freed", bytes=settled_bytes(start + sum(weights.nbytes for _, weights in used), FREED_BYTES))
         layer.gather()
         if not all(view.untyped_storage().nbytes() for view, _ in used):  # torch would crash
             raise RuntimeError("a view that autograd kept of a parameter lies in a storage of size 0 after gather()")
@@ -54,7 +55,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
             pass
         states[f"pieces, round {number}"] = copied_pieces(p.data for p in parameters)
         layer.finish()
-        mark(HELD, phase="freed", bytes=settled(start, FREED_BYTES))
+        mark(HELD, phase="freed", bytes=settled_bytes(start, FREED_BYTES))
         states[f"gradients, round {number}"] = copied_pieces(p.grad for p in parameters)
         weigh(inputs, END)
         if number == 0:  # a gather that was begun and is not needed after all

@@ -1,6 +1,5 @@
 """How a rank calls forward_prefetching."""
 
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, UntypedStorage
 
-from grader.calling.sharding import KEPT, ROWS, SETTLE_S
+from grader.calling.letting_go import settled
+from grader.calling.sharding import KEPT, ROWS
 from utils.trace.spans import mark, span
 
 
@@ -25,7 +25,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
     def compute(number: int, flat_P: Tensor, x_BD: Tensor) -> Tensor:
         own = flat_P.untyped_storage()
         addresses.add(flat_P.data_ptr())
-        mark(KEPT, layer=number, count=_settled(seen, own))
+        mark(KEPT, layer=number, count=settled(lambda: _standing(seen, own), 0))
         if not any(row() is own for row in seen):
             seen.append(weakref.ref(own))
             sizes.append(own.nbytes())
@@ -38,12 +38,9 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
     return x_BD
 
 
-def _settled(seen: list[weakref.ref], own: UntypedStorage) -> int:
-    """How many storages but `own` still stand, once the transport has let go of them: a moment after the wait."""
-    deadline_s = time.monotonic() + SETTLE_S
-    while (count := sum(_stands(row()) for row in seen if row() is not own)) and time.monotonic() < deadline_s:
-        time.sleep(0.002)
-    return count
+def _standing(seen: list[weakref.ref], own: UntypedStorage) -> int:
+    """How many storages but `own` still stand."""
+    return sum(_stands(row()) for row in seen if row() is not own)
 
 
 def _stands(row: UntypedStorage | None) -> bool:

@@ -1,6 +1,5 @@
 """How a rank calls make_tensor_parallel."""
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -24,17 +23,17 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     mark_parameters(model, before)
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
-    losses, first, counter = [], {}, FlopCounter()
+    losses, first = [], {}
     for tokens_BT in inputs["batches"]:
         optimizer.zero_grad()
-        counted = contextlib.nullcontext() if losses else counter
-        with counted, span(FORWARD):
+        counter = FlopCounter()
+        with counter, span(FORWARD):
             logits_BTV = model(tokens_BT[:, :-1])
         loss = next_byte_loss(logits_BTV, tokens_BT[:, 1:]).mean()
-        with counted, span(BACKWARD):
+        with counter, span(BACKWARD):
             loss.backward()
+        mark(WORK, count=counter.total)
         losses.append(loss.detach())
         first = first or gradients(model)
         optimizer.step()
-    mark(WORK, count=counter.total)
     return {"start": start, "losses": losses, "gradients": first, "parameters": parameters(model)}

@@ -1,6 +1,5 @@
 """How a rank calls Pipeline, on stages that tell what is done to them."""
 
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +8,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from grader.calling.letting_go import settled
 from grader.calling.schedules_run import ALIVE, DONE, LEFT, Affine, Tell, as_schedule
 from utils.schedules.schedule import Shape
 from utils.trace.memory import tensors_in
 from utils.trace.spans import mark
-
-SETTLE_S, POLL_S = 0.5, 0.01
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -34,11 +32,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         return {"ValueError": str(error)}
     losses = [_plain(pipeline.step([x.clone() for x in xs], list(ys)))
               for xs, ys in zip(inputs["xs"], inputs["ys"], strict=True)]
-    patience_s = time.monotonic() + SETTLE_S
-    while (left := sum(kept() is not None for stage in stages.values() for kept in stage.messages)) and (
-            time.monotonic() < patience_s):
-        time.sleep(POLL_S)  # the transport lets go of what it sent a moment after the wait
-    mark(LEFT, count=left)
+    mark(LEFT, count=settled(lambda: sum(kept() is not None for stage in stages.values() for kept in stage.messages), 0))
     gradients = {f"{s}.{name}": p.grad for s, stage in stages.items() for name, p in stage.named_parameters()}
     return {"losses": losses, "gradients": gradients}
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
+from grader.calling.letting_go import settled_bytes
 from grader.calling.rings import FLOPS, LARGEST, RESULTS, backward_of
-from grader.calling.sequences import KEPT, leaf, settled_bytes
+from grader.calling.sequences import KEPT, leaf
 from grader.calling.splitting import built
 from grader.calling.weighing import END, weigh
 from utils.costs.flops import FlopCounter

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from grader.calling.letting_go import settled_bytes
 from grader.calling.sequences import (
     BACKWARD,
     FORWARD,
@@ -12,7 +13,6 @@ from grader.calling.sequences import (
     gradients_by_name,
     leaf,
     make_block,
-    settled_bytes,
 )
 from grader.calling.splitting import WORK, built
 from grader.calling.training import held_beside
@@ -32,7 +32,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     start = held_bytes() - (held_beside(wrapped) - before)  # what else it holds, it has been keeping since it was made
     with FlopCounter() as counter, span(FORWARD):
         y = wrapped(x, inputs["seed"])
-    mark(KEPT, bytes=settled_bytes(start, 0) - y.nbytes)
+    mark(KEPT, bytes=settled_bytes(start) - y.nbytes)
     with counter, span(BACKWARD):
         (y * inputs["weights"]).sum().backward()
     mark(WORK, count=counter.total)

@@ -1,12 +1,12 @@
 """How a rank calls SequenceParallelGPT."""
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
+from grader.calling.letting_go import settled_bytes
 from grader.calling.sequences import (
     BACKWARD,
     FORWARD,
@@ -16,7 +16,6 @@ from grader.calling.sequences import (
     gradients_by_name,
     make_gpt,
     plain_name,
-    settled_bytes,
 )
 from grader.calling.splitting import WORK, built
 from grader.evidence.case import REFUSED
@@ -42,22 +41,21 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 
 def _trained(cls: Callable, plain: nn.Module, names: list[str], inputs: dict[str, Any], group) -> dict[str, Any]:
     model = cls(plain, group)
-    losses, first, counter = [], {}, FlopCounter()
+    losses, first = [], {}
     mark(NUMBERS, count=sum(p.numel() for p in model.parameters()))
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])
     for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True):
         optimizer.zero_grad()
-        counted, start = contextlib.nullcontext() if losses else counter, held_bytes()
-        with counted, span(FORWARD):
+        counter, start = FlopCounter(), held_bytes()
+        with counter, span(FORWARD):
             loss = model.loss(tokens, targets)
-        if not losses:
-            mark(KEPT, bytes=settled_bytes(start, 0))
-        with counted, span(BACKWARD):
+        mark(KEPT, bytes=settled_bytes(start))
+        with counter, span(BACKWARD):
             loss.backward()
+        mark(WORK, count=counter.total)
         with span(REDUCE):
             model.reduce_gradients()
         first = first or {name: g for name, g in gradients_by_name(model).items() if name in names}
         optimizer.step()
         losses.append(loss.detach())
-    mark(WORK, count=counter.total)
     return {"model": model, "losses": losses, "gradients": first}
