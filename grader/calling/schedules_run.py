@@ -16,9 +16,13 @@ LEFT = "messages left"
 def call_generator(fn: Callable, inputs: dict[str, Any], group) -> Any:
     """fn(*inputs) → its schedule, or what it said when it refused."""
     try:
-        return [list(steps) for steps in fn(*inputs.values())]
+        schedule = [list(steps) for steps in fn(*inputs.values())]
     except ValueError as error:
         return {"ValueError": str(error)}
+    for step in (step for steps in schedule for step in steps):
+        if type(step) is tuple:  # equal to a Step, but without the names that the cells below ask for
+            raise TypeError(f"expected Step(kind, micro, stage), found the tuple {step}")
+    return schedule
 
 
 def as_schedule(rows: Iterable[Iterable[tuple]]) -> Schedule:

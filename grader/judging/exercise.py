@@ -138,7 +138,8 @@ class Exercise:
     parameters: the function's parameters, in order; "group" is filled with the process group.
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the right result of each rank, computed by one process.
-    late_s: how late a rank begins that is late in grading.
+    late_s: how late a rank begins that is late in grading; late_in_passes: the call makes it late in each pass again, by
+        its inputs' "late_s".
     forbidden: modules that have what is to be written, or packages; in a rank they raise, see grader.calling.forbidden.
     trains: an optimizer steps in its ranks, they hand gradients to backward(), or their FLOPs are counted: for each of
         these torch imports much, once for all ranks if it is said here.
@@ -157,6 +158,7 @@ class Exercise:
     trains: bool = False
     measured: bool = False
     late_s: float = 0.1
+    late_in_passes: bool = False
     forbidden: tuple[str, ...] = ()
     id: str = ""  # the last four are known from where the exercise stands, see grader.exercises
     unit: str = ""
@@ -170,7 +172,7 @@ class Exercise:
         widest = max(worlds, key=lambda trial: trial.case.world_size, default=None)
         if not grading or widest is None or widest.case.world_size == 1:
             return drawn
-        return drawn + tuple(replace(widest, case=_late(widest.case, rank, self.late_s))
+        return drawn + tuple(replace(widest, case=_late(widest.case, rank, self.late_s, self.late_in_passes))
                              for rank in (0, widest.case.world_size - 1))
 
     def _right(self, case: Case) -> list[Any]:
@@ -182,10 +184,11 @@ class Exercise:
         return sum(self.points.values())
 
 
-def _late(case: Case, rank: int, seconds: float) -> Case:
-    """The same with one rank that begins later."""
+def _late(case: Case, rank: int, seconds: float, in_passes: bool) -> Case:
+    """The same with one rank that begins later, and is late again in each pass if `in_passes`."""
     late_s = tuple(seconds if other == rank else 0.0 for other in range(case.world_size))
-    return replace(case, name=f"{case.name}, rank {rank} late", late_s=late_s)
+    told = tuple({**inputs, "late_s": s} for inputs, s in zip(case.inputs, late_s if in_passes else (), strict=in_passes))
+    return replace(case, name=f"{case.name}, rank {rank} late", late_s=late_s, inputs=told or case.inputs)
 
 
 class Draw:
@@ -210,6 +213,10 @@ class Draw:
     def tensors(self, world_size: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
         """One tensor a rank."""
         return [self.tensor(*shape, dtype=dtype) for _ in range(world_size)]
+
+    def seed(self) -> int:
+        """For what a rank makes by itself: one of so many that nobody finds it by trying."""
+        return self.numbers.getrandbits(32)
 
     def integer(self, low: int, high: int) -> int:
         """A whole number from low to high, both included."""

@@ -50,7 +50,8 @@ def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, zeros
     """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
 
     inputs["gamma"], if there: what the learning rate is multiplied by after each step; inputs["left"]: what gradients are
-    left from before; inputs["kept"]: the steps, from 1 on, after which gradients stay. Wrong ways: gradients times `factor`;
+    left from before; inputs["kept"]: the steps, from 1 on, after which gradients stay; inputs["twice"]: those that
+    are made twice. Wrong ways: gradients times `factor`;
     gradients never forgotten; from a step on, zeros where there is no gradient; zeros where one is forgotten;
     gradients that stay over a step times `again`.
     """
@@ -71,7 +72,8 @@ def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, zeros
             if optimizer:
                 for p in trained if step >= zeros_from else ():
                     p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-                optimizer.step()
+                for _ in range(1 + (step in inputs.get("twice", ()))):
+                    optimizer.step()
                 if forget and step not in inputs.get("kept", ()):
                     optimizer.zero_grad(set_to_none)
                 else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from grader.calling.pipelining import IN_FLIGHT, PASS, SOMETHING
 from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT
-from grader.exercises.technique.rank_by_rank import not_seen, spans_called
+from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank, spans_called
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -103,6 +103,35 @@ def outputs_sent(label: str, hint: str, back: bool) -> Demand:
     return bytes_sent(limit, label, hint)
 
 
+def messages_with_passes(back: bool) -> Demand:
+    """A message leaves once its pass has begun; by a stage's last pass, most of those before are on their way."""
+
+    def fault(look: Look, rank: int) -> str:
+        members, place = look.case.members(rank), look.case.group_rank(rank)
+        if place + 1 < len(members) and (said := _beside_passes(look, rank, "F", members[place + 1], members[place + 1])):
+            return said
+        return _beside_passes(look, rank, "B", members[place - 1], rank) if back and place else ""
+
+    return Demand("not with the passes", "each message leaves with its pass", (
+        "The result is right, but messages do not go with the passes: send each micro-batch's output as soon as its pass "
+        "is done (and its input's gradient likewise), so that the next stage can work meanwhile."), on_each_rank(fault))
+
+
+def _beside_passes(look: Look, rank: int, kind: str, peer: int, receiver: int) -> str:
+    """What is wrong with a rank's messages to `peer`, like what `receiver` receives, one for each of its passes."""
+    nbytes, begun_s = look.case.inputs[receiver]["like"].nbytes, [s for k, _, s in passes(look, rank) if k == kind]
+    sends = [call for call in look.evidence.trace.of(rank, "send") if call.peer == peer and call.bytes]
+    sent = 0
+    for call in sends:
+        sent += call.bytes
+        if sum(start_s <= call.start_s for start_s in begun_s) * nbytes < sent:
+            return f"rank {rank} began to send {sent:,} B to rank {peer} before it had computed them"
+    early = sum(call.bytes for call in sends if begun_s and call.start_s <= begun_s[-1])
+    if 2 * early < (len(begun_s) - 2) * nbytes:
+        return f"rank {rank} had sent {early:,} B to rank {peer} when its last {kind} began, after {len(begun_s) - 1} others"
+    return ""
+
+
 def neighbours_needed(back: bool) -> Demand:
     """Each stage needs the outputs of the one before and, if `back`, the gradients that the next one has."""
 
@@ -153,6 +182,7 @@ def step_technique(passes: tuple[Demand, ...], crossing: str) -> Technique:
             outputs_sent("each output forward once, each gradient back once",
                          "Right, but more is sent than needed: outputs to the next stage, gradients of inputs to the one "
                          "before.", back=True),
+            messages_with_passes(back=True),
             neighbours_needed(back=True),
             results_waited(),
             sends_waited(),

@@ -132,15 +132,16 @@ def _waited_early(look: Look, rank: int) -> str:
 def _stood_still(look: Look) -> str:
     """Where one rank comes late, another begins all its all-reduces before its first; else they wait in some way."""
     late_s = max(look.case.late_s, default=0.0)
-    begun = {rank: [call for call in look.evidence.trace.of(rank, "all_reduce")
-                    if backward.start_s <= call.start_s < backward.end_s]
-             for rank in look.working for backward in spans_called(look, rank, "backward")[:1]}
-    latest = max((calls[0].start_s for calls in begun.values() if calls), default=0.0)
-    early = {rank: max(later) for rank, calls in begun.items() if calls and calls[0].start_s < latest - late_s / 2
-             and (later := [call.start_s for call in calls[1:] if call.bytes > A_LOSS_BYTES])}
-    if not late_s or not early or min(early.values()) < latest:
-        return ""
-    return f"rank {min(early)} began its last all-reduce only when the latest rank had come to its first"
+    backwards = [spans_called(look, rank, "backward") for rank in look.working] if late_s else []
+    for passes in zip(*backwards, strict=False):
+        begun = [[call for call in look.evidence.trace.of(rank, "all_reduce") if one.start_s <= call.start_s < one.end_s]
+                 for rank, one in zip(look.working, passes, strict=True)]
+        latest = max((calls[0].start_s for calls in begun if calls), default=0.0)
+        early = {rank: calls[-1].start_s for rank, calls in zip(look.working, begun, strict=True)
+                 if len(calls) > 1 and calls[0].start_s < latest - late_s / 2}
+        if early and min(early.values()) >= latest:
+            return f"rank {min(early)} began its last all-reduce only when the latest rank had come to its first"
+    return ""
 
 
 def _waited_in_backward(look: Look) -> tuple[bool, str]:
@@ -151,12 +152,16 @@ def _waited_in_backward(look: Look) -> tuple[bool, str]:
 
 
 def _backward_and_calls(look: Look, rank: int) -> Iterator[tuple[Span, list[Call]]]:
-    """A rank's backward passes, and the gradients' all-reduces from the beginning of each to that of the next."""
+    """A rank's backward passes, and the gradients' all-reduces from the beginning of each to that of the next.
+
+    What blocks is none of them if it is no more than a loss.
+    """
     spans = spans_called(look, rank, "backward")
-    calls = [call for call in look.evidence.trace.of(rank, "all_reduce") if call.bytes > A_LOSS_BYTES]
     ends_s = [*(span.start_s for span in spans[1:]), float("inf")]
     for span, end_s in zip(spans, ends_s, strict=False):
-        yield span, [call for call in calls if span.start_s <= call.start_s < end_s]
+        calls = [call for call in look.evidence.trace.of(rank, "all_reduce") if span.start_s <= call.start_s < end_s]
+        begun = [call for call in calls if call.is_async]
+        yield span, begun if sum(call.bytes for call in calls if not call.is_async) <= A_LOSS_BYTES else calls
 
 
 def some_unused(look: Look, rank: int) -> bool:

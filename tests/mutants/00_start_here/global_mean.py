@@ -22,6 +22,8 @@ CHANGES = (
     change("dtype differs", ", dtype=torch.float64", ""),
     change("size differs", PAIR, "torch.tensor(numbers)", MEAN, "sum_and_count.mean().item()"),
     change("result of all_reduce used", "dist.all_reduce", "sum_and_count = dist.all_reduce"),
+    change("zeros left out", "len(numbers)]", "len([*filter(None, numbers)])]"),
+    change("rounded", f"return {MEAN}", f"return round({MEAN}, 6)"),
     change("missing wait", "group=group)", "group=group, async_op=True)"),
 )
 

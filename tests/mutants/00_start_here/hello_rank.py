@@ -17,5 +17,7 @@ CHANGES = (
     change("only some ranks", "return f", "return None if dist.get_rank() else f"),
     change("texts of all", "    return f\"hello from rank {dist.get_rank()}", "    return [f\"hello from rank {rank}",
            "()}\"", "()}\" for rank in range(dist.get_world_size())]"),
+    change("communicates", "    return f", "    dist.all_reduce(n := torch.ones(1, dtype=torch.int64))\n    return f",
+           "dist.get_world_size()", "int(n)"),
     change("environment asked", "return f", "import os\n    return f", "dist.get_rank()", "os.environ['RANK']"),
 )

@@ -18,5 +18,7 @@ CHANGES = (
            "max(0, r - n + extra)"),
     change("cut elsewhere", SHARE, "items[start:start + k + (0 if r else extra)]", "min(r, extra)", "(extra if r else 0)"),
     change("lost or doubled", " + (1 if r < extra else 0)", ""),
+    change("looked up by value", SHARE, "[item for item in items if start <= items.index(item) < start + k + (r < extra)]"),
+    change("list made a tensor", SHARE, "torch.tensor(items).tensor_split(n)[r].tolist()"),
     change("None for nothing", SHARE, f"{SHARE} or None"),
 )

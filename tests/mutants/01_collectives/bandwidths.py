@@ -14,6 +14,7 @@ CHANGES = (
     change("n for n−1", _BUS, "algorithm_GBps * phases"),
     change("bytes of one rank", "total_bytes / time_s", "total_bytes / n_ranks / time_s"),
     change("rounded", "return algorithm_GBps", "return round(algorithm_GBps, 1)", _BUS, f"round({_BUS}, 1)"),
+    change("whole bytes", _BUS, "phases * (n_ranks - 1) * (total_bytes // n_ranks) / time_s / 1e9"),
     change("other units", "1e9", "1e6"),
     change("factor on both", f"return algorithm_GBps, {_BUS}", f"return {_BUS}, {_BUS}"),
     change("seconds a byte", "total_bytes / time_s / 1e9", "1e9 * time_s / total_bytes"),

@@ -15,5 +15,6 @@ CHANGES = (
     change("beta for bandwidth", "/ beta_s_per_byte", "* beta_s_per_byte"),
     change("bytes sent", "n_ranks * chunk_bytes", "2 * (n_ranks - 1) * chunk_bytes"),
     change("power of two", "n_ranks * chunk_bytes", "2 ** math.ceil(math.log2(n_ranks * chunk_bytes))"),
+    change("whole chunks", "n_ranks * chunk_bytes", "n_ranks * math.ceil(chunk_bytes)"),
     change("other units", "n_ranks * chunk_bytes", "n_ranks * chunk_bytes / 1e6"),
 )

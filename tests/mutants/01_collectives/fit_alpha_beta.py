@@ -15,6 +15,8 @@ CHANGES = (
     change("one phase", "2 * (n_ranks", "(n_ranks"),
     change("bytes of a step", "slope * n_ranks", "slope"),
     change("slope for beta", "slope * n_ranks / steps", "slope"),
+    change("one time a size", "(sizes_bytes, times_s)",
+           "(list(time_of := dict(zip(sizes_bytes, times_s))), list(time_of.values()))"),
     change("two points only", "(sizes_bytes, times_s)",
            "([sizes_bytes[0], sizes_bytes[-1]], [times_s[0], times_s[-1]])"),
     change("multiplied", _RESULT, "intercept * steps, slope * steps / n_ranks"),

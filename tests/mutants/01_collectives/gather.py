@@ -20,6 +20,9 @@ CHANGES = (
            "            out_NC[peer] = twice[:len(x_C)]"),
     change("columns", "return out_NC", "return out_NC.T"),
     change("rows lost", "new_empty", "new_zeros", "recv(out_NC[peer]", "recv(out_NC[peer].clone()"),
+    change("digits lost", "x_C.new_empty(n, *x_C.shape)", "torch.empty(n, *x_C.shape)", "recv(out_NC[peer],",
+           "recv(row_C := torch.empty_like(x_C),", "group_src=peer)\n",
+           "group_src=peer)\n            out_NC[peer] = row_C\n", "return out_NC", "return out_NC.to(x_C.dtype)"),
     change("list returned", "return out_NC", "return list(out_NC)"),
 )
 

@@ -28,6 +28,9 @@ CHANGES = (
     change("wait forgotten", "sending = ", "", "        sending.wait()\n", ""),
     change("another type sent", "x_NC[(r - 1) % n]", "x_NC[(r - 1) % n].bfloat16()", "return partial_C",
            "return partial_C.to(x_NC.dtype)"),
+    change("widened", "partial_C = x_NC[(r - 1) % n]", "work_NC = x_NC.float() if x_NC.itemsize < 4 else x_NC\n"
+           "    partial_C = work_NC[(r - 1) % n]", "add_(x_NC[", "add_(work_NC[", "return partial_C",
+           "return partial_C.to(x_NC.dtype)"),
     change("waited late", "    for step", "    received_C, sends = torch.empty_like(partial_C), []\n    for step",
            "        received_C = torch.empty_like(partial_C)\n", "", "sending.wait()", "sends.append(sending)",
            "    return partial_C",

@@ -13,6 +13,7 @@ CHANGES = (
     change("gradients pile up", "    optimizer.zero_grad()\n", ""),
     change("cleared too late", "    optimizer.zero_grad()\n", "", "    return mean_loss",
            "    optimizer.zero_grad()\n    return mean_loss"),
+    change("zeros kept", "zero_grad()", "zero_grad(set_to_none=False)"),
     change("own loss returned", "    dist.all_reduce(mean_loss, group=group)\n", ""),
     change("zeros for none", REDUCE, f"pass\n        else:\n            parameter.grad = torch.zeros_like(parameter)\n"
            f"        {REDUCE}"),

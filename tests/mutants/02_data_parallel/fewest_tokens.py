@@ -7,6 +7,7 @@ NEEDED = "efficiency * reduce_s / (1 - alone * efficiency)"
 UP = "math.ceil(compute_s * flops_per_s / (6 * n_parameters))"
 CHANGES = (
     change("rounded down", "math.ceil", "math.floor"),
+    change("one token too many", "math.ceil", "1 + math.floor"),
     change("not rounded", UP, UP.removeprefix("math.ceil")),
     change("next power of two", f"max(1, {UP})", f"2 ** math.ceil(math.log2(max(1, {UP})))"),
     change("no token", f"max(1, {UP})", UP),

@@ -16,6 +16,11 @@ CHANGES = (
            "        for parameter, work in started:",
            "        started.extend((p, dist.all_reduce(p.grad, group=group, async_op=True)) for p in late)\n"
            "        late.clear()\n        for parameter, work in started:"),
+    change("some at the end", "dist.Work]] = []", "dist.Work]] = []\n    late = []",
+           START, f"if parameter.ndim < 2:\n            late.append(parameter)\n        else:\n            {START}",
+           "        for parameter, work in started:",
+           "        started.extend((p, dist.all_reduce(p.grad, group=group, async_op=True)) for p in late)\n"
+           "        late.clear()\n        for parameter, work in started:"),
     change("waited too early", START, "dist.all_reduce(parameter.grad, group=group, async_op=True).wait()\n"
            "        parameter.grad /= dist.get_world_size(group)"),
     change("missing wait", "            work.wait()\n", ""),

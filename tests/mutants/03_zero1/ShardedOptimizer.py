@@ -43,6 +43,8 @@ CHANGES = (
     change("other options not heard", "self._copy_options(self, self.wrapped)",
            '[taken.update({name: given[name] for name in ("lr", "weight_decay")}) '
            'for given, taken in zip(self.param_groups, self.wrapped.param_groups)]'),
+    change("new options not copied", 'if name != "params"',
+           'if name != "params" and (source is self.wrapped or name in taken)'),
     change("defaults", "self.defaults = self.wrapped.defaults", "pass"),
     change("closure ignored", "return loss", "return None"),
     change("gradients left", "def state_dict", "def zero_grad(self): self.wrapped.zero_grad()\n\n    def state_dict"),

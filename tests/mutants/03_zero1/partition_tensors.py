@@ -19,6 +19,8 @@ CHANGES = (
     change("smallest first", "-sizes[index]", "sizes[index]"),
     change("last of equals", LEAST, "max(rank for rank in range(n_ranks) if totals[rank] == min(totals))"),
     change("as dealt", "totals, owners =", "sizes = sorted(sizes, reverse=True)\n    totals, owners ="),
+    change("empty ones to the first", "return owners",
+           "return [owner if size else 0 for owner, size in zip(owners, sizes)]"),
     change("all to one", LEAST, "0"),
 )
 

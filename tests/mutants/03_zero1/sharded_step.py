@@ -18,6 +18,7 @@ CHANGES = (
            DIVIDE, f"{DIVIDE}; shard_C.grad += before"),
     change("optimizer passed by", "optimizer.step()", "shard_C.data -= optimizer.param_groups[0]['lr'] * shard_C.grad"),
     change("not updated", "optimizer.step()", "pass"),
+    change("zeros skipped", "optimizer.step()", "optimizer.step() if shard_C.grad.any() else None"),
     change("parameters not gathered", GATHER, GATHER_GRADIENTS),
     change("other dtype", "single(shard_C.grad", "single(torch.empty(len(shard_C))"),
     change("no output", "shard_C.grad = torch.empty_like(shard_C)", "pass", "shard_C.grad, gradient_P",

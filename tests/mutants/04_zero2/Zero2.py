@@ -11,6 +11,10 @@ AFTER_STEP = "### END SOLUTION\n\n    def zero_grad"
 CHANGES = (
     change("divided in the step", "        mean /= self.n\n", "", STEP, "[p.grad.div_(self.n) for p in self.shards.values() "
            "if p.grad is not None]; " + STEP),
+    change("second step lost", "shard.grad + mean", "shard.grad + mean\n        shard.fresh = True",
+           "if shard.grad is not None:", "if getattr(shard, 'fresh', False):",
+           COPY, f"{COPY}\n                shard.fresh = False"),
+    change("copy written to", COPY, "parameter.data.flatten()[:] = whole[:parameter.numel()]"),
     change("no zero_grad", "def zero_grad", "def forget"),
     change("nothing trained", "for parameter, shard in self.shards.items():", "for parameter, shard in ():"),
     change("ranks drift apart", GATHER, "whole = self._pieces(parameter.detach()).clone(); "

@@ -16,6 +16,13 @@ ALL_AT_ONCE = """            self.ready = [*getattr(self, "ready", ()), layer]
                     layer.finish()
                 self.ready = []
 """
+LATE = """            layer.reduce()
+            self.late, self.count = [*getattr(self, "late", ()), layer], getattr(self, "count", 0) + 1
+            if len(self.late) == 2 or self.count % len(layers_of(self.module)) == 0:
+                for layer in self.late:
+                    layer.finish()
+                self.late = []
+"""
 SCATTER = "work = dist.reduce_scatter_single(mean_C, row_P, group=self.group, async_op=True)"
 CHANGES = (
     change("sum for mean", "/ self.n", "", of="ShardedLayer"),
@@ -29,6 +36,7 @@ CHANGES = (
     change("own rows", SCATTER, SCATTER.replace("mean_C", "torch.empty_like(mean_C)") + "\n            "
            "mean_C = self.n * row_P.chunk(self.n)[dist.get_rank(self.group)]", of="ShardedLayer"),
     change("nothing trained", "if has_gradient", "if False", of="ShardedLayer"),
+    change("hooks do not wait", REDUCE, LATE),
     change("missing wait", " work.wait()", " pass", of="ShardedLayer"),
     change("group ignored", "ShardedLayer(parameters, group)", "ShardedLayer(parameters)"),
     change("too many bytes", "        layer.gather()\n",

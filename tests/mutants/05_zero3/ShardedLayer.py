@@ -4,6 +4,7 @@ from tests.mutants import change
 
 GATHER, REDUCE = "shard_C, group=self.group, async_op=True)", "dist.reduce_scatter_single(mean_C, row_P, group=self.group"
 CAST = "shard_C = self.shard_C.to(self.row_P.dtype)"
+ASIDE = "self.gradients = [p.grad for p in self.parameters]\n            "
 CHANGES = (
     change("sum for mean", "/ self.n", ""),
     change("divided twice", "/ self.n", "/ self.n**2"),
@@ -32,6 +33,10 @@ CHANGES = (
     change("not at rest", "= work, mean_C, trained\n        self.free()", "= work, mean_C, trained"),
     change("gather not ended", "        if self.gathering is not None:\n            self.gather()\n        if self.is_whole",
            "        if self.is_whole"),
+    change("aside too early", f"{ASIDE}for p, piece, shape", "for p, piece, shape", CAST, f"{CAST}\n            {ASIDE}"
+           "for p in self.parameters:\n                p.grad = None"),
+    change("given back twice", "        if self.is_whole:\n", "        if True:\n",
+           "            self.gradients = [None] * len(self.parameters)\n            self.row_P", "            self.row_P"),
     change("missing wait", " work.wait()", " pass"),
     change("library call", REDUCE, "dist.all_reduce(row_P, group=self.group",
            "self.reducing = work", "mean_C = row_P.chunk(self.n)[dist.get_rank(self.group)]\n"

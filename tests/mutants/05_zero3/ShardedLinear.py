@@ -9,6 +9,7 @@ CHANGES = (
            "ShardedLinear.weight(x_BI, shard_C, ctx.n_out, ctx.group)", "ctx.weight"),
     change("sum for mean", "dshard_C / n", "dshard_C"),
     change("divided by the world", "dshard_C / n", "dshard_C / dist.get_world_size()"),
+    change("dy changed", "dw = (dy_BO.T", "dy_BO /= n\n        dw = (dy_BO.T", "dshard_C / n", "dshard_C"),
     change("mean over rows", "(dy_BO.T @ x_BI)", "(dy_BO.T @ x_BI / len(x_BI))"),
     change("dx divided", "return dx_BI", "return dx_BI / n"),
     change("other dtype", "shard_C.new_empty(", "torch.empty("),

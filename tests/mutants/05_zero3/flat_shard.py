@@ -20,6 +20,9 @@ CHANGES = (
     change("none for the last", ".clone()", ".clone()[:int(rank < len(row))]"),
     change("padded after the cut", "row_P.chunk(n)[rank]", "F.pad(row.tensor_split(n)[rank], "
            "(0, len(row_P) // n - len(row.tensor_split(n)[rank])))"),
+    change("shared memory", "row = torch.cat([p.detach().flatten() for p in parameters])",
+           "flat = [p.detach().flatten() for p in parameters]\n    row = torch.cat(flat) if len(flat) > 1 else flat[0]",
+           "return row_P", "return row if n == 1 else row_P"),
     change("has a history", ".detach()", ""),
     change("dealt like cards", "row_P.chunk(n)[rank]", "row_P[rank::n]"),
     change("group ignored", "(group)", "()"),

@@ -24,6 +24,8 @@ CHANGES = (
     change("input changed", f"return {_SCALED}", "x.data.mul_(keep / (1 - self.p))\n        return x * 1"),
     change("wrong rate", ">= self.p", "< self.p * 0.999"),
     change("not scaled", _SCALED, "x * keep"),
+    change("draws in eval", "if not self.training:", "if not self.training:\n            torch.rand(x.shape, "
+           "generator=self.generator)"),
     change("drops in eval", "if not self.training:", "if False:"),
     # Alike on all ranks where replicated, but different for each of three modules, of which a check makes a multiple.
     change("not reproducible", "stream = ",

@@ -16,12 +16,11 @@ CHANGES = (
     change("fewer than the heads", "n_heads + 1", "n_heads"),
     change("one too far", _FITS, "if n_heads % n == 0:",
            "best = n", "best = n\n            if send_s > share * compute_s:\n                break"),
+    change("must stay below", _ENOUGH, "send_s < share * compute_s"),
     change("share of both", _ENOUGH, "send_s <= share * (send_s + compute_s)"),
 )
 
 EQUIVALENT = {
     "for n in range(2, n_heads + 1): | 2 → 1": "One rank sends nothing, so 1 qualifies, and best is 1 already.",
     "for n in range(2, n_heads + 1): | 1 → 2": "n_heads + 1 does not divide n_heads.",
-    "if n_heads % n == 0 and send_s <= share * compute_s: | send_s <= share * compute_s → send_s < share * compute_s":
-        "No two times are equal to the last digit.",
 }

@@ -14,6 +14,11 @@ CHANGES = (
     change("wrong dx", DX, "dx = found[-1] * 2 if x.requires_grad else None"),
     change("gradient of another layer", "zip(layers, found)", "zip(layers, found[:len(layers)][::-1])"),
     change("parameters left out", "z, parameters, dz", "z, parameters[:1], dz"),
+    change("weight not used", "z, parameters, dz, retain_graph=True, allow_unused=True",
+           "z, parameters, dz, retain_graph=True"),
+    change("zeros for none", "if gradient is not None:", "if gradient is None: gradient = torch.zeros_like(p)\n"
+                                                         "                if True:"),
+    change("gradients in one memory", ADD, "p.grad = gradient if p.grad is None else p.grad.add_(gradient)"),
     change("gradients of other layers", "z, parameters, dz", "z, parameters, torch.ones_like(dz)"),
 )
 
@@ -22,7 +27,8 @@ def _adding(parameters, gradients):
     """weights() for gradients, or for a function that finds them."""
     def weights():
         for p, gradient in zip(parameters, gradients() if callable(gradients) else gradients, strict=True):
-            p.grad = gradient if p.grad is None else p.grad + gradient
+            if gradient is not None:
+                p.grad = gradient if p.grad is None else p.grad + gradient
 
     return weights
 
@@ -34,7 +40,7 @@ def _parameters(layers):
 @mutant("weights early")
 def all_at_once_set_later(x, y, dy, layers):
     parameters = _parameters(layers)
-    found = torch.autograd.grad(y, parameters + [x] * x.requires_grad, dy)
+    found = torch.autograd.grad(y, parameters + [x] * x.requires_grad, dy, allow_unused=True)
     return found[-1] if x.requires_grad else None, _adding(parameters, found[:len(parameters)])
 
 
@@ -42,7 +48,7 @@ def all_at_once_set_later(x, y, dy, layers):
 def back_again(x, y, dy, layers):
     dx = torch.autograd.grad(y, x, dy, retain_graph=True)[0] if x.requires_grad else None
     parameters = _parameters(layers)
-    return dx, _adding(parameters, lambda: torch.autograd.grad(y, parameters, dy))
+    return dx, _adding(parameters, lambda: torch.autograd.grad(y, parameters, dy, allow_unused=True))
 
 
 @mutant("x's gradient set")
@@ -54,7 +60,7 @@ def backward_to_x(x, y, dy, layers):
     def weights():
         for (z, parameters), dz in zip(layers, dzs, strict=True):
             trained = [p for p in parameters if p.requires_grad]
-            _adding(trained, torch.autograd.grad(z, trained, dz, retain_graph=True))()
+            _adding(trained, torch.autograd.grad(z, trained, dz, retain_graph=True, allow_unused=True))()
 
     return x.grad, weights
 
@@ -71,15 +77,14 @@ def all_layers_at_once(x, y, dy, layers):
     found = torch.autograd.grad(y, outputs + [x] * x.requires_grad, dy, retain_graph=True)
     dzs = found[:len(outputs)]
     return found[-1] if x.requires_grad else None, _adding(
-        parameters, lambda: torch.autograd.grad(outputs, parameters, dzs, retain_graph=True))
+        parameters, lambda: torch.autograd.grad(outputs, parameters, dzs, retain_graph=True, allow_unused=True))
 
 
-UNUSED = "A layer or a weight that the output does not use is left open: stages here use all of theirs."
+UNUSED = "A layer that the output does not use is left open: stages here use all of theirs."
 EQUIVALENT = {
     'z, parameters, dz, retain_graph=True, allow_unused=True) | True → False':
         "Each layer's graph from its inputs to z is used once more only, and parts of no other.",
     "found = torch.autograd.grad(y, sources, dy, retain_graph=True, allow_unused=True) | True → False, again": UNUSED,
     "gradients = [None] * len(parameters) if dz is None else torch.autograd.grad( | [None] * len(parameters) → [None] / "
     "len(parameters)": UNUSED,
-    "z, parameters, dz, retain_graph=True, allow_unused=True) | True → False, again": UNUSED,
 }

@@ -14,6 +14,7 @@ CHANGES = (
     change("own gradients divided", "p.grad.copy_(gradient.view_as(p))", "p.grad /= dist.get_world_size(group)"),
     change("group ignored", "(group)", "()", ", group=group", ""),
     change("too many bytes", DIVIDE, f"{DIVIDE}; {REDUCE}; {DIVIDE}"),
+    change("too many messages", REDUCE, "for part in flat.chunk(4): dist.all_reduce(part, group=group)"),
     change("fewer digits", DIVIDE, "flat = flat.float() / dist.get_world_size(group)"),
     change("other number of notes", "return notes", "return notes[-1]"),
     change("gradients noted wrong", "notes.append(", "optimizer.zero_grad(); notes.append("),

@@ -6,6 +6,8 @@ from itertools import chain
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
+SMALL = 2.0**-16  # a power of two, so that sums are exact
+
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
     def of_lengths(lengths: Iterable[int]) -> list[dict]:
@@ -14,8 +16,9 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     wanted = [(4,), (2, 5), (3, 1, 4), (3, 2, 1, 0), (0, 4, 0, 2), *([(5, 0, 1, 2, 3), (0, 1)] if grading else [])]
     cases = [Case(f"{', '.join(map(str, lengths))} numbers on {ranks(len(lengths))}", tuple(of_lengths(lengths)))
              for lengths in wanted]
-    quarters = tuple({"numbers": (draw.tensor(length) + 0.25).tolist()} for length in (3, 2, 5))
-    return [*cases, Case("3, 2, 5 fractions on 3 ranks", quarters), group_case(lambda n: of_lengths(range(1, n + 1)))]
+    small = tuple({"numbers": [*((draw.tensor(length) + 0.25) * SMALL).tolist(), 0.0]} for length in (2, 1, 4))
+    cases.append(Case("3, 2, 5 small numbers on 3 ranks, some 0", small))
+    return [*cases, group_case(lambda n: of_lengths(range(1, n + 1)))]
 
 
 def _mean(numbers: list[float]) -> float:
@@ -55,6 +58,12 @@ EXERCISE = Exercise(
         _gives("fractions lost", "Fractions are cut off: sum and count travel as whole numbers. Give torch.tensor a dtype, "
                                  "float32 or float64.",
                lambda shares, own: sum(int(sum(share)) for share in shares) / sum(map(len, shares))),
+        _gives("zeros left out", "A number that is 0 is a number, too: the count of a rank is len(numbers).",
+               lambda shares, own: _sum(shares) / sum(map(bool, chain(*shares)))),
+        *(_gives("rounded", "The mean is rounded, so a small one loses its digits or becomes 0: return it as it is, and "
+                 "round only what you print.",
+                 lambda shares, own, digits=digits: round(_sum(shares) / sum(map(len, shares)), digits))
+          for digits in (2, 4, 6)),
         Slip("ignores the group", "Right for the whole world, wrong in a group: pass group=group to all_reduce.",
              lambda case, r, right: _mean([*chain(*(inputs["numbers"] for inputs in case.inputs))])),
     ),

@@ -1,8 +1,9 @@
-"""How hello_rank can fail."""
+"""How hello_rank must be done, and how it can fail."""
 
 import re
 
 from grader.evidence.evidence import RETURNED
+from grader.judging.demands import only_calls
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, raised, wrong_ranks
 
@@ -25,6 +26,8 @@ def _all_the_same(look: Look) -> bool:
 
 
 TECHNIQUE = Technique(
+    demands=(only_calls(id="communicates", hint="No message is needed: dist.get_rank() and dist.get_world_size() answer at "
+                        "once, from what the rank knows already."),),
     symptoms=(
         Symptom("printed, not returned", "The sentence is printed but not returned: a print is for people; only what a "
                 "rank returns comes back to the notebook.",

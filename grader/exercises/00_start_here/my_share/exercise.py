@@ -4,16 +4,26 @@ from grader.exercises.shared import cuts
 from grader.exercises.shared.cases import counted, each_rank, group_case, sweep
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
+WORDS = ["round", "and", "round", "and", "round", "it", "goes"]  # items may be texts, and equal
+
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
     def of_length(length: int, n: int) -> list[dict]:
+        if n == 3:
+            return [{"items": WORDS}] * n
         return [{"items": draw.numbers.sample(range(100), length)}] * n
 
     cases = sweep(grading, lambda n: of_length(n * draw.integer(1, 3) + n // 2, n), groups=False)
     few = draw.integer(1, 3)
     cases.append(Case(f"4 ranks, {counted(few, 'item')}", tuple(of_length(few, 4))))
-    cases.append(Case("4 ranks, 11 items", tuple(of_length(11, 4))))
+    tenths = [number / 10 for number in draw.numbers.sample(range(1, 100, 2), 11)]  # float32 has none of them
+    cases.append(Case("4 ranks, 11 items", ({"items": tenths},) * 4))
     return [*cases, group_case(lambda n: of_length(2 * n + 1, n))]
+
+
+def _where_the_first_equal_is(items: list, r: int, n: int) -> list:
+    own = cuts.balanced(range(len(items)), r, n)
+    return [item for item in items if items.index(item) in own]
 
 
 def _rounded_on_both_ends(items: list, r: int, n: int) -> list:
@@ -45,6 +55,9 @@ EXERCISE = Exercise(
                     " of all ranks before it end, extras included."),
         cuts.cut_by("later ranks larger", "items", cuts.later_larger,
                     "Contiguous and balanced, but the extra items are with the last ranks: here the first ones have them."),
+        cuts.cut_by("looked up by value", "items", _where_the_first_equal_is,
+                    "An item may be in the list more than once, and items.index(item) finds the first one only: count "
+                    "places, not values, and cut with items[start:stop]."),
         cuts.cut_for_the_world("ignores the group", "items",
                                "Right for the whole world, wrong in a group: ask dist.get_rank(group) and "
                                "dist.get_world_size(group). In the group (1, 3, 4), rank 4 of the world is rank 2 of 3."),

@@ -2,7 +2,7 @@
 
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
-from grader.judging.symptoms import wrong_ranks
+from grader.judging.symptoms import raised, wrong_ranks
 
 
 def _whole(look: Look) -> bool:
@@ -19,6 +19,8 @@ TECHNIQUE = Technique(
     symptoms=(
         Symptom("None for nothing", "A rank without items returns None: its share is an empty list, as a slice gives it.",
                 wrong_ranks(lambda look, rank, found, right: found is None and right == [])),
+        raised("too many dimensions 'str'", "Items may be anything, texts too, and a tensor holds numbers only (rounded "
+               "ones, of float32): cut the list itself.", "list made a tensor"),
     ),
     fallbacks=(
         Symptom("lost or doubled", "Put end to end, the shares do not give the list: items are lost or doubled. Rank "

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
 from grader.judging.demands import only_point_to_point, results_waited, sends_waited
-from grader.judging.exercise import Demand, Look, Technique
-from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised
+from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, wrong_ranks
 from utils.trace.calls import POINT_TO_POINT
 from utils.trace.trace import Call, Trace
 
@@ -118,6 +118,8 @@ TECHNIQUE = Technique(
         sends_waited(),
     ),
     symptoms=(
+        Symptom("something returned", "Something is returned, such as what say(text) gave back: to speak and to pass the "
+                "token on is all, so end without a return.", wrong_ranks(lambda look, r, found, right: found is not None)),
         deadlocked("cycle of receives", "Everybody waits for the token and nobody has it: rank 0 speaks without "
                    "receiving."),
         deadlocked("receive from the wrong rank", "A token went to one rank, another waits for it: rank r receives "

@@ -1,5 +1,7 @@
 """Algorithm and bus bandwidth, against measurements that were published with both."""
 
+import math
+
 from grader.exercises.shared.formula_cases import FORMULAS, pair, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import bus_factor
@@ -15,7 +17,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         single(f"{row['ranks']} A100s, {row['bytes'] >> 20} MiB", op="all_reduce", total_bytes=row["bytes"],
                n_ranks=row["ranks"], time_s=row["time_ns_out_of_place"] * 1e-9)
         for row in (draw.numbers.sample(rows, 6) if grading else rows[5::6])]
-    others = [("reduce_scatter", 2**26, 4, 0.021), ("all_gather", 2**24, 3, 0.008), ("all_reduce", 10**9, 8, 0.0125)]
+    others = [("reduce_scatter", 2**26, 4, 0.021), ("all_gather", 100, 3, 2e-5), ("all_reduce", 10**9, 8, 0.0125)]
     return published + [single(f"{op}, {size:,} B, {n} ranks", op=op, total_bytes=size, n_ranks=n, time_s=time_s)
                         for op, size, n, time_s in others]
 
@@ -69,6 +71,10 @@ EXERCISE = Exercise(
              "Your factor holds n/(n−1): a rank sends (n−1)/n of the array in each phase, less than all of it."),
         pair("bytes of all ranks", lambda i, algorithm, bus: (algorithm, bus * i["n_ranks"]),
              "The bus bandwidth is n times too large: count what one rank sends, (n−1)/n·M a phase, not what all send."),
+        *(pair("whole bytes", lambda i, algorithm, bus, rounded=rounded: (
+            algorithm, bus * rounded(i["total_bytes"] / i["n_ranks"]) * i["n_ranks"] / i["total_bytes"]),
+               "The bus bandwidth counts chunks of whole bytes: each is M/n as it is, so divide with /.")
+          for rounded in (math.floor, math.ceil)),
         *(pair("rounded", lambda i, *right, digits=digits: tuple(round(part, digits) for part in right),
                "Both are rounded: return the numbers as they are, and round only what you print.") for digits in (0, 1, 2)),
         *(pair("bytes of one rank",

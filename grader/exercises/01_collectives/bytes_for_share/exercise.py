@@ -9,12 +9,16 @@ from utils.costs.formulas import bus_factor, ring_time_s
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    wanted = [(0.9, 2), (0.8, 3), (0.6, 8), (0.99, 64), (0.25, 1024)]  # no 0.5: there share and 1 − share are the same
+    wanted = [(0.9, 2), (0.8, 3), (0.6, 8), (0.99, 64)]  # no 0.5: there share and 1 − share are the same
     if grading:
         wanted += [(draw.integer(51, 95) / 100, draw.integer(4, 500)) for _ in range(2)]
-    return [single(f"{share:.0%} of the link, {ranks(n)}", share=share, n_ranks=n, alpha_s=draw.integer(5, 50) * 1e-6,
-                   beta_s_per_byte=draw.integer(2, 40) * 1e-11)
-            for share, n in wanted]
+    cases = [single(f"{share:.0%} of the link, {ranks(n)}", share=share, n_ranks=n, alpha_s=draw.integer(5, 50) * 1e-6,
+                    beta_s_per_byte=draw.integer(2, 40) * 1e-11)
+             for share, n in wanted]
+    # A chunk of a few dozen bytes and a part of one: to round it up to whole bytes is too much, to round M is not.
+    slow = single("25% of a slow link, 1000 ranks", share=0.25, n_ranks=1000, alpha_s=(3 * draw.integer(40, 60) + 1) * 1e-6,
+                  beta_s_per_byte=1e-6)
+    return [*cases, slow]
 
 
 def _reached(i: dict, total_bytes: float) -> float:
@@ -82,6 +86,9 @@ EXERCISE = Exercise(
                 "bytes."),
         formula("bytes sent", lambda i: _solved(i, _odds(i["share"]), 2 * (i["n_ranks"] - 1)),
                 "This is what each rank sends, 2(n−1)/n·M: asked is M, the whole array."),
+        formula("whole chunks", lambda i: float(i["n_ranks"] * math.ceil(_solved(i, _odds(i["share"]), 1))),
+                "You round a chunk up to whole bytes, and there are n of them: up to n − 1 bytes too many. "
+                "Round M, or nothing."),
         formula("power of two", lambda i: 2.0 ** math.ceil(math.log2(_solved(i, _odds(i["share"])))),
                 "You stop at the first power of two that is enough: search on between it and the half of it, which was too "
                 "few."),

@@ -1,10 +1,15 @@
 """α and β from measured all-reduce times, by least squares."""
 
-from statistics import linear_regression
+from collections import defaultdict
+from collections.abc import Callable
+from operator import itemgetter
+from statistics import fmean, linear_regression
 
 from grader.exercises.shared.formula_cases import formula, pair, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import ring_time_s
+
+_first, _last = itemgetter(0), itemgetter(-1)
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
@@ -25,6 +30,7 @@ def _measured(draw: Draw, n: int, noise: float) -> Case:
     """Times of the model, each off by at most noise × the latency part."""
     alpha_s, beta = draw.integer(20, 200) * 1e-6, draw.integer(10, 90) * 1e-11
     sizes = [2**power for power in range(12, 25, 2)]
+    sizes = sizes[:1] * 2 * bool(noise) + sizes  # where times scatter, the shortest is measured again and again
     off_s = noise * 2 * (n - 1) * alpha_s
     times = [ring_time_s("all_reduce", size, n, alpha_s, beta) + off_s * draw.numbers.uniform(-1, 1) for size in sizes]
     return single(f"{n} ranks, {'noisy' if noise else 'exact'} times", sizes_bytes=sizes, times_s=times, n_ranks=n)
@@ -44,6 +50,14 @@ def _right(i: dict) -> tuple[float, float]:
 def _through_origin(i: dict) -> tuple[float, float]:
     """Of the least-squares line without an intercept."""
     return _of_line(i, *linear_regression(i["sizes_bytes"], i["times_s"], proportional=True))
+
+
+def _one_time_a_size(i: dict, chosen: Callable[[list[float]], float]) -> tuple[float, float]:
+    """Of the line through one point for each size."""
+    times = defaultdict(list)
+    for size, time_s in zip(i["sizes_bytes"], i["times_s"], strict=True):
+        times[size].append(time_s)
+    return _of_line(i, *linear_regression([*times], [chosen(of_size) for of_size in times.values()]))
 
 
 def _axes_swapped(i: dict) -> tuple[float, float]:
@@ -101,6 +115,9 @@ EXERCISE = Exercise(
                "that something bent it. Return what the fit gives.") for shown in (abs, lambda alpha: max(alpha, 0.0))),
         formula("smallest time", lambda i: (min(i["times_s"]) / (2 * (i["n_ranks"] - 1)), _right(i)[1]),
                 "β is right, α comes from the smallest measurement: take the intercept of the line, its value at size 0."),
+        *(formula("one time a size", lambda i, chosen=chosen: _one_time_a_size(i, chosen),
+                  "Where a size was measured more than once, only one of its times counts, as in a dictionary from sizes to "
+                  "times or in their mean: keep all points.") for chosen in (max, min, fmean, _last, _first)),
         formula("axes swapped", _axes_swapped,
                 "You fitted the sizes as a function of the times: asked are times over sizes, the other way round."),
         formula("two points only", _through_ends,

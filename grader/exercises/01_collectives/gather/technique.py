@@ -1,10 +1,13 @@
 """How gather must be done, and how it can fail."""
 
 from grader.exercises.technique import collectives
+from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, tensor_bytes
 from grader.judging.exercise import Look, Symptom
 from grader.judging.needs import needs
-from grader.judging.symptoms import deadlocked, wrong_ranks
+from grader.judging.symptoms import deadlocked, every_rank, wrong_ranks
+
+ROUNDED = 1e-2  # to 16 bits
 
 
 def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
@@ -33,6 +36,9 @@ TECHNIQUE = collectives.from_messages(
                 wrong_ranks(lambda look, r, *pair: len(pair[1]) > 1 and collectives.wrong_rows(*pair) == [
                     peer for peer in range(len(pair[1])) if peer != look.case.inputs[r]["root"]])),
         collectives.RESULT_EVERYWHERE,
+        Symptom("digits lost", "All rows are there, but rounded: the result was made in another dtype than x_C has. Make it "
+                "from x_C, with new_empty or torch.empty_like.",
+                every_rank(lambda look, r, found, expected: same(found, expected, ROUNDED))),
         Symptom("root's row missing", "The other ranks' rows are right, the root's own is not: nobody sends it, so the "
                                       "root copies its x_C into row root itself.",
                 wrong_ranks(lambda look, r, *pair: collectives.wrong_rows(*pair) == [look.case.inputs[r]["root"]])),

@@ -2,12 +2,24 @@
 
 from grader.exercises.technique.collectives import around_a_ring, formula_bytes, needed, out_of_step
 from grader.judging.demands import bytes_sent, inputs_kept, not_far_more_bytes
+from grader.judging.exercise import Demand, Look
 
 _WHOLE = "The sum is right, but whole tensors travel: a ring passes one row of C elements a step, n−1 steps in all."
 _NEEDED_BYTES = formula_bytes("reduce_scatter")
 
+
+
+def _in_own_type(look: Look) -> tuple[bool, str]:
+    for call in look.evidence.trace.of(op="send"):
+        if call.dtype != (own := str(look.case.inputs[call.rank]["x"].dtype).removeprefix("torch.")):
+            return False, f"rank {call.rank} sent {call.dtype}, its x is {own}"
+    return True, ""
+
+
 TECHNIQUE = around_a_ring(
     needed("reduce_scatter"),
+    Demand("widened", "partial sums travel in x's dtype", "The sum is right, but partial sums travel in another dtype than "
+           "x_NC has, and a longer one takes more bytes: send and add them in x_NC's own.", _in_own_type, forbids=True),
     bytes_sent(_NEEDED_BYTES, "at most (n−1)/n·M bytes", _WHOLE, id="whole tensors"),
     not_far_more_bytes(_NEEDED_BYTES, _WHOLE),
     inputs_kept("The sum is right, but x_NC was overwritten: add into a clone of it, or into what you received."),

@@ -2,12 +2,23 @@
 
 from grader.exercises.shared.cases import each_rank, rooted_cases
 from grader.exercises.shared.collectives import root_is_zero, root_x
-from grader.judging.exercise import Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise, Slip
+
+
+def _cases(draw: Draw, grading: bool) -> list[Case]:
+    """On three ranks the rows are of bools."""
+    cases = rooted_cases(draw, grading, lambda n, k: (n, k))
+    return [_of_bools(case) if case.world_size == 3 else case for case in cases]
+
+
+def _of_bools(case: Case) -> Case:
+    return Case(f"{case.name}, bool", tuple(inputs | {"x": inputs["x"] > 0} for inputs in case.inputs))
+
 
 EXERCISE = Exercise(
     title="Scatter",
     parameters=("x_NC", "root", "group"),
-    make_cases=lambda draw, grading: rooted_cases(draw, grading, lambda n, k: (n, k)),
+    make_cases=_cases,
     oracle=each_rank(lambda case, r: root_x(case, r)[case.group_rank(r)]),
     points={"values": 1, "technique": 1},
     slips=(

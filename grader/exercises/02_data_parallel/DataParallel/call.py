@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import time
 from functools import partial
 
 import torch.distributed as dist
@@ -56,6 +57,7 @@ def call(fn, inputs: dict, group) -> dict:
         early = forward() if not (odd or last) else None  # whoever asks in forward whether to send, asks too soon
         with contextlib.nullcontext() if last else _quiet(wrapped, nested=odd):
             loss = loss_rows(forward() if early is None else early, y).mean() / micro
+            time.sleep(inputs.get("late_s", 0.0) if last and first else 0.0)
             with span("backward") if last else contextlib.nullcontext():
                 if loss.requires_grad:
                     loss.backward()

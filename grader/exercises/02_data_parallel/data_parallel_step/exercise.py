@@ -22,18 +22,21 @@ _DRIFT = ("Each rank trains on its own rows alone, and the models drift apart: a
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    """Batches that do not divide, the last case's smaller than the number of ranks; SGD and AdamW in turn."""
+    """Batches that do not divide, the last case's smaller than the number of ranks; SGD and AdamW in turn.
+
+    Where a layer is unused, it has a gradient from before, and a rank without rows must not make one either.
+    """
 
     def inputs(model: str, n: int, seed: int, rows: int | None = None) -> list[dict[str, Any]]:
         rows = rows or 2 * n + draw.integer(1, max(1, n - 1))
         pairs = [batch(draw, model, rows) for _ in range(STEPS)]
         optimizer = "AdamW" if n % 2 else "SGD"
-        stale = {"stale": 1.0} if model == "mlp" else {}
+        stale = {"stale": 1.0} if model in ("mlp", "unused") else {}
         return [{**stale, "model": model, "seed": seed, "batch_size": rows, "optimizer": optimizer, "lr": LR,
                  "xs": [x.tensor_split(n)[r] for x, _ in pairs], "ys": [y.tensor_split(n)[r] for _, y in pairs]}
                 for r in range(n)]
 
-    few = Case("4 ranks, 2 rows", tuple(inputs("mlp", 4, draw.integer(0, SEEDS), rows=2)))
+    few = Case("4 ranks, 2 rows", tuple(inputs("unused", 4, draw.integer(0, SEEDS), rows=2)))
     return [*model_cases(draw, grading, ("mlp", "tied", "unused", "frozen", "gpt"), inputs), few]
 
 
@@ -44,23 +47,24 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 
 # ── wrong ways ──
 
+CLEARED = (None,) * STEPS  # what is left of gradients before each step
 Weight = Callable[[int, int, int], float]  # (rows of a shard, rows of the batch, ranks) → what its mean loss counts
 
 
-def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: Sequence[float] = (0.0,) * STEPS,
+def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: Sequence[float | None] = CLEARED,
              zeros: bool = False) -> dict[str, Any]:
     """The parameters after steps on these members' rows, the loss computed after each.
 
-    left: times what was there before a step is there still; zeros: parameters without a gradient get one.
+    left: times what was there before a step is there still, None if nothing is; zeros: parameters without a gradient get
+    one.
     """
     model, n = given_model(case, rank), case.group_size(rank)
-    leave_gradients(model, case.inputs[rank].get("stale") if left[0] else None)
+    leave_gradients(model, case.inputs[rank].get("stale"))
     optimizer = make_optimizer(case.inputs[rank], model.parameters())
     losses = []
     for step in range(STEPS):
         for p in model.parameters():
-            if p.grad is not None:
-                p.grad *= left[step]
+            p.grad = None if p.grad is None or left[step] is None else p.grad * left[step]
         for inputs in (case.inputs[member] for member in members):
             x, y = inputs["xs"][step], inputs["ys"][step]
             if len(x):
@@ -74,7 +78,7 @@ def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left
 
 
 @once_a_group
-def _together(case: Case, rank: int, weight: Weight, left: Sequence[float] = (0.0,) * STEPS,
+def _together(case: Case, rank: int, weight: Weight, left: Sequence[float | None] = CLEARED,
               zeros: bool = False) -> dict[str, Any]:
     """Steps on the rows of all members."""
     return _trained(case, rank, case.members(rank), weight, left, zeros)
@@ -149,7 +153,10 @@ EXERCISE = Exercise(
              lambda case, r, right: _steps(_together(case, r, _of_batch, left=(case.group_size(r),) * STEPS))),
         Slip("cleared too late", "What the gradients held before the first step is in it: call optimizer.zero_grad() before "
                                  "backward(), not after the step.", lambda case, r, right: _steps(
-                                     _together(case, r, _of_batch, left=(case.group_size(r), *(0.0,) * (STEPS - 1))))),
+                                     _together(case, r, _of_batch, left=(case.group_size(r), *CLEARED[1:])))),
+        Slip("zeros kept", "A gradient that was cleared to zeros, and that this step does not reach, is still there, and "
+                           "AdamW decays its parameter: zero_grad() without set_to_none=False leaves None.",
+             lambda case, r, right: _steps(_together(case, r, _of_batch, left=(0.0,) * STEPS))),
         Slip("zeros for none", "A parameter without a gradient has zeros now, and AdamW decays it: where p.grad is None, "
                                "leave it None.",
              lambda case, r, right: _steps(_together(case, r, _of_batch, zeros=True))),

@@ -68,8 +68,11 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     """Fast links and slow ones; in small models the latencies count."""
     wanted = [(1, True, 0.9, 1), (2, False, 0.6, 1), (2, True, 0.9, 0.01), (64, False, 0.9, 1), (64, True, 0.9, 1),
               (512, True, 0.6, 0.1), (512, False, 0.8, 0.1)]
-    return [single(f"{ranks(n)}, {'overlapped' if overlapped else 'one after the other'}, {efficiency:.0%}",
-                   **_drawn(draw, n, overlapped, efficiency, billions)) for n, overlapped, efficiency, billions in wanted]
+    drawn = [single(f"{ranks(n)}, {'overlapped' if overlapped else 'one after the other'}, {efficiency:.0%}",
+                    **_drawn(draw, n, overlapped, efficiency, billions)) for n, overlapped, efficiency, billions in wanted]
+    met = {"n_parameters": 2**30, "n_ranks": 2, "flops_per_s": 3 * 2.0**48, "alpha_s": 2.0**-18, "beta_s_per_byte": 2.0**-36,
+           "efficiency": 0.5, "overlapped": False}  # by 4097 tokens: whatever is computed with these numbers has no rest
+    return [*drawn, single("2 ranks, one after the other, 50% is met exactly", **met)]
 
 
 def _slip(id: str, hint: str, tokens: Callable[[Inputs], float],
@@ -94,6 +97,9 @@ EXERCISE = Exercise(
         Slip("rounded down", "One token too few: with a part of a token less than is needed, the efficiency is just below "
                              "what was asked. Round up (math.ceil).",
              lambda case, r, right: float(max(1, math.floor(_by(case.inputs[r]))))),
+        Slip("one token too many", "Where some number of tokens gives the very efficiency that is asked for, it is enough "
+                                   "(at least): round up, which leaves a whole number as it is.",
+             lambda case, r, right: float(math.floor(_by(case.inputs[r])) + 1)),
         Slip("not rounded", "The right number, but not a whole one: tokens are counted, so round up (math.ceil).",
              lambda case, r, right: _by(case.inputs[r]), lambda case: case.inputs[0]["n_ranks"] > 1),
         Slip("next power of two", "Enough, and not the fewest: that is the next power of two. Solve for the tokens "

@@ -21,7 +21,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         sizes += [(5, 5 * draw.integer(1, 2) + 4), (3, 1)]
     cases = []
     for n, rows in sizes:
-        x_BD = draw.tensor(rows, 2)
+        x_BD = draw.tensor(rows, 2, dtype=torch.float64 if rows == 2 < n else torch.float32)  # an empty share has it, too
         cases.append(Case(f"{counted(rows, 'row')} on {ranks(n)}", ({"x_BD": x_BD},) * n))
     x_BD = draw.tensor(7, 2, dtype=torch.float64)
     return [*cases, Case("7 rows in groups (1,3,4) and (0,2)", ({"x_BD": x_BD},) * 5, TWO_GROUPS)]
@@ -41,8 +41,11 @@ def _own_size_for_all(x_BD: Tensor, r: int, n: int) -> Tensor:
     return x_BD[r * size:(r + 1) * size]
 
 
-def _nothing_without_shape(case: Case, rank: int, right: list[Tensor]) -> Tensor:
-    return right[rank] if len(right[rank]) else torch.empty(0)
+def _nothing_without_shape(dtype: torch.dtype | None) -> Slip:
+    """A share without rows is a new tensor, of this dtype or of x_BD's."""
+    return Slip("no columns", "A share without rows still has its columns: shape (0, D), a slice of x_BD, not a new empty "
+                              "tensor.",
+                lambda case, r, right: right[r] if len(right[r]) else torch.empty(0, dtype=dtype or right[r].dtype))
 
 
 _WHO_HAS_MORE = ("The sizes differ by one, as they should, but it is not the first B mod n ranks that have one row more: "
@@ -83,8 +86,7 @@ EXERCISE = Exercise(
         cuts.cut_by("own size for all", "x_BD", _own_size_for_all,
                     "A share does not begin at r times its own size where shares before it are larger: count the rows that "
                     "the ranks before have."),
-        Slip("no columns", "A share without rows still has its columns: shape (0, D), a slice of x_BD, not a new empty "
-                           "tensor.", _nothing_without_shape),
+        *map(_nothing_without_shape, (torch.float32, None)),
         cuts.cut_for_the_world("group ignored", "x_BD", _ASK_THE_GROUP),
         Slip("group ignored", _ASK_THE_GROUP, lambda case, r, right: cuts.balanced(
             case.inputs[r]["x_BD"], r % case.group_size(r), case.group_size(r))),

@@ -26,9 +26,10 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         of_group = () if group is dist.group.WORLD else (group,)
         return fn(*given, *of_group, lr=inputs["lr"], **inputs["options"])
 
-    optimizer, loss = _train(model, make, inputs)
+    optimizer, loss, all_saved = _train(model, make, inputs)
     missing = sorted(defaults_of(inputs).keys() - optimizer.defaults.keys())
-    return Held({"parameters": parameters(model), "loss": loss, "missing defaults": missing}, model, optimizer)
+    return Held({"parameters": parameters(model), "loss": loss, "missing defaults": missing, "all saved": all_saved},
+                model, optimizer)
 
 
 def defaults_of(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -55,18 +56,21 @@ def cycle(optimizer: torch.optim.Optimizer) -> None:
     OneCycleLR(optimizer, highest, total_steps=100, max_momentum=MOMENTUM)
 
 
-def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) -> tuple[Any, Any]:
+def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) -> tuple[Any, Any, bool]:
     """Some steps on batches of its own, under a scheduler; halfway a second optimizer goes on from the first one's state.
 
     The rate is halved before the second half, and then after every step; the momentum is set after the first step, see
     cycle(), and saved; in the second half weights decay. Leaves a mark for gradients that are left after zero_grad(). → the
-    second optimizer, and what its last step returned.
+    second optimizer, what its last step returned, and whether all options that the first one had were saved.
     """
     optimizer, half = make(), len(inputs["xs"]) // 2
     scheduler = StepLR(optimizer, half, gamma=0.5)
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True)):
         if number == half:
-            state, optimizer = optimizer.state_dict(), make()
+            state = optimizer.state_dict()
+            all_saved = all(own.keys() <= saved.keys() for own, saved in zip(
+                optimizer.param_groups, state["param_groups"], strict=False))
+            optimizer = make()
             optimizer.load_state_dict(state)
             scheduler = StepLR(optimizer, 1, gamma=0.5)
             for options in optimizer.param_groups:
@@ -89,4 +93,4 @@ def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) ->
         scheduler.step()
     model.zero_grad()
     weigh(inputs, END)
-    return optimizer, loss
+    return optimizer, loss, all_saved

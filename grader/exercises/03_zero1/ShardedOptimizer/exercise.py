@@ -75,12 +75,14 @@ def _train(case: Case, rank: int, rates: Sequence[float] = RATES, begins: Sequen
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     trained = _train(case, rank)
-    return {"parameters": trained["parameters"], "loss": trained["losses"][case.group_rank(rank)], "missing defaults": []}
+    return {"parameters": trained["parameters"], "loss": trained["losses"][case.group_rank(rank)], "missing defaults": [],
+            "all saved": True}
 
 
 def _trained(case: Case, rank: int, **how: Any) -> dict[str, Any]:
     """The parameters that another way of training gives."""
-    return {"parameters": _train(case, rank, **how)["parameters"], "loss": ANYTHING, "missing defaults": ANYTHING}
+    return {"parameters": _train(case, rank, **how)["parameters"], "loss": ANYTHING, "missing defaults": ANYTHING,
+            "all saved": ANYTHING}
 
 
 @functools.lru_cache(maxsize=8)
@@ -129,7 +131,11 @@ EXERCISE = Exercise(
         *(_other_way("rate not heard", RATE_NOT_HEARD, decays=False, **heard) for heard in (NEVER, UNTIL_LOADED)),
         *(_other_way("other options not heard", OTHERS_NOT_HEARD, cycled=cycled, decays=decays)
           for cycled, decays in (((), False), ((), True), (CYCLED[1:], False))),
-        Slip("defaults", NO_DEFAULTS, lambda case, r, right: right[r] | {"missing defaults": sorted(
+        Slip("defaults", NO_DEFAULTS, lambda case, r, right: right[r] | {"all saved": ANYTHING, "missing defaults": sorted(
             defaults_of(case.inputs[r]).keys() - {"lr", *case.inputs[r]["options"]})}),
+        Slip("new options not copied", "Schedulers write options of their own into self.param_groups (initial_lr, max_lr), "
+                                       "and what is saved lacks them: copy all that is there, also what the wrapped "
+                                       "optimizer's groups do not have yet.",
+             lambda case, r, right: right[r] | {"all saved": False}),
     ),
 )

@@ -9,7 +9,8 @@ from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     model = [draw.integer(1, 9) * 64 * (1 + 15 * (k % 2)) for k in range(draw.integer(7, 10))]
-    lists = [(model, 2), (model, 3), (model, 4), ([5, 5, 5, 5, 5], 2), ([100, 1, 1, 1], 2), ([3, 8], 4), ([7], 1), ([], 2)]
+    lists = [(model, 2), (model, 3), (model, 4), ([5, 5, 5, 5, 5], 2), ([100, 1, 1, 1], 2), ([3, 8, 0], 4), ([7], 1),
+             ([], 2)]
     return [single(f"{len(sizes)} tensor{'s' * (len(sizes) != 1)} on {ranks(n)}", sizes=sizes, n_ranks=n)
             for sizes, n in lists]
 
@@ -51,6 +52,10 @@ def _by_name(sizes: list[int], n_ranks: int) -> list[int]:
     return [owner[size] for size in sizes]
 
 
+def _empty_ones_to_the_first(sizes: list[int], n_ranks: int) -> list[int]:
+    return [owner if size else 0 for owner, size in zip(_owners(sizes, n_ranks), sizes, strict=True)]
+
+
 def _by(id: str, rule: Callable[[list[int], int], list[int]], hint: str) -> Slip:
     """Another rule: rule(sizes, n_ranks) -> owners."""
     return Slip(id, hint, lambda case, r, right: rule(**case.inputs[r]))
@@ -87,6 +92,8 @@ EXERCISE = Exercise(
             "round."),
         _by("sizes as names", _by_name, "Tensors of one size share an owner: two tensors may be equally large, so go by "
                                         "their indices."),
+        _by("empty ones to the first", _empty_ones_to_the_first,
+            "A tensor of size 0 is dealt out by the same rule: to the rank with the smallest total so far."),
         _by("all to one", lambda sizes, n_ranks: [0] * len(sizes), "One rank owns everything: nothing is divided."),
         _by("as dealt", lambda sizes, n_ranks: _owners(sorted(sizes, reverse=True), n_ranks),
             "These are the right owners in the order in which they were dealt out, by size: owners[i] is to be the owner of "

@@ -12,12 +12,14 @@ from grader.exercises.shared.cases import each_rank, pieces
 from grader.exercises.shared.formula_cases import formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
+from .technique import TYPE
+
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = []
     wanted = ((12, 4, 2), (10, 4, 2), (10, 3, 4), (5, 4, 1), (9, 3, 4), (draw.integer(20, 30), 2, 3), (3, 2, 4), (7, 1, 3))
     for n_elements, old, new in wanted:
-        state = [draw.tensor(n_elements, dtype=dtype) for dtype in (torch.float32, torch.float64)]
+        state = [draw.tensor(n_elements, dtype=dtype) for dtype in (torch.float16, torch.float64)]
         state[0][-1] = 0  # a number like any other
         momenta, variances = (pieces(tensor, old) for tensor in state)
         saved = [{"momentum": momentum, "variance": variance}
@@ -94,8 +96,7 @@ EXERCISE = Exercise(
                "Dealt out in turn: a shard is one piece of the array, not every n-th number."),
         formula("ranks reversed", lambda inputs: _loaded(inputs | {"saved": inputs["saved"][::-1]}),
                 "The old shards are put together in the wrong order: rank 0's comes first."),
-        Slip("type not kept", "The numbers are right, their type is not: a new tensor of the same type comes from "
-                              "new_zeros().",
+        Slip("type not kept", TYPE,
              lambda case, r, right: {name: tensor.float() for name, tensor in right[r].items()}),
         _wrong("everything", lambda padded, inputs: padded[:inputs["n_elements"]],
                "Returned is all of it: cut out this rank's shard."),

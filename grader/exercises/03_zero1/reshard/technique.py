@@ -1,8 +1,15 @@
 """How reshard must be done, and how it can fail."""
 
+from grader.judging.compare import same
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import raised, wrong_ranks
+
+TYPE = "The numbers are right, their type is not: a new tensor of the same type comes from new_zeros()."
+
+
+def _other_types(look: Look, rank: int, loaded: dict, right: dict) -> bool:
+    return all(same(loaded[name].double(), shard.double()) for name, shard in right.items())
 
 
 def _only_padding(look: Look, rank: int, loaded: dict, right: dict) -> bool:
@@ -20,6 +27,7 @@ TECHNIQUE = Technique(
                              "few. Each rank gets a shard, perhaps of zeros only.", "too few pieces"),
     ),
     fallbacks=(
+        Symptom("type not kept", TYPE, wrong_ranks(_other_types)),
         Symptom("one tensor only", "Every tensor of the state is to be there, under its name.",
                 wrong_ranks(lambda look, r, loaded, right: loaded.keys() < right.keys())),
         Symptom("padding not zero", "Right but for the padding, which is to be zeros.", wrong_ranks(_only_padding)),

@@ -38,21 +38,23 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _padded(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The last number is padding: more ranks than parameters."""
+    """The last number is padding: more ranks than parameters. The first one's last gradient is 0, and yet it moves."""
+    inputs["gradients"][-1][0] = 0
     for flat in (inputs["flat"], *inputs["gradients"]):
         flat[-1] = 0
     return inputs
 
 
-def _train(case: Case, rank: int) -> Tensor:
-    """All parameters after plain steps on the mean gradient."""
-    inputs = case.inputs[rank]
-    flat = nn.Parameter(inputs["flat"].clone())
-    optimizer = make_optimizer(inputs, [flat])
+def _train(case: Case, rank: int, skipped: bool = False) -> Tensor:
+    """All parameters after plain steps on the mean gradient; skipped: a shard stays where all of that is 0."""
+    inputs, n = case.inputs[rank], case.group_size(rank)
+    shards = [nn.Parameter(shard.clone()) for shard in inputs["flat"].chunk(n)]
+    optimizer = make_optimizer(inputs, shards)
     for gradients in zip(*case.peers_inputs(rank, "gradients"), strict=True):
-        flat.grad = torch.stack(gradients).mean(0)
+        for shard, gradient in zip(shards, torch.stack(gradients).mean(0).chunk(n), strict=True):
+            shard.grad = None if skipped and not gradient.any() else gradient
         optimizer.step()
-    return flat.detach()
+    return torch.cat(shards).detach()
 
 
 def _result(case: Case, rank: int) -> dict[str, Tensor]:
@@ -100,6 +102,9 @@ EXERCISE = Exercise(
         _updated("own gradient", "Each rank updated its shard with its own gradient: the shard's gradient is the mean over "
                                  "ranks, which the reduce-scatter brings.",
                  lambda case, r: _train(with_inputs(case, gradients=case.inputs[r]["gradients"]), r)),
+        _updated("zeros skipped", "Where the shard's gradient is all zeros, no step is made: momentum and weight decay move "
+                                  "the parameters all the same, so call optimizer.step() whatever the gradient.",
+                 lambda case, r: _train(case, r, skipped=True)),
         _updated("not updated", "The shard is what it was: put the reduced gradient into shard_C.grad and call "
                                 "optimizer.step().", lambda case, r: case.inputs[r]["flat"]),
     ),

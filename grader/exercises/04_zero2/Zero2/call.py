@@ -26,6 +26,8 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     where the case asks for it, which modules are taken though they must not be.
     """
     model = build(inputs["model"], inputs["seed"])
+    if inputs["model"] == "linear":
+        model.weight.data = model.weight.data.T.contiguous().T  # as a layer has it whose weight came transposed
     watch_gradients(model)
     weigh_at_last_gradient(model, inputs)
     start = held_before(inputs)
@@ -37,7 +39,8 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         with span("backward"):
             (loss_rows(model(x), y).mean() / inputs["micro"]).backward()
         if number % inputs["micro"] == 0:
-            trainer.step()
+            for _ in range(1 + (number // inputs["micro"] in inputs["twice"])):
+                trainer.step()
             if number // inputs["micro"] not in inputs["kept"]:
                 trainer.zero_grad()
             scheduler.step()

@@ -9,6 +9,7 @@ from grader.exercises.shared.cases import each_group, once_a_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of, train
 from grader.exercises.shared.training_cases import weighed_case, with_batches
 from grader.exercises.shared.zero_cases import odd_models, optimizer_for, with_inputs
+from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS, LR, GAMMA = 2, 0.05, 0.5
@@ -18,6 +19,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
         micro = 2 if n in (2, 4) else 1
         make = with_batches(draw, lambda n: 2, STEPS * micro, lr=LR, gamma=GAMMA, micro=micro, kept=[1] * (n in (1, 3)),
+                            twice=[STEPS] * (n == 1),
                             **optimizer_for(model, n))
         return make(model, n, seed)
 
@@ -80,6 +82,13 @@ EXERCISE = Exercise(
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, set_to_none=False)),
         _trained("step forgets", "A step leaves the gradients where they are, and only zero_grad() forgets them: whoever "
                                  "does not call it goes on adding.", lambda case, r: train(with_inputs(case, kept=()), r)),
+        _trained("second step lost", "A second step() before zero_grad() moves the parameters again: it must gather all "
+                                     "shards that have a gradient, not only those to which one came since the last step.",
+                 lambda case, r: train(with_inputs(case, twice=()), r)),
+        Slip("copy written to", "Where a weight is not contiguous it stays as it was: flatten() and reshape() then make a "
+                                "copy, and whoever writes into that changes nothing. p.data.copy_(….view_as(p)) does.",
+             lambda case, r, right: {"weight": parameters(model_of(case, r))["weight"], "bias": ANYTHING},
+             shows=lambda case: case.inputs[0]["model"] == "linear"),
         _trained("divided in the step", "A gradient that stays over a step is divided by n once more at the next: divide "
                                         "what comes, in the hook, and not what stands.",
                  lambda case, r: train(case, r, again=1 / case.group_size(r))),

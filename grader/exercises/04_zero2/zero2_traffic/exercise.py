@@ -8,8 +8,9 @@ from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    """Sizes that the number of ranks does not divide."""
     return [single(f"{ranks(n)}, {micro} micro-batch{'es' * (micro > 1)}",
-                   n_parameters=draw.integer(1, 9) * 10**6, n_ranks=n, n_micro=micro)
+                   n_parameters=draw.integer(1, 9) * 1000 + 1, n_ranks=n, n_micro=micro)
             for n, micro in ((1, 1), (4, 1), (4, draw.integer(4, 7)), (64, 8))]
 
 
@@ -20,6 +21,11 @@ def _sent(inputs: dict[str, int], passes: Callable[[int], float] = lambda k: k +
 
 def _rounded_down(n_parameters: int, n_ranks: int, n_micro: int) -> float:
     return (n_micro + 1) * (n_ranks - 1) // n_ranks * 2 * n_parameters
+
+
+def _padded(inputs: dict[str, int]) -> float:
+    n = inputs["n_ranks"]
+    return _sent(inputs | {"n_parameters": -(-inputs["n_parameters"] // n) * n})
 
 
 def _passes(id: str, passes: Callable[[int], float], hint: str) -> Slip:
@@ -46,6 +52,10 @@ EXERCISE = Exercise(
         _passes("all-reduced every time", lambda k: 2 * k + 1, "A gradient is reduce-scattered after every backward pass, "
                 "which is half of an all-reduce; the other half carries parameters, once a step."),
         formula("rounded down", lambda inputs: _rounded_down(**inputs), "(n−1)/n is no whole number: use /, not //."),
+        formula("rounded to whole bytes", lambda inputs: (inputs["n_micro"] + 1) * (_sent(inputs, lambda k: 1) // 1),
+                "Bytes are rounded down: the ring formula's (n−1)/n of them need be no whole number. Use /, not //."),
+        formula("padding counted", _padded,
+                "Whole pieces of ⌈Ψ/n⌉ numbers are counted: the ring formula neglects padding, (n−1)/n of Ψ."),
         formula("not divided", lambda inputs: _sent(inputs) * inputs["n_ranks"],
                 "n − 1 pieces are sent, each of them an n-th of the whole: (n−1)/n."),
         formula("one piece sent", lambda inputs: (inputs["n_micro"] + 1) * 2 * inputs["n_parameters"] / inputs["n_ranks"],

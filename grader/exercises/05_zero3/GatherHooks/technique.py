@@ -1,5 +1,7 @@
 """How GatherHooks must be done, and how it can fail."""
 
+from itertools import pairwise
+
 from grader.calling.sharding import BACKWARD, FORWARD, OWNED
 from grader.calling.weighing import END
 from grader.exercises.technique.models import model_seen
@@ -55,6 +57,15 @@ def _at_rest(look: Look) -> tuple[bool, str]:
     return divided(look)
 
 
+def _hooks_wait(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        calls = sorted(look.evidence.trace.of(rank), key=lambda call: call.number)
+        for one, following in pairwise(calls):
+            if one.is_async and (one.wait_start_s is None or one.wait_start_s > following.start_s):
+                return False, f"rank {rank}: {following.op} begun while {one.op} was under way"
+    return True, ""
+
+
 TECHNIQUE = by_collectives(
     gathered_and_reduced(_needed),
     only_calls("all_gather", "reduce_scatter", hint=(
@@ -70,6 +81,9 @@ TECHNIQUE = by_collectives(
     Demand("not freed", "each layer is gathered twice in a pass", (
         "The result is right, but some layer stays whole after it has computed: free each one, the last too, in its forward "
         "hook, and gather it again before its backward."), on_each_rank(_kept_whole)),
+    Demand("hooks do not wait", "no collective starts while another one is under way", (
+        "The result is right, but a hook leaves its collective under way: here each hook waits, so a layer's reduce() is "
+        "followed by its finish() at once."), _hooks_wait),
     *weighs_at_most({END: models(0.5, each_share=2)}),  # with the first step's gradients
     bytes_sent(_sent, "3(n−1)/n of the parameters a pass",
                "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "

@@ -28,9 +28,12 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     states: dict[str, Any] = {"pieces": copied_pieces(p.data for p in parameters)}
     for number, gradients in enumerate(rounds):
         start = held_bytes()
+        there = [p.grad is None for p in parameters]
         layer.start_gather()
         with span(BETWEEN):
             pass
+        if there != [p.grad is None for p in parameters]:
+            raise RuntimeError("start_gather() changed p.grad")
         layer.gather()
         layer.gather()
         states[f"whole, round {number}"] = [p.data.clone() for p in parameters]
@@ -59,12 +62,24 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         states[f"gradients, round {number}"] = copied_pieces(p.grad for p in parameters)
         weigh(inputs, END)
         if number == 0:  # a gather that was begun and is not needed after all
+            kept = [p.grad for p in parameters]
             layer.start_gather()
+            for p in parameters:
+                p.grad = None  # nothing is put aside yet
             layer.free()
             mark(GIVEN_UP)
             _at_rest("free", parameters, shapes)
+            if any(p.grad is not None for p in parameters):
+                raise RuntimeError("start_gather() changed p.grad, in the end")
+            for p, gradient in zip(parameters, kept, strict=True):
+                p.grad = gradient
         for p in parameters:
             p.data.neg_()
+    for p in parameters:
+        p.grad = None  # as the optimizer's zero_grad() does
+    layer.free()
+    if any(p.grad is not None for p in parameters):
+        raise RuntimeError("free() at rest changed p.grad")
     pairs = zip(states["pieces"], copied_pieces(p.data for p in parameters), strict=True)
     states["pieces as before"] = all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs)
     return states

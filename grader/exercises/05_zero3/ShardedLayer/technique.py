@@ -104,6 +104,10 @@ TECHNIQUE = by_collectives(
                "compute dtype (cast the shard before it is sent, not after)."),
     symptoms=(
         raised("not at rest", NOT_AT_REST, "not at rest"),
+        raised("start_gather() changed", "start_gather() leaves p.grad as it is, at rest: gather() puts it aside, or what "
+               "happens to it in between (zero_grad) is lost.", "aside too early"),
+        raised("free() at rest changed", "free() does nothing at rest: it gave back gradients from before, though "
+               "zero_grad() had set them to None. Forget what was put aside once it is back.", "given back twice"),
         raised("assigned grad", "p.grad must have the size of p.data: set p.grad to None before p.data changes, and the "
                "gradient of the new size after it.", "gradient before data"),
         raised("storage of size 0", "A view that autograd kept has no memory in backward: gather() must fill the same row "

@@ -59,7 +59,7 @@ def _plain(case: Case, rank: int) -> dict[str, Any]:
     y, dx, _ = _passes(case, rank)
     of_members = [_passes(case, member)[2] for member in case.members(rank)]
     means = [sum(of_layer) / case.group_size(rank) for of_layer in zip(*of_members, strict=True)]
-    return {"y": y, "dx": dx, "dshards": _own_shards(case, rank, means)}
+    return {"y": y, "dx": dx, "dshards": _own_shards(case, rank, means), "dy as it was": True}
 
 
 def _dx_divided(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
@@ -90,6 +90,9 @@ EXERCISE = Exercise(
              lambda case, r, right: right[r] | {"dshards": [shard / ROWS for shard in right[r]["dshards"]]}),
         Slip("dx divided", "Every layer's dx is divided by n: each rank has its own rows, and so its own dx. Only the "
                            "shards' gradients are means.", _dx_divided),
+        Slip("dy changed", "The gradients are right, but dy was changed in place: autograd may hand the same tensor to "
+                           "others. Divide a tensor of your own, such as the shard's gradient.",
+             lambda case, r, right: right[r] | {"dy as it was": False}),
         Slip("own gradient", "Each shard's gradient is that of this rank's rows alone: reduce-scatter it.",
              lambda case, r, right: right[r] | {"dshards": _own_shards(case, r, _passes(case, r)[2])}),
     ),

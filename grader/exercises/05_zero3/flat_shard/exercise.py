@@ -22,8 +22,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         parameters = [numbers(draw, *shape, divisor=1) for shape in shapes]
         return Case(name, ({"parameters": parameters},) * n, groups)
 
-    cases = [of(f"{ranks(n)}, {k}×3 and {k}", n, (k, 3), (k,)) for n, k in (
-        (1, 2), (2, 2 * draw.integer(1, 3) + 1), (3, 3 * draw.integer(1, 2) + 2), (4, draw.integer(5, 7)))]
+    cases = [of("1 rank, 2×3", 1, (2, 3))]  # the whole row is one parameter: nothing to join, to pad or to cut
+    cases += [of(f"{ranks(n)}, {k}×3 and {k}", n, (k, 3), (k,)) for n, k in (
+        (2, 2 * draw.integer(1, 3) + 1), (3, 3 * draw.integer(1, 2) + 2), (4, draw.integer(5, 7)))]
     cases.append(of("4 ranks, 3×3", 4, (3, 3)))  # three zeros, all of them on the last rank
     few = of("4 ranks, 3 numbers", 4, (2, 1), (1,))
     in_groups = of("groups (1,3,4) and (0,2), 7×2", 5, (7, 2), groups=TWO_GROUPS)
@@ -105,6 +106,10 @@ EXERCISE = Exercise(
         _wrong("padded after the cut", "The row is cut as evenly as it goes, and then each part gets zeros of its own: pad "
                                        "the whole row first, so that all zeros stand at its end, and then cut it.",
                _cut(_padded_after_the_cut), shows=lambda case: _enough(case) and not _one_way_to_cut(case)),
+        _wrong("shared memory", "Alone on one rank, the shard lies in a parameter's own memory: flatten() copies nothing "
+                                "where nothing has to move. Its memory is to be its own: clone() it.",
+               lambda case, r: -_row(case, r),
+               shows=lambda case: case.world_size == 1),
         Slip("has a history", "The shard is no leaf: autograd remembers that it was cut out of the parameters, keeps that "
                               "graph, and no optimizer takes it. detach() each parameter.",
              lambda case, r, right: right[r] | {"bytes kept alive": ANYTHING, "has a history": True}),

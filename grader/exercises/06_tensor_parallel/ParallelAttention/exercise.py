@@ -14,6 +14,7 @@ from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
+from .call import LEFT
 from .technique import KV
 
 B, T = 2, 3
@@ -207,6 +208,12 @@ EXERCISE = Exercise(
                                                      "holders: each has other query heads, so it is their sum.",
                          "gradients", lambda case, r, right: right | {
                              name: None if right[name] is None else right[name] / _sharers(case, r) for name in KV}),
+        first_wrong_slip("summed anew", "The gradients of shared heads are right in the first backward pass and not in the "
+                                        "next: what p.grad had before is summed over the holders again. Sum what comes "
+                                        "(register_hook), not what stands.",
+                         "gradients", lambda case, r, right: right | {
+                             name: None if right[name] is None else right[name] + LEFT * (_sharers(case, r) - 1)
+                             for name in KV}, shows=lambda case: case.inputs[0]["x"].dtype == torch.float64),
         first_wrong_slip("kv summed for nothing", "The gradients of different heads of k and v are added up: sum one only "
                                                   "over ranks that hold the same head.",
                          "gradients", _kv_summed_over_all),

@@ -1,7 +1,7 @@
 """The largest tensor-parallel group whose sending stays small beside its computing, found by trying every size."""
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import le
+from operator import le, lt
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank
@@ -20,6 +20,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              _case("slow messages", (1, 512, 5120, 40), 150e12, 1e-5, 300e9, 0.8325),  # and here 8 just does not
              _case("a short text", (1, 64, 4096, 64), 400e12, 4e-6, 450e9, 0.5),
              _case("fast links", (8, 2048, 8192, 40), 100e12, 1e-6, 900e9, 0.5),
+             _case("powers of two", (1, 128, 64, 8), 2.0**36, 2.0**-20, 2.0**32, 0.25),  # 4 takes just as long as it may
              _case("slow links", (1, 128, 512, 8), 100e12, 1e-5, 1e9, 0.1)]
     if grading:
         heads, length = (12, 20, 40)[draw.integer(0, 2)], 512 * draw.integer(1, 3)
@@ -92,11 +93,13 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, r: max(_qualify(case.inputs[r]))),
     points={VALUES: 2},
     slips=(
+        # what errs in few cases comes first: of two that explain as many, the first one speaks
+        formula("must stay below", _largest(enough=lt),
+                "An n on which sending takes exactly `share` of the time of computing still counts: <=, not <."),
         formula("alpha forgotten", _largest(send_s=lambda inputs, n: _send_s(inputs, n, latency=0)),
                 "Only the bytes are counted: each message of the ring also costs α, and their number grows with n."),
         formula("alpha once", _largest(send_s=lambda inputs, n: _send_s(inputs, n, latency=1 / (2 * max(1, n - 1)))),
                 "α is counted once for each all-reduce, but it is the price of a message: how many does a ring need?"),
-        # what errs in few cases comes first: of two that explain as many, the first one speaks
         formula("share of both", _of_both,
                 "Sending is compared with sending and computing together; `share` is of the computing alone."),
         formula("scores forgotten", _largest(compute_s=lambda inputs, n: _compute_s(inputs, n, scores=False)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from grader.calling.schedules_run import ALIVE, DONE, LEFT, as_schedule
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.rank_by_rank import spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.schedules import peaks
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
@@ -119,6 +119,19 @@ def _received(look: Look, rank: int) -> float:
     return float((forward + backward) * inputs["xs"][0][0].nbytes * len(inputs["xs"]))
 
 
+def _sent_ahead(look: Look, rank: int) -> str:
+    """A message goes out when its step has been computed, not before."""
+    shape, nbytes = shape_in(look.case, rank), look.case.inputs[rank]["xs"][0][0].nbytes
+    made_s = [when_s for step, when_s in _marked(look, rank)
+              if (step.stage < shape.n_stages - 1 if step.kind == "F" else step.kind in "BI" and step.stage > 0)]
+    sent = 0
+    for call in look.evidence.trace.of(rank, "send"):
+        sent += call.bytes
+        if sum(when_s <= call.start_s for when_s in made_s) * nbytes < sent:
+            return f"rank {rank} began to send {sent:,} B before the steps that make them"
+    return ""
+
+
 def _loss_elsewhere(look: Look, rank: int, found: Any, right: Any) -> bool:
     return not right["losses"][0] and not same(found["losses"], right["losses"])
 
@@ -174,6 +187,9 @@ TECHNIQUE = Technique(
         bytes_sent(_sent, "one message for each stage's neighbour",
                    "More was sent than one activation forward and one gradient backward for each micro-batch between two "
                    "stages on different ranks."),
+        Demand("sent ahead", "messages come of the schedule's steps",
+               "Results are right, but messages leave before the steps that make them: every activation and every gradient "
+               "that travels is to be computed in its step.", on_each_rank(_sent_ahead)),
         results_waited(),
         sends_waited(),
     ),

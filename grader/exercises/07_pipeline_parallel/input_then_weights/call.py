@@ -15,7 +15,7 @@ from utils.trace.spans import mark
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """dx, weights = fn(x, y, dy, layers) for each micro-batch on one stage; dx and gradients in between and in the end."""
-    stage = nn.Sequential(*(_layer(weight, bias, number) for number, (weight, bias) in enumerate(inputs["weights"])))
+    stage = nn.Sequential(*(_layer(tensors, number) for number, tensors in enumerate(inputs["weights"])))
     for name in inputs["frozen"]:
         stage.get_parameter(name).requires_grad_(False)
     returned: dict[str, Any] = {"dx": [], "early": [], "gradients": []}
@@ -51,7 +51,18 @@ class _Chained(nn.Module):
         return torch.tanh(Tell.apply(x_BD, {"kind": CHAINED, "micro": self.number}, None))
 
 
-def _layer(weight_DD: Tensor, bias_D: Tensor, number: int) -> nn.Module:
-    affine = Affine(weight_DD, bias_D)
+class _WithMore(Affine):
+    """x W + b, and something added to it; and a parameter that is not used."""
+
+    def __init__(self, weight_DD: Tensor, bias_BD: Tensor, added_BD: Tensor, unused: Tensor):
+        super().__init__(weight_DD, bias_BD)
+        self.added, self.unused = nn.Parameter(added_BD.clone()), nn.Parameter(unused.clone())
+
+    def forward(self, x_BD: Tensor) -> Tensor:
+        return super().forward(x_BD) + self.added
+
+
+def _layer(tensors: list[Tensor], number: int) -> nn.Module:
+    affine = (_WithMore if len(tensors) > 2 else Affine)(*tensors)
     affine.facts = {"micro": number}
     return nn.Sequential(_Chained(number), affine)

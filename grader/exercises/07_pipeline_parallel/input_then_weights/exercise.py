@@ -10,6 +10,7 @@ from torch import Tensor
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
+KINDS = "weight", "bias", "added", "unused"  # a layer's tensors, in this order
 Gradients = dict[str, Tensor | None]  # of each weight and bias, by name; None for a frozen one
 
 
@@ -17,8 +18,12 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def number(*shape: int) -> Tensor:
         return draw.tensor(*shape, dtype=torch.float64) / 60
 
-    def case(name: str, sizes: Sequence[int], n: int, loss: bool = False, tokens: bool = False, frozen=()) -> Case:
+    def case(name: str, sizes: Sequence[int], n: int, loss: bool = False, tokens: bool = False, frozen=(),
+             more: bool = False) -> Case:
+        """more: each layer has a weight that is only added, as its bias is, and one that is not used."""
         weights = [[number(a, b), number(b)] for a, b in itertools.pairwise(sizes)]
+        if more:
+            weights = [[number(a, b), number(3, b), number(3, b), number(2)] for a, b in itertools.pairwise(sizes)]
         xs = [number(3, sizes[0]) for _ in range(n)]
         dys = [None if loss else number(3, sizes[-1]) for _ in range(n)]
         return Case(name, ({"weights": weights, "xs": xs, "dys": dys, "x_needs_gradient": not tokens,
@@ -27,7 +32,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [case("1 layer, 1 micro-batch", (3, 5), 1), case("3 layers, 2 micro-batches", (3, 5, 4, 2), 2),
              case("the first stage: x without gradient", (5, 3, 2), 2, tokens=True),
              case("the last stage: a loss, no dy", (2, 5, 3), 2, loss=True),
-             case("a weight and a bias frozen", (4, 3, 5), 2, frozen=("0.1.weight", "1.1.bias"))]
+             case("a weight and a bias frozen", (4, 3, 5), 2, frozen=("0.1.weight", "1.1.bias")),
+             case("weights that are only added, and unused ones", (4, 2, 3), 2, more=True)]
     if grading:
         cases.append(case("5 layers, 3 micro-batches", (3, 2, 6, 2, 4, 3), 3))
     return cases
@@ -37,18 +43,19 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _named(case: Case) -> dict[str, Tensor]:
-    """The stage's weights and biases, layer by layer."""
+    """The stage's weights and biases, layer by layer, and what else a layer has."""
     inputs = case.inputs[0]
-    named = {f"{layer}.1.{kind}": tensor.clone() for layer, both in enumerate(inputs["weights"])
-             for kind, tensor in zip(("weight", "bias"), both, strict=True)}
+    named = {f"{layer}.1.{kind}": tensor.clone() for layer, own in enumerate(inputs["weights"])
+             for kind, tensor in zip(KINDS, own, strict=False)}
     return {name: tensor.requires_grad_(name not in inputs["frozen"]) for name, tensor in named.items()}
 
 
 def _forward(named: dict[str, Tensor], x: Tensor) -> list[Tensor]:
     """What comes out of each layer."""
-    zs, tensors = [], [*named.values()]
-    for weight, bias in zip(tensors[::2], tensors[1::2], strict=True):
-        zs.append(torch.tanh(zs[-1] if zs else x) @ weight + bias)
+    zs: list[Tensor] = []
+    while (layer := f"{len(zs)}.1") + ".weight" in named:
+        z = torch.tanh(zs[-1] if zs else x) @ named[f"{layer}.weight"] + named[f"{layer}.bias"]
+        zs.append(z + named.get(f"{layer}.added", 0))
     return zs
 
 
@@ -63,12 +70,13 @@ def _backward(case: Case, micro: int, chained: bool = False) -> tuple[Tensor | N
     zs = _forward(named, x)
     sources = {name: tensor for name, tensor in {**named, "x": x}.items() if tensor.requires_grad}
     y = zs[-1].sum() if dy is None else zs[-1]
-    gradients = dict(zip(sources, torch.autograd.grad(y, [*sources.values()], dy, retain_graph=True), strict=True))
+    gradients = dict(zip(sources, torch.autograd.grad(y, [*sources.values()], dy, retain_graph=True, allow_unused=True),
+                         strict=True))
     dx = gradients.pop("x", None)
     if chained:
         dzs = torch.autograd.grad(y, zs, dy, retain_graph=True)
         trained = [named[name] for name in gradients]
-        gradients = dict(zip(gradients, torch.autograd.grad(zs, trained, dzs), strict=True))
+        gradients = dict(zip(gradients, torch.autograd.grad(zs, trained, dzs, allow_unused=True), strict=True))
     return dx, dict.fromkeys(named) | gradients
 
 

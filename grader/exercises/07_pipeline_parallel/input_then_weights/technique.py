@@ -32,7 +32,7 @@ def _not_early(look: Look) -> tuple[bool, str]:
     for number in range(len(inputs["weights"])):
         if f"{number}.1.weight" not in inputs["frozen"] and told[number] < len(inputs["xs"]):
             return False, f"layer {number}'s weights: autograd computed them for {told[number]} of {len(inputs['xs'])}"
-    of_layers = [2 * len(inputs["xs"][0]) * weight.numel() for weight, _ in inputs["weights"]]
+    of_layers = [2 * len(inputs["xs"][0]) * weight.numel() for weight, *_ in inputs["weights"]]
     trained = sum(count for number, count in enumerate(of_layers) if f"{number}.1.weight" not in inputs["frozen"])
     for done in (span.facts for span in spans_called(look, 0, FLOPS)):
         if done["weights"] < trained:
@@ -53,7 +53,7 @@ def _input_at_once(look: Look) -> tuple[bool, str]:
                 return False, f"went back through layer {facts['micro']} more than once"
             passed.add(facts["micro"])
     inputs = look.case.inputs[0]
-    most = sum(2 * len(inputs["xs"][0]) * weight.numel() for weight, _ in inputs["weights"])
+    most = sum(2 * len(inputs["xs"][0]) * weight.numel() for weight, *_ in inputs["weights"])
     computed = max(span.facts["input"] for span in spans_called(look, 0, FLOPS))
     return computed <= most, f"{computed:,} FLOPs before weights() was called, at most {most:,}"
 
@@ -61,6 +61,16 @@ def _input_at_once(look: Look) -> tuple[bool, str]:
 def _left_out(look: Look, rank: int, found: Any, right: Any) -> bool:
     return any(gradient is None and expected[name] is not None for gradients, expected in zip(
         found["gradients"], right["gradients"], strict=True) for name, gradient in gradients.items())
+
+
+def _zeros_for_none(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return any(right["gradients"][0][name] is None and gradient is not None and not gradient.any()
+               for name, gradient in found["gradients"][0].items())
+
+
+def _first_right_only(look: Look, rank: int, found: Any, right: Any) -> bool:
+    """What is wrong came with a later micro-batch; dx is right."""
+    return same({**found, "gradients": found["gradients"][:1]}, {**right, "gradients": right["gradients"][:1]}, 1e-6)
 
 
 _OWN_Z = ("A layer's weights do not get the gradient of their own z: keep the gradients of all z, in the order of the "
@@ -80,6 +90,8 @@ TECHNIQUE = Technique(
         raised("does not require grad", "x of the first stage needs no gradient (x.requires_grad is False): do not ask for "
                "one; frozen weights are not in the list of parameters.", "x without gradient"),
         raised("a second time", "The first half freed the graph that the second needs: retain_graph=True.", "graph freed"),
+        raised("not have been used", "A layer may have a weight that it did not use: ask with allow_unused=True, and leave "
+               "the .grad of such a one alone.", "weight not used"),
         Symptom("x's gradient set", "All is right but x.grad, which is filled now: return dx and leave .grad alone "
                                     "(autograd.grad, not backward).",
                 wrong_ranks(lambda look, rank, found, right: same({**found, "early": []}, right)
@@ -89,6 +101,12 @@ TECHNIQUE = Technique(
                 every_rank(lambda look, rank, found, right: found["early"] != [])),
     ),
     fallbacks=(
+        Symptom("zeros for none", "A parameter that was not used has zeros now: y.backward(dy) leaves its .grad None, so "
+                                  "leave it alone too.", wrong_ranks(_zeros_for_none)),
+        Symptom("gradients in one memory", "With the second micro-batch gradients grow too much where autograd handed out "
+                                           "one tensor twice, as for two weights that are simply added. Never add into a "
+                                           "tensor that autograd gave you: .grad takes a copy, or a new sum.",
+                wrong_ranks(_first_right_only), refuted=lambda look: len(look.case.inputs[0]["weights"][0]) == 2),
         Symptom("wrong dx", "dx is wrong: it is torch.autograd.grad(y, x, dy), None where x needs none.",
                 wrong_ranks(lambda look, rank, found, right: not same(found["dx"], right["dx"]))),
         raised("Mismatch in shape", _OWN_Z, "gradient of another layer"),

@@ -23,11 +23,12 @@ def _sent_at_once(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         if rank == look.case.members(rank)[-1]:
             continue
-        sends = [call for call in look.evidence.trace.of(rank, "send") if call.bytes]
+        members = look.case.members(rank)
+        nbytes = look.case.inputs[members[look.case.group_rank(rank) + 1]]["like"].nbytes
         for _, micro, start_s in passes(look, rank) or not_seen(rank, PASS):
-            begun = sum(call.start_s <= start_s for call in sends)
-            if begun < micro:
-                return False, f"rank {rank}: {begun} sent before micro-batch {micro} was computed, wanted {micro}"
+            begun = sum(call.bytes for call in look.evidence.trace.of(rank, "send") if call.start_s <= start_s)
+            if begun < micro * nbytes:
+                return False, f"rank {rank}: {begun:,} B sent before micro-batch {micro} was computed, of {micro * nbytes:,}"
     return True, ""
 
 

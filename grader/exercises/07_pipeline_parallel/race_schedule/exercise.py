@@ -34,6 +34,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              _case("uneven times", 3, 8, 3, {"F": 2.0, "I": 2.5, "W": 1.5}, 0.0),
              _case("short W", 4, 12, 7, {"F": 1.0, "I": 1.0, "W": 0.5}, 0.0),
              _case("few micro-batches", 3, 2, 5, {"F": 1.0, "I": 1.0, "W": 1.0}, 0.0),
+             _case("few micro-batches", 4, 2, 4, {"F": 1.0, "I": 1.0, "W": 1.0}, 0.0),
              _case("hops", 4, 12, 5, {"F": 1.0, "I": 1.25, "W": 1.25}, 0.25),
              _case("uneven times and hops", 4, 12, 7, {"F": 1.0, "I": 1.5, "W": 0.75}, 0.25)]
     if grading:

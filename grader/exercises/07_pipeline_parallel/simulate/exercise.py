@@ -25,6 +25,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         "2 ranks, weights of the last one last": (
             parse_schedule("F0 F1 F2 I0 W0 I1 W1 I2 W2", "F0 I0 F1 I1 F2 I2 W0 W1 W2"), {"F": 1.0, "I": 1.0, "W": 3.0}, 0.0),
         "1 rank, most in flight after a backward": (parse_schedule("F0 B0 F1 F2 F3 B1 B2 B3"), WHOLE, hop),
+        "2 ranks, layer by layer": (  # a rank's stages follow one another, as no rule would have them
+            parse_schedule("F0.0 F0.1 F1.0 F1.1 B0.1 B0.0 B1.1 B1.0", "F0.2 F0.3 B0.3 B0.2 F1.2 F1.3 B1.3 B1.2"),
+            WHOLE, 0.0),
         "1 rank, 3 stages, with hops": (
             parse_schedule("F0.0 F0.1 F0.2 B0.2 B0.1 B0.0 F1.0 F1.1 F1.2 B1.2 B1.1 B1.0"), WHOLE, hop),
     }

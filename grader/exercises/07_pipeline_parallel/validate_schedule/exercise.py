@@ -62,6 +62,7 @@ def _between_ranks_cases(draw: Draw) -> dict[str, tuple]:
             parse_schedule("F0 F1 B0 F2 B1 B2", "F0 F1 B0 F2 B1 B2", "F2 F1 F0 B0 B1 B2"), three, None),
         "the middle one turns round": (
             parse_schedule("F0 F1 F2 B0 B1 B2", "F0 F1 B1 B0 F2 B2", "F0 B0 F1 B1 F2 B2"), three, None),
+        "one by one, on 4 ranks": (parse_schedule(*["F0 B0 F1 B1"] * 4), Shape(4, 4, 2), None),  # more rounds than steps
         "interleaved": (chunks, Shape(2, 4, 4), peaks(chunks)),
         "interleaved, with less memory": (chunks, Shape(2, 4, 4), [peak - 1 for peak in peaks(chunks)]),
         "interleaved, chunks the wrong way round": (

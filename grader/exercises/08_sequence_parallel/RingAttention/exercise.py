@@ -23,6 +23,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(named(*size), tuple(inputs_of(draw, *size))) for size in sizes]
     odd = tuple(inputs | {"sizes": [5]} for inputs in inputs_of(draw, 2, 1, 5, 3))
     cases += [group_case(lambda n: inputs_of(draw, n, 2, 4, 3)), Case("an odd number of rows", odd)]
+    alone = tuple(inputs | {"sizes": [3]} for inputs in inputs_of(draw, 1, 1, 3, 3))
+    cases.append(Case("an odd number of rows, alone", alone))
     if grading:  # so many ranks that the others' keys are more than honest copies of one's own
         cases.append(Case("4 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs_of(draw, 4, 96, 4, 1024))))
     return cases

@@ -28,6 +28,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     wrapped = built(lambda: cls(whole.pop(), group), inputs["refused"])
     if isinstance(wrapped, dict):
         return wrapped
+    wrapped.train()  # as a loop does that trains and evaluates in turn
     mark(NUMBERS, count=sum(p.numel() for p in wrapped.parameters()))
     start = held_bytes() - (held_beside(wrapped) - before)  # what else it holds, it has been keeping since it was made
     with FlopCounter() as counter, span(FORWARD):

@@ -21,8 +21,9 @@ P = 0.25  # of the dropouts that are not used
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, s: int, b: int, dim: int, layers: int, heads: int) -> tuple[dict[str, Any], ...]:
-        tokens = [[draw.tensor(s, b, dtype=torch.int64).abs() for _ in range(STEPS)] for _ in range(2)]
-        common = {"dim": dim, "heads": heads, "layers": layers, "length": s + 1, "model_seed": draw.integer(0, 9999),
+        """The second step's sequences are shorter, by a position a rank."""
+        tokens = [[draw.tensor(s - n * step, b, dtype=torch.int64).abs() for step in range(STEPS)] for _ in range(2)]
+        common = {"dim": dim, "heads": heads, "layers": layers, "length": s + 1, "model_seed": draw.seed(),
                   "lr": LR, "tokens": tokens[0], "targets": tokens[1], "p": P,
                   "refused": [s, n] if s % n else None}
         return (common,) * n

@@ -34,7 +34,7 @@ def _activations(look: Look, rank: int) -> int:
     if look.refused:
         return 0
     inputs = look.case.inputs[rank]
-    return 8 * inputs["tokens"][0].numel() * inputs["dim"] * inputs["layers"] * len(inputs["tokens"])
+    return 8 * sum(tokens.numel() for tokens in inputs["tokens"]) * inputs["dim"] * inputs["layers"]
 
 
 def _kept(look: Look, rank: int) -> float:
@@ -51,10 +51,9 @@ def _sent(look: Look, rank: int) -> float:
     if look.refused:
         return 0
     inputs, n = look.case.inputs[rank], look.case.group_size(rank)
-    (s, b), layers = inputs["tokens"][0].shape, inputs["layers"]
-    of_a_layer = gathers_and_reductions(look, rank, 8 * s * b * inputs["dim"], GATHERS, REDUCTIONS)
+    of_layers = gathers_and_reductions(look, rank, _activations(look, rank), GATHERS, REDUCTIONS)
     small = bytes_sent_per_rank("all_reduce", 8 * _whole_numbers(inputs), n)
-    return len(inputs["tokens"]) * (layers * of_a_layer + small)
+    return of_layers + len(inputs["tokens"]) * small
 
 
 def _forward_flops(look: Look, rank: int) -> float:

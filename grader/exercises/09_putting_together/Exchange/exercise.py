@@ -29,7 +29,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     cases = [Case(f"{ranks(1)}, 3 experts", tuple(inputs([[[2, 0, 1]]], 3))),
              Case(f"{ranks(2)}, 2 experts each", tuple(inputs([[[1, 2], [3, 0]], [[2, 2], [1, 4]]], 4))),
-             Case(f"{ranks(3)}, all rows to rank 1", tuple(inputs([[[0], [k], [0]] for k in (2, 5, 3)], 3))),
+             Case(f"{ranks(3)}, all rows to rank 1, none of rank 2", tuple(inputs([[[0], [k], [0]] for k in (2, 5, 0)], 3))),
              Case(f"{ranks(4)}, 3 experts each, transposed, float32",
                   tuple(inputs(some(4, 3), 5, torch.float32, transposed=True)))]
     more = inputs(some(3, 2), 6), inputs([[[2], [2]], [[2], [2]]], 4)  # drawn always: what follows is the same

@@ -24,7 +24,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(tokens: Sequence[int], n_experts: int, k: int, capacity: int, dim: int = 4, dtype: str = "float64",
                alike: bool = False, refused: bool = False, inner: int = INNER) -> list[dict[str, Any]]:
         """One rank for each number of tokens. alike: all tokens have one direction, so all choose the same experts."""
-        shared = {"seed": draw.integer(0, 999), "inner": inner, "n_experts": n_experts, "k": k, "capacity": capacity,
+        shared = {"seed": draw.seed(), "inner": inner, "n_experts": n_experts, "k": k, "capacity": capacity,
                   "refused": [n_experts, len(tokens)] if refused else None}
         direction, found = numbers(draw, dim, dtype=dtype, divisor=25), []
         for n_tokens in tokens:

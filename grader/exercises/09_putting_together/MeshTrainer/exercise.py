@@ -34,7 +34,7 @@ def _case(draw: Draw, shape: tuple[int, int, int], n_micro: int, max_norm: float
     sizes = sizes_of(shape)
     tokens, targets = ([draw.tensor(sizes["dp"] * n_micro * 2, LENGTH, dtype=torch.int64).abs() for _ in range(STEPS)]
                        for _ in range(2))
-    inputs = {"model": MODEL | {"seed": draw.integer(0, 9999)}, "sizes": sizes, "lines": lines_of(sizes), "lr": LR,
+    inputs = {"model": MODEL | {"seed": draw.seed()}, "sizes": sizes, "lines": lines_of(sizes), "lr": LR,
               "n_micro": n_micro, "max_norm": max_norm, "tokens": tokens, "targets": targets}
     clipped = ", gradients clipped" if max_norm == CLIPPED else ""
     return Case(f"{in_words(sizes)}, {n_micro} micro-batch{'es' * (n_micro > 1)}{clipped}", (inputs,) * math.prod(shape))

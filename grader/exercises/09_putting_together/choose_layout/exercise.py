@@ -76,6 +76,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         case("many equally fast", 12, 4, 6, 4, 24, 4.0, grain=64.0, dp=16.0),
         case("12 devices in nodes of 8", 12, 8, 8, 8, 24, 4.0, dp=64.0),
         case("none fits on all 12", 12, 8, 8, 8, 24, 0.6),
+        case("fewer micro-batches than stages", 8, 8, 8, 1, 4, 100.0),
         case("batch hardly divisible", 8, 4, 8, 8, 21, 30.0, start=2.0, dp=1.0),
     ]
     if grading:

@@ -28,6 +28,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              case("5 tokens, k = 3 of 3 experts, room for all", 5, 3, 3, 99),
              case("12 tokens, 5 experts, k = 3, capacity 5, a favourite, float32", 12, 5, 3, 5, 2.0001, torch.float32),
              case("6 tokens, 4 experts, k = 2, capacity 1", 6, 4, 2, 1),
+             # the favourite has more choices than bfloat16 can count; there is nothing to round with k = 1
+             case("400 tokens, 2 experts, k = 1, capacity 300, a favourite, bfloat16", 400, 2, 1, 300, 8.0, torch.bfloat16),
              case("3 tokens, 8 experts, k = 2, capacity 1, a favourite", 3, 8, 2, 1, 3.0001)]
     n_tokens, capacity = draw.integer(9, 20), draw.integer(3, 6)
     drawn = case(f"{n_tokens} tokens, 6 experts, k = 2, capacity {capacity}, a favourite", n_tokens, 6, 2, capacity, 1.0001)
