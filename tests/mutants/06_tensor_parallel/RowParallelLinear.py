@@ -27,7 +27,6 @@ CHANGES = (
     change("an n-th of the bias", "linear.bias.detach().clone()", "linear.bias.detach() / dist.get_world_size(group)",
            _PRODUCT, "F.linear(x, self.weight, self.bias)", _BIASED, "y"),
     change("bias's gradient summed", "y + self.bias", "y + CopyToGroup.apply(self.bias, self.group)"),
-    change("bias shared", "linear.bias.detach().clone()", "linear.bias.detach()"),
     change("bias missing", _BIASED, "y"),
     change("mean", "return y", "return y / dist.get_world_size(group)", of="ReduceFromGroup"),
     _with_columns("every n-th column", "dist.get_rank(group)::dist.get_world_size(group)"),
@@ -55,4 +54,7 @@ CHANGES = (
 EQUIVALENT = {
     "self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone()) | "
     "linear.bias.detach() → linear.bias": "nn.Parameter() takes the numbers, and no graph.",
+    "self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone()) | "
+    "linear.bias.detach().clone() → linear.bias.detach()":
+        "The layer that was given is not looked at again; the weight, which is large, must be a copy.",
 }

@@ -14,10 +14,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     bias = None if bias is None else bias.clone()
 
     def make() -> nn.Module:
-        linear = linear_of(inputs["linear"])
-        made.append(cls(linear, group))
-        if linear.bias is not None:
-            linear.bias.data.neg_()  # whose training is no matter of the copy's
+        made.append(cls(linear_of(inputs["linear"]), group))
         return made[-1]
 
     found = call_split_layer(make, inputs, "weight", "bias")

@@ -81,11 +81,6 @@ EXERCISE = Exercise(
                                     "whole gradient: n times too fast. Keep it whole, and add it after the sum.",
              lambda case, r, right: right[r] | {"bias as it was": case.group_size(r) == 1
                                                 or case.inputs[r]["linear"]["bias"] is None}, shows=divides),
-        Slip("bias shared", "The bias is the whole layer's own, in the same memory: what changes one of them changes the "
-                            "other. Make it a copy: nn.Parameter(linear.bias.detach().clone()).",
-             lambda case, r, right: right[r] | {"y": _bias_times(case, r, -1).to(right[r]["y"].dtype),
-                                                "bias as it was": False},
-             shows=lambda case: divides(case) and case.inputs[0]["linear"]["bias"] is not None),
         times_n("bias divided", "y is right, but the bias's gradient is n times too small: it was added as n-ths before the "
                                 "sum. Add it whole, after g.", "bias", power=-1),
         times_n("bias's gradient summed", "The bias's gradient is n times too large: dy is whole, so each rank's db is "
