@@ -94,8 +94,8 @@ def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, pat
         return lambda: f"{_place(path)}: expected {expected.dtype}, found {found.dtype}".replace("torch.", "")
     tolerance = max(tolerance, ROUNDING.get(expected.dtype, 0.0)) if tolerance else 0.0
     a, b = found.double(), expected.double()
-    near = (a - b).abs() <= tolerance * b.abs().clamp(min=1.0)  # written so that NaN is wrong
-    wrong = ~torch.where(b.isinf(), a == b, near)
+    near = (a - b).abs() <= tolerance * b.abs().clamp(min=1.0)  # NaN is not
+    wrong = ~torch.where(b.isinf(), a == b, near | a.isnan() & b.isnan())  # a mistake, too, may make NaN
     if not wrong.any():
         return None
 

@@ -19,7 +19,7 @@ CHANGES = (
            "if not self.n_slots:\n            gradient = gradient.clone()\n"
            "            dist.all_reduce(gradient, group=self.group)\n            return gradient\n        slots = grad"),
     change("summed anew", "p.register_hook(self.summed)",
-           "p.register_post_accumulate_grad_hook(lambda p: p.grad.copy_(self.summed(p.grad)))"),
+           "p.register_post_accumulate_grad_hook(lambda p: p.grad.copy_(self.summed(p.grad)) is None or None)"),
     change("kv weights summed only", "if self.n_slots:", 'if self.n_slots and name == "weight":'),
     change("one of k and v summed", "self.own_heads(v, n_kv_heads)\n",
            "self.own_heads(v, n_kv_heads)\n        for p in self.v.parameters():\n            p._backward_hooks = None\n"),

@@ -21,7 +21,8 @@ CHANGES = (
     change("weights of the kept", WEIGHTS, "chosen_Tk.masked_fill(~kept_Tk, float('-inf')).softmax(-1).nan_to_num()"),
     change("last tokens first", QUEUE, "queue = experts_Tk.flip(0).T.flatten()", BACK, ".view(k, -1).T.flip(0)"),
     change("last choices first", QUEUE, "queue = experts_Tk.flip(1).T.flatten()", BACK, ".view(k, -1).T.flip(1)"),
-    change("largest weights first", "asked = ", "rank = chosen_Tk.softmax(-1).T.flatten().argsort(descending=True)\n"
+    change("largest weights first", "asked = ", "weights = chosen_Tk.softmax(-1).T.flatten()\n"
+           "    rank = weights.argsort(descending=True, stable=True)\n"
            "    queue = queue[rank]\n    asked = ", "(place <= capacity)", "(place <= capacity)[rank.argsort()]"),
     change("each choice by itself", "kept_Tk = (place <= capacity)",
            "kept_Tk = torch.cat([F.one_hot(column, 99).cumsum(0).gather(1, column[:, None]) <= capacity\n"
