@@ -21,9 +21,9 @@ NUMBER_BYTES = 16  # of state, for a number of padding
 
 
 def _calls_of_steps(look: Look, rank: int) -> list[Counter[str]]:
-    """How often a rank called what, step by step."""
+    """How often a rank called what, step by step; a barrier brings nobody any numbers."""
     calls, steps = look.evidence.trace.of(rank), spans_called(look, rank, STEP)
-    return [Counter(c.op for c in calls if step.start_s <= c.start_s <= step.end_s) for step in steps]
+    return [Counter(c.op for c in calls if step.start_s <= c.start_s <= step.end_s and c.op != "barrier") for step in steps]
 
 
 def _only_both() -> Demand:

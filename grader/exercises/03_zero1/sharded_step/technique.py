@@ -1,13 +1,20 @@
 """How sharded_step must be done, and how it can fail."""
 
+import torch
+from torch import nn
+
+from grader.calling.training import make_optimizer
 from grader.calling.weighing import END
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.weights import weighs_at_most
 from grader.exercises.technique.zero import other_type
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
-from grader.judging.exercise import Look, Symptom
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
+
+from .call import STATE, bytes_of
 
 
 def _bytes(look: Look, rank: int) -> float:
@@ -20,6 +27,16 @@ def _flat_and_shards(look: Look, rank: int) -> float:
     return look.case.inputs[rank]["flat"].nbytes * (2 + 5 / look.case.group_size(rank))
 
 
+def _state_kept(look: Look, rank: int) -> str:
+    """The optimizer that was given holds the state of this rank's shard."""
+    inputs = look.case.inputs[rank]
+    shard = nn.Parameter(inputs["flat"].chunk(look.case.group_size(rank))[0].clone())
+    optimizer, shard.grad = make_optimizer(inputs, [shard]), torch.zeros_like(shard)
+    optimizer.step()
+    held, wanted = max(seen.facts["bytes"] for seen in spans_called(look, rank, STATE)), bytes_of(optimizer)
+    return f"the optimizer of rank {rank} holds {held:,} B of state, its shard's is {wanted:,} B" if held < wanted else ""
+
+
 TECHNIQUE = by_collectives(
     gathered_and_reduced(lambda look, r: len(look.case.inputs[r]["gradients"]) * look.case.inputs[r]["flat"].nbytes),
     only_calls("reduce_scatter", "all_gather", hint=(
@@ -28,6 +45,9 @@ TECHNIQUE = by_collectives(
     bytes_sent(_bytes, "2(n−1)/n of the parameters' bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
                "data parallelism's all-reduce, and enough."),
+    Demand("state elsewhere", "the given optimizer updates the shard", (
+        "The result is right, but the optimizer that was given has no state: give shard_C.grad the mean, and let "
+        "optimizer.step() do the update."), on_each_rank(_state_kept), gate=True, for_right_values=True),
     *weighs_at_most({END: _flat_and_shards}),
     group_hint="The ranks of other groups are touched: pass group=group to both calls.",
     symptoms=(

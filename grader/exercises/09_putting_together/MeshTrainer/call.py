@@ -14,7 +14,7 @@ from utils.trace.spans import mark
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """Some steps of cls(stage, optimizer, n_micro, mesh, max_norm) → losses, first gradients that are used, parameters.
 
-    Each pass of the stage leaves a mark: how many rows it has.
+    Each pass of the stage, once it is through, leaves a mark: how many rows it has.
     """
     mesh = groups_of(inputs["lines"])
     stage = MeshStage(make_model(inputs.pop("model")), mesh["pp"], mesh["tp"])
@@ -30,8 +30,9 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 def _noted(forward: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """However it is called: of hooks, stage.forward(x) knows nothing."""
     def noted(x: Tensor) -> Tensor:
-        mark(PASS, rows=len(x))
-        return forward(x)
+        y = forward(x)
+        mark(PASS, rows=len(y))
+        return y
 
     return noted
 
