@@ -387,7 +387,8 @@ def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
 
     Not of views, whose number counts every change of what they are a part of.
     """
-    return [(TensorWeakRef(x), x._version) for x in flat_tensors(list(arguments.values())) if x._base is None]
+    return [(TensorWeakRef(x), x._version) for x in flat_tensors(list(arguments.values()))
+            if x._base is None and not x.is_inference()]
 
 
 @functools.cache

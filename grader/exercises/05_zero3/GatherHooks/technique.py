@@ -83,7 +83,7 @@ TECHNIQUE = by_collectives(
         "hook, and gather it again before its backward."), on_each_rank(_kept_whole)),
     Demand("hooks do not wait", "no collective starts while another one is under way", (
         "The result is right, but a hook leaves its collective under way: here each hook waits, so a layer's reduce() is "
-        "followed by its finish() at once."), _hooks_wait),
+        "followed by its finish() at once."), _hooks_wait, forbids=True),
     *weighs_at_most({END: models(0.5, each_share=2)}),  # with the first step's gradients
     bytes_sent(_sent, "3(n−1)/n of the parameters a pass",
                "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "

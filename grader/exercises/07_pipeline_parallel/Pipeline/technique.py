@@ -189,7 +189,8 @@ TECHNIQUE = Technique(
                    "stages on different ranks."),
         Demand("sent ahead", "messages come of the schedule's steps",
                "Results are right, but messages leave before the steps that make them: every activation and every gradient "
-               "that travels is to be computed in its step.", on_each_rank(_sent_ahead), gate=True, for_right_values=True),
+               "that travels is to be computed in its step.", on_each_rank(_sent_ahead),
+               gate=True, for_right_values=True, forbids=True),
         results_waited(),
         sends_waited(),
     ),
