@@ -114,7 +114,8 @@ def messages_with_passes(back: bool) -> Demand:
 
     return Demand("not with the passes", "each message leaves with its pass", (
         "The result is right, but messages do not go with the passes: send each micro-batch's output as soon as its pass "
-        "is done (and its input's gradient likewise), so that the next stage can work meanwhile."), on_each_rank(fault), forbids=True)
+        "is done (and its input's gradient likewise), so that the next stage can work meanwhile."),
+        on_each_rank(fault), forbids=True)
 
 
 def _beside_passes(look: Look, rank: int, kind: str, peer: int, receiver: int) -> str:
