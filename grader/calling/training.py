@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from utils.trace.memory import bytes_behind, held_bytes
+from utils.trace.memory import bytes_behind, held_bytes, tensors_in
 from utils.trace.spans import mark
 
 REPLACED, STANDING = "parameter replaced", "gradients stand"
@@ -49,6 +49,11 @@ def held_beside(module: nn.Module) -> int:
 def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
     """The optimizer that a case names, with the learning rate and options that it names."""
     return OPTIMIZERS[inputs["optimizer"]](trained, lr=inputs["lr"], **inputs.get("options", {}))
+
+
+def state_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Of its state's tensors."""
+    return sum(tensor.nbytes for state in optimizer.state.values() for tensor in tensors_in(state))
 
 
 def leave_gradients(model: nn.Module, left: float | None) -> None:

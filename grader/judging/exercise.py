@@ -187,8 +187,10 @@ class Exercise:
 def _late(case: Case, rank: int, seconds: float, in_passes: bool) -> Case:
     """The same with one rank that begins later, and is late again in each pass if `in_passes`."""
     late_s = tuple(seconds if other == rank else 0.0 for other in range(case.world_size))
-    told = tuple({**inputs, "late_s": s} for inputs, s in zip(case.inputs, late_s if in_passes else (), strict=in_passes))
-    return replace(case, name=f"{case.name}, rank {rank} late", late_s=late_s, inputs=told or case.inputs)
+    late = replace(case, name=f"{case.name}, rank {rank} late", late_s=late_s)
+    if not in_passes:
+        return late
+    return replace(late, inputs=tuple(inputs | {"late_s": s} for inputs, s in zip(case.inputs, late_s, strict=True)))
 
 
 class Draw:

@@ -1,6 +1,6 @@
 """How a pipeline of stages must be run: its messages, in which order its passes come; and how a training step can fail."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ from grader.judging.demands import bytes_sent, only_calls, results_waited, sends
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
+from utils.trace.trace import Call
 
 ByStage = Callable[[int, int, int], int]  # (stages, stage, micro-batches) -> a number
 
@@ -118,15 +119,22 @@ def messages_with_passes(back: bool) -> Demand:
         on_each_rank(fault), forbids=True)
 
 
+def sent_ahead(sends: Iterable[Call], made_s: list[float], nbytes: int) -> int:
+    """How many bytes were under way when they were first more than had been made, `nbytes` at each of these times; or 0."""
+    sent = 0
+    for call in sends:
+        sent += call.bytes
+        if sum(when_s <= call.start_s for when_s in made_s) * nbytes < sent:
+            return sent
+    return 0
+
+
 def _beside_passes(look: Look, rank: int, kind: str, peer: int, receiver: int) -> str:
     """What is wrong with a rank's messages to `peer`, like what `receiver` receives, one for each of its passes."""
     nbytes, begun_s = look.case.inputs[receiver]["like"].nbytes, [s for k, _, s in passes(look, rank) if k == kind]
     sends = [call for call in look.evidence.trace.of(rank, "send") if call.peer == peer and call.bytes]
-    sent = 0
-    for call in sends:
-        sent += call.bytes
-        if sum(start_s <= call.start_s for start_s in begun_s) * nbytes < sent:
-            return f"rank {rank} began to send {sent:,} B to rank {peer} before it had computed them"
+    if sent := sent_ahead(sends, begun_s, nbytes):
+        return f"rank {rank} began to send {sent:,} B to rank {peer} before it had computed them"
     early = sum(call.bytes for call in sends if begun_s and call.start_s <= begun_s[-1])
     if 2 * early < (len(begun_s) - 2) * nbytes:
         return f"rank {rank} had sent {early:,} B to rank {peer} when its last {kind} began, after {len(begun_s) - 1} others"

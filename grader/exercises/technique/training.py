@@ -164,6 +164,23 @@ def _backward_and_calls(look: Look, rank: int) -> Iterator[tuple[Span, list[Call
         yield span, begun if sum(call.bytes for call in calls if not call.is_async) <= A_LOSS_BYTES else calls
 
 
+def given_in_backward(operation: str) -> Callable[[Look, int], str]:
+    """Where every parameter gets a gradient, each backward pass hands all their bytes to this operation while it goes on."""
+
+    def fault(look: Look, rank: int) -> str:
+        whole = sum(g.nbytes for g in reduced(look.case, rank).values())
+        if look.case.group_size(rank) == 1 or some_unused(look, rank):
+            return ""
+        calls = look.evidence.trace.of(rank, operation)
+        for backward in spans_called(look, rank, "backward"):
+            given = sum(call.bytes_given for call in calls if backward.start_s <= call.start_s < backward.end_s)
+            if given < whole:
+                return f"rank {rank} gave {given:,} of {whole:,} B of gradients to {operation} during a backward pass"
+        return ""
+
+    return fault
+
+
 def some_unused(look: Look, rank: int) -> bool:
     """A bucket that waits for a gradient that never comes can only be reduced in the end."""
     trained = {name for name, p in model_seen(look.case, rank).named_parameters() if p.requires_grad}

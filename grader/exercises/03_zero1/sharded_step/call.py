@@ -3,21 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
-from grader.calling.training import make_optimizer
+from grader.calling.training import make_optimizer, state_bytes
 from grader.calling.weighing import END, weigh
-from utils.trace.memory import tensors_in
 from utils.trace.spans import mark
 
 STATE = "state of the shard's optimizer"
-
-
-def bytes_of(optimizer: torch.optim.Optimizer) -> int:
-    """Of its state's tensors."""
-    return sum(value.nbytes for state in optimizer.state.values() for value in tensors_in(state))
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -27,6 +20,6 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     optimizer, seen = make_optimizer(inputs, [shard_C]), flat_P.view(-1)  # as a model's parameters see the row
     for gradient_P in inputs["gradients"]:
         fn(flat_P, gradient_P.clone(), shard_C, optimizer, group)
-    mark(STATE, bytes=bytes_of(optimizer))
+    mark(STATE, bytes=state_bytes(optimizer))
     weigh(inputs, END)
     return {"flat": seen, "shard": shard_C.detach()}

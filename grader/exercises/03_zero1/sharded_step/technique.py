@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from grader.calling.training import make_optimizer
+from grader.calling.training import make_optimizer, state_bytes
 from grader.calling.weighing import END
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathered_and_reduced, gathers_and_reductions
@@ -14,7 +14,7 @@ from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
 
-from .call import STATE, bytes_of
+from .call import STATE
 
 
 def _bytes(look: Look, rank: int) -> float:
@@ -33,7 +33,7 @@ def _state_kept(look: Look, rank: int) -> str:
     shard = nn.Parameter(inputs["flat"].chunk(look.case.group_size(rank))[0].clone())
     optimizer, shard.grad = make_optimizer(inputs, [shard]), torch.zeros_like(shard)
     optimizer.step()
-    held, wanted = max(seen.facts["bytes"] for seen in spans_called(look, rank, STATE)), bytes_of(optimizer)
+    held, wanted = max(seen.facts["bytes"] for seen in spans_called(look, rank, STATE)), state_bytes(optimizer)
     return f"the optimizer of rank {rank} holds {held:,} B of state, its shard's is {wanted:,} B" if held < wanted else ""
 
 

@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import StepLR
 
 from grader.calling.letting_go import settled_bytes
 from grader.calling.sharding import AFTER, HELD
-from grader.calling.training import OPTIMIZERS, Held, held_before, parameters, watch_gradients
+from grader.calling.training import OPTIMIZERS, Held, held_before, parameters, state_bytes, watch_gradients
 from grader.calling.weighing import END, weigh, weigh_at_last_gradient
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
@@ -63,8 +63,7 @@ def _made(fn: Callable, model: nn.Module, inputs: dict[str, Any], group) -> Any:
 
 def _bytes_of(optimizer: torch.optim.Optimizer) -> int:
     """What it steps on, and its state."""
-    state = [value for of_one in optimizer.state.values() for value in of_one.values() if isinstance(value, torch.Tensor)]
-    return sum(tensor.nbytes for tensor in (*state, *_stepped_on(optimizer)))
+    return state_bytes(optimizer) + sum(tensor.nbytes for tensor in _stepped_on(optimizer))
 
 
 def _stepped_on(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

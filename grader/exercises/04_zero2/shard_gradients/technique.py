@@ -2,10 +2,9 @@
 
 from grader.calling.weighing import LAST_GRADIENT
 from grader.exercises.technique import zero
-from grader.exercises.technique.models import reduced
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
-from grader.exercises.technique.training import some_unused
+from grader.exercises.technique.training import given_in_backward
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
@@ -28,19 +27,6 @@ def _sent(look: Look, rank: int) -> float:
     return gathers_and_reductions(look, rank, zero.padded_bytes(look, rank), gathers=0, reductions=passes)
 
 
-def _reduced_later(look: Look, rank: int) -> str:
-    """Each backward pass gives its gradients away, while it goes on."""
-    whole = sum(g.nbytes for g in reduced(look.case, rank).values())
-    if look.case.group_size(rank) == 1 or some_unused(look, rank):
-        return ""
-    calls = look.evidence.trace.of(rank, "reduce_scatter")
-    for backward in spans_called(look, rank, "backward"):
-        given = sum(call.bytes_given for call in calls if backward.start_s <= call.start_s <= backward.end_s)
-        if given < whole:
-            return f"rank {rank} gave {given:,} of {whole:,} B of gradients to reduce-scatters during a backward pass"
-    return ""
-
-
 TECHNIQUE = by_collectives(
     zero.trained_needed(lambda look, r: 1, "reduce_scatter"),
     only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
@@ -52,7 +38,7 @@ TECHNIQUE = by_collectives(
     zero.own_dtypes(),
     Demand("reduced later", "each backward pass reduces its gradients", (
         "The shards are right, but gradients are kept whole and reduced later: reduce-scatter each one in its hook, as soon "
-        "as it is there."), on_each_rank(_reduced_later)),
+        "as it is there."), on_each_rank(given_in_backward("reduce_scatter"))),
     bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
                "Right, but gradients were reduced more than once a backward pass: a tied weight has one gradient."),
     group_hint="The ranks of other groups are touched: pass group=group.",

@@ -57,13 +57,12 @@ def _at_rest(look: Look) -> tuple[bool, str]:
     return divided(look)
 
 
-def _hooks_wait(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        calls = sorted(look.evidence.trace.of(rank), key=lambda call: call.number)
-        for one, following in pairwise(calls):
-            if one.is_async and (one.wait_start_s is None or one.wait_start_s > following.start_s):
-                return False, f"rank {rank}: {following.op} begun while {one.op} was under way"
-    return True, ""
+def _left_under_way(look: Look, rank: int) -> str:
+    calls = sorted(look.evidence.trace.of(rank), key=lambda call: call.number)
+    for one, following in pairwise(calls):
+        if one.is_async and (one.wait_start_s is None or one.wait_start_s > following.start_s):
+            return f"rank {rank}: {following.op} begun while {one.op} was under way"
+    return ""
 
 
 TECHNIQUE = by_collectives(
@@ -83,7 +82,7 @@ TECHNIQUE = by_collectives(
         "hook, and gather it again before its backward."), on_each_rank(_kept_whole)),
     Demand("hooks do not wait", "no collective starts while another one is under way", (
         "The result is right, but a hook leaves its collective under way: here each hook waits, so a layer's reduce() is "
-        "followed by its finish() at once."), _hooks_wait, forbids=True),
+        "followed by its finish() at once."), on_each_rank(_left_under_way), forbids=True),
     *weighs_at_most({END: models(0.5, each_share=2)}),  # with the first step's gradients
     bytes_sent(_sent, "3(n−1)/n of the parameters a pass",
                "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "

@@ -6,6 +6,7 @@ from typing import Any
 
 from grader.calling.schedules_run import ALIVE, DONE, LEFT, as_schedule
 from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.pipelines import sent_ahead
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.schedules import peaks
 from grader.judging.compare import same
@@ -124,12 +125,8 @@ def _sent_ahead(look: Look, rank: int) -> str:
     shape, nbytes = shape_in(look.case, rank), look.case.inputs[rank]["xs"][0][0].nbytes
     made_s = [when_s for step, when_s in _marked(look, rank)
               if (step.stage < shape.n_stages - 1 if step.kind == "F" else step.kind in "BI" and step.stage > 0)]
-    sent = 0
-    for call in look.evidence.trace.of(rank, "send"):
-        sent += call.bytes
-        if sum(when_s <= call.start_s for when_s in made_s) * nbytes < sent:
-            return f"rank {rank} began to send {sent:,} B before the steps that make them"
-    return ""
+    sent = sent_ahead(look.evidence.trace.of(rank, "send"), made_s, nbytes)
+    return f"rank {rank} began to send {sent:,} B before the steps that make them" if sent else ""
 
 
 def _loss_elsewhere(look: Look, rank: int, found: Any, right: Any) -> bool:
