@@ -67,11 +67,10 @@ def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) ->
     scheduler = StepLR(optimizer, half, gamma=0.5)
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True)):
         if number == half:
-            state = optimizer.state_dict()
-            all_saved = all(own.keys() <= saved.keys() for own, saved in zip(
-                optimizer.param_groups, state["param_groups"], strict=False))
+            state, options = optimizer.state_dict(), [one.keys() for one in optimizer.param_groups]
             optimizer = make()
             optimizer.load_state_dict(state)
+            all_saved = all(own <= one.keys() for own, one in zip(options, optimizer.param_groups, strict=True))
             scheduler = StepLR(optimizer, 1, gamma=0.5)
             for options in optimizer.param_groups:
                 options["weight_decay"] = DECAY
