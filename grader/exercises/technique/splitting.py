@@ -146,30 +146,34 @@ _PARTS_OF_OTHERS = ("The result is right, but ranks compute what is not theirs: 
                     "products, forward and backward, with its part of the weights.")
 
 
-def work_divided(forward: Callable[[Look, int], float], hint: str = _PARTS_OF_OTHERS) -> Demand:
+def work_divided(forward: Callable[[Look, int], list[float]], hint: str = _PARTS_OF_OTHERS) -> Demand:
     """Gate: in each step a rank does an n-th of what one process would, forward and backward.
 
-    forward: FLOPs of the whole forward pass. Backward takes twice as many: gradients of the input and of the weights.
+    forward: FLOPs of each step's whole forward pass. Backward takes twice as many: gradients of the input and of the
+    weights.
     """
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in _not_refused(look):
-            allowed = WORK_SLACK * 3 * forward(look, rank) / look.case.group_size(rank)
-            most = max(span.facts["count"] for span in spans_called(look, rank, WORK))
-            if most > allowed:
-                return False, f"rank {rank} computed {most:,} FLOPs, its share is {allowed / WORK_SLACK:,.0f}"
+            counts, steps = [span.facts["count"] for span in spans_called(look, rank, WORK)], forward(look, rank)
+            if len(counts) != len(steps):
+                return False, f"rank {rank}: the work of {len(counts)} steps was counted, of {len(steps)}"
+            for count, whole in zip(counts, steps, strict=True):
+                share = 3 * whole / look.case.group_size(rank)
+                if count > WORK_SLACK * share:
+                    return False, f"rank {rank} computed {count:,} FLOPs, its share is {share:,.0f}"
         return True, ""
 
     return Demand("work not divided", "each rank computes its share only", hint, judge, gate=True, for_right_values=True)
 
 
-def linear_flops(*names: str) -> Callable[[Look, int], float]:
+def linear_flops(*names: str) -> Callable[[Look, int], list[float]]:
     """A forward pass through whole linear layers, the case's inputs of these names, for each row of x."""
 
-    def flops(look: Look, rank: int) -> float:
+    def flops(look: Look, rank: int) -> list[float]:
         inputs = look.case.inputs[rank]
         rows = inputs["x"].numel() // inputs["x"].shape[-1]
-        return sum(2.0 * rows * inputs[name]["weight"].numel() for name in names if inputs[name] is not None)
+        return [sum(2.0 * rows * inputs[name]["weight"].numel() for name in names if inputs[name] is not None)]
 
     return flops
 

@@ -17,14 +17,15 @@ from utils.costs.flops import FlopCounter
 STEPS = 3
 
 
-def _forward_flops(look: Look, rank: int) -> float:
-    """Of a step, as if all ranks had this one's rows; one at least, for whoever sends a row of zeros through."""
-    x = max(look.case.inputs[rank]["xs"], key=len)
-    if not len(x):
-        x = next(inputs["xs"][0][:1] for inputs in look.case.inputs if len(inputs["xs"][0]))
-    with torch.no_grad(), FlopCounter() as counter:
-        model_seen(look.case, rank)(x)
-    return float(counter.total * look.case.group_size(rank))
+def _forward_flops(look: Look, rank: int) -> list[float]:
+    """Of each step, as if all ranks had this one's rows; one at least, for whoever sends a row of zeros through."""
+    a_row = next(inputs["xs"][0][:1] for inputs in look.case.inputs if len(inputs["xs"][0]))
+    steps = []
+    for x in look.case.inputs[rank]["xs"]:
+        with torch.no_grad(), FlopCounter() as counter:
+            model_seen(look.case, rank)(x if len(x) else a_row)
+        steps.append(float(counter.total * look.case.group_size(rank)))
+    return steps
 
 
 def _nan(look: Look, rank: int, found: Any, right: Any) -> bool:

@@ -47,13 +47,13 @@ def _shared_refused(look: Look) -> bool:
             and look.case.group_size(rank) > look.case.inputs[rank]["n_kv_heads"])
 
 
-def _forward_flops(look: Look, rank: int) -> float:
+def _forward_flops(look: Look, rank: int) -> list[float]:
     """The four layers, of which ranks that share a head of k and v each compute it, and the scores and their sums."""
     inputs, n = look.case.inputs[rank], look.case.group_size(rank)
     (b, t, _), times = inputs["x"].shape, max(1.0, n / inputs["n_kv_heads"])
     weights = {name: inputs[name]["weight"].numel() for name in ("q", "k", "v", "out")}
     products = 2.0 * b * t * (weights["q"] + weights["out"] + times * (weights["k"] + weights["v"]))
-    return products + 4.0 * b * t * t * inputs["q"]["weight"].shape[0]
+    return [products + 4.0 * b * t * t * inputs["q"]["weight"].shape[0]]
 
 
 TECHNIQUE = Technique(

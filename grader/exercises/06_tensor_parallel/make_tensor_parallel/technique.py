@@ -46,13 +46,15 @@ def _reduced_bytes(look: Look, rank: int) -> int:
     return 2 * _all_reduces(look, rank) * _activation_bytes(look, rank)
 
 
-def _forward_flops(look: Look, rank: int) -> float:
-    """Of a step: the blocks' 12·dim² weights and attention; the head as if each rank had another n-th of it."""
+def _forward_flops(look: Look, rank: int) -> list[float]:
+    """Of each step: the blocks' 12·dim² weights and attention; the head as if each rank had another n-th of it."""
     inputs, n = look.case.inputs[rank], look.case.group_size(rank)
-    (rows, length), dim = inputs["batches"][0].shape, inputs["model"]["dim"]
-    tokens = rows * (length - 1)
-    blocks = inputs["model"]["n_layers"] * (24.0 * tokens * dim * dim + 4.0 * tokens * (length - 1) * dim)
-    return blocks + n * 2.0 * tokens * dim * VOCABULARY
+    dim, layers, steps = inputs["model"]["dim"], inputs["model"]["n_layers"], []
+    for rows, length in (batch.shape for batch in inputs["batches"]):
+        tokens = rows * (length - 1)
+        steps.append(layers * (24.0 * tokens * dim * dim + 4.0 * tokens * (length - 1) * dim)
+                     + n * 2.0 * tokens * dim * VOCABULARY)
+    return steps
 
 
 def _other_names(look: Look, rank: int, start: dict[str, Tensor]) -> bool:

@@ -41,11 +41,11 @@ def _share(look: Look, rank: int) -> int:
     return 12 * dim * dim // n + 7 * dim // n + 6 * dim
 
 
-def _forward_flops(look: Look, rank: int) -> float:
+def _forward_flops(look: Look, rank: int) -> list[float]:
     """The products with the block's 12·dim² weights, and the scores and their sums."""
     dim, (s, b, _) = look.case.inputs[rank]["dim"], look.case.inputs[rank]["x"].shape
     whole = s * look.case.group_size(rank)
-    return 24.0 * whole * b * dim * dim + 4.0 * b * whole * whole * dim
+    return [24.0 * whole * b * dim * dim + 4.0 * b * whole * whole * dim]
 
 
 def _drops(look: Look) -> bool:

@@ -56,11 +56,12 @@ def _sent(look: Look, rank: int) -> float:
     return of_layers + len(inputs["tokens"]) * small
 
 
-def _forward_flops(look: Look, rank: int) -> float:
-    """Of a step: the products with each block's 12·dim² weights, scores and their sums, and the head's."""
+def _forward_flops(look: Look, rank: int) -> list[float]:
+    """Of each step: the products with each block's 12·dim² weights, scores and their sums, and the head's."""
     inputs = look.case.inputs[rank]
-    (s, b), dim = inputs["tokens"][0].shape, inputs["dim"]
-    return inputs["layers"] * (24.0 * s * b * dim * dim + 4.0 * b * s * s * dim) + 2.0 * s * b * dim * VOCABULARY
+    dim = inputs["dim"]
+    return [inputs["layers"] * (24.0 * s * b * dim * dim + 4.0 * b * s * s * dim) + 2.0 * s * b * dim * VOCABULARY
+            for s, b in (tokens.shape for tokens in inputs["tokens"])]
 
 
 def _share(look: Look, rank: int) -> int:
