@@ -83,7 +83,9 @@ def test_layouts_that_can_never_be(bad, words):
     ({"layers": 0}, "layers must be at least 1"), ({"width": "1B"}, 'write 1e9, not "1B"'), ({"vocabulary": -5}, "least 1"),
     ({"width": 1e9}, "write 1000000000"), ({"kv_heads": 3}, "cannot share 3 key-value heads"), ({"heads": 3}, "over 3"),
     ({"experts": 8}, "experts_per_token must be from 1 to 8"), ({"experts_per_token": 2}, "need experts"),
-    ({"experts": 8, "experts_per_token": 9}, "from 1 to 8"), ({"latent_rank": 64}, "both query_rank and latent_rank"),
+    ({"experts": 8, "experts_per_token": 9}, "from 1 to 8"), ({"query_rank": 64}, "needs latent_rank"),
+    ({"rope_size": 4}, "needs latent_rank"), ({"latent_rank": 64, "kv_heads": 2}, "no 2 kv_heads"),
+    ({"expert_ffn": 64}, "expert_ffn needs experts"),
     ({"gated": "yes"}, "True or False"), ({"ffn": 0}, "ffn must be at least 1"),
     ({"experts": 8, "experts_per_token": 2, "dense_layers": 5}, "5 dense layers of 4")])
 def test_shapes_that_can_never_be(bad, words):

@@ -19,12 +19,16 @@ PRINTED_BILLIONS = {  # name: (in print, relative tolerance)
     "Llama 3 70B": (70.553706496, 1e-9),
     "Llama 3 405B": (405, 0.005), "DeepSeek-V3": (671, 0.001), "PaLM 540B": (540.35, 0.001),
     "Gemma 2 9B": (0.917962752 + 8.324201984, 1e-9), "Gemma 2 27B": (1.180237824 + 26.047480320, 1e-9),
+    "DeepSeek-V2-Lite": (15.7, 0.003), "Llama 2 7B": (6.738415616, 1e-9), "Llama 2 13B": (13.015864320, 1e-9),
+    "Llama 2 70B": (68.976648192, 1e-9), "Mistral 7B": (7.241732096, 1e-9), "Mixtral 8x7B": (46.702792704, 1e-9),
+    "GPT-NeoX 20B": (20.554567680, 1e-6), "BLOOM 176B": (176.247271424, 1e-6), "Nemotron-4 340B": (341, 0.003),
+    "Gemma 2 2B": (0.590118912 + 2.024517888, 1e-6),
     "OLMo 7B": (6.9, 0.01), "OLMo 2 7B": (7.3, 0.01), "OLMo 2 13B": (13.7, 0.01), "OLMo 2 32B": (32.2, 0.01)}
 
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_parameters_as_printed(name):
-    """Each model's own report, Llama 3's as its released weights have them; Gemma 2: table 2 of 2408.00118."""
+    """Each model's own report; Llama's to BLOOM's as the released weights have them; Gemma 2: table 2 of 2408.00118."""
     printed, tolerance = PRINTED_BILLIONS[name]
     assert MODELS[name].parameters() / 1e9 == pytest.approx(printed, rel=tolerance)
     assert sum(MODELS[name].parameters().parts) == MODELS[name].parameters()
@@ -135,7 +139,11 @@ LLAMA_LONG = {"model": "Llama 3 405B", "devices": 16384, "tp": 8, "cp": 16, "pp"
 @pytest.mark.parametrize("change, reason", [
     ({"dp": 4}, "8,192 devices, not 16,384"), ({"dp": None, "tp": 7}, "not 16,384"), ({"cp": 1}, "1,024 devices"),
     ({"tokens_per_batch": "16.1M"}, "no whole number of sequences"), ({"tokens_per_batch": 100_000}, "no whole number"),
-    ({"tokens_per_batch": "many"}, "no whole number"), ({"MFU_percent": 143}, "143 %"), ({"model": "Lama 3 405B"}, "mean"),
+    ({"tokens_per_batch": "many"}, "no whole number"), ({"MFU_percent": 143}, "143 %"),
+    ({"device": "H100", "TFLOPs_per_device": 4000}, "more than the peak of H100"), ({"device": "H1000"}, "did you mean"),
+    ({"device": "H100", "TFLOPs_per_device": 400, "MFU_percent": 80}, "80 % is more than 400 of 989"),
+    ({"TFLOPs_per_device": -5}, "must be positive"), ({"MFU_percent": 0}, "must be positive"),
+    ({"model": "Lama 3 405B"}, "mean"),
     ({"tp": 3, "dp": None, "devices": 3 * 256}, "128 attention heads"), ({"ep": 8}, "no experts"),
     ({"model": "DeepSeek-V3", "ep": 5}, "256 experts")])
 def test_a_row_that_cannot_be_right_is_refused(change, reason):
@@ -144,7 +152,8 @@ def test_a_row_that_cannot_be_right_is_refused(change, reason):
         run_of(LLAMA_LONG | change)
 
 
-@pytest.mark.parametrize("change", [{"devices": "16k"}, {"tp": 8.5}, {"zero": "some"}, {"seq": "128k"}])
+@pytest.mark.parametrize("change", [{"devices": "16k"}, {"tp": 8.5}, {"zero": "some"}, {"seq": "128k"},
+                                    {"MFU_percent": "43"}])
 def test_a_row_of_words_where_numbers_belong_is_refused(change):
     with pytest.raises(TypeError, match="number"):
         run_of(LLAMA_LONG | change)

@@ -20,9 +20,10 @@ MIXED = ModelShape("mixed", 8, 1024, 8, 32000, 512, experts=4, experts_per_token
 TIGHT = replace(A100, device=replace(A100.device, memory_bytes=2e9))
 
 
-def all_plans(shape, cluster, devices, batch, assumptions, usable=0.9):
+def all_plans(shape, cluster, devices, batch, assumptions, usable=0.9, uneven_stages=False):
     """Every layout that the search speaks of, tried one by one."""
     for degrees in degree_layouts(shape, devices):
+        degrees = replace(degrees, uneven_stages=uneven_stages and degrees.pp > 1)
         cuts = [("1F1B", 1)] + [("interleaved", v) for v in range(2, shape.layers + 1)] * (degrees.pp > 1)
         stages = ZERO_STAGES if degrees.dp * degrees.cp > 1 else (0,)
         for (schedule, chunks), zero, recompute, sp, micro_batch in itertools.product(
@@ -42,6 +43,25 @@ def test_the_search_finds_what_trying_everything_finds(shape, devices, cluster, 
     found = search(shape, cluster, devices, 48, assumptions=assumptions, tie=0)
     assert [float(each.time) for each in found.plans] == pytest.approx(fastest, rel=1e-12)
     assert found.evaluated <= len(tried)
+
+
+@pytest.mark.parametrize("shape", [replace(SMALL, layers=7), replace(MIXED, layers=7)], ids=["dense", "experts"])
+def test_a_search_among_uneven_stages_finds_what_trying_everything_finds(shape):
+    tried = [each for each in all_plans(shape, A100, 4, 48, NOTHING_HIDDEN, uneven_stages=True) if each.fits]
+    found = search(shape, A100, 4, 48, tie=0, uneven_stages=True)
+    assert [float(each.time) for each in found.plans] == pytest.approx(sorted(float(p.time) for p in tried)[:10], rel=1e-12)
+
+
+def test_126_layers_lie_on_16_stages_where_stages_may_differ():
+    """2407.21783, table 4 and section 3.3: TP 8, PP 16, which no even stages allow."""
+    llama, nodes = model_named("Llama 3 405B"), replace(cluster_named("H100"), n_devices=16384)
+    asked = {"assumptions": Assumptions(fused_attention=True), "dropout": False}
+    even = search(llama, nodes, 16384, 2048, **asked)
+    uneven = search(llama, nodes, 16384, 2048, uneven_stages=True, **asked)
+    theirs = Layout(dp=128, tp=8, pp=16, zero=1, sequence_parallel=True, schedule="interleaved", chunks=4, recompute="full",
+                    uneven_stages=True)
+    printed = plan(llama, theirs, nodes, 2048, usable=0.9, **asked)
+    assert printed.fits and uneven.best.time < printed.time < 0.8 * even.best.time
 
 
 def test_of_175b_on_1024_devices_the_top_is_published_practice_and_few_are_looked_at():
@@ -118,6 +138,7 @@ def test_what_does_not_fit_anywhere_says_why():
     ({"cluster": "B100"}, "no cluster called 'B100'"), ({"keep": 0}, "keep must be at least 1"),
     ({"tie": -0.1}, "tie must not be negative"), ({"micro_batches": (0,)}, "micro-batch size must be at least 1"),
     ({"micro_batches": ()}, "give at least one"), ({"schedules": ("1F1BB",)}, "did you mean '1F1B'"),
+    ({"micro_batches": 4}, "are lists"), ({"schedules": "1F1B"}, "are lists"), ({"uneven_stages": 1}, "True or False"),
     ({"usable": 0}, "usable is a share"), ({"shape": "GPT-3"}, "shape must be a ModelShape"),
 ])
 def test_what_cannot_be_asked_is_refused_in_words(change, words):

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from tests.notebooks import functions_of
 from utils import figures, simulate_ranks
 from utils.costs.formulas import bus_factor, bytes_sent_per_rank
 from utils.costs.tables import read_table
@@ -34,6 +35,7 @@ from utils.simulation.clusters import cluster_named
 GPT = model_named("GPT 175B")
 A100, H100 = cluster_named("A100"), cluster_named("H100")
 DEEPSEEK = model_named("DeepSeek-V3")
+UNIT_07 = functions_of("solutions", "07_pipeline_parallel")
 LAYOUTS = [
     Layout(), Layout(dp=8), Layout(dp=64, zero=1), Layout(dp=64, zero=2), Layout(dp=64, zero=3, recompute="full"),
     Layout(dp=2, tp=8), Layout(dp=2, tp=8, sequence_parallel=True, recompute="selective"), Layout(dp=2, tp=4, cp=2, zero=1),
@@ -214,6 +216,32 @@ def test_experts_send_tokens_and_reduce_among_fewer():
     assert plan(DEEPSEEK, layout, H100, 16).times["EP exposed"] > 0
 
 
+def test_stages_that_differ_send_what_the_mean_has_and_wait_for_the_fullest():
+    """DeepSeek-V3's first three layers have no experts: of 16 stages the first has none, most have four layers with them."""
+    layout = Layout(dp=128, pp=16, ep=64, zero=1, uneven_stages=True)
+    flow = next(flow for flow in traffic(layout, 15360, MEGATRON_18, DEEPSEEK).flows if flow.what == "experts' gradients")
+    of_a_layer = 256 / 64 * 3 * 7168 * 2048
+    assert flow.payload == pytest.approx(4 * 58 / 16 * of_a_layer) and flow.largest == pytest.approx(4 * 4 * of_a_layer)
+    mixed = ModelShape("mixed", 4, 1024, 8, 32000, 512, experts=8, experts_per_token=2, dense_layers=2, expert_ffn=4096)
+    whole, halves = (traffic(Layout(dp=8, pp=pp, ep=4, zero=1), 8, shape=mixed) for pp in (1, 2))
+    assert halves.of("DP") < whole.of("DP")
+    sent = [sum(flow.sent for flow in each.flows if flow.what == "experts' gradients") for each in (whole, halves)]
+    assert sent[1] == pytest.approx(sent[0] / 2)
+    times = [plan(mixed, Layout(dp=8, pp=2, ep=ep, zero=1), H100, 8).times for ep in (1, 4)]
+    assert times[1]["optimizer"] == pytest.approx(times[0]["optimizer"])  # a quarter of them, on a quarter
+
+
+def test_a_stage_that_has_the_head_has_a_layer_less():
+    """Llama 3 405B: 126 layers on 16 stages; 8 layers, or 7 and the head, whose products are 0.6 of a layer's."""
+    llama = model_named("Llama 3 405B")
+    uneven = plan(llama, Layout(tp=8, pp=16, uneven_stages=True), H100, 16).times["compute"]
+    even = plan(replace(llama, layers=128), Layout(tp=8, pp=16), H100, 16).times["compute"]
+    layers = 3 * (llama.forward_flops(16) - llama.forward_flops(16).part("logits")) / 126 * 8
+    assert uneven == pytest.approx(layers / 8 / (0.7 * 989e12)) and uneven < even
+    chunks = Layout(tp=8, pp=16, chunks=8, schedule="interleaved", uneven_stages=True)  # embedding and head: stages alone
+    assert plan(llama, chunks, H100, 16).times["compute"] == pytest.approx(uneven)
+
+
 def test_rings_of_context_parallel_carry_keys_and_values():
     llama = model_named("Llama 3 405B").with_sequence(131072)
     sent = traffic(Layout(cp=16, tp=8, dp=8), 8, shape=llama).of("CP")
@@ -241,6 +269,18 @@ def test_bubbles_in_both_conventions():
     assert bubble_time("ZB-H2", 8, 1, 1, 1, 1) == 0 and bubble_time("ZB-H1", 8, 1, 1, 1, 1) == 7
 
 
+@pytest.mark.parametrize("stages", [2, 4, 8])
+def test_zero_bubbles_need_micro_batches(stages):
+    """ZB-H1 as its schedule, played: m forwards, then the first gradient comes back after pF + (p − 1)I."""
+    for micro_batches in range(1, 3 * stages):
+        schedule = UNIT_07["zero_bubble_schedule"](stages, micro_batches)
+        played = UNIT_07["simulate"](schedule, {"F": 1.0, "I": 1.0, "W": 1.0}).makespan
+        bubble = bubble_time("ZB-H1", stages, 1, 1, 1, 1, micro_batches)
+        assert 3 * micro_batches + bubble == pytest.approx(played), micro_batches
+        assert bubble_time("ZB-H2", stages, 1, 1, 1, 1, micro_batches) >= 2 * stages - 1 - micro_batches
+    assert bubble_time("ZB-H2", stages, 1, 1, 1, 1, 2 * stages - 1) == 0
+
+
 def test_a_shared_link_is_shared():
     shared = replace(A100, between=replace(A100.between, shared=True))
     layout = Layout(dp=8, tp=8)
@@ -260,6 +300,18 @@ def test_more_rails_speed_up_rings_of_neighbours():
         plans = [plan(GPT, layout, A100, 64, assumptions=Assumptions(rails=rails)) for rails in (1, 8)]
         one, eight = (each.times["DP exposed"] for each in plans)
         assert one == pytest.approx(times * eight, rel=0.01)
+
+
+def test_a_torus_has_two_links_a_dimension():
+    """scaling-book, page on training: on a v5p, 2,550 tokens a chip along one axis, a third of that along three."""
+    torus = cluster_named("TPU v5p torus")
+    book = 459e12 / (2 * 90e9)
+    for dimensions in (1, 3):
+        peak = Assumptions(efficiency=1.0, rails=2 * dimensions)
+        ours = limits(GPT, torus, assumptions=peak)["DP"]  # of the whole step, not of its backward pass
+        assert ours * 1.5 == pytest.approx(book / dimensions) and book == pytest.approx(2550)
+        gathered = Flow("DP", "parameters", "all_gather", Group(16, 1), given(1), given(1.8e9, "bytes"))
+        assert flow_time(gathered, torus, peak) == pytest.approx(1.8e9 / 1.8e11 / dimensions * 15 / 16, rel=0.01)
 
 
 def test_days():
@@ -319,6 +371,17 @@ def test_plans_show_themselves():
     (lambda: Assumptions(hidden_tp="half"), "hidden_tp must be a number"),
     (lambda: Assumptions(efficiency=1.5), "efficiency is a share of the peak"),
     (lambda: Assumptions(rails=0), "rails must be at least 1"),
+    (lambda: plan(GPT, Layout(), A100, 8, assumptions=Assumptions(dtype="bf16")), "did you mean 'bfloat16'"),
+    (lambda: plan(GPT, Layout(), A100, 8, assumptions=Assumptions(dtype="float8_e4m3fn")), "dtype with a peak on A100"),
+    (lambda: plan(GPT, Layout(dp=8), A100, 4_000_000), "counts sequences, not tokens"),
+    (lambda: plan(GPT, "TP 8", A100, 8), "layout must be a Layout; got 'TP 8'"),
+    (lambda: plan(GPT, Layout(), A100, 8, state="ZERO_16"), "state must be a StateBytes"),
+    (lambda: plan(GPT, Layout(), A100, 8, assumptions=None), "assumptions must be an Assumptions; got None"),
+    (lambda: plan(GPT, Layout(), A100, 8, dropout="no"), "dropout must be True or False"),
+    (lambda: plan(GPT, Layout(), ["A100"], 8), "no cluster called"),
+    (lambda: scaling(GPT, "A10", 8), "did you mean 'A100'"), (lambda: limits("GPT", A100), "shape must be a ModelShape"),
+    (lambda: bubble_time("1F1B", 0, 1, 1, 1, 1), "stages must be at least 1"),
+    (lambda: bubble_time("ZB-H1", 8, 1, 1, 1, -1), "weight_s must not be negative"),
     (lambda: bubble_time("1F2B", 8, 1, 1, 1, 1), "did you mean '1F1B'"),
     (lambda: days_for_tokens("1T", 1, 1), "tokens must be a number"),
     (lambda: days_for_tokens(1e9, 1e6, -1), "step_s must be positive"),

@@ -37,6 +37,12 @@ def require_number(what: str, value: Any) -> None:
         raise BadValue(f"{what} must be finite; got {value!r}")
 
 
+def require_kind(what: str, value: Any, kind: type) -> None:
+    """An object of this class.  Raises: TypeError in words."""
+    if not isinstance(value, kind):
+        raise BadType(f"{what} must be {'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}; got {value!r}")
+
+
 def require_flag(what: str, value: Any) -> None:
     """True or False.  Raises: TypeError in words."""
     if not isinstance(value, bool):

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from utils.planner.checking import require_name, require_number
+from utils.deadlocks.errors import BadValue
+from utils.planner.checking import require_name, require_number, require_positive
 from utils.planner.explained import Explained, explain
 
 GIGABYTES = {"GB": 1000 ** 3, "GiB": 1024 ** 3}
@@ -22,6 +23,8 @@ class StateBytes:
     def __post_init__(self):
         for what in ("parameter", "gradient", "optimizer"):
             require_number(f"{self.name}: bytes for {what}", getattr(self, what))
+            if getattr(self, what) < 0:
+                raise BadValue(f"{self.name}: bytes for {what} must not be negative; got {getattr(self, what)!r}")
 
     @property
     def total(self) -> float:
@@ -48,5 +51,6 @@ def relative_bubble(bubble: float, ideal: float, relative_to: str) -> Explained:
     Raises: ValueError for another convention.
     """
     require_name("convention", relative_to, BUBBLE_RELATIVE_TO)
+    require_positive("the ideal time", ideal)
     formula = BUBBLE_RELATIVE_TO[relative_to]
     return explain(f"bubble, relative to {relative_to} time", "share", formula, bubble=bubble, ideal=ideal)

@@ -38,6 +38,7 @@ class Flow:
 
     beside: the work behind which it can hide: "weights' gradients", "a micro-batch", "all compute", or "" for nothing.
     in_turn: how many of them a device can have to wait for, one after the other, if that is not `calls`.
+    largest: M on the device that has most, for which the others wait, if that is not `payload`.
     """
 
     axis: str
@@ -49,6 +50,7 @@ class Flow:
     beside: str = ""
     source: str = ""
     in_turn: Explained | None = None
+    largest: Explained | None = None
 
     @cached_property
     def sent(self) -> Explained:

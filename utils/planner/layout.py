@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_flag, require_name
+from utils.planner.checking import require_count, require_flag, require_kind, require_name
 from utils.planner.shape import ModelShape
 
 SCHEDULES = ("GPipe", "1F1B", "interleaved", "ZB-H1", "ZB-H2")
@@ -17,7 +17,8 @@ class Layout:
 
     zero: stage 0–3 (1 is Megatron's distributed optimizer), over all dp·cp ranks. chunks: model chunks a device ("v"),
     above 1 for the interleaved schedule only. micro_batch: sequences at once. recompute: none, selective (attention core)
-    or full (every layer). uneven_stages: stages may differ by a layer, as Llama 3's do; the memory is that of the fullest.
+    or full (every layer). uneven_stages: stages may differ by a layer, and the first and the last may have none, as Llama
+    3's; memory and time are those of the fullest and the slowest.
     Raises: TypeError, ValueError for what can never work, whatever the model.
     """
 
@@ -78,6 +79,8 @@ def reasons_against(layout: Layout, shape: ModelShape, devices: int | None = Non
     a node is one device, as on a torus.
     Raises: TypeError, ValueError if one of the three is not a whole number from 1.
     """
+    require_kind("layout", layout, Layout)
+    require_kind("shape", shape, ModelShape)
     for what, count in {"devices": devices, "global_batch": global_batch, "devices_per_node": devices_per_node}.items():
         if count is not None:
             require_count(what, count)
@@ -110,7 +113,8 @@ def _widths(layout: Layout, shape: ModelShape) -> list[str]:
 
 def _stages(layout: Layout, shape: ModelShape) -> list[str]:
     reasons, stages = [], layout.pp * layout.chunks
-    if stages > shape.layers:
+    ends = 2 if layout.uneven_stages and stages > 2 else 0  # stages of the embedding and the head alone
+    if stages > shape.layers + ends:
         reasons.append(f"{shape.layers} layers do not fill {stages} stages (pp {layout.pp} · chunks {layout.chunks}).")
     elif shape.layers % stages and not layout.uneven_stages:
         reasons.append(f"{shape.layers} layers cannot be split evenly over {stages} stages "
@@ -131,7 +135,8 @@ def _experts(layout: Layout, shape: ModelShape) -> list[str]:
     if shape.experts % layout.ep:
         reasons.append(f"{shape.experts} experts cannot be split evenly over ep {layout.ep}.")
     if (layout.dp * layout.cp) % layout.ep:
-        reasons.append(f"ep {layout.ep} does not divide dp·cp = {layout.dp * layout.cp}, the ranks that experts go to.")
+        reasons.append(f"ep {layout.ep} does not divide dp·cp = {layout.dp * layout.cp}, the ranks that experts go to "
+                       "(spreading them over tensor-parallel ranks too is not modelled).")
     return reasons
 
 

@@ -8,9 +8,10 @@ m micro-batches, i the device's place in the pipeline, N ranks that ZeRO shards 
 import functools
 
 from utils.deadlocks.errors import BadValue
+from utils.planner.checking import require_count
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain, total
-from utils.planner.layout import Layout, reasons_against
+from utils.planner.layout import ZERO_STAGES, Layout, reasons_against
 from utils.planner.shape import ModelShape
 
 KORTHIKANTI = "Korthikanti 2022, 2205.05198, section 4"
@@ -57,6 +58,7 @@ def device_layers(shape: ModelShape, pp: int, chunks: int = 1) -> tuple[tuple[in
     """For each device of a pipeline (layers without experts, layers with).
 
     Where stages differ, the last and the first have a layer less, which makes room for head and embedding, as in Llama 3.
+    The fullest has never fewer than ⌈layers/pp⌉.
     """
     stages = pp * chunks
     sizes = [-(-shape.layers // stages)] * stages
@@ -99,6 +101,21 @@ def _layer(shape: ModelShape, moe: bool, tp: int, ep: int) -> Explained:
     return shape.layer_parameters(moe, tp, ep)
 
 
+def held_by_place(shape: ModelShape, layout: Layout) -> tuple[tuple[float, float], ...]:
+    """For each place of the pipeline (parameters without routed experts, those of routed experts), before ZeRO."""
+    return _held_by_place(shape, Layout(tp=layout.tp, pp=layout.pp, ep=layout.ep, chunks=layout.chunks))
+
+
+@functools.cache
+def _held_by_place(shape: ModelShape, layout: Layout) -> tuple[tuple[float, float], ...]:
+    """Of a layout that says nothing else."""
+    held = []
+    for place, (_, moe) in enumerate(device_layers(shape, layout.pp, layout.chunks)):
+        routed = float(routed_parameters(shape, layout, moe)) if moe else 0.0
+        held.append((float(device_parameters(shape, layout, place)) - routed, routed))
+    return tuple(held)
+
+
 def routed_parameters(shape: ModelShape, layout: Layout, moe_layers: int) -> Explained:
     """Parameters of routed experts that a device holds of so many layers, before ZeRO shards them."""
     of_a_layer = _layer(shape, True, layout.tp, layout.ep).part("routed experts")
@@ -138,6 +155,9 @@ def _state_with_experts(shape: ModelShape, layout: Layout, state: StateBytes, he
 
 def sharded_state(parameters: float, ranks: int, zero: int, state: StateBytes) -> list[Explained]:
     """Bytes for parameters, gradients, optimizer state of P parameters, sharded over N ranks by ZeRO's stage 0 to 3."""
+    require_count("ranks", ranks)
+    if zero not in ZERO_STAGES:
+        raise BadValue(f"zero is a stage from 0 to 3; got {zero!r}")
     kinds = {"parameters": (state.parameter, 3), "gradients": (state.gradient, 2), "optimizer state": (state.optimizer, 1)}
     return [explain(name, "bytes", "each*P/N" if zero >= since else "each*P", ZERO, each=each, P=parameters, N=ranks)
             for name, (each, since) in kinds.items()]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from utils.deadlocks.errors import BadType, BadValue
+from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
-from utils.planner.checking import require_count, require_number
+from utils.planner.checking import require_count, require_flag, require_kind, require_number
 from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble
 from utils.planner.explained import Explained, explain
 from utils.planner.flows import ORDER, Traffic
@@ -18,6 +18,8 @@ from utils.planner.traffic import step_traffic
 from utils.planner.utilization import hfu, mfu
 from utils.simulation.cluster import Cluster
 from utils.simulation.clusters import cluster_named
+
+MOST_TOKENS = 2 ** 32  # in a step; whoever asks for more has given tokens for sequences
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Plan:
     @cached_property
     def hardware_flops(self) -> Explained:
         """FLOPs that the devices do in a step, recomputation included."""
-        return self.shape.hardware_flops(self.global_batch, self.layout.recompute)
+        return self.shape.hardware_flops(self.global_batch, self.layout.recompute,
+                                         attention_again=self.assumptions.attention_again)
 
     @cached_property
     def mfu(self) -> Explained:
@@ -90,13 +93,12 @@ class Plan:
     def hfu(self) -> Explained:
         """Hardware FLOPs per second, as a share of all devices' peak."""
         return hfu(self.shape, self.global_batch, float(self.time), self.layout.devices, self.peak_flops,
-                   self.layout.recompute)
+                   self.layout.recompute, attention_again=self.assumptions.attention_again)
 
     @property
     def peak_flops(self) -> float:
         """A device's peak for the dtype that is assumed."""
-        flops = self.cluster.device.flops
-        return flops.get(self.assumptions.dtype, min(flops.values()))
+        return self.assumptions.peak(self.cluster)
 
     def bubble(self, relative_to: str = "ideal") -> Explained:
         """Idle time of the pipeline, relative to "ideal" (time without it) or "total".  Raises: ValueError for another."""
@@ -145,19 +147,27 @@ def plan(shape: ModelShape, layout: Layout, cluster: Cluster | str, global_batch
     dropout: its masks are kept. order: which axis fills a node first.
     Raises: TypeError, ValueError with every reason why the layout cannot run; that it does not fit is no error (Plan.fits).
     """
-    cluster = checked(shape, cluster, global_batch, usable, layout.devices)
+    require_kind("layout", layout, Layout)
+    cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, layout.devices)
     reasons = reasons_against(layout, shape, layout.devices, global_batch, cluster.devices_per_node)
     if reasons:
         raise BadValue(f"{shape.name} cannot run as {layout}: " + " ".join(reasons))
     return Plan(shape, layout, cluster, global_batch, state, assumptions, usable, dropout, tuple(order))
 
 
-def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, usable: float, devices: int) -> Cluster:
+def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, state: StateBytes, assumptions: Assumptions,
+            usable: float, dropout: bool, devices: int) -> Cluster:
     """The cluster, if all can be what it says.  Raises: TypeError, ValueError."""
-    if not isinstance(shape, ModelShape):
-        raise BadType(f"shape must be a ModelShape, such as one of utils.planner.published; got {shape!r}")
+    require_kind("shape", shape, ModelShape)
+    require_kind("state", state, StateBytes)
+    require_kind("assumptions", assumptions, Assumptions)
+    require_flag("dropout", dropout)
     cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
+    assumptions.peak(cluster)
     require_count("global_batch", global_batch)
+    if global_batch * shape.sequence > MOST_TOKENS:
+        raise BadValue(f"global_batch counts sequences, not tokens: {global_batch:,} sequences of {shape.sequence:,} tokens "
+                       f"are {global_batch * shape.sequence:.3g} tokens a step")
     require_count("devices", devices)
     require_number("usable", usable)
     if not 0 < usable <= 1:

@@ -7,11 +7,15 @@ from typing import Any
 
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_name
+from utils.planner.checking import require_count, require_name, require_positive
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.shape import ModelShape
 
 MEGATRON_VOCABULARY, MEGATRON_SEQUENCE = 51_200, 2048
+# Peaks in 16-bit products, dense, from data sheets; H800 is an H100 with less NVLink.
+PEAK_TFLOPS = {"V100": 125, "A100": 312, "H100": 989, "H800": 989, "H200": 989, "B200": 2250, "TPU v4": 275, "TPU v5e": 197,
+               "TPU v5p": 459}
+MFU_TOLERANCE = 1.0  # points: both figures are rounded
 SUFFIXES = {"": (1,), "k": (10**3, 2**10), "M": (10**6, 2**20), "B": (10**9,)}
 
 
@@ -26,7 +30,7 @@ def _rms(name: str, layers: int, width: int, heads: int, vocabulary: int, sequen
     return ModelShape(name, layers, width, heads, vocabulary, sequence, ffn=ffn, source=source, **{**usual, **others})
 
 
-KORTHIKANTI, LLAMA = "2205.05198, table 3", "Llama 3 (2407.21783), table 3"
+KORTHIKANTI, LLAMA, LLAMA2 = "2205.05198, table 3", "Llama 3 (2407.21783), table 3", "Llama 2 (2307.09288), table 1"
 GEMMA, OLMO, OLMO2 = "Gemma 2 (2408.00118), table 1", "OLMo (2402.00838), table 1", "OLMo 2 (2501.00656), table 1"
 
 MODELS = {shape.name: shape for shape in (
@@ -40,8 +44,21 @@ MODELS = {shape.name: shape for shape in (
     _rms("DeepSeek-V3", 61, 7168, 128, 129_280, 4096, 18_432, "DeepSeek-V3 (2412.19437), section 4.2", head_size=128,
          experts=256, experts_per_token=8, shared_experts=1, dense_layers=3, expert_ffn=2048, query_rank=1536,
          latent_rank=512, rope_size=64),
+    _rms("DeepSeek-V2-Lite", 27, 2048, 16, 102_400, 4096, 10_944, "DeepSeek-V2 (2405.04434), appendix B", head_size=128,
+         experts=64, experts_per_token=6, shared_experts=2, dense_layers=1, expert_ffn=1408, latent_rank=512, rope_size=64),
+    _rms("Llama 2 7B", 32, 4096, 32, 32_000, 4096, 11_008, LLAMA2),
+    _rms("Llama 2 13B", 40, 5120, 40, 32_000, 4096, 13_824, LLAMA2),
+    _rms("Llama 2 70B", 80, 8192, 64, 32_000, 4096, 28_672, LLAMA2, kv_heads=8),
+    _rms("Mistral 7B", 32, 4096, 32, 32_000, 8192, 14_336, "Mistral 7B (2310.06825), table 1", kv_heads=8),
+    _rms("Mixtral 8x7B", 32, 4096, 32, 32_000, 32_768, 14_336, "Mixtral (2401.04088), table 1", kv_heads=8, experts=8,
+         experts_per_token=2),
+    ModelShape("GPT-NeoX 20B", 44, 6144, 64, 50_432, 2048, tied=False, source="GPT-NeoX (2204.06745), section 2"),
+    ModelShape("BLOOM 176B", 70, 14_336, 112, 250_880, 2048, source="BLOOM (2211.05100), table 3, without embedding's norm"),
+    _rms("Nemotron-4 340B", 96, 18_432, 96, 256_000, 4096, 73_728, "Nemotron-4 340B (2406.11704), table 1", kv_heads=8,
+         gated=False, norm_vectors=2),
     _rms("PaLM 540B", 118, 18432, 48, 256_000, 2048, 73_728, "PaLM (2204.02311), table 1: one norm a layer", tied=True,
          head_size=256, kv_heads=1, norms_per_layer=1),
+    _rms("Gemma 2 2B", 26, 2304, 8, 256_128, 8192, 9216, GEMMA, tied=True, kv_heads=4, head_size=256, norms_per_layer=4),
     _rms("Gemma 2 9B", 42, 3584, 16, 256_128, 8192, 14_336, GEMMA, tied=True, kv_heads=8, head_size=256, norms_per_layer=4),
     _rms("Gemma 2 27B", 46, 4608, 32, 256_128, 8192, 36_864, GEMMA, tied=True, kv_heads=16, head_size=128,
          norms_per_layer=4),
@@ -84,7 +101,8 @@ def run_of(row: Mapping[str, Any]) -> PublishedRun:
     """A row with the columns of real_runs.csv as a run. An empty dp follows from the others; other empty degrees are 1.
 
     Raises: ValueError with every reason why the row cannot be right: devices that are not the product of the degrees, tokens
-    that are no whole number of sequences for each data-parallel rank, heads that cannot be split, more than the peak.
+    that are no whole number of sequences for each data-parallel rank, heads that cannot be split, more than the peak, an MFU
+    of more FLOP/s than are printed (which may count recomputation too, and so be more).
     """
     shape, layout = model_named(row.get("model")), _layout(row)
     if row.get("seq"):
@@ -95,12 +113,29 @@ def run_of(row: Mapping[str, Any]) -> PublishedRun:
     if row.get("tokens_per_batch") and batch is None:
         reasons.append(f"{row['tokens_per_batch']} tokens a batch are no whole number of sequences of {shape.sequence:,} "
                        f"for each of {layout.dp if layout else 1} data-parallel ranks.")
-    if not 0 < (row.get("MFU_percent") or 1) < 100:
-        reasons.append(f"An MFU of {row['MFU_percent']} % cannot be.")
+    reasons += _speed_reasons(row)
     if reasons:
         raise BadValue(f"the row of {row['model']} on {row['devices']} devices cannot be right: {' '.join(reasons)}")
     return PublishedRun(shape, row.get("devices"), row.get("device"), layout, batch, row.get("TFLOPs_per_device"),
                         row.get("MFU_percent"), row.get("source") or "")
+
+
+def _speed_reasons(row: Mapping[str, Any]) -> list[str]:
+    """Why FLOP/s and MFU cannot be right."""
+    tflops, percent, device = (row.get(what) for what in ("TFLOPs_per_device", "MFU_percent", "device"))
+    if device is not None:
+        require_name("device", device, PEAK_TFLOPS)
+    for what in ("TFLOPs_per_device", "MFU_percent"):
+        if row.get(what) is not None:
+            require_positive(f"{row['model']}: {what}", row[what])
+    reasons = [f"An MFU of {percent} % cannot be."] * (percent is not None and percent >= 100)
+    peak = PEAK_TFLOPS.get(device)
+    if peak and tflops:
+        if tflops > peak:
+            reasons.append(f"{tflops} TFLOP/s are more than the peak of {device}, {peak}.")
+        elif percent and percent > 100 * tflops / peak + MFU_TOLERANCE:
+            reasons.append(f"An MFU of {percent} % is more than {tflops} of {peak} TFLOP/s.")
+    return reasons
 
 
 def _layout(row: Mapping[str, Any]) -> Layout | None:

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from utils.planner.checking import require_count
+from utils.planner.checking import require_count, require_kind
 from utils.planner.conventions import ZERO_16, StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.layout import Layout
 from utils.planner.shape import ModelShape
-from utils.planner.times import NOTHING_HIDDEN, Assumptions, compute_time, flow_time, step_bubble
+from utils.planner.times import NOTHING_HIDDEN, Assumptions, compute_time, flow_time, ring_speed, step_bubble
 from utils.planner.traffic import step_traffic
 from utils.simulation.cluster import Cluster
+from utils.simulation.clusters import cluster_named
 
 DEVICES = tuple(2 ** power for power in range(18))  # 1 to 131,072
 # Name → the axis that grows, and what stays as it is.
@@ -40,7 +41,7 @@ class Point(NamedTuple):
         return self.waiting_s / self.compute_s
 
 
-def scaling(shape: ModelShape, cluster: Cluster, global_batch: int, state: StateBytes = ZERO_16,
+def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state: StateBytes = ZERO_16,
             assumptions: Assumptions = NOTHING_HIDDEN, devices: Sequence[int] = DEVICES,
             strategies: Mapping[str, tuple[str, Layout]] = STRATEGIES) -> list[Point]:
     """A point for each strategy and number of devices on which it can be: no more ranks than sequences, heads, layers.
@@ -48,6 +49,8 @@ def scaling(shape: ModelShape, cluster: Cluster, global_batch: int, state: State
     The cluster may have fewer devices: only its links and devices count. A data-parallel rank takes its sequences in one
     micro-batch; with a pipeline, in micro-batches of one.
     """
+    require_kind("shape", shape, ModelShape)
+    cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
     require_count("global_batch", global_batch)
     points = []
     for name, (axis, fixed) in strategies.items():
@@ -78,14 +81,19 @@ def bound_from(points: Sequence[Point], strategy: str) -> int | None:
     return min((point.devices for point in points if point.strategy == strategy and point.ratio > 1), default=None)
 
 
-def limits(shape: ModelShape, cluster: Cluster, state: StateBytes = ZERO_16,
+def limits(shape: ModelShape, cluster: Cluster | str, state: StateBytes = ZERO_16,
            assumptions: Assumptions = NOTHING_HIDDEN) -> dict[str, Explained]:
     """Where each kind waits as long as it computes, in closed form for many ranks: W bytes a second of a link, X FLOP/s.
 
     Left out: latency, attention scores and logits; multi-head attention and two FFN matrices of 4h for TP, as in GPT.
-    DP and ZeRO-3 between nodes; source: the roofline argument of the scaling-book's page on training.
+    DP and ZeRO-3 between nodes. W: what a ring gets one way, of as many links as `assumptions.rails` allow. The roofline
+    argument of the scaling-book's page on training, which holds the backward pass alone against both directions of a link:
+    its C/W tokens a device of DP are ¾ of ours with one rail, 1½ of ours with two.
     """
-    speed, between = assumptions.flops_per_s(cluster), (cluster.between or cluster.inside).bytes_per_s
+    require_kind("shape", shape, ModelShape)
+    cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
+    speed = assumptions.flops_per_s(cluster)
+    between = ring_speed(cluster, cluster.between or cluster.inside, cluster.devices_per_node, assumptions.rails)
     ring = {"X": speed, "W": between, "gradient": state.gradient, "parameter": state.parameter}
     tensor = "72*h**2/X/(16*h/W)"
     return {

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_name, require_number
+from utils.deadlocks.errors import BadType, BadValue
+from utils.planner.checking import require_count, require_flag, require_name, require_number
 from utils.planner.conventions import MEGATRON_18, StateBytes
 from utils.planner.explained import given
 from utils.planner.flows import ORDER
@@ -35,6 +35,7 @@ from utils.simulation.cluster import Cluster
 
 SLOWER = "slower than the plans listed"
 TOO_LARGE = "does not fit"
+MOST_UNEVEN_CHUNKS = 8
 STATE_TOO_LARGE = "parameters, gradients and optimizer state alone do not fit"
 
 
@@ -52,6 +53,7 @@ class _Search:
     dropout: bool
     micro_batches: tuple[int, ...]
     schedules: tuple[str, ...]
+    uneven_stages: bool
     ruled_out: dict[str, Ruled] = field(default_factory=dict)
     layouts: int = 0
     evaluated: int = 0
@@ -61,10 +63,14 @@ class _Search:
                     self.dropout, ORDER)
 
     def exposed(self, layout: Layout, compute: float, *axes: str) -> float:
-        """Seconds of these axes' traffic that computation cannot hide, even if it hides nothing else."""
+        """Seconds of these axes' traffic that computation cannot hide, even if it hides nothing else.
+
+        At least: on a mean device, whose parameters do not depend on how chunks deal out the layers.
+        """
         traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes)
         micro_batches = layout.micro_batches(self.global_batch)
-        times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions)
+        flows = [replace(flow, largest=None) if flow.largest else flow for flow in traffic.flows]
+        times = exposed_times(flows, self.cluster, compute, micro_batches, self.assumptions)
         return sum(map(float, times.values()))
 
     def rule_out(self, reason: str, count: int, example: str) -> None:
@@ -81,21 +87,26 @@ class _Search:
 def search(shape: ModelShape, cluster: Cluster | str, devices: int, global_batch: int, state: StateBytes = MEGATRON_18,
            assumptions: Assumptions = NOTHING_HIDDEN, usable: float = 0.9, dropout: bool = True, keep: int = 10,
            tie: float = 0.02, micro_batches: Sequence[int] = (1, 2, 4, 8),
-           schedules: Sequence[str] = ("1F1B", "interleaved")) -> Ranking:
+           schedules: Sequence[str] = ("1F1B", "interleaved"), uneven_stages: bool = False) -> Ranking:
     """The best layouts that fit, `keep` of them or all within `tie`, with all that rules others out.
 
     Tried are all dp·tp·pp·cp = devices, ep, ZeRO stages, sequence parallelism, chunks that divide the layers, the given
-    micro-batch sizes and schedules, and recomputation; stages of unequal size (uneven_stages) are not.
-    usable: share of a device's memory that a plan may use.
+    micro-batch sizes and schedules, and recomputation. uneven_stages: also pipelines and up to 8 chunks that do not divide
+    the layers (126 layers on 16 stages, as Llama 3 405B has them); it takes several times as long.
+    usable: share of a device's memory that a plan may use; a tenth is left for what memory.py leaves out.
     tie: times that differ by less than this share of the fastest are equal as far as formulas can tell; then the layout that
     splits along fewer axes comes first, then the faster. With 0 only time counts.
     Raises: TypeError, ValueError for sizes that cannot be.
     """
-    cluster = checked(shape, cluster, global_batch, usable, devices)
+    cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, devices)
+    require_flag("uneven_stages", uneven_stages)
     require_count("keep", keep)
     require_number("tie", tie)
     if tie < 0:
         raise BadValue(f"tie must not be negative; got {tie}")
+    if not isinstance(micro_batches, Sequence) or not isinstance(schedules, Sequence) or isinstance(schedules, str):
+        raise BadType('micro_batches and schedules are lists, such as [1, 2] and ["1F1B"]; '
+                      f"got {micro_batches!r} and {schedules!r}")
     if not micro_batches or not schedules:
         raise BadValue("give at least one micro-batch size and one schedule")
     for size in micro_batches:
@@ -103,7 +114,7 @@ def search(shape: ModelShape, cluster: Cluster | str, devices: int, global_batch
     for schedule in schedules:
         require_name("schedule", schedule, SCHEDULES)
     asked = _Search(shape, cluster, devices, global_batch, state, assumptions, usable, dropout, tuple(micro_batches),
-                    tuple(schedules))
+                    tuple(schedules), uneven_stages)
     queue = [entry for degrees in degree_layouts(shape, devices) for entry in _of_degrees(asked, degrees)]
     found = _best_first(asked, queue, keep, tie)
     return Ranking(_tied_first(found, tie)[:keep], asked.ruled_out, asked.layouts, asked.evaluated, keep)
@@ -140,6 +151,7 @@ def _of_degrees(asked: _Search, degrees: Layout) -> Iterator[_Entry]:
 
     What divisibility forbids with one chunk, micro-batch 1 and no SP, it forbids with more.
     """
+    degrees = replace(degrees, uneven_stages=asked.uneven_stages and degrees.pp > 1)
     stages, cuts = (ZERO_STAGES if degrees.dp * degrees.cp > 1 else ZERO_STAGES[:1]), _cuts(asked, degrees)
     split = [False, True][:1 + (degrees.tp > 1)]
     count = len(asked.micro_batches) * len(split) * len(RECOMPUTE) * len(cuts)
@@ -147,19 +159,28 @@ def _of_degrees(asked: _Search, degrees: Layout) -> Iterator[_Entry]:
     if asked.refused(degrees, count * len(stages)):
         return
     stages = [zero for zero in stages if _state_fits(asked, replace(degrees, zero=zero), count)]
+    if not stages:
+        return
+    each = len(RECOMPUTE) * len(stages)
+    cuts = [cut for cut in cuts if not asked.refused(_cut(degrees, cut), len(asked.micro_batches) * len(split) * each)]
     for micro_batch, sp in itertools.product(asked.micro_batches, split):
         layout = replace(degrees, micro_batch=micro_batch, sequence_parallel=sp)
-        legal = [(schedule, chunks) for schedule, chunks in cuts if not asked.refused(
-            replace(layout, schedule=schedule, chunks=chunks), len(RECOMPUTE) * len(stages))]
-        if legal and stages:
+        legal = [cut for cut in cuts if not asked.refused(_cut(layout, cut), each)]
+        if legal:
             yield from _entries(asked, layout, legal, stages)
+
+
+def _cut(layout: Layout, cut: tuple[str, int]) -> Layout:
+    return replace(layout, schedule=cut[0], chunks=cut[1])
 
 
 def _cuts(asked: _Search, degrees: Layout) -> list[tuple[str, int]]:
     """(schedule, chunks): one for a model that is not cut in stages."""
     if degrees.pp == 1:
         return [("1F1B", 1)]
-    many = [("interleaved", chunks) for chunks in _divisors(asked.shape.layers) if chunks > 1]
+    layers = asked.shape.layers
+    numbers = {*_divisors(layers), *(range(2, MOST_UNEVEN_CHUNKS + 1) if degrees.uneven_stages else ())}
+    many = [("interleaved", chunks) for chunks in sorted(numbers) if chunks > 1]
     return [(name, 1) for name in asked.schedules if name != "interleaved"] + many * ("interleaved" in asked.schedules)
 
 
@@ -184,15 +205,26 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
     """
     shape, cluster, batch, assumptions = asked.shape, asked.cluster, asked.global_batch, asked.assumptions
     ways = [replace(layout, recompute=recompute) for recompute in RECOMPUTE]
-    computes = [float(compute_time(shape, way, cluster, batch, assumptions)) for way in ways]
-    data = {zero: asked.exposed(replace(layout, zero=zero), max(computes), "DP") for zero in stages}
-    for way, compute in zip(ways, computes, strict=True):
-        work = compute + elementwise_time(shape, way, cluster, batch, assumptions)
-        work += asked.exposed(way, compute, "TP", "CP", "EP")
-        for cut in cuts:
+    computes = [_computes(asked, way, cuts) for way in ways]
+    data = {zero: asked.exposed(replace(layout, zero=zero), max(map(max, computes)), "DP") for zero in stages}
+    for way, of_way in zip(ways, computes, strict=True):
+        beside = elementwise_time(shape, way, cluster, batch, assumptions)
+        beside += asked.exposed(way, max(of_way), "TP", "CP", "EP")
+        for cut, compute in zip(cuts, of_way, strict=True):
+            work = compute + beside
             bubble = step_bubble(cut[0], way.pp, cut[1], way.micro_batches(batch), work, compute) if way.pp > 1 else 0.0
             for zero in stages:
                 yield _Entry(work + bubble + data[zero], False, way, zero, cut)
+
+
+def _computes(asked: _Search, layout: Layout, cuts: list[tuple[str, int]]) -> list[float]:
+    """Seconds of matrix products for each cut: the same for all of them where stages are equal."""
+    def seconds(of: Layout) -> float:
+        return float(compute_time(asked.shape, of, asked.cluster, asked.global_batch, asked.assumptions))
+
+    if not layout.uneven_stages:
+        return [seconds(layout)] * len(cuts)
+    return [seconds(_cut(layout, cut)) for cut in cuts]
 
 
 def _best_first(asked: _Search, queue: list[_Entry], keep: int, tie: float) -> list[Plan]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_flag, require_name
+from utils.planner.checking import require_count, require_flag, require_name, require_number
 from utils.planner.explained import Explained, explain, total
 
 NARAYANAN = "Narayanan 2021, 2104.04473, appendix"
@@ -25,7 +25,8 @@ class ModelShape:
     gated: the FFN has three matrices (SwiGLU, GeGLU), not two. tied: the output head is the embedding. norm_vectors: 2 for
     LayerNorm (weight, bias), 1 for RMSNorm, 0 for one without parameters; norms_per_layer of them, and one at the end.
     experts: routed ones in each layer but the first `dense_layers`; a token takes experts_per_token of them and all
-    shared_experts. query_rank, latent_rank, rope_size: multi-head latent attention (DeepSeek-V3), if latent_rank is given.
+    shared_experts. latent_rank, rope_size, query_rank: multi-head latent attention (DeepSeek-V3), if latent_rank is given;
+    without a query_rank queries are made directly (DeepSeek-V2-Lite).
     Raises: TypeError, ValueError for sizes that no transformer has.
     """
 
@@ -76,8 +77,12 @@ class ModelShape:
             raise BadValue(f"{self.name}: experts_per_token, shared_experts and dense_layers need experts")
         if self.dense_layers > self.layers:
             raise BadValue(f"{self.name}: {self.dense_layers} dense layers of {self.layers}")
-        if (self.latent_rank is None) != (self.query_rank is None):
-            raise BadValue(f"{self.name}: latent attention needs both query_rank and latent_rank")
+        if self.latent_rank is None and (self.query_rank or self.rope_size):
+            raise BadValue(f"{self.name}: query_rank and rope_size belong to latent attention, which needs latent_rank")
+        if self.latent_rank and self.kv_groups != self.heads:
+            raise BadValue(f"{self.name}: latent attention has one latent row for all heads, no {self.kv_heads} kv_heads")
+        if self.expert_ffn and not self.experts:
+            raise BadValue(f"{self.name}: expert_ffn needs experts")
 
     def __hash__(self) -> int:
         return self._hash
@@ -143,10 +148,16 @@ class ModelShape:
 
     def _attention(self, tp: int) -> Explained:
         if self.latent_rank:
+            whole, split = self._query_products
             return self.explain("latent attention", "parameters",
-                                "h*q + h*(u + r) + (q*a*(d + r) + u*a*2*d + a*d*h)/t", DEEPSEEK, t=tp)
+                                f"{whole}h*(u + r) + ({split} + u*a*2*d + a*d*h)/t", DEEPSEEK, t=tp)
         return self.explain("attention", "parameters",
                             "2*h*a*d/t + 2*h*max(g/t, 1)*d + b*((a/t + 2*max(g/t, 1))*d + h)", t=tp)
+
+    @property
+    def _query_products(self) -> tuple[str, str]:
+        """With latent attention: the weights that make queries, whole on every rank and split over tp."""
+        return ("h*q + ", "q*a*(d + r)") if self.query_rank else ("", "h*a*(d + r)")
 
     def _ffn(self, tp: int) -> Explained:
         return self.explain("FFN", "parameters", "m*h*f/t + b*((m - 1)*f/t + h)", t=tp)
@@ -192,6 +203,8 @@ class ModelShape:
 
         causal: count only the half of the attention scores that the mask leaves; papers count them whole (False).
         """
+        require_count("batch", batch)
+        require_flag("causal", causal)
         return total("forward", "FLOP", [*self._layer_flops(batch, causal), self._logit_flops(batch)])
 
     def _layer_flops(self, batch: int, causal: bool) -> list[Explained]:
@@ -204,8 +217,9 @@ class ModelShape:
 
     def _projection_flops(self, batch: int) -> Explained:
         if self.latent_rank:
+            whole, split = self._query_products
             return self.explain("latent attention's products with weights", "FLOP",
-                                "2*B*s*L*(h*q + h*(u + r) + q*a*(d + r) + u*a*2*d + a*d*h)", B=batch)
+                                f"2*B*s*L*({whole}h*(u + r) + {split} + u*a*2*d + a*d*h)", B=batch)
         return self.explain("attention's products with weights", "FLOP", "2*B*s*L*(2*h*a*d + 2*h*g*d)", NARAYANAN, B=batch)
 
     def attention_core_flops(self, batch: int = 1, causal: bool = False) -> Explained:
@@ -233,6 +247,9 @@ class ModelShape:
         Source: full: 96BLsh²(1 + s/(6h) + V/(16hL)), 2104.04473.
         """
         require_name("way to recompute", recompute, PASSES)
+        require_number("attention_again", attention_again)
+        if attention_again < 0:
+            raise BadValue(f"attention_again counts passes, from 0; got {attention_again}")
         again = {"none": [], "selective": [explain("attention core again", "FLOP", "passes*core", KORTHIKANTI,
                                                    passes=attention_again, core=self.attention_core_flops(batch, causal))],
                  "full": [total("all layers again", "FLOP", self._layer_flops(batch, causal), NARAYANAN)]}[recompute]

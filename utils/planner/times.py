@@ -15,15 +15,17 @@ from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain, given, total
 from utils.planner.flows import Flow, Traffic
 from utils.planner.layout import SCHEDULES, Layout
-from utils.planner.memory import device_parameters
+from utils.planner.memory import device_layers, held_by_place
 from utils.planner.shape import ModelShape
-from utils.simulation.cluster import Cluster, Link
+from utils.simulation.cluster import Cluster, Link, Torus
 
 QI = "Qi et al. 2024 (2401.10241), table 1"
 NARAYANAN = "Narayanan et al. 2021 (2104.04473), section 2.2"
 BUBBLES = {"GPipe": ("(p - 1)*(F + I + W)", NARAYANAN), "1F1B": ("(p - 1)*(F + I + W)", NARAYANAN),
-           "interleaved": ("(p - 1)*(F + I + W)/v", NARAYANAN), "ZB-H1": ("(p - 1)*(F + I - W)", QI),
-           "ZB-H2": ("max((p - 1)*(F + I - 2*W), 0)", QI)}
+           "interleaved": ("(p - 1)*(F + I + W)/v", NARAYANAN), "ZB-H1": ("max((p - 1)*(F + I - W), few)", QI),
+           "ZB-H2": ("max((p - 1)*(F + I - 2*W), few)", QI)}
+# Until its first gradient comes back, the first device has only its m forward passes to do.
+FEW = "max(p*F + (p - 1)*I - m*F, 0)"
 RING_TIME = {"all_reduce": "2*(n - 1)*(alpha + M/n*beta)", "all_gather": "(n - 1)*(alpha + M/n*beta)",
              "reduce_scatter": "(n - 1)*(alpha + M/n*beta)", "ring hops": "(n - 1)*(alpha + M*beta)",
              "send": "alpha + M*beta", "send around": "alpha + M*beta"}
@@ -36,9 +38,11 @@ class Assumptions:
     """What no formula knows. hidden_x: the share of an axis' traffic that runs beside computation, as far as there is any.
 
     hidden_tp concerns only what can hide behind the weights' gradients; hidden_dp the last micro-batch's gradients, with
-    ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. rails: how many devices' ports to other nodes one
-    group's ring may use, where it has as many neighbours in a node. fused_attention: scores never leave the chip.
-    efficiency: share of the peak that matrix products reach; None: the device's own.
+    ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. rails: how many ports to other nodes one group's ring
+    may use: of its neighbours in a node; on a torus of a device's own, two for each dimension that the group spans (1, as
+    the simulation has it: one way round, one dimension). fused_attention: scores never leave the chip.
+    efficiency: share of the peak that matrix products reach; None: the device's own. dtype: one that the device has a peak
+    for. attention_again: as in ModelShape.hardware_flops, for HFU.
     Raises: TypeError, ValueError.
     """
 
@@ -51,6 +55,7 @@ class Assumptions:
     fused_attention: bool = False
     efficiency: float | None = None
     dtype: str = "bfloat16"
+    attention_again: float = 1
 
     def __post_init__(self):
         for what in [field.name for field in fields(self) if field.name.startswith("hidden_")]:
@@ -58,6 +63,7 @@ class Assumptions:
             if not 0 <= getattr(self, what) <= 1:
                 raise BadValue(f"{what} is a share, from 0 (nothing hidden) to 1; got {getattr(self, what)}")
         require_count("rails", self.rails)
+        require_number("attention_again", self.attention_again)
         require_flag("fused_attention", self.fused_attention)
         if self.efficiency is not None:
             require_positive("efficiency", self.efficiency)
@@ -70,8 +76,12 @@ class Assumptions:
 
     def flops_per_s(self, cluster: Cluster) -> float:
         """What matrix products reach on a device of the cluster."""
-        device = cluster.device
-        return device.flops_of(self.dtype) * ((self.efficiency or device.efficiency) / device.efficiency)
+        return self.peak(cluster) * (self.efficiency or cluster.device.efficiency)
+
+    def peak(self, cluster: Cluster) -> float:
+        """A device's peak FLOP/s for the dtype.  Raises: ValueError if none is known."""
+        require_name(f"dtype with a peak on {cluster.device.name}", self.dtype, cluster.device.flops)
+        return cluster.device.flops[self.dtype]
 
 
 NOTHING_HIDDEN = Assumptions()
@@ -108,12 +118,18 @@ def _flops(shape: ModelShape, global_batch: int, recompute: str) -> tuple[float,
 
 def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
                  assumptions: Assumptions) -> Explained:
-    """Matrix products on the slowest stage, which has the most layers, and the logits."""
+    """Matrix products on the slowest device: the last, which has the logits, or one with more layers, all as the mean."""
     layers, logits, again = _flops(shape, global_batch, layout.recompute)
+    counts = _layer_counts(shape, layout)
     flops = explain("FLOPs of a device on the slowest stage", "FLOP",
-                    "((layers + again)*ceil(L/(p*v))*v/L + logits)/(D*t*c)", layers=layers, again=again, L=shape.layers,
-                    p=layout.pp, v=layout.chunks, logits=logits, D=layout.dp, t=layout.tp, c=layout.cp)
+                    "max((layers + again)*most/L, (layers + again)*last/L + logits)/(D*t*c)", layers=layers, again=again,
+                    L=shape.layers, most=max(counts), last=counts[-1], logits=logits, D=layout.dp, t=layout.tp, c=layout.cp)
     return explain("compute", "s", "flops/speed", flops=flops, speed=assumptions.flops_per_s(cluster))
+
+
+def _layer_counts(shape: ModelShape, layout: Layout) -> list[int]:
+    """Layers of the devices at each place of the pipeline."""
+    return [sum(kinds) for kinds in device_layers(shape, layout.pp, layout.chunks)]
 
 
 def elementwise_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
@@ -128,30 +144,51 @@ def elementwise_time(shape: ModelShape, layout: Layout, cluster: Cluster, global
     moved = shape.explain("bytes a token and layer", "bytes", "passes*(22*h/T + 2*m*f/t) + cores*9*a*s/t", f=columns,
                           t=layout.tp, T=layout.tp if layout.sequence_parallel else 1, passes=again[0],
                           cores=0 if assumptions.fused_attention else again[1])
-    return shape.explain("elementwise", "s", "moved*s*B/(D*c)*ceil(L/(p*v))*v/bandwidth", "own count", moved=moved,
-                         B=global_batch, D=layout.dp, c=layout.cp, p=layout.pp, v=layout.chunks,
+    return shape.explain("elementwise", "s", "moved*s*B/(D*c)*most/bandwidth", "own count", moved=moved, B=global_batch,
+                         D=layout.dp, c=layout.cp, most=max(_layer_counts(shape, layout)),
                          bandwidth=cluster.device.memory_bytes_per_s)
 
 
 def optimizer_time(shape: ModelShape, layout: Layout, cluster: Cluster, state: StateBytes) -> Explained:
-    """Adam reads and writes its state, reads gradients, writes parameters, all at the memory's speed."""
-    return explain("optimizer", "s", "(2*optimizer + gradient + parameter)*P/N/bandwidth", optimizer=state.optimizer,
-                   gradient=state.gradient, parameter=state.parameter, P=device_parameters(shape, layout),
-                   N=layout.dp * layout.cp if layout.zero else 1, bandwidth=cluster.device.memory_bytes_per_s)
+    """Adam reads and writes its state, reads gradients, writes parameters, all at the memory's speed, on the fullest device.
+
+    ZeRO divides routed experts among fewer ranks than the rest: they have fewer copies.
+    """
+    ranks = layout.dp * layout.cp if layout.zero else 1
+    of_experts = ranks // layout.ep if layout.zero else 1
+    updated = max(rest / ranks + routed / of_experts for rest, routed in held_by_place(shape, layout))
+    return explain("optimizer", "s", "(2*optimizer + gradient + parameter)*P/bandwidth", optimizer=state.optimizer,
+                   gradient=state.gradient, parameter=state.parameter, bandwidth=cluster.device.memory_bytes_per_s,
+                   P=explain("parameters that a device updates", "parameters", "P", P=updated))
 
 
 # What it waits for
 
 
-def bubble_time(schedule: str, stages: int, chunks: int, forward_s: float, input_s: float, weight_s: float) -> Explained:
-    """Seconds in which a device of a pipeline has nothing to do, with enough micro-batches.
+def bubble_time(schedule: str, stages: int, chunks: int, forward_s: float, input_s: float, weight_s: float,
+                micro_batches: int | None = None) -> Explained:
+    """Seconds in which a device of a pipeline has nothing to do.
 
     forward_s, input_s, weight_s: forward, gradients of inputs, of weights, for one micro-batch on one device (all chunks).
+    micro_batches: None for enough of them; with fewer than p, or 2p − 1, ZB-H1 and ZB-H2 have to wait longer.
     Source: 2104.04473, section 2.2; for ZB-H1, ZB-H2: 2401.10241, table 1 (its p2p time left out).
     """
     require_name("schedule", schedule, SCHEDULES)
+    for what, count in {"stages": stages, "chunks": chunks, "micro_batches": micro_batches or 1}.items():
+        require_count(what, count)
+    for what, seconds in {"forward_s": forward_s, "input_s": input_s, "weight_s": weight_s}.items():
+        require_number(what, seconds)
+        if seconds < 0:
+            raise BadValue(f"{what} must not be negative; got {seconds!r}")
+    return _bubble(schedule, stages, chunks, forward_s, input_s, weight_s, micro_batches)
+
+
+def _bubble(schedule: str, stages: int, chunks: int, forward_s: float, input_s: float, weight_s: float,
+            micro_batches: int | None) -> Explained:
+    """Without looking at what comes: a search asks often."""
     formula, source = BUBBLES[schedule]
-    return explain("bubble", "s", formula, source, p=stages, v=chunks, F=forward_s, I=input_s, W=weight_s)
+    formula = formula.replace("few", "0" if micro_batches is None else FEW)
+    return explain("bubble", "s", formula, source, p=stages, v=chunks, F=forward_s, I=input_s, W=weight_s, m=micro_batches)
 
 
 def step_bubble(schedule: str, stages: int, chunks: int, micro_batches: int, working_s: float,
@@ -161,7 +198,7 @@ def step_bubble(schedule: str, stages: int, chunks: int, micro_batches: int, wor
     Of a micro-batch, the weights' gradients take a third of the matrix products, forward a third of all.
     """
     one, weight = working_s / micro_batches, compute_s / micro_batches / 3
-    return bubble_time(schedule, stages, chunks, one / 3, one - one / 3 - weight, weight)
+    return _bubble(schedule, stages, chunks, one / 3, one - one / 3 - weight, weight, micro_batches)
 
 
 def exposed_times(flows: Iterable[Flow], cluster: Cluster, compute: float, micro_batches: int,
@@ -190,12 +227,12 @@ def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_H
 
     Raises: ValueError if the group has members in several nodes of a cluster that has no link between them.
     """
-    values = {"calls": flow.calls if flow.in_turn is None else flow.in_turn, "n": flow.group.members, "M": flow.payload,
-              "alpha": _slowest(flow, cluster).latency_s}
+    values = {"calls": flow.calls if flow.in_turn is None else flow.in_turn, "n": flow.group.members,
+              "M": flow.payload if flow.largest is None else flow.largest, "alpha": _slowest(flow, cluster).latency_s}
     if flow.op == "all_to_all":
         return explain(flow.what, "s", "calls*((n - 1)*alpha + M/n*((k - 1)/inside + (n - k)/outside))", THAKUR, **values,
                        k=flow.group.per_node, inside=_inside(cluster), outside=_speed(flow, cluster, 1))
-    beta = given(1 / _speed(flow, cluster, min(assumptions.rails, flow.group.per_node)), "s/byte")
+    beta = given(1 / _speed(flow, cluster, assumptions.rails), "s/byte")
     return explain(flow.what, "s", f"calls*({RING_TIME[flow.op]})", THAKUR, **values, beta=beta)
 
 
@@ -214,13 +251,20 @@ def _speed(flow: Flow, cluster: Cluster, rails: int) -> float:
 
     A link for the whole node is shared by all rings that leave it, or by all devices.
     """
-    link, inside = _slowest(flow, cluster), _inside(cluster)
+    link = _slowest(flow, cluster)
     if not flow.group.crosses:
-        return inside
-    is_ring = flow.op in RINGS
-    users = max(cluster.devices_per_node // flow.group.per_node, 1) if is_ring else cluster.devices_per_node
-    speed = link.bytes_per_s / users if link.shared else link.bytes_per_s * (rails if is_ring else 1)
-    return min(speed, inside) if flow.group.per_node > 1 and is_ring else speed
+        return _inside(cluster)
+    if flow.op in RINGS:
+        return ring_speed(cluster, link, flow.group.per_node, rails)
+    return link.bytes_per_s / (cluster.devices_per_node if link.shared else 1)
+
+
+def ring_speed(cluster: Cluster, link: Link, per_node: int, rails: int = 1) -> float:
+    """Bytes a second between neighbours of a ring that has `per_node` ranks in each node and crosses nodes by `link`."""
+    ports = 2 * len(cluster.topology.shape) if isinstance(cluster.topology, Torus) else per_node
+    users = max(cluster.devices_per_node // per_node, 1)
+    speed = link.bytes_per_s / users if link.shared else link.bytes_per_s * min(rails, ports)
+    return min(speed, _inside(cluster)) if per_node > 1 else speed
 
 
 def _inside(cluster: Cluster) -> float:

@@ -12,7 +12,7 @@ from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.flows import ORDER, Flow, Group, Traffic, group_of
 from utils.planner.layout import Layout
-from utils.planner.memory import device_layers, device_parameters, routed_parameters
+from utils.planner.memory import held_by_place
 from utils.planner.shape import ModelShape
 
 AXES = ("TP", "CP", "EP", "PP", "DP")
@@ -129,23 +129,28 @@ def _pipeline(step: _Step) -> list[Flow]:
 
 def _data(step: _Step) -> list[Flow]:
     """DP, ZeRO: gradients reduced, parameters gathered. Routed experts have fewer replicas than the rest."""
-    held = device_parameters(step.shape, step.layout)
+    held = held_by_place(step.shape, step.layout)
     if step.layout.ep == 1:
-        return _sharding(step, step.group("cp", "dp"), "P", held)
-    routed = routed_parameters(step.shape, step.layout, device_layers(step.shape, step.layout.pp, step.layout.chunks)[0][1])
-    rest = explain("parameters but routed experts", "parameters", "all - routed", all=held, routed=routed)
-    return _sharding(step, step.group("cp", "dp"), "P", rest) + _sharding(step, step.group("expert_dp"), "experts'", routed)
+        return _sharding(step, step.group("cp", "dp"), "", [sum(of_place) for of_place in held])
+    rest, routed = zip(*held, strict=True)
+    return _sharding(step, step.group("cp", "dp"), "", rest) + _sharding(step, step.group("expert_dp"), "experts' ", routed)
 
 
-def _sharding(step: _Step, group: Group, name: str, parameters: float) -> list[Flow]:
-    """ZeRO 0: an all-reduce. 1: reduce-scatter, all-gather. 2: a reduce-scatter each micro-batch. 3: and two all-gathers."""
-    of = "" if name == "P" else f"{name} "
-    gradients = explain(f"{of}gradients", "bytes", "k*P", k=step.state.gradient, P=parameters)
-    weights = explain(f"{of}parameters", "bytes", "k*P", k=step.state.parameter, P=parameters)
+def _sharding(step: _Step, group: Group, of: str, held: Sequence[float]) -> list[Flow]:
+    """ZeRO 0: an all-reduce. 1: reduce-scatter, all-gather. 2: a reduce-scatter each micro-batch. 3: and two all-gathers.
+
+    held: parameters on the devices at each place of the pipeline.
+    """
+    mean = explain("parameters of a mean device", "parameters", "sum/p", sum=sum(held), p=len(held))
+
+    def flow(what: str, op: str, calls: str, each: float, beside: str, source: str = ZERO) -> Flow:
+        payload, largest = (explain(f"{of}{what}", "bytes", "k*P", k=each, P=P) for P in (mean, max(held)))
+        return Flow("DP", f"{of}{what}", op, group, step.calls(calls), payload, beside, source, largest=largest)
+
+    gradient, parameter = step.state.gradient, step.state.parameter
     if step.layout.zero == 0:
-        return [Flow("DP", f"{of}gradients", "all_reduce", group, step.calls("1"), gradients, "a micro-batch", THAKUR)]
+        return [flow("gradients", "all_reduce", "1", gradient, "a micro-batch", THAKUR)]
     reductions, gathers = [("1", "1"), ("m", "1"), ("m", "2*m")][step.layout.zero - 1]
-    behind = "all compute" if step.layout.zero == 3 else ""
-    return [Flow("DP", f"{of}gradients", "reduce_scatter", group, step.calls(reductions), gradients,
-                 "a micro-batch" if step.layout.zero == 1 else "all compute", ZERO),
-            Flow("DP", f"{of}parameters", "all_gather", group, step.calls(gathers), weights, behind, ZERO)]
+    return [flow("gradients", "reduce_scatter", reductions, gradient,
+                 "a micro-batch" if step.layout.zero == 1 else "all compute"),
+            flow("parameters", "all_gather", gathers, parameter, "all compute" if step.layout.zero == 3 else "")]

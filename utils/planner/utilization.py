@@ -1,5 +1,6 @@
 """From FLOPs and measured time to TFLOP/s, MFU, HFU and days, and back."""
 
+from utils.deadlocks.errors import BadValue
 from utils.planner.checking import require_count, require_positive
 from utils.planner.explained import Explained, explain
 from utils.planner.shape import ModelShape
@@ -16,8 +17,15 @@ def flops_per_device(flops: float, step_time_s: float, devices: int) -> Explaine
 
 
 def utilization(flops: float, step_time_s: float, devices: int, peak_flops: float) -> Explained:
-    """Share of the devices' peak that a step used: MFU of model FLOPs, HFU of hardware FLOPs."""
+    """Share of the devices' peak that a step used: MFU of model FLOPs, HFU of hardware FLOPs.
+
+    Raises: TypeError, ValueError; also for more than the peak, which is a mistake in a unit.
+    """
     _require(flops=flops, step_time_s=step_time_s, devices=devices, peak_flops=peak_flops)
+    share = flops / (step_time_s * devices * peak_flops)
+    if share > 1:
+        raise BadValue(f"{share:.4g} times the peak cannot be: {flops:.4g} FLOPs in {step_time_s:.4g} s on {devices:,} "
+                       f"devices of {peak_flops:.4g} FLOP/s. Is the peak in FLOP/s (312e12, not 312), the time in seconds?")
     return explain("utilization", "share", "F/(T*n*peak)", PALM, F=flops, T=step_time_s, n=devices, peak=peak_flops)
 
 
@@ -51,6 +59,15 @@ def training_days(shape: ModelShape, tokens: float, devices: int, flops_per_s: f
     of_one = shape.hardware_flops(1, recompute, causal)
     return explain("training", "days", "tokens/s*F/(n*X)/day", NARAYANAN, tokens=tokens, s=shape.sequence, F=of_one,
                    n=devices, X=flops_per_s, day=SECONDS_A_DAY)
+
+
+def six_nd(shape: ModelShape, tokens: float) -> Explained:
+    """FLOPs to train on so many tokens by the rule of thumb 6ND, N the parameters that a token meets; attention left out.
+
+    Source: Kaplan 2020 (2001.08361), section 2.1; GPT-3's 3.14e23, Chinchilla and Llama 3 count so.
+    """
+    _require(tokens=tokens, devices=1)
+    return explain("6ND", "FLOP", "6*N*D", "Kaplan 2020, 2001.08361", N=shape.active_parameters(), D=tokens)
 
 
 def _require(devices: int, **amounts: float) -> None:

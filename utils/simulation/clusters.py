@@ -7,17 +7,29 @@ from utils.deadlocks.errors import BadValue
 from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
 
 A100 = Device("A100 80 GB", {"bfloat16": 312e12, "float16": 312e12, "float32": 19.5e12}, 80e9, 2.0e12, efficiency=0.7)
-H100 = Device("H100 SXM", {"bfloat16": 989e12, "float16": 989e12, "float32": 67e12}, 80e9, 3.35e12, efficiency=0.7)
+V100 = Device("V100 32 GB", {"float16": 125e12, "float32": 15.7e12}, 32e9, 0.9e12, efficiency=0.7)
+HOPPER = {"bfloat16": 989e12, "float16": 989e12, "float8_e4m3fn": 1979e12, "float32": 67e12}
+BLACKWELL = {"bfloat16": 2250e12, "float16": 2250e12, "float8_e4m3fn": 4500e12, "float32": 75e12}
+H100 = Device("H100 SXM", HOPPER, 80e9, 3.35e12, efficiency=0.7)
+H800 = Device("H800", HOPPER, 80e9, 3.35e12, efficiency=0.7)
+H200 = Device("H200 SXM", HOPPER, 141e9, 4.8e12, efficiency=0.7)
+B200 = Device("B200", BLACKWELL, 180e9, 7.7e12, efficiency=0.7)
+TPU_V5E = Device("TPU v5e", {"bfloat16": 197e12, "float32": 197e12 / 4}, 16e9, 0.82e12, efficiency=0.7)
 TPU_V4 = Device("TPU v4", {"bfloat16": 275e12, "float32": 275e12 / 4}, 32e9, 1.2e12, efficiency=0.7)
 TPU_V5P = Device("TPU v5p", {"bfloat16": 459e12, "float32": 459e12 / 4}, 96e9, 2.8e12, efficiency=0.7)
 
+NVLINK_V100 = Link("NVLink", 2e-6, 150e9)
+NVLINK_H800 = Link("NVLink", 2e-6, 200e9)
+NVLINK_B200 = Link("NVLink", 2e-6, 900e9)
 NVLINK_A100 = Link("NVLink", 2e-6, 300e9)
 NVLINK_H100 = Link("NVLink", 2e-6, 450e9)
+EDR = Link("InfiniBand EDR", 5e-6, 12.5e9)
 HDR = Link("InfiniBand HDR", 5e-6, 25e9)
 NDR = Link("InfiniBand NDR", 5e-6, 50e9)
 ICI_V4 = Link("ICI", 1e-6, 45e9)
+ICI_V5E = Link("ICI", 1e-6, 45e9)
 ICI_V5P = Link("ICI", 1e-6, 90e9)
-DATASHEETS = "data sheets of NVIDIA A100 and H100; link speeds: utils/costs/data/links.csv"
+DATASHEETS = "data sheets of NVIDIA V100 to B200; link speeds: utils/costs/data/links.csv"
 TPU_PAGES = "scaling-book, pages on TPUs; link speeds: utils/costs/data/links.csv"
 
 CLUSTERS = {cluster.name: cluster for cluster in (
@@ -26,6 +38,11 @@ CLUSTERS = {cluster.name: cluster for cluster in (
     Cluster("A100", A100, 4096, 8, NVLINK_A100, HDR, topology=FatTree(20), source=DATASHEETS),
     Cluster("H100", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), source=DATASHEETS),
     Cluster("H100 tapered", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32, taper=2.0), source=DATASHEETS),
+    Cluster("V100", V100, 4096, 8, NVLINK_V100, EDR, topology=FatTree(32), source=DATASHEETS),
+    Cluster("H800", H800, 4096, 8, NVLINK_H800, NDR, topology=FatTree(32), source=DATASHEETS),
+    Cluster("H200", H200, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), source=DATASHEETS),
+    Cluster("B200", B200, 4096, 8, NVLINK_B200, NDR, topology=FatTree(32), source=DATASHEETS),
+    Cluster("TPU v5e torus", TPU_V5E, 256, 1, ICI_V5E, ICI_V5E, topology=Torus((16, 16)), source=TPU_PAGES),
     Cluster("TPU v4 torus", TPU_V4, 4096, 1, ICI_V4, ICI_V4, topology=Torus((16, 16, 16)), source=TPU_PAGES),
     Cluster("TPU v5p torus", TPU_V5P, 4096, 1, ICI_V5P, ICI_V5P, topology=Torus((16, 16, 16)), source=TPU_PAGES),
 )}
@@ -33,7 +50,7 @@ CLUSTERS = {cluster.name: cluster for cluster in (
 
 def cluster_named(name: Any) -> Cluster:
     """A ready cluster by its name.  Raises: ValueError with the nearest name."""
-    if name in CLUSTERS:
+    if isinstance(name, str) and name in CLUSTERS:
         return CLUSTERS[name]
     near = difflib.get_close_matches(str(name), CLUSTERS, n=1, cutoff=0.3)
     hint = f": did you mean {near[0]!r}?" if near else "."
