@@ -70,7 +70,7 @@ def _dx_divided(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
 
 
 EXERCISE = Exercise(
-    title="Gather, compute, free",
+    title="A linear layer in shards",
     parameters=("x_BI", "shard_C", "n_out", "group"),
     make_cases=_cases,
     oracle=each_rank(_plain),
