@@ -133,6 +133,25 @@ class Odd(Buffered):
         return x * self.scale.to(x.dtype) + self.offset.to(x.dtype)
 
 
+class Backwards(nn.Module):
+    """A layer of two weights, the first of which is used last: of the two it has its gradient first."""
+
+    def __init__(self):
+        super().__init__()
+        self.after, self.before = (nn.Parameter(torch.rand(7, 7) - 0.5) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(x @ self.before) @ self.after
+
+
+class Crossed(MLP):
+    """Its middle layer has such weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.second = Backwards()
+
+
 class Empty(nn.Module):
     """Has no parameters."""
 
@@ -144,6 +163,7 @@ ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
     "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
     "buffered": Buffered, "mixed": Mixed, "empty": Empty, "odd": Odd, "deep": Deep,
+    "crossed": Crossed,
     "wide": lambda: Deep(17, 480),  # 28 MB: what stands of it can be seen from outside
     "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}
 

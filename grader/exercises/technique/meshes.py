@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from grader.exercises.technique.rank_by_rank import on_each_rank
+from grader.calling.numberless import NUMBERS
+from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
 from grader.judging.exercise import Demand, Look
 from utils.trace.trace import Call
 
@@ -27,3 +28,13 @@ def only_along(axes: Sequence[str], hint: str) -> Demand:
 
     return Demand("outside its lines", f"calls only along {', '.join(axes)}", hint, on_each_rank(stray),
                   forbids=True)
+
+
+def numbers_left(hint: str) -> Demand:
+    """No tensor is asked for its numbers, so that the function can be simulated."""
+
+    def asked(look: Look, rank: int) -> str:
+        by = the_mark(look, rank, NUMBERS)["by"]
+        return f"rank {rank} asked a tensor for its numbers by {', '.join(by)}" if by else ""
+
+    return Demand("numbers asked for", "no tensor is asked for its numbers", hint, on_each_rank(asked))

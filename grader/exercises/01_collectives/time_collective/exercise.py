@@ -7,6 +7,7 @@ from grader.exercises.shared.cases import TWO_GROUPS, each_rank, ranks
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 FIRST_S = 64.0  # by the clock of the case: the first call is far slower than the others
+APART_S = 16.0  # by which the clocks of ranks differ
 TICK_S = 2.0 ** -38  # sums of these are exact in float64, in float32 they are not
 
 
@@ -23,12 +24,21 @@ def _case(name: str, draw: Draw, n: int, repeats: int, groups: tuple | None = No
     """Each call of each rank needs another time."""
     return Case(name, tuple(
         {"first_s": FIRST_S, "times_s": [slow / 64 + draw.integer(1, 2**30) * TICK_S for _ in range(repeats)],
-         "repeats": repeats} for slow in draw.numbers.sample(range(1, 30), n)), groups)
+         "repeats": repeats, "set_s": APART_S * (n - rank)}
+        for rank, slow in enumerate(draw.numbers.sample(range(1, 30), n))), groups)
 
 
 def _per_call_s(case: Case, rank: int, of_calls: Callable[[list[float]], float] = mean) -> list[float]:
     """What each rank of a group measures."""
     return [of_calls(times_s) for times_s in case.peers_inputs(rank, "times_s")]
+
+
+def _by_several_clocks(case: Case, rank: int) -> float:
+    """From the first reading of any rank to the last one."""
+    repeats = case.inputs[rank]["repeats"]
+    starts_s = [set_s + FIRST_S for set_s in case.peers_inputs(rank, "set_s")]
+    ends_s = [start_s + repeats * each_s for start_s, each_s in zip(starts_s, _per_call_s(case, rank), strict=True)]
+    return (max(ends_s) - min(starts_s)) / repeats
 
 
 def _over_ranks(id: str, combine: Callable[[list[float]], float], hint: str) -> Slip:
@@ -70,6 +80,9 @@ EXERCISE = Exercise(
         _over_calls("a repeat is missing", lambda times_s: sum(times_s[:-1]) / len(times_s),
                     "Only repeats − 1 calls lie between the two readings of the clock, and you divide by repeats: the "
                     "warm-up is a call more, not one of them."),
+        Slip("several clocks", "Readings of different ranks' clocks were compared: their clocks need not agree. Each rank "
+             "takes the difference of its own two readings, and of these the largest counts.",
+             lambda case, r, right: _by_several_clocks(case, r)),
         Slip("milliseconds", "These are milliseconds: the clock gives seconds, and seconds are asked.",
              lambda case, r, right: 1e3 * right[r]),
     ),

@@ -13,14 +13,16 @@ from utils.trace.spans import span
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """shards = fn(model, group), then some backward passes → the shards, and whether gradients were left behind.
 
-    Marks what is held afterwards beside the shards.
+    Marks what is held afterwards beside the shards. inputs["cleared"]: they are thrown away before the last pass.
     """
     model = build(inputs["model"], inputs["seed"])
     watch_gradients(model)
     weigh_at_last_gradient(model, inputs)
     start = held_before(inputs)
     shards = fn(model, group)
-    for x, y in zip(inputs["xs"], inputs["ys"], strict=True):
+    for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
+        if inputs.get("cleared") and number == len(inputs["xs"]):
+            shards.clear()
         with span("backward"):
             loss_rows(model(x), y).mean().backward()
     return shards_by_name(model, shards, start)

@@ -18,7 +18,7 @@ from grader.judging.exercise import Case, Draw, Exercise, Slip
 from utils.models.layers import layers_of
 
 STEPS, LR = 2, 0.05
-IN_WORDS = {"mlp": "3 layers", "deep": "13 layers"}
+IN_WORDS = {"mlp": "3 layers", "deep": "13 layers", "crossed": "a layer of two products"}
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -28,7 +28,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         make = with_batches(draw, lambda n: ROWS, STEPS * micro, micro=micro, lr=LR, optimizer="SGD")
         return make(model, n, draw.integer(0, SEEDS))
 
-    sizes = [(1, "mlp", 1), (2, "deep", 1), (3, "mlp", 2), *([(4, "mlp", 1)] if grading else [])]
+    sizes = [(1, "mlp", 1), (2, "deep", 1), (3, "crossed", 2), *([(4, "mlp", 1)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {IN_WORDS[model]}", tuple(inputs(n, model, micro))) for n, model, micro in sizes]
     weighed = weighed_case(lambda model, n, seed: inputs(n, model), grading)
     return [*cases, group_case(lambda n: inputs(n, "mlp"), IN_WORDS["mlp"]), *weighed]

@@ -21,14 +21,16 @@ Pieces = list[Tensor | None]
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, shapes: Sequence[tuple[int, ...]], dtype: str | None) -> list[dict[str, Any]]:
         """From the end: the last parameter gets a gradient in each round, but on the first rank not in the second one; the
-        one before only in the second round; another before it in neither."""
+        one before only in the second round (on 3 ranks one of zeros, which is a gradient too); another before it in neither.
+        """
         parameters, last = [numbers(draw, *shape) for shape in shapes], len(shapes) - 1
 
         def given(rank: int, number: int, k: int) -> bool:
             return (k == last and not (number and rank == 0 and n > 1)) or (k == last - 1 and number == 1)
 
         return [{"parameters": parameters, "compute_dtype": dtype, "gradients": [
-            [numbers(draw, *shape) if given(rank, number, k) else None for k, shape in enumerate(shapes)]
+            [numbers(draw, *shape) * (n != 3 or k == last) if given(rank, number, k) else None
+             for k, shape in enumerate(shapes)]
             for number in range(ROUNDS)]} for rank in range(n)]
 
     small = ((3, 3), (3,), (2,))

@@ -23,6 +23,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     for x_BD, dy_BD in zip(inputs["xs"], inputs["dys"], strict=True):
         x = x_BD.clone().requires_grad_(inputs["x_needs_gradient"])
         y, layers = with_layers(stage, x)
+        y = y + layers[0][0] if inputs["residual"] else y
         mark(DONE, kind="begin", micro=len(later))
         with FlopCounter() as first_half:
             dx, weights = fn(x, y.sum() if dy_BD is None else y, dy_BD, layers)

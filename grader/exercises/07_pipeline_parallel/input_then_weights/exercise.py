@@ -19,21 +19,25 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         return draw.tensor(*shape, dtype=torch.float64) / 60
 
     def case(name: str, sizes: Sequence[int], n: int, loss: bool = False, tokens: bool = False, frozen=(),
-             more: bool = False) -> Case:
-        """more: each layer has a weight that is only added, as its bias is, and one that is not used."""
+             more: bool = False, residual: bool = False) -> Case:
+        """more: each layer has a weight that is only added, as its bias is, and one that is not used.
+
+        residual: what comes out of the first layer is added to what comes out of the last.
+        """
         weights = [[number(a, b), number(b)] for a, b in itertools.pairwise(sizes)]
         if more:
             weights = [[number(a, b), number(3, b), number(3, b), number(2)] for a, b in itertools.pairwise(sizes)]
         xs = [number(3, sizes[0]) for _ in range(n)]
         dys = [None if loss else number(3, sizes[-1]) for _ in range(n)]
         return Case(name, ({"weights": weights, "xs": xs, "dys": dys, "x_needs_gradient": not tokens,
-                            "frozen": list(frozen)},))
+                            "frozen": list(frozen), "residual": residual},))
 
     cases = [case("1 layer, 1 micro-batch", (3, 5), 1), case("3 layers, 2 micro-batches", (3, 5, 4, 2), 2),
              case("the first stage: x without gradient", (5, 3, 2), 2, tokens=True),
              case("the last stage: a loss, no dy", (2, 5, 3), 2, loss=True),
              case("a weight and a bias frozen", (4, 3, 5), 2, frozen=("0.1.weight", "1.1.bias")),
-             case("weights that are only added, and unused ones", (4, 2, 3), 2, more=True)]
+             case("weights that are only added, and unused ones", (4, 2, 3), 2, more=True),
+             case("a connection past two layers", (3, 4, 2, 4), 2, residual=True)]
     if grading:
         cases.append(case("5 layers, 3 micro-batches", (3, 2, 6, 2, 4, 3), 3))
     return cases
@@ -59,17 +63,19 @@ def _forward(named: dict[str, Tensor], x: Tensor) -> list[Tensor]:
     return zs
 
 
-def _backward(case: Case, micro: int, chained: bool = False) -> tuple[Tensor | None, Gradients]:
+def _backward(case: Case, micro: int, chained: bool = False, past: bool = True) -> tuple[Tensor | None, Gradients]:
     """dx and the gradients of one micro-batch.
 
-    chained: all z are asked at once, so each one's gradient flows on into the layers below a second time.
+    chained: all z are asked at once, so each one's gradient flows on into the layers below a second time. past: a connection
+    past some layers counts too.
     """
     x, dy = case.inputs[0]["xs"][micro].clone(), case.inputs[0]["dys"][micro]
     x.requires_grad_(case.inputs[0]["x_needs_gradient"])
     named = _named(case)
     zs = _forward(named, x)
     sources = {name: tensor for name, tensor in {**named, "x": x}.items() if tensor.requires_grad}
-    y = zs[-1].sum() if dy is None else zs[-1]
+    y = zs[-1] + zs[0] if past and case.inputs[0]["residual"] else zs[-1]
+    y = y.sum() if dy is None else y
     gradients = dict(zip(sources, torch.autograd.grad(y, [*sources.values()], dy, retain_graph=True, allow_unused=True),
                          strict=True))
     dx = gradients.pop("x", None)
@@ -89,8 +95,8 @@ def _sums(of_micro_batches: Iterable[Gradients]) -> list[Gradients]:
     return list(itertools.accumulate(of_micro_batches, _added))
 
 
-def _expected(case: Case) -> list[dict[str, Any]]:
-    every = [_backward(case, micro) for micro in range(len(case.inputs[0]["xs"]))]
+def _expected(case: Case, past: bool = True) -> list[dict[str, Any]]:
+    every = [_backward(case, micro, past=past) for micro in range(len(case.inputs[0]["xs"]))]
     return [{"dx": [dx for dx, _ in every], "early": [], "gradients": _sums(gradients for _, gradients in every)}]
 
 
@@ -119,6 +125,9 @@ EXERCISE = Exercise(
                                            "each gradient also flows on into the layers below, where it is counted a second "
                                            "time. Ask layer by layer.",
                     lambda case, right: _sums(_of_each_call(case, chained=True))),
+        Slip("taken for a chain", "What a layer puts out may go past the next one too (a residual connection): going from "
+             "each z to the one before it loses that way. Ask for the gradients of all z from y, in one call.",
+             lambda case, rank, right: _expected(case, past=False)[rank], shows=lambda case: case.inputs[0]["residual"]),
         _of_weights("not added", "weights() must add to .grad: what earlier micro-batches left is gone.",
                     lambda case, right: _of_each_call(case)),
         _of_weights("doubled", "The weights' gradients are twice too large.",

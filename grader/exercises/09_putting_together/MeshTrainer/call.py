@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.meshes import PASS, as_number, groups_of, make_model
+from grader.calling.numberless import NumbersWatched
 from utils.models.mesh_stage import MeshStage
 from utils.trace.spans import mark
 
@@ -22,7 +23,8 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     optimizer, first = torch.optim.SGD(stage.parameters(), lr=inputs["lr"]), {}
     optimizer.register_step_pre_hook(lambda *_: first.update({} if first else _gradients(stage)))
     trainer = cls(stage, optimizer, inputs["n_micro"], mesh, inputs["max_norm"])
-    losses = [trainer.step(tokens, targets) for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True)]
+    with NumbersWatched():
+        losses = [trainer.step(tokens, targets) for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True)]
     return {"losses": [as_number(loss) for loss in losses], "gradients": first,
             "parameters": {name: p.detach() for name, p in stage.named_parameters()}}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from grader.calling.meshes import PASS
 from grader.evidence.evidence import DEADLOCKED, RETURNED
-from grader.exercises.technique.meshes import line_in, messages, only_along
+from grader.exercises.technique.meshes import line_in, messages, numbers_left, only_along
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
@@ -118,6 +118,9 @@ TECHNIQUE = Technique(
                    "tied weight's gradient goes once each way."),
         results_waited(),
         sends_waited(),
+        numbers_left("The numbers are right, but a step asks a tensor for its numbers (.item(), float(), an if on a "
+                     "tensor). In a simulation tensors have none: stay with tensors, as in (max_norm / (norm + "
+                     "1e-6)).clamp(max=1.0)."),
     ),
     symptoms=(
         raised("'step'", "The method step(tokens_BT, targets_BT) is missing.", "no step"),

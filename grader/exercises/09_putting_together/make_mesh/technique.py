@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from grader.calling.meshes import NO_GROUP, NOT_A_MEMBER
 from grader.evidence.evidence import DEADLOCKED, RAISED
+from grader.exercises.technique.meshes import numbers_left
 from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.splitting import sizes_taken
 from grader.judging.demands import inputs_kept, only_calls
@@ -59,6 +60,8 @@ TECHNIQUE = Technique(
         Demand("refused too late", "sizes that do not fit are refused before any group is made", "Sizes whose product is "
                "not the number of ranks, too small or too large, are refused before any group is made: look at them first.",
                on_each_rank(_too_late), forbids=True),
+        numbers_left("The groups are right, but tensors were asked for their numbers. In a simulation they have none: "
+                     "work out the ranks with plain Python numbers, range and //."),
         inputs_kept("The groups are right, but `sizes` was changed: the caller still needs it."),
     ),
     symptoms=(
