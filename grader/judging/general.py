@@ -196,7 +196,8 @@ LAST_RESORTS: Sequence[Symptom] = (
     Symptom("endless recursion", "The function calls itself without end: it needs a case in which it does not call itself, "
             "and each call must come nearer to that.", lambda look: _ended(look, RAISED, "RecursionError")),
     Symptom("unknown name", "A name is used that nobody has defined: look at the line in the message, and define the name "
-            "before it (r = dist.get_rank(group), say) or fix its spelling.",
+            "before it (r = dist.get_rank(group), say) or fix its spelling. What a cell for trying something out defines is "
+            "not there when marks are given.",
             lambda look: _ended(look, RAISED, "NameError", "UnboundLocalError")),
     Symptom("never ends", "Time ran out while a rank was still busy, or waited for one that was: look at the line shown for "
             "the rank that does not wait, for a loop whose end never comes.",

@@ -87,8 +87,12 @@ def mean_shards(case: Case, rank: int, passes: Sequence[int],
 # ── what a rank holds ──
 
 
-def bytes_exercise(held: Callable[[int], float], *slips: tuple[str, Callable[[int], float], str]) -> Exercise:
-    """Asks for the bytes on a rank, of which held(n ranks) are each parameter's. slips: (id, another `held`, hint)."""
+def bytes_exercise(held: Callable[[int], float], divided: int,
+                   *slips: tuple[str, Callable[[int], float], str]) -> Exercise:
+    """Asks for the bytes on a rank, of which held(n ranks) are each parameter's, `divided` bytes of them shared out.
+
+    slips: (id, another `held`, hint).
+    """
 
     def by(a_parameter: Callable[[int], float]) -> Callable[[dict[str, int]], float]:
         return lambda inputs: a_parameter(inputs["n_ranks"]) * float(inputs["n_parameters"])
@@ -102,6 +106,9 @@ def bytes_exercise(held: Callable[[int], float], *slips: tuple[str, Callable[[in
         tolerance=1e-9,
         points={VALUES: 2},
         slips=(*(formula(id, by(wrong), hint) for id, wrong, hint in slips),
+               formula("shards rounded up", lambda inputs: by(held)(inputs) + divided * (
+                           -inputs["n_parameters"] % inputs["n_ranks"]) / inputs["n_ranks"],
+                       "Shards of whole numbers are counted, ⌈Ψ/n⌉: padding is neglected here, so divide Ψ by n as it is."),
                formula("gigabytes", lambda inputs: by(held)(inputs) / 1e9, "Wanted are bytes, not gigabytes."),
                formula("all ranks", lambda inputs: by(held)(inputs) * inputs["n_ranks"],
                        "That is what all ranks hold together: asked is one of them."),

@@ -134,7 +134,7 @@ NOT_SENT_TO_ALL = deadlocked(
 
 _OTHER_TYPE_SENT = Symptom(
     "another type sent", "Messages travel in another dtype than the data has: a shorter one loses digits, a longer one "
-    "takes more bytes. Send x as it is.",
+    "takes more bytes. Send x as it is, and what you pad or join it with in its dtype (x.new_zeros).",
     lambda look: look.evidence.ending == RETURNED and any(
         c.dtype != str(value.dtype).removeprefix("torch.") for c in look.evidence.trace.of(op="send")
         for name, value in look.case.inputs[c.rank].items() if name == "x"))

@@ -121,21 +121,24 @@ _FALLBACKS = (
     Symptom("loss noted wrong", "Gradients and weights are those of the plain process; only the loss that is noted is not. "
                                 "It stays as it was in the program that you got.", _where_wrong(_only("loss"))),
     Symptom("gradients noted wrong", "The weights are right, the gradients that were noted are not: they are what the "
-                                     "optimizer used, noted after its step and before they are cleared.",
+                                     "optimizer used, noted after its step and before they are cleared. (Or each rank used "
+                                     "its own, and weights were averaged: bring the gradients together before the step.)",
             _where_wrong(_only("gradients"))),
     Symptom("fewer digits", "The notes are nearly right: somewhere on the way numbers lose digits. All of this is float64.",
             _where_wrong(_fewer_digits)),
     Symptom("weights noted wrong", "The first step's gradients are right, the weights that it leads to are not: gradients "
                                    "must be complete before the optimizer's step, the learning rate is lr, and the note "
                                    "comes last.", _where_wrong(_first_weights)),
+    Symptom("by a factor", "The first gradients (and the loss, perhaps) are the right ones but for a factor, the same for "
+                           "all: something is divided too often, or too seldom, or by another number. The table beside "
+                           "the plain process names the factor.",
+            _where_wrong(_by_a_factor)),
     Symptom("first loss", "The loss of the very first step is another one than the plain process's: nothing was trained by "
                           "then, so model, random numbers or forward pass are not what the contract says.",
             first_loss),
-    Symptom("by a factor", "The first gradients are the right ones but for a factor, the same for all: something is divided "
-                           "too often, or too seldom. The table beside the plain process names the factor.",
-            _where_wrong(_by_a_factor)),
     Symptom("ranks disagree", "The ranks use different gradients of weights that should be the same on all of them, so "
-                              "their copies drift apart: what was to bring them together is left out, or reaches not all.",
+                              "their copies drift apart, unless someone copies weights about: what was to bring the "
+                              "gradients together before the step is left out, or reaches not all.",
             _ranks_disagree),
     Symptom("first gradients", "The first loss is right, the first gradients are not. Between the backward pass and the "
                                "optimizer's step something is left out, is too much, or is done among the wrong ranks: the "

@@ -196,6 +196,8 @@ OVERLAPPED = (
            "overlaps: start each all-reduce in a hook of its parameter (register_post_accumulate_grad_hook).",
            on_each_rank(_begun_late)),
     Demand("waited too early", "the waits come after the backward pass",
-           "The hook waits for its own all-reduce, so the backward pass stands still: keep the Work, and wait in the end.",
+           "A hook waits for an all-reduce, its own or an earlier one, so the backward pass stands still: keep the "
+           "Works, and "
+           "wait in the end.",
            _waited_in_backward),
 )

@@ -56,6 +56,13 @@ EXERCISE = Exercise(
                lambda i, algorithm, bus, op=op: (algorithm, bus * bus_factor(op, 2) / bus_factor(i["op"], 2)),
                "The bus bandwidth has another collective's factor: 2(n−1)/n is for the all-reduce, (n−1)/n for "
                "reduce-scatter and for all-gather, which are half of it.") for op in ("all_reduce", "all_gather")),
+        pair("both ways counted", lambda i, algorithm, bus: (algorithm, 2 * bus),
+             "Every bus bandwidth is twice too large: count the bytes that a rank sends; those that it receives come at the "
+             "same time."),
+        pair("a caller's shard", lambda i, algorithm, bus: (
+            algorithm / (i["n_ranks"] if i["op"] == "reduce_scatter" else 1), bus),
+             "The algorithm bandwidth of the reduce-scatter is n times too small: M is the whole array there too, not the "
+             "shard that a rank gets."),
         pair("n for n−1", lambda i, algorithm, bus: (algorithm, algorithm * (2 if i["op"] == "all_reduce" else 1)),
              "The bus bandwidth lacks (n−1)/n: a rank sends n−1 of the n chunks in each phase."),
         *(pair("other units", lambda i, algorithm, bus, factor=factor: (factor * algorithm, factor * bus),

@@ -62,6 +62,10 @@ EXERCISE = Exercise(
         formula("always two phases", lambda i: _right(i, op="all_reduce"),
                 "Reduce-scatter and all-gather take twice what they should: each is one half of an all-reduce, n−1 "
                 "steps."),
+        formula("both ways counted", lambda i: 2 * _right(i),
+                "All three take twice what they should: in a step a rank sends and receives at the same time, and that "
+                "costs "
+                "one message."),
         formula("latency once a phase", lambda i: _latencies(i, _phases(i)),
                 "You count α once a phase: every step is a message of its own and costs its own α."),
         formula("latency once", lambda i: _latencies(i, 1),

@@ -51,8 +51,8 @@ TECHNIQUE = Technique(
         OWN_DTYPES,
         gradient_bytes_once(),
         Demand("a call each", "one all-reduce for each dtype",
-               "The mean is right, but every parameter costs a call of its own, and each call its latency α: copy all "
-               "gradients of one dtype into one flat tensor, all-reduce that, copy back.",
+               "The mean is right, but there is more than one call for a dtype, and each costs its latency α: copy all "
+               "gradients of one dtype, wherever they stand, into one flat tensor, all-reduce that, copy back.",
                on_each_rank(_many_calls), forbids=True),
         results_waited(),
         Demand(GRADIENT_REPLACED, "the gradients stay the same tensors",

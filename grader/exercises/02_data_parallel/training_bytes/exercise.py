@@ -50,6 +50,9 @@ EXERCISE = Exercise(
                 "These are bits: 32 of them are 4 bytes."),
         _mistaken("state halved", "AdamW keeps its momentum and variance in float32 in mixed precision too: 4 bytes each.",
                   {"momentum": 2, "variance": 2}),
+        *(_mistaken("one in 16 bits", "Of AdamW's two moments one is counted with 2 bytes: both stay in float32, 4 bytes "
+                                      "each.",
+                    {name: 2}, lambda case: case.inputs[0]["mixed_precision"]) for name in ("momentum", "variance")),
         _mistaken("gradients in float32", "In mixed precision the gradients have the parameters' 16 bits: 2 bytes.",
                   {"gradients": 4}),
         _mistaken("gradients for master copy", "The sum is right, but the gradients have the master copy's bytes, and it "

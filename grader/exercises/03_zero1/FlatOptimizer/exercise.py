@@ -35,12 +35,13 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 @once_a_group
 def _train(case: Case, rank: int, factor: float = 1.0, own: bool = False, piled_up: bool = False, stale: bool = False,
            made_anew: bool = False, options: Sequence[str] | None = None, behind: bool = False,
-           closed_up: bool = False) -> dict[str, Any]:
+           closed_up: bool = False, rests: bool = False) -> dict[str, Any]:
     """One process on the mean gradient of all rows, zeros where there is none.
 
     Wrong ways: the gradient times `factor`; each piece of the row from its rank's own gradient; every step's gradient added
     to those before; the last gradient where there is none; an optimizer made anew in each step, or with some `options`
-    only; a model that is a step behind; a row without room for the gradients that are not there.
+    only; a model that is a step behind; a row without room for the gradients that are not there; a parameter without a
+    gradient that keeps its values.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -61,8 +62,9 @@ def _train(case: Case, rank: int, factor: float = 1.0, own: bool = False, piled_
         optimizer = make_optimizer(inputs, updated) if made_anew else optimizer
         seen = [p.detach().clone() if behind else p.detach() for p in updated]
         optimizer.step()
-        for p, values in zip(trained, seen, strict=True):
-            p.data.copy_(values)
+        for p, values, gradient in zip(trained, seen, gradients[0], strict=True):
+            if not (rests and any(gradient is none for none in missing)):
+                p.data.copy_(values)
     return {"parameters": parameters(model)}
 
 
@@ -115,6 +117,9 @@ EXERCISE = Exercise(
                                   "row; the model sees them if its parameters are views of that row (p.data = a slice), or "
                                   "if you copy the row back. (A generator can be run through only once: make a list.)",
              lambda case, r, right: {"parameters": parameters(model_of(case, r))}),
+        _other_way("not copied back", "A parameter whose p.grad is None keeps its old values: with zeros for its gradient the "
+                   "optimizer changes it all the same (momentum, weight decay), so copy all of the gathered row back.",
+                   rests=True),
         _other_way("own gradient", "Each piece is updated with its own rank's gradient: the piece's .grad must be what the "
                                    "reduce-scatter brings, divided by n.", own=True),
         _other_way("gradients pile up", "The first step is right; later ones also hold the gradients of the steps before. "

@@ -34,6 +34,15 @@ def _by_size(sizes: Sequence[int]) -> list[int]:
     return sorted(range(len(sizes)), key=lambda index: -sizes[index])
 
 
+def _fewest_tensors_first(sizes: Sequence[int], n_ranks: int) -> list[int]:
+    """Of equally loaded ranks the one with the fewest tensors comes first."""
+    held, owners = [(0, 0, rank) for rank in range(n_ranks)], [0] * len(sizes)
+    for index in _by_size(sizes):
+        numbers, tensors, rank = min(held)
+        owners[index], held[rank] = rank, (numbers + sizes[index], tensors + 1, rank)
+    return owners
+
+
 def _in_order_of_size(sizes: Sequence[int], owner: Callable[[int], int]) -> list[int]:
     """owner(number) of each tensor, where 0 is the number of the largest one."""
     numbers = {index: number for number, index in enumerate(_by_size(sizes))}
@@ -94,6 +103,9 @@ EXERCISE = Exercise(
                                         "their indices."),
         _by("empty ones to the first", _empty_ones_to_the_first,
             "A tensor of size 0 is dealt out by the same rule: to the rank with the smallest total so far."),
+        _by("fewest tensors first", _fewest_tensors_first, "Of several ranks with the smallest total the lowest gets the "
+                                                           "next "
+            "tensor, however many tensors it has."),
         _by("all to one", lambda sizes, n_ranks: [0] * len(sizes), "One rank owns everything: nothing is divided."),
         _by("as dealt", lambda sizes, n_ranks: _owners(sorted(sizes, reverse=True), n_ranks),
             "These are the right owners in the order in which they were dealt out, by size: owners[i] is to be the owner of "

@@ -40,8 +40,8 @@ def _state_kept(look: Look, rank: int) -> str:
 TECHNIQUE = by_collectives(
     gathered_and_reduced(lambda look, r: len(look.case.inputs[r]["gradients"]) * look.case.inputs[r]["flat"].nbytes),
     only_calls("reduce_scatter", "all_gather", hint=(
-        "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce "
-        "brings each rank gradients that it does not need.")),
+        "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce, of "
+        "either, brings each rank what it does not need.")),
     bytes_sent(_bytes, "2(n−1)/n of the parameters' bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
                "data parallelism's all-reduce, and enough."),

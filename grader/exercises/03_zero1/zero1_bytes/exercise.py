@@ -3,7 +3,7 @@
 from grader.exercises.shared.zero_cases import bytes_exercise
 
 EXERCISE = bytes_exercise(
-    lambda n: 4 + 12 / n,
+    lambda n: 4 + 12 / n, 12,
     ("nothing divided", lambda n: 16, "That is data parallelism's 16 bytes a parameter: the 12 of master copy, momentum and "
                                       "variance are shared out."),
     ("all divided", lambda n: 16 / n, "Parameters and gradients (2 + 2 bytes) are still whole on every rank."),

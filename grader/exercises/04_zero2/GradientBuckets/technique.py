@@ -162,8 +162,9 @@ TECHNIQUE = by_collectives(
            "The reduce-scatter blocks, so the backward pass stands still meanwhile: async_op=True returns a Work at once.",
            on_each_rank(_blocking)),
     Demand("not overlapped", "each full bucket leaves during the backward pass",
-           "Full buckets wait until the backward pass is over, so nothing overlaps: the hook that fills a bucket starts its "
-           "reduce-scatter; only the last one, which is not full, is left for finish().", on_each_rank(_begun_late)),
+           "Full buckets wait, for a later gradient or for the end of the backward pass: the hook that brings a bucket to "
+           "bucket_bytes or more starts its reduce-scatter; only the last one, which is not full, is left for "
+           "finish().", on_each_rank(_begun_late)),
     Demand("too many in flight", "at most `in_flight` reductions under way",
            "More reduce-scatters are under way than `in_flight` allows, and each keeps a whole bucket in memory: when so "
            "many are under way, wait for the oldest before you start another one.", on_each_rank(_too_many), forbids=True),

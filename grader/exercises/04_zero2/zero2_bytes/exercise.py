@@ -6,7 +6,7 @@ PARAMETERS = ("That divides everything: the 2 bytes of each parameter itself are
               "(2 + K)Ψ/n here; it is 2Ψ + (2 + K)Ψ/n.)")
 
 EXERCISE = bytes_exercise(
-    lambda n: 2 + 14 / n,
+    lambda n: 2 + 14 / n, 14,
     ("parameters forgotten", lambda n: 16 / n, PARAMETERS),
     ("parameters forgotten", lambda n: 14 / n, PARAMETERS),
     ("gradients whole", lambda n: 4 + 12 / n, "(4 + 12/n)Ψ is ZeRO-1: here the gradients are divided too."),

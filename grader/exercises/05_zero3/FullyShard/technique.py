@@ -128,7 +128,8 @@ TECHNIQUE = Technique(
             "prefetch no more than the next one.")),
         layers_stand_at_most(BACKWARD, WHOLE_LAYERS[BACKWARD], (
             "The result is right, but layers or their gradients pile up during the backward pass: as soon as a layer's last "
-            "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts.")),
+            "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts. What is "
+            "prefetched there must be the layer that backward needs next, the one before.")),
         *weighs_at_most({END: models(1.4, each_share=1)}),  # with the whole parameters at the start
         Demand("reductions pile up", "never more than two reductions under way", (
             "Reductions pile up, and each one under way keeps a row of whole gradients: finish() the last one when the next "

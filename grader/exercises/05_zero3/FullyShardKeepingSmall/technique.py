@@ -63,7 +63,7 @@ def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
 
 
 SMALL_DIVIDED = ("Parameters under the threshold are cut into pieces: they must be hidden from FullyShard's constructor, so "
-                 "that it neither cuts nor hooks them.")
+                 "that it neither cuts nor hooks them. The threshold counts numbers, p.numel(), not bytes.")
 _small_whole = _each_held(lambda numbers, below, held, n: numbers < below and held != n * numbers, "to be whole")
 
 TECHNIQUE = by_collectives(

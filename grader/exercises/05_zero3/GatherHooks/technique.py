@@ -57,6 +57,12 @@ def _at_rest(look: Look) -> tuple[bool, str]:
     return divided(look)
 
 
+def _whole_after_forward(look: Look) -> bool:
+    """Alone, at rest when wrapped, and not after the pass without gradients: the second mark."""
+    of_rank = [[owned.facts["flat"] for owned in spans_of(look, rank, OWNED)] for rank in look.working]
+    return look.case.group_size(look.working[0]) == 1 and any(flat[:2] == [True, False] for flat in of_rank)
+
+
 def _left_under_way(look: Look, rank: int) -> str:
     calls = sorted(look.evidence.trace.of(rank), key=lambda call: call.number)
     for one, following in pairwise(calls):
@@ -92,6 +98,8 @@ TECHNIQUE = by_collectives(
                "gathers it again when the gradient comes by.", "not gathered again"),
         raised("must be a matrix", NOT_WHOLE, "not gathered"),
         raised("must match the size of tensor", TOO_SOON, "reduced too soon"),
+        Symptom("whole after forward", "After a forward pass that no backward follows (torch.no_grad()) a layer is still "
+                "whole: free each one, the last too, in its forward hook.", _whole_after_forward),
         Symptom("not at rest", NOT_AT_REST, lambda look: not _at_rest(look)[0]),
     ),
     fallbacks=(

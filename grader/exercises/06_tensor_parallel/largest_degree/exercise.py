@@ -1,5 +1,6 @@
 """The largest tensor-parallel group whose sending stays small beside its computing, found by trying every size."""
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from operator import le, lt
 from typing import Any
@@ -81,6 +82,12 @@ def _of_both(inputs: Inputs) -> int:
     return _largest(send_s=lambda given, n: (1 - given["share"]) * _send_s(given, n))(inputs)
 
 
+def _until_a_gap(inputs: Inputs) -> int:
+    """Tried upwards, until one does not divide the heads or takes too long."""
+    good = _qualify(inputs)
+    return next(n - 1 for n in itertools.count(1) if n not in good)
+
+
 _WHOLE_MESSAGES = ("Each message is counted with the whole array's bytes, but in a ring it carries one n-th of them, which "
                    "makes 2(n−1)/n of the array for an all-reduce.")
 _TURNED = "The comparison is turned round: sending may take at most `share` times the time of computing."
@@ -96,6 +103,8 @@ EXERCISE = Exercise(
         # what errs in few cases comes first: of two that explain as many, the first one speaks
         formula("must stay below", _largest(enough=lt),
                 "An n on which sending takes exactly `share` of the time of computing still counts: <=, not <."),
+        formula("stopped at a gap", _until_a_gap,
+                "The search ends at the first n that does not divide n_heads: a larger one may. Try all its divisors."),
         formula("alpha forgotten", _largest(send_s=lambda inputs, n: _send_s(inputs, n, latency=0)),
                 "Only the bytes are counted: each message of the ring also costs α, and their number grows with n."),
         formula("alpha once", _largest(send_s=lambda inputs, n: _send_s(inputs, n, latency=1 / (2 * max(1, n - 1)))),

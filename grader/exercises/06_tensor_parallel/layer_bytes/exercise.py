@@ -53,8 +53,9 @@ EXERCISE = Exercise(
              lambda case, r, right: right[r] / 2),
         Slip("quarter", "A quarter of it: there are four all-reduces, one forward and one backward for attention and for "
                         "the MLP, and each sends 2(n−1)/n of its array.", lambda case, r, right: right[r] / 4),
-        Slip("twice", "Twice too much: one all-reduce a *pair* of linears in each direction, as nothing is sent between "
-                      "column and row; and 2 bytes a number.", lambda case, r, right: right[r] * 2),
+        Slip("twice", "Twice too much: one all-reduce a *pair* of linears in each direction (g sends forward only, f "
+                      "backward only, and nothing is sent between column and row); and 2 bytes a number.",
+             lambda case, r, right: right[r] * 2),
         Slip("wide numbers sent", "The 4·D numbers in the middle of the MLP never travel: nothing is sent between its "
                                   "column and its row layer. What is summed has D numbers a token, before and behind it.",
              lambda case, r, right: right[r] * 2.5),

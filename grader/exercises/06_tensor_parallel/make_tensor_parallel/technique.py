@@ -153,8 +153,9 @@ TECHNIQUE = Technique(
                      "and take these parts. All else stays whole.", "sizes"),
     ),
     fallbacks=(
-        Symptom("wrong part", "The parameters at the start are not this rank's part: rows of q, of k, of v for its heads, "
-                              "rows of up, columns of out and down; everything else whole.",
+        Symptom("wrong part", "The parameters at the start are not this rank's part: its heads' rows of q, then of k, "
+                              "then of v "
+                              "(not head by head), rows of up, columns of out and down; everything else whole.",
                 first_wrong("start", lambda look, rank, start: not _other_names(look, rank, start))),
         _wrong_back("dx not summed", (
             "Gradients are right as far back as up's or qkv's, and wrong from the norm in front of it on: what up and qkv "

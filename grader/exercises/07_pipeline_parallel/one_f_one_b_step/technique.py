@@ -26,8 +26,9 @@ def _two_under_way(look: Look, rank: int) -> str:
 TECHNIQUE = step_technique(
     passes=(
         in_flight_at_most(lambda p, r, m: min(p - r, m), "at most p − r micro-batches in flight on stage r",
-                          "The gradients are right, but activations pile up: a stage starts a new micro-batch only when "
-                          "it has done a backward pass for one, and backward frees that one's (no retain_graph)."),
+                          "The gradients are right, but activations pile up: after its warm-up of p − 1 − r (each turn "
+                          "then begins with a forward pass) a stage starts a new micro-batch only when it has done a "
+                          "backward pass for one, and backward frees that one's (no retain_graph)."),
         order(wanted_order, "another order", "warm-up of p − 1 − r, then forward and backward in turn",
               "The gradients are right, but the passes come in another order than 1F1B's: min(p − 1 − r, n_micro) forward "
               "passes first, then one forward and one backward in turn, then the backward passes that are left."),

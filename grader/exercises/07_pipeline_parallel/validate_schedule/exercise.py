@@ -142,7 +142,7 @@ EXERCISE = Exercise(
         _found_by("gone at I", "With the backward in two pieces the activations go at W, not at I: the weights' gradients "
                                "need them.", _own, _stuck, partial(_memory, changes=IN_FLIGHT | {"I": -1, "W": 0})),
         _found_by("memory not checked", "More in flight than the limits allow passes: count forwards up and backwards down, "
-                                        "rank by rank.", _own, _stuck),
+                                        "rank by rank. (And return early only with a fault.)", _own, _stuck),
         _found_by("highest rank named", "Of the ranks that are stuck the lowest one is to be named.",
                   _own, partial(_stuck, pick=max), _memory),
         _found_by("limit is allowed", "As many in flight as the limit says are allowed: only more are TOO_MANY.",

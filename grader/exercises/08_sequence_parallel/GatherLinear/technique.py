@@ -28,8 +28,8 @@ TECHNIQUE = Technique(
     demands=(
         gathered_and_reduced(whole_bytes),
         only_calls("all_gather", "reduce_scatter", hint=(
-            "All-gather x, reduce-scatter its gradient: those two are all the communication. An all-reduce of dx gives "
-            "every rank positions that are not its own.")),
+            "All-gather x, reduce-scatter its gradient: those two are all the communication. dW and db are this rank's own "
+            "outputs', and an all-reduce of dx gives every rank positions that are not its own.")),
         kept_at_most(lambda look, rank: 1.4 * look.case.inputs[rank]["x"].nbytes, "no whole x between forward and backward",
                      "The result is right, but the gathered x is kept from forward to backward: save the piece, and gather "
                      "it again in backward."),

@@ -89,7 +89,8 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("wrong output", "o is wrong: start from zeros and lse = −inf, and merge in, for each step, the rows and "
                                 "keys that see each other.", first_wrong_is("o")),
-        Symptom("wrong dq", "o is right, dq is not: sum attend_backward's dq over all steps, with the merged o and lse, and "
+        Symptom("wrong dq", "o is right, dq is not: sum attend_backward's dq over all steps, with the o and lse merged "
+                            "from all blocks (for dk, dv too), and "
                             "causal=True for your own keys.",
                 first_wrong_is("dq")),
         Symptom("wrong dk", "o and dq are right, dk is not: add each step's dk to the part of the travelling gradient that "

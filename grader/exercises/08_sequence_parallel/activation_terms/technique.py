@@ -14,7 +14,8 @@ LESSONS = {
                           "the part that follows.",
     ("attention.scores",): "q·kᵀ needs q and k in backward. They are one tensor with v, qkv's result, of width 3h: it is "
                            "kept here, all of it. The scores themselves are not kept: softmax needs its own result only.",
-    ("attention.softmax",): "Softmax needs its result in backward, nothing else: for each head and sequence s² numbers.",
+    ("attention.softmax",): "Softmax needs its result in backward, nothing else: for each head and sequence s² numbers, "
+                            "masked or not.",
     ("attention.dropout", "attention_dropout", "mlp_dropout"): (
         "A dropout keeps a mask, one byte for each number that goes through it: s² for each head and sequence in "
         "attention, width h at the end of each half."),

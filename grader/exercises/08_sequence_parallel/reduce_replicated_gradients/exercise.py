@@ -56,6 +56,9 @@ EXERCISE = Exercise(
     oracle=each_rank(_right),
     tolerance=1e-9,
     slips=(
+        Slip("nothing where one is missing", "Where one gradient is missing, none is summed: leave out only the parameters "
+             "that have none, and sum the others.",
+             lambda case, rank, right: case.inputs[rank]["gradients"] if None in right[rank] else right[rank]),
         unchanged("The gradients are as they were: each rank still has those of its own positions. Write the sum back into "
                   "p.grad.", "nothing reduced", "gradients"),
         times("mean for sum", lambda case, rank: 1 / case.group_size(rank),

@@ -83,7 +83,8 @@ TECHNIQUE = Technique(
         IN_GROUPS_ONLY,
         Symptom("wrong rows", "received is wrong: rank 0's rows for you first, then rank 1's, each in the order in which "
                               "they lay there.", first_wrong_is("received")),
-        Symptom("wrong counts", "The rows are right, came is not: came_ne[s] is rank s's counts_ne[your rank].",
+        Symptom("wrong counts", "The rows are right, came is not: came_ne[s] is rank s's counts_ne[your rank], e "
+                                "numbers, not their sum.",
                 first_wrong_is("came")),
         Symptom("wrong gradient", "The rows are right, their gradient is not: each row's gradient goes back to where the "
                                   "row came from.", first_wrong_is("drows")),

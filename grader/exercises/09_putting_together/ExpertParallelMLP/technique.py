@@ -118,7 +118,8 @@ TECHNIQUE = Technique(
         Symptom("wrong dx", "y is right, dx is not: it comes back through the experts and through the router.",
                 first_wrong_is("dx")),
         Symptom("wrong gradients", "y and dx are right, a parameter's gradient is not: an expert's is a sum over all rows "
-                                   "that came, the router's of own tokens.", first_wrong_is("gradients")),
+                                   "that came, the router's of own tokens. And rank r has experts r·E/n to (r+1)·E/n − 1, "
+                                   "in this order.", first_wrong_is("gradients")),
         sizes_taken("no error", "A number of experts that n does not divide must be refused: raise a ValueError that names "
                                 "both."),
     ),

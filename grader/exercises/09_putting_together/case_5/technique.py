@@ -7,7 +7,8 @@ TECHNIQUE = repaired(
     gradients_once,
     gradients_summed,
     fallbacks=(
-        Symptom("other masks", "The masks are not the contract's: rank r of the group draws them from seed + 1 + r, seeded "
+        Symptom("other masks", "The masks are not the contract's: rank r *of the group* draws them from seed + 1 + r, "
+                               "seeded "
                                "once, after the model is drawn.", first_loss),
     ),
 )

@@ -171,8 +171,9 @@ EXERCISE = Exercise(
               in_flight=lambda given, stage: given["layout"]["n_micro"]),
         _slip("more in flight than there are", "There are only n_micro micro-batches: where they are fewer than the stages "
               "ahead, no more can be in flight.", in_flight=lambda given, stage: given["layout"]["pp"] - stage),
-        _slip("stages alike", "The stages are not alike: under 1F1B each one nearer to the end has a micro-batch fewer in "
-              "flight, and only the last has logits.", in_flight=lambda given, stage: in_flight(given, 0)),
+        _slip("stages alike", "No device holds all that: under 1F1B each stage nearer to the end has a micro-batch fewer in "
+              "flight, and only the last has logits. Add up each stage, and return the parts of the one that holds most, "
+              "not the largest of each part.", in_flight=lambda given, stage: in_flight(given, 0)),
         _slip("one in flight", "Only the last stage has one micro-batch in flight. The first forwards as many as there are "
               "stages before the first gradient comes back.", in_flight=lambda given, stage: 1),
         _slip("all activations cut", "Without sequence parallelism 10 of the 34 are whole on every rank of a tensor group, "

@@ -49,7 +49,8 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 class Squares:
     """Of one stage: of its whole parameters, of those that are cut, of one rank's pieces of these, of the tied weight.
 
-    norms: the norms of all parameters but the tied one, and of the pieces of those that are cut, added up.
+    norms: the norms of all parameters but the tied one, and of the pieces of those that are cut, added up. biases: of the
+    whole ones, the biases of layers whose weight is cut.
     """
 
     whole: float
@@ -57,6 +58,7 @@ class Squares:
     own: float
     tied: float
     norms: float
+    biases: float
 
     @property
     def once(self) -> float:
@@ -78,7 +80,8 @@ def _stages(case: Case, rank: int) -> list[Squares]:
             sum(float(piece(g, place, n, cut_dim(name)).square().sum()) for name, g in cut.items()),
             tied if stage in (0, sizes["pp"] - 1) else 0.0,
             sum(math.sqrt(squares[name]) for name in mine.keys() - cut.keys())
-            + sum(float(part.norm()) for name, g in cut.items() for part in g.chunk(n, cut_dim(name)))))
+            + sum(float(part.norm()) for name, g in cut.items() for part in g.chunk(n, cut_dim(name))),
+            sum(squares[name] for name in mine.keys() - cut.keys() if name.replace(".bias", ".weight") in cut)))
     return found
 
 
@@ -119,6 +122,10 @@ EXERCISE = Exercise(
             _tied(stages) * sizes["tp"], *(s.whole * sizes["tp"] + s.cut for s in stages)),
             "Parameters that are not cut count once for each rank of tp: all of these have the same gradient. Sum along tp "
             "only what cut_dim says is cut."),
+        _slip("biases taken for cut", "tp", lambda stages, sizes, _: _root(
+            _tied(stages), *(s.once + (sizes["tp"] - 1) * s.biases for s in stages)),
+            "The biases of out and down are whole on every rank of tp, though their weights are cut: they count once. "
+            "cut_dim says so for each name."),
         _slip("pieces not summed", "tp", lambda stages, sizes, _: _root(_tied(stages), *(s.whole + s.own for s in stages)),
               "Of the cut parameters only this rank's pieces count: the other pieces are on the other ranks of tp, whose "
               "sums of squares must be added."),
