@@ -117,8 +117,8 @@ EXERCISE = Exercise(
                                   "row; the model sees them if its parameters are views of that row (p.data = a slice), or "
                                   "if you copy the row back. (A generator can be run through only once: make a list.)",
              lambda case, r, right: {"parameters": parameters(model_of(case, r))}),
-        _other_way("not copied back", "A parameter whose p.grad is None keeps its old values: with zeros for its gradient the "
-                   "optimizer changes it all the same (momentum, weight decay), so copy all of the gathered row back.",
+        _other_way("not copied back", "A parameter whose p.grad is None keeps its old values: with zeros for its gradient "
+                   "the optimizer changes it all the same (momentum, weight decay), so copy all of the gathered row back.",
                    rests=True),
         _other_way("own gradient", "Each piece is updated with its own rank's gradient: the piece's .grad must be what the "
                                    "reduce-scatter brings, divided by n.", own=True),

@@ -5,7 +5,7 @@ from itertools import pairwise
 from grader.calling.sharding import BACKWARD, FORWARD, OWNED
 from grader.calling.weighing import END
 from grader.exercises.technique.models import model_seen
-from grader.exercises.technique.rank_by_rank import on_each_rank
+from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank
 from grader.exercises.technique.sharding import (
     by_collectives,
     divided,
@@ -57,10 +57,15 @@ def _at_rest(look: Look) -> tuple[bool, str]:
     return divided(look)
 
 
-def _whole_after_forward(look: Look) -> bool:
-    """Alone, at rest when wrapped, and not after the pass without gradients: the second mark."""
-    of_rank = [[owned.facts["flat"] for owned in spans_of(look, rank, OWNED)] for rank in look.working]
-    return look.case.group_size(look.working[0]) == 1 and any(flat[:2] == [True, False] for flat in of_rank)
+def _whole_after_forward(look: Look, rank: int) -> str:
+    """A rank alone, at rest when wrapped, is so after the pass without gradients: the second mark."""
+    if look.case.group_size(rank) > 1:
+        return ""
+    wrapped, evaluated = (spans_of(look, rank, OWNED) + 2 * [None])[:2]
+    if evaluated is None:
+        not_seen(rank, OWNED)
+    whole = wrapped.facts["flat"] and not evaluated.facts["flat"]
+    return f"rank {rank} has a parameter in its whole shape after a pass without gradients" if whole else ""
 
 
 def _left_under_way(look: Look, rank: int) -> str:
@@ -76,6 +81,9 @@ TECHNIQUE = by_collectives(
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the parameters, reduce-scatter the gradients: those two, which ShardedLayer calls, are all the "
         "communication.")),
+    Demand("whole after forward", "a forward pass alone leaves pieces only", (
+        "After a forward pass that no backward follows (torch.no_grad()) a layer is still whole: free each one, the last "
+        "too, in its forward hook."), on_each_rank(_whole_after_forward)),
     Demand("not at rest", "between passes each rank holds its pieces only", NOT_AT_REST, _at_rest),
     layers_stand_at_most(FORWARD, 2, (
         "The result is right, but layers stay whole in forward: a forward hook of each layer must free it as soon as it "
@@ -98,8 +106,6 @@ TECHNIQUE = by_collectives(
                "gathers it again when the gradient comes by.", "not gathered again"),
         raised("must be a matrix", NOT_WHOLE, "not gathered"),
         raised("must match the size of tensor", TOO_SOON, "reduced too soon"),
-        Symptom("whole after forward", "After a forward pass that no backward follows (torch.no_grad()) a layer is still "
-                "whole: free each one, the last too, in its forward hook.", _whole_after_forward),
         Symptom("not at rest", NOT_AT_REST, lambda look: not _at_rest(look)[0]),
     ),
     fallbacks=(
