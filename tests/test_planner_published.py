@@ -10,7 +10,7 @@ from utils.models.tiny import TinyGPT, n_parameters
 from utils.planner.layout import reasons_against
 from utils.planner.published import MODELS, model_named, real_runs, run_of, weak_scaling_runs
 from utils.planner.shape import ModelShape
-from utils.planner.utilization import flops_per_device, hfu, mfu, step_time, training_days, utilization
+from utils.planner.utilization import flops_per_device, hfu, mfu, six_nd, step_time, training_days, utilization
 
 A100_PEAK, H100_PEAK = 312e12, 989e12
 PRINTED_BILLIONS = {  # name: (in print, relative tolerance)
@@ -34,9 +34,10 @@ def test_parameters_as_printed(name):
     assert sum(MODELS[name].parameters().parts) == MODELS[name].parameters()
 
 
-def test_active_parameters_of_deepseek_v3():
-    """2412.19437: 37 billion for each token."""
+def test_active_parameters_of_mixtures():
+    """DeepSeek-V3 (2412.19437): 37 billion for each token; Mixtral 8x7B (2401.04088): 13 billion."""
     assert model_named("DeepSeek-V3").active_parameters() / 1e9 == pytest.approx(37, rel=0.02)
+    assert model_named("Mixtral 8x7B").active_parameters() / 1e9 == pytest.approx(12.9, abs=0.05)
     assert model_named("GPT 22B").active_parameters() == model_named("GPT 22B").parameters()
 
 
@@ -62,6 +63,12 @@ def test_parameters_and_flops_as_torch_counts_them(model, tied):
             loss.backward()
         assert forward.total == shape.forward_flops(5)
         assert forward.total + backward.total == shape.step_flops(5)
+
+
+@pytest.mark.parametrize("name, tokens, printed", [("GPT-3 175B", 300e9, 3.14e23), ("Llama 3 405B", 15.6e12, 3.8e25)])
+def test_flops_of_a_training_by_the_rule_of_thumb(name, tokens, printed):
+    """GPT-3 (2005.14165), appendix D; Llama 3 (2407.21783), section 3.2.1."""
+    assert six_nd(model_named(name), tokens) == pytest.approx(printed, rel=0.005)
 
 
 def test_flops_by_the_printed_formulas():

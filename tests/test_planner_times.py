@@ -29,6 +29,7 @@ from utils.planner.times import (
     flow_time,
 )
 from utils.planner.traffic import step_traffic
+from utils.planner.utilization import mfu
 from utils.simulation.cluster import Cluster, Device, Link, Switched
 from utils.simulation.clusters import cluster_named
 
@@ -381,6 +382,10 @@ def test_plans_show_themselves():
     (lambda: plan(GPT, Layout(), ["A100"], 8), "no cluster called"),
     (lambda: scaling(GPT, "A10", 8), "did you mean 'A100'"), (lambda: limits("GPT", A100), "shape must be a ModelShape"),
     (lambda: bubble_time("1F1B", 0, 1, 1, 1, 1), "stages must be at least 1"),
+    (lambda: traffic(Layout(), axes=("XX",)), "no axis called 'XX'"),
+    (lambda: GPT.layer_parameters(tp=0), "tp must be at least 1"), (lambda: GPT.step_flops("8"), "batch must be a number"),
+    (lambda: mfu(GPT, 8, 0.01, 8, 312e12), "times the peak cannot be"),
+    (lambda: GPT.hardware_flops(1, "full", attention_again=-3), "counts passes, from 0"),
     (lambda: bubble_time("ZB-H1", 8, 1, 1, 1, -1), "weight_s must not be negative"),
     (lambda: bubble_time("1F2B", 8, 1, 1, 1, 1), "did you mean '1F1B'"),
     (lambda: days_for_tokens("1T", 1, 1), "tokens must be a number"),

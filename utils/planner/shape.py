@@ -142,6 +142,8 @@ class ModelShape:
 
     def layer_parameters(self, moe: bool = False, tp: int = 1, ep: int = 1) -> Explained:
         """Parameters of one layer on one rank of tp × ep, by category; norms and biases behind a row split are not split."""
+        require_count("tp", tp)
+        require_count("ep", ep)
         parts = [self._attention(tp), *(self._experts(tp, ep) if moe else [self._ffn(tp)]),
                  self.explain("norms", "parameters", "n*w*h + q + u" if self.latent_rank else "n*w*h")]
         return total("a layer with experts" if moe else "a layer", "parameters", parts)

@@ -4,10 +4,10 @@ Letters as in flows.py and shape.py. Counted is the mean over all devices; routi
 Not counted: gradient norms, losses, the copies of key-value heads, vocabulary-parallel embedding and loss.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from utils.planner.checking import require_count
+from utils.planner.checking import require_count, require_name
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.flows import ORDER, Flow, Group, Traffic, group_of
@@ -23,7 +23,7 @@ ZERO = "Rajbhandari et al. 2020 (1910.02054), section 7"
 
 
 def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, devices_per_node: int,
-                 order: Sequence[str] = ORDER, scatter_gather: bool = True, axes: Iterable[str] = AXES) -> Traffic:
+                 order: Sequence[str] = ORDER, scatter_gather: bool = True, axes: Sequence[str] = AXES) -> Traffic:
     """What the devices of a layout send each other in one step.
 
     order: axes from the innermost, which fill a node first. scatter_gather: without sequence parallelism, tensor-parallel
@@ -31,6 +31,8 @@ def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: St
     axes: those that are wanted.
     """
     require_count("devices_per_node", devices_per_node)
+    for axis in axes:
+        require_name("axis", axis, AXES)
     micro_batches = max(layout.micro_batches(global_batch), 1)
     step = _Step(shape, layout, micro_batches, state, devices_per_node, tuple(order), scatter_gather)
     kinds = {"TP": _tensor, "CP": _context, "EP": _experts, "PP": _pipeline, "DP": _data}
