@@ -43,6 +43,12 @@ def make_model(facts: dict[str, int]) -> BlockGPT:
     return model
 
 
+def leave_gradients(model: nn.Module) -> None:
+    """As if something had been trained before: ones in every .grad."""
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+
+
 def as_number(value: object) -> Tensor | None:
     """A plain number or a tensor of one as a tensor without dimensions, in float64; None stays None."""
     return None if value is None else torch.as_tensor(value, dtype=torch.float64).detach().reshape(())

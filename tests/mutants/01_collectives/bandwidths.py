@@ -20,4 +20,7 @@ CHANGES = (
     change("seconds a byte", "total_bytes / time_s / 1e9", "1e9 * time_s / total_bytes"),
     change("n over n−1", _BUS, "algorithm_GBps * phases * n_ranks / (n_ranks - 1)"),
     change("bytes of all ranks", _BUS, "algorithm_GBps * phases * (n_ranks - 1)"),
+    change("both ways counted", _BUS, f"2 * {_BUS}"),
+    change("a caller's shard", "return algorithm_GBps", 
+           "return algorithm_GBps / (n_ranks if op == \"reduce_scatter\" else 1)"),
 )

@@ -20,4 +20,5 @@ CHANGES = (
     change("milliseconds", "return ", "return 1e3 * "),
     change("log2 n steps", "(n_ranks - 1)", "math.ceil(math.log2(n_ranks))"),
     change("tensor returned", "return ", "return torch.tensor(1.0, dtype=torch.float64) * "),
+    change("both ways counted", "return ", "return 2 * "),
 )

@@ -27,4 +27,7 @@ CHANGES = (
     change("other calls timed", "        run_once()\n", "        run_once()\n        dist.barrier(group)\n"),
     change("two readings", "        run_once()\n", "        run_once()\n        clock()\n"),
     change("group ignored", "dist.barrier(group)", "dist.barrier()", ", group=group", ""),
+    change("several clocks", "per_call_s = torch.tensor((clock() - start_s) / repeats, dtype=torch.float64)",
+           "per_call_s = torch.tensor([clock(), -start_s], dtype=torch.float64) / repeats", "per_call_s.item()",
+           "per_call_s.sum().item()"),
 )

@@ -15,4 +15,5 @@ CHANGES = (
     change("items exchanged", '"parameters": low', '"parameters": 4', '"momentum": 4',
            '"momentum": low'),
     change("precision ignored", "if mixed_precision", "if not mixed_precision"),
+    change("one in 16 bits", '"momentum": 4', '"momentum": low'),
 )

@@ -37,6 +37,9 @@ piece_C = gradient_P.chunk({N})[{R}].clone()
         gradient_P = F.pad(row, (0, len(gradient_P) - len(row)))
         {STEP}"""),
     change("sum for mean", "shard_C.grad /= dist.get_world_size(group)", "pass", of="sharded_step"),
+    change("not copied back", STEP, "kept = [p.detach().clone() for p in self.params]\n        " + STEP + "\n"
+           "        for p, old in zip(self.params, kept):\n            if p.grad is None:\n"
+           "                p.data.copy_(old)"),
 )
 
 EQUIVALENT = {

@@ -13,4 +13,5 @@ CHANGES = (
     change("others forgotten", "(device_bytes - other_bytes)", "device_bytes"),
     change("not rounded", "//", "/"),
     change("one too many", FITS, "-(-n_ranks * (device_bytes - other_bytes) // (4 * n_ranks + 12))"),
+    change("a multiple of n", FITS, f"{FITS} // n_ranks * n_ranks"),
 )

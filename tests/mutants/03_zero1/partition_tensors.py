@@ -22,6 +22,9 @@ CHANGES = (
     change("empty ones to the first", "return owners",
            "return [owner if size else 0 for owner, size in zip(owners, sizes)]"),
     change("all to one", LEAST, "0"),
+    change("fewest tensors first", LEAST, "min(range(n_ranks), key=lambda rank: (totals[rank], done.count(rank)))",
+           "totals, owners =", "done = []\n    totals, owners =", "totals[owners[index]] +=",
+           "done.append(owners[index])\n        totals[owners[index]] +="),
 )
 
 EQUIVALENT = {

@@ -16,4 +16,5 @@ CHANGES = (
     change("all ranks", "* n_parameters", "* n_parameters * n_ranks"),
     change("one parameter", "* n_parameters", ""),
     change("whole bytes", f"{BYTES} * n_parameters", f"int({BYTES} * n_parameters)"),
+    change("shards rounded up", f"{BYTES} * n_parameters", "float(4 * n_parameters + 12 * -(-n_parameters // n_ranks))"),
 )

@@ -48,4 +48,7 @@ CHANGES = (
            "        shard = flat.view(n, -1)[dist.get_rank(group)].clone()"),
     change("missing wait", REDUCE, "dist.reduce_scatter_single(shard, flat / n, group=group, async_op=True)",
            DIVIDE, "pass"),
+    change("not begun anew", "n, shards = dist.get_world_size(group), {}",
+           "n, shards, sums = dist.get_world_size(group), {}, {}",
+           ADD, "sums[parameter] = shards[parameter] = sums.get(parameter, 0) + shard"),
 )

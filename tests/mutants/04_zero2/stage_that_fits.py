@@ -18,4 +18,5 @@ CHANGES = (
     change("3 for None", "return None", "return 3"),
     change("parameters divided", "(16, 4 + 12 / n_ranks, 2 + 14 / n_ranks)", "(14, 2 + 12 / n_ranks, 14 / n_ranks)"),
     change("state of 8 bytes", "(16, 4 + 12 / n_ranks, 2 + 14 / n_ranks)", "(12, 4 + 8 / n_ranks, 2 + 10 / n_ranks)"),
+    change("buffers from stage 1 on", "if stage == 2 else", "if stage > 0 else"),
 )

@@ -18,4 +18,5 @@ CHANGES = (
     change("nothing divided", BYTES, "16.0"),
     change("state whole", BYTES, "(14 + 2 / n_ranks)"),
     change("whole bytes", f"{BYTES} * n_parameters", f"int({BYTES} * n_parameters)"),
+    change("shards rounded up", f"{BYTES} * n_parameters", "float(2 * n_parameters + 14 * -(-n_parameters // n_ranks))"),
 )

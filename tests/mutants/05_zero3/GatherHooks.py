@@ -41,6 +41,8 @@ CHANGES = (
     change("group ignored", "ShardedLayer(parameters, group)", "ShardedLayer(parameters)"),
     change("too many bytes", "        layer.gather()\n",
            "        layer.gather()\n        layer.free()\n        layer.gather()\n"),
+    change("whole after forward", "        layer.free()\n        if output.requires_grad:\n",
+           "        if output.requires_grad:\n            layer.free()\n"),
 )
 
 

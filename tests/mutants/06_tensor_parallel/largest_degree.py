@@ -18,6 +18,7 @@ CHANGES = (
            "best = n", "best = n\n            if send_s > share * compute_s:\n                break"),
     change("must stay below", _ENOUGH, "send_s < share * compute_s"),
     change("share of both", _ENOUGH, "send_s <= share * (send_s + compute_s)"),
+    change("stopped at a gap", "best = n\n", "best = n\n        else:\n            break\n"),
 )
 
 EQUIVALENT = {

@@ -20,6 +20,11 @@ CHANGES = (
                                                          "                if True:"),
     change("gradients in one memory", ADD, "p.grad = gradient if p.grad is None else p.grad.add_(gradient)"),
     change("gradients of other layers", "z, parameters, dz", "z, parameters, torch.ones_like(dz)"),
+    change("taken for a chain", "found = torch.autograd.grad(y, sources, dy, retain_graph=True, allow_unused=True)",
+           "found, later, d_later = [], y, dy\n    for source in ([x] * x.requires_grad + outputs)[::-1]:\n"
+           "        (d_later,) = torch.autograd.grad(later, source, d_later, retain_graph=True)\n"
+           "        found, later = [d_later, *found], source\n"
+           "    found = found[x.requires_grad:] + found[:x.requires_grad]"),
 )
 
 

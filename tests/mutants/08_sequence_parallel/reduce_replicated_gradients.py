@@ -28,4 +28,5 @@ CHANGES = (
     change("library call",
            REDUCE, "parts = [torch.empty_like(row) for _ in range(dist.get_world_size(group))]\n"
                    "    dist.all_gather(parts, row, group=group)\n    row = torch.stack(parts).sum(0)"),
+    change("nothing where one is missing", "if not gradients:", "if len(gradients) < len(parameters):"),
 )

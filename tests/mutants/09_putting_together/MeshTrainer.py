@@ -64,6 +64,9 @@ CHANGES = (
            "zip(kept[::-1] if self.r == 0 < self.p - 1 else kept, targets, strict=True)"),
     change("wrong losses", "self.forward(tokens), targets)",
            "self.forward(tokens), targets[::-1])"),
+    change("cleared too late", "        self.optimizer.zero_grad()\n", "", "self.optimizer.step()",
+           "self.optimizer.step()\n        self.optimizer.zero_grad()"),
+    change("numbers asked for", SCALE, SCALE + ".item()"),
 )
 
 NUMBERS_ONLY = "Only the numbers count: whether they have a graph is left open."

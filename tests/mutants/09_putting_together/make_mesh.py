@@ -27,6 +27,10 @@ CHANGES = (
            "range(first // size * size, first // size * size + size)"),
     change("refused too late", "!= world", "> world"),
     change("input changed", "return mesh", "sizes.clear()\n    return mesh"),
+    change("fixed names", "sizes.items()", "{axis: sizes[axis] for axis in (\"dp\", \"pp\", \"tp\") "
+           "if axis != \"pp\" or len(sizes) > 2}.items()"),
+    change("numbers asked for", "stride, mesh = world, {}",
+           "world = int(torch.tensor(world))\n    stride, mesh = world, {}"),
 )
 
 

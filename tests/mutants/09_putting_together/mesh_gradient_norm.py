@@ -31,4 +31,5 @@ CHANGES = (
     change("norms differ", "dist.get_rank(mesh[\"pp\"]) > 0", "dist.get_rank() > 0"),
     change("ranks left out", STAGES, "if dist.get_rank(mesh[\"pp\"]) != 1:\n        " + STAGES),
     change("ranks differ", PIECES, 'if dist.get_rank(mesh["tp"]) == 0:\n        ' + PIECES),
+    change("biases taken for cut", "if cut_dim(name) is None:", "if cut_dim(name.replace(\".bias\", \".weight\")) is None:"),
 )

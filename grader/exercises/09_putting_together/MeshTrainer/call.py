@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.meshes import PASS, as_number, groups_of, make_model
+from grader.calling.meshes import PASS, as_number, groups_of, leave_gradients, make_model
 from grader.calling.numberless import NumbersWatched
 from utils.models.mesh_stage import MeshStage
 from utils.trace.spans import mark
@@ -20,6 +20,8 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     mesh = groups_of(inputs["lines"])
     stage = MeshStage(make_model(inputs.pop("model")), mesh["pp"], mesh["tp"])
     stage.forward = _noted(stage.forward)
+    if inputs["left"]:
+        leave_gradients(stage)
     optimizer, first = torch.optim.SGD(stage.parameters(), lr=inputs["lr"]), {}
     optimizer.register_step_pre_hook(lambda *_: first.update({} if first else _gradients(stage)))
     trainer = cls(stage, optimizer, inputs["n_micro"], mesh, inputs["max_norm"])

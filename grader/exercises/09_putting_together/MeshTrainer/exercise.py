@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.meshes import make_model, own_part
+from grader.calling.meshes import leave_gradients, make_model, own_part
 from grader.exercises.shared.cases import each_rank, once_a_group
 from grader.exercises.shared.meshes import in_words, lines_of, place_of, sizes_of
 from grader.judging.compare import ANYTHING
@@ -24,6 +24,7 @@ EMBEDDING, HEAD = "embedding.weight", "head.weight"
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    """Where only tp has several ranks, gradients are there from the beginning."""
     shapes = [((2, 1, 1), 2, UNCLIPPED), ((1, 3, 1), 4, UNCLIPPED), ((1, 1, 2), 1, CLIPPED), ((2, 2, 1), 3, CLIPPED),
               ((2, 2, 2), 2, UNCLIPPED)]
     shapes += [((1, 2, 2), 2, CLIPPED), ((3, 1, 2), 1, UNCLIPPED), ((1, 1, 1), 2, CLIPPED)] * grading
@@ -35,7 +36,7 @@ def _case(draw: Draw, shape: tuple[int, int, int], n_micro: int, max_norm: float
     tokens, targets = ([draw.tensor(sizes["dp"] * n_micro * 2, LENGTH, dtype=torch.int64).abs() for _ in range(STEPS)]
                        for _ in range(2))
     inputs = {"model": MODEL | {"seed": draw.seed()}, "sizes": sizes, "lines": lines_of(sizes), "lr": LR,
-              "n_micro": n_micro, "max_norm": max_norm, "tokens": tokens, "targets": targets}
+              "n_micro": n_micro, "max_norm": max_norm, "tokens": tokens, "targets": targets, "left": shape == (1, 1, 2)}
     clipped = ", gradients clipped" if max_norm == CLIPPED else ""
     return Case(f"{in_words(sizes)}, {n_micro} micro-batch{'es' * (n_micro > 1)}{clipped}", (inputs,) * math.prod(shape))
 
@@ -52,15 +53,20 @@ def _gradients(model: nn.Module) -> dict[str, Tensor]:
 
 
 @once_a_group
-def _plain(case: Case, rank: int, keep: bool = False) -> dict[str, Any]:
-    """Losses, the first step's clipped gradients, the parameters at the end.  keep: gradients are never forgotten."""
+def _plain(case: Case, rank: int, keep: bool = False, late: bool = False) -> dict[str, Any]:
+    """Losses, the first step's clipped gradients, the parameters at the end.
+
+    keep: gradients are never forgotten. late: they are forgotten after each step.
+    """
     inputs, losses, first = case.inputs[0], [], {}
     model = make_model(inputs["model"])
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    if inputs["left"]:
+        leave_gradients(model)
     for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True):
-        if not keep:
+        if not (keep or late):
             optimizer.zero_grad()
-        elif first and inputs["sizes"]["pp"] > 1:
+        elif keep and first and inputs["sizes"]["pp"] > 1:
             model.embedding.weight.grad *= 2  # both ends kept it, and add theirs to the other's
         loss = _mean_loss(model, tokens, targets)
         loss.backward()
@@ -68,6 +74,8 @@ def _plain(case: Case, rank: int, keep: bool = False) -> dict[str, Any]:
         first = first or _gradients(model)
         optimizer.step()
         losses.append(loss.detach())
+        if late:
+            optimizer.zero_grad()
     return {"losses": losses, "gradients": first, "parameters": {n: p.detach() for n, p in model.named_parameters()}}
 
 
@@ -291,9 +299,11 @@ EXERCISE = Exercise(
         Slip("whole ones summed along tp", "Gradients of parameters that are not cut are tp times too large: f and g inside "
              "the stage have made them complete, the same on all ranks of tp, so nothing is to be summed there.",
              _whole_ones_summed, shows=_several("tp")),
+        Slip("cleared too late", "What stood in .grad before the first step was counted: clear gradients at the beginning "
+             "of a step, not at its end.", lambda case, rank, right: _part(case, rank, _plain(case, 0, late=True)),
+             shows=lambda case: case.inputs[0]["left"]),
         Slip("gradients not cleared", "The first step is right; in the second, gradients of the first are still there: "
              "clear them at the beginning of each step.",
-             lambda case, rank, right: {"losses": right[rank]["losses"]} | {
-                 part: whole for part, whole in _part(case, rank, _plain(case, 0, keep=True)).items() if part != "losses"}),
+             lambda case, rank, right: _part(case, rank, _plain(case, 0, keep=True))),
     ),
 )
