@@ -18,7 +18,6 @@ class WatchedStage(nn.Module):
 
     After each forward pass it marks how many micro-batches autograd still keeps activations of, and how many outputs anybody
     still holds. Micro-batches are numbered in the order of the calls. Whole numbers, as tokens are, count as fiftieths.
-    A stage without layers returns the very tensor that it gets.
     """
 
     def __init__(self, layers: list[list[Tensor]]):
@@ -28,8 +27,8 @@ class WatchedStage(nn.Module):
         self.outputs: weakref.WeakSet = weakref.WeakSet()
 
     def forward(self, x_MD: Tensor) -> Tensor:
-        micro = len(self.kept)
-        x_MD = x_MD if x_MD.is_floating_point() else x_MD.to(self.layers[0].weight.dtype) / 50
+        micro, weight = len(self.kept), self.layers[0].weight
+        x_MD = x_MD if x_MD.is_floating_point() else x_MD.to(weight.dtype) / 50
         mark(PASS, kind="F", micro=micro)
         self.kept.append(weakref.WeakSet())
         with torch.autograd.graph.saved_tensors_hooks(lambda tensor: self._keep(tensor, micro), lambda kept: kept.tensor):

@@ -63,8 +63,15 @@ def _laid_out(tensor: Tensor, transposed: bool) -> Tensor:
 
 
 def call_split_linear(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """layer = cls(linear, group) on a whole linear layer, then forward and backward → y, dx, and the gradients by name."""
-    return call_split_layer(lambda: cls(linear_of(inputs["linear"]), group, **inputs["options"]), inputs, "weight", "bias")
+    """layer = cls(linear, group) on a whole linear layer, then forward and backward → y, dx, and the gradients by name.
+
+    Without a bias in eval(), which changes nothing: gradients may be asked for there as well.
+    """
+    def make() -> nn.Module:
+        layer = cls(linear_of(inputs["linear"]), group, **inputs["options"])
+        return layer.eval() if inputs["linear"]["bias"] is None and isinstance(layer, nn.Module) else layer
+
+    return call_split_layer(make, inputs, "weight", "bias")
 
 
 def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *names: str) -> dict[str, Any]:

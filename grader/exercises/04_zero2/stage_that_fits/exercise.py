@@ -47,6 +47,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         case("one byte less", 16, more=-1),
         case("stage 1 to the byte", 5.5, buffers=2 * size),
         case("stage 1 to the byte, small buffers", 5.5, buffers=size // 10),
+        case("16 bytes a parameter, buffers beyond the budget", 16, buffers=40 * size),
         case("half a byte less than stage 1 needs", 5.5, size=size + 1),
         case("stage 2 to the byte, with its buffers", 3.75, buffers=size // 10, more=size // 10),
         case("one byte less, with its buffers", 3.75, buffers=size // 10, more=size // 10 - 1),
@@ -76,6 +77,9 @@ EXERCISE = Exercise(
                 "The activations are missing: no stage of ZeRO divides them, and every stage needs them."),
         _chosen("buffers forgotten", lambda inputs: _lowest(inputs | {"buffer_bytes": 0}),
                 "The buffers are missing: at stage 2 they come on top of everything."),
+        _chosen("buffers taken off first", lambda inputs: _lowest(inputs) if (
+            inputs["activation_bytes"] + inputs["buffer_bytes"] <= inputs["budget_bytes"]) else None,
+                "Buffers that alone exceed the budget rule out stage 2 only: stages 0 and 1 are counted without them."),
         _chosen("stage 2 asked first", lambda inputs: _lowest(inputs) if 2 in _fitting(inputs) else None,
                 "Where stage 2 does not fit, a lower one may: its buffers come on top. Ask each stage by itself."),
         _chosen("buffers from stage 1 on", lambda inputs: _lowest(inputs, buffers_from=1),

@@ -43,6 +43,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         "1F1B on 4": right_orders.one_f_one_b(4, 6),
         "1F1B turned round on 2": turned,
         "interleaved on 2": right_orders.interleaved(2, 2, 4),
+        "3 stages on 2 ranks": parse_schedule("F0.0 F1.0 F0.2 B0.2 F1.2 B1.2 B0.0 B1.0", "F0.1 F1.1 B0.1 B1.1"),
         "zero bubble on 3": right_orders.zero_bubble(3, 5),
     }
     if grading:

@@ -83,6 +83,13 @@ def _spanned(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _messages_inside(look: Look, rank: int) -> str:
+    names = set() if _refused(look) else {str(step) for step in _own_row(look, rank)}
+    inside = [(span.name, call.op) for span in look.evidence.trace.spans if span.rank == rank and span.name in names
+              for call in look.evidence.trace.of(rank) if span.start_s < call.start_s < span.end_s]
+    return f"rank {rank} called {inside[0][1]} inside the span of {inside[0][0]}" if inside else ""
+
+
 def _let_go(look: Look) -> tuple[bool, str]:
     for rank in () if _refused(look) else look.working:
         allowed = peaks(schedule_in(look.case, rank))[look.case.group_rank(rank)]
@@ -175,6 +182,9 @@ TECHNIQUE = Technique(
                "Right, but the watch cell will see nothing of it: each step, W as well, computes inside `with "
                "span(str(step)):`.",
                _spanned),
+        Demand("messages in spans", "no message begins inside a step's span",
+               "Right, but messages begin inside the steps' spans, so waiting looks like computing in the picture: receive, "
+               "compute inside `with span(str(step)):`, send.", on_each_rank(_messages_inside), forbids=True),
         Demand("kept too long", "activations let go at B or W",
                "Right, but activations of more micro-batches are kept than the schedule has in flight: after a backward "
                "nothing may hold the micro-batch's output, input or graph.", _let_go),

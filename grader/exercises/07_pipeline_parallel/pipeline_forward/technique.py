@@ -4,7 +4,7 @@ from typing import Any
 
 from grader.calling.pipelining import PASS
 from grader.exercises.technique.pipelines import UNLIKE, neighbours_needed, only_neighbours, outputs_sent, passes
-from grader.exercises.technique.rank_by_rank import not_seen
+from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank
 from grader.judging.demands import results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
@@ -32,6 +32,14 @@ def _sent_at_once(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _received_first(look: Look, rank: int) -> str:
+    """Before the first pass at most two of several receives have been waited for: one may come early."""
+    first_s = min((start_s for _, _, start_s in passes(look, rank)), default=0.0)
+    waited = sum(call.wait_start_s is not None and call.wait_start_s < first_s
+                 for call in look.evidence.trace.of(rank, "recv"))
+    return f"rank {rank} waited for {waited} inputs before it computed the first" if waited > 2 else ""
+
+
 def _values_only(look: Look, rank: int, found: Any, right: Any) -> bool:
     return right is not None and found.shape == right.shape and found.dtype == right.dtype
 
@@ -43,6 +51,9 @@ TECHNIQUE = Technique(
         Demand("not in micro-batches", "the stage is called once for each micro-batch",
                "The stage must be called once for each micro-batch: with the whole batch at once every stage waits for the "
                "one before it to finish everything.", _each_alone),
+        Demand("received first", "a stage computes as soon as it has a micro-batch",
+               "Results are right, but a stage waits for all its inputs before it computes the first: receive one, compute, "
+               "send, and only then wait for the next.", on_each_rank(_received_first), forbids=True),
         Demand("sent too late", "each output leaves before the next micro-batch is computed",
                "Outputs are held back: send each one as soon as it is computed, so that the next stage can start.",
                _sent_at_once),

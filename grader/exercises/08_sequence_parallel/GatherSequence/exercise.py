@@ -22,7 +22,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes = [(1, 3, 2, 5), (2, draw.integer(1, 5), 3, 2), (4, 3, draw.integer(1, 4), 3)]
     sizes += [(5, 1, 2, 3), (2, 5, 1, 1)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {b}×{d}", inputs(n, s, b, d)) for n, s, b, d in sizes]
-    cases.append(Case("3 ranks, pieces of 2 positions, not contiguous", inputs(3, 2, 1, 5, transposed=True)))
+    cases.append(Case("3 ranks, pieces of 2 positions, not contiguous", inputs(3, 2, 2, 5, transposed=True)))
     return [*cases, Case("2 ranks, bfloat16", inputs(2, 3, 2, 5, torch.bfloat16)),
             group_case(lambda n: inputs(n, 3, 2, 2), "pieces of 3 positions")]
 
