@@ -27,6 +27,7 @@ from utils.planner.times import (
     days_for_tokens,
     exposed_times,
     flow_time,
+    pass_shares,
 )
 from utils.planner.traffic import step_traffic
 from utils.planner.utilization import mfu
@@ -282,6 +283,19 @@ def test_zero_bubbles_need_micro_batches(stages):
     assert bubble_time("ZB-H2", stages, 1, 1, 1, 1, 2 * stages - 1) == 0
 
 
+def test_scores_have_no_weights_and_what_runs_again_is_backward():
+    """Of a long sequence's products few have weights; with full recomputation a quarter, as forward."""
+    llama = model_named("Llama 3 8B")
+    shares = pass_shares(llama.with_sequence(131_072), 32, "none")
+    flops = llama.with_sequence(131_072).forward_flops(32)
+    assert shares.forward == pytest.approx(1 / 3)
+    assert shares.weights == pytest.approx(sum(part for part in flops.parts if part.name != "attention core") / flops / 3)
+    assert shares.weights < 0.07 < pass_shares(llama, 32, "none").weights
+    assert pass_shares(GPT, 64, "full").forward == pytest.approx(0.25, abs=0.005)
+    at_full = plan(GPT, Layout(tp=8, pp=8, schedule="ZB-H1", recompute="full"), A100, 64).times["bubble"]
+    assert at_full > plan(GPT, Layout(tp=8, pp=8, schedule="ZB-H1"), A100, 64).times["bubble"]
+
+
 def test_a_shared_link_is_shared():
     shared = replace(A100, between=replace(A100.between, shared=True))
     layout = Layout(dp=8, tp=8)
@@ -383,6 +397,10 @@ def test_plans_show_themselves():
     (lambda: scaling(GPT, "A10", 8), "did you mean 'A100'"), (lambda: limits("GPT", A100), "shape must be a ModelShape"),
     (lambda: bubble_time("1F1B", 0, 1, 1, 1, 1), "stages must be at least 1"),
     (lambda: traffic(Layout(), axes=("XX",)), "no axis called 'XX'"),
+    (lambda: plan(GPT, Layout(), A100, 8, order=None), "order names the axes"),
+    (lambda: plan(GPT, Layout(), A100, 8, order=("tp", "dp")), "order must name"),
+    (lambda: scaling(GPT, A100, 8, devices=[0]), "devices must be at least 1"),
+    (lambda: scaling(GPT, A100, 8, state=16), "state must be a StateBytes"),
     (lambda: GPT.layer_parameters(tp=0), "tp must be at least 1"), (lambda: GPT.step_flops("8"), "batch must be a number"),
     (lambda: mfu(GPT, 8, 0.01, 8, 312e12), "times the peak cannot be"),
     (lambda: GPT.hardware_flops(1, "full", attention_again=-3), "counts passes, from 0"),

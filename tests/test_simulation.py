@@ -1,6 +1,7 @@
 """Simulated ranks make the calls that real ones make; their times are what the cluster's links say."""
 
 import contextlib
+import os
 import runpy
 from dataclasses import replace
 
@@ -156,6 +157,15 @@ def test_a_matrix_product_takes_its_flops():
     assert run.results[0].shape == (1000, 3000) and run.results[0].device.type == "meta"
 
 
+def test_torchs_fused_attention_takes_the_flops_of_its_products():
+    def attend():
+        q, k, v = (torch.empty(2, 4, 64, 32, requires_grad=True) for _ in range(3))
+        torch.nn.functional.scaled_dot_product_attention(q, k, v).sum().backward()
+
+    product = 2 * 2 * 4 * 64 * 64 * 32
+    assert simulate_ranks(attend, 1, NODE).flops == (2 + 5) * product  # backward makes the scores again
+
+
 @pytest.mark.parametrize("n", [2, 3, 8])
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])
 def test_a_ring_takes_what_the_formula_says(op, n):
@@ -224,6 +234,8 @@ def test_what_shares_a_link_takes_turns():
 
     alone = simulate_ranks(cross, 4, replace(shared, between=LINK)).elapsed_s
     assert simulate_ranks(cross, 4, shared).elapsed_s == pytest.approx(2 * alone, rel=0.05)
+    inside = Cluster("node", DEVICE, 4, 4, replace(LINK, shared=True))
+    assert simulate_ranks(cross, 4, inside).elapsed_s == pytest.approx(2 * alone, rel=0.05)
 
 
 def test_a_taper_and_a_long_way_cost():
@@ -234,6 +246,8 @@ def test_a_taper_and_a_long_way_cost():
 
     flat = simulate_ranks(cross, 4, replace(pods, topology=FatTree(2))).elapsed_s
     assert simulate_ranks(cross, 4, pods).elapsed_s > 2 * flat
+    near = simulate_ranks(lambda rank: dist.send(MEGABYTE, 1) if rank == 0 else dist.recv(torch.empty(250_000), 0), 2, pods)
+    assert flat == pytest.approx(near.elapsed_s + 2 * LATENCY_S, rel=0.01)  # without a taper nobody waits for another
     torus = replace(pods, topology=Torus((4, 4)))
     assert [len(torus.route(0, there)) for there in (1, 3, 2, 4, 5, 10)] == [1, 1, 2, 1, 2, 4]
 
@@ -275,10 +289,21 @@ def test_a_program_without_end_is_named():
         simulate_ranks(endless, 2, timeout_s=1)
 
 
+def test_a_rank_whose_process_ends_is_missed():
+    def one_ends(rank):
+        if rank == 1:
+            os._exit(3)
+
+    with pytest.raises(RankFailed, match="rank 1: RankDied: its process ended without returning"):
+        simulate_ranks(one_ends, 2)
+
+
 @pytest.mark.parametrize("make, said", [
     (lambda: simulate_ranks(print, 2, "H1000"), "did you mean 'H100'"),
     (lambda: simulate_ranks(print, 0), "from 1 to 4,096; got 0"),
     (lambda: simulate_ranks(print, 2.0), "whole number of ranks"),
+    (lambda: simulate_ranks(print, 2, timeout_s=0), "positive number of seconds; got 0"),
+    (lambda: simulate_ranks(print, 2, timeout_s="x"), "positive number of seconds; got 'x'"),
     (lambda: simulate_ranks(print, 9, "H100 node"), "has 8 devices, fewer than 9 ranks"),
     (lambda: Device("d", {"float32": "1B"}, 1, 1), "must be a number; got '1B'"),
     (lambda: Device("d", {}, 1, 1), "at least one dtype"),

@@ -131,15 +131,16 @@ def model_state(shape: ModelShape, layout: Layout, state: StateBytes, place: int
     moe = device_layers(shape, layout.pp, layout.chunks)[place][1]
     parts = _state_with_experts(shape, layout, state, held, moe) if moe else sharded_state(held, ranks, layout.zero, state)
     if layout.zero == 3 and ranks > 1:
-        largest = _largest_gathered(shape, layout, place, moe > 0)
+        largest = _largest_gathered(shape, layout, place)
         parts.append(explain("largest layer, gathered, and its gradients", "bytes", "(weight + gradient)*P",
                              weight=state.parameter, gradient=state.gradient, P=largest))
     return parts
 
 
-def _largest_gathered(shape: ModelShape, layout: Layout, place: int, moe: bool) -> Explained:
+def _largest_gathered(shape: ModelShape, layout: Layout, place: int) -> Explained:
     """What ZeRO-3 gathers at once: a layer, or the embedding or the head where they are larger."""
-    units = [_layer(shape, moe, layout.tp, layout.ep), *_ends(shape, layout, place)]
+    kinds = enumerate(device_layers(shape, layout.pp, layout.chunks)[place])
+    units = [_layer(shape, bool(moe), layout.tp, layout.ep) for moe, count in kinds if count] + _ends(shape, layout, place)
     return max(units, key=float)
 
 
@@ -188,7 +189,8 @@ def activations(shape: ModelShape, layout: Layout, micro_batches: int, dropout: 
         parts.append(shape.explain("embedding's dropout mask", "bytes", "flying*B*s/c*h/T", KORTHIKANTI, flying=flying,
                                    **common))
     if place == layout.pp - 1:
-        parts.append(shape.explain("last norm, head, logits", "bytes", "B*s/c*(4*h/T + 4*V/t)", KORTHIKANTI, **common))
+        parts.append(shape.explain("last norm, head, logits", "bytes", "kept*B*s/c*(4*h/T + 4*V/t)", KORTHIKANTI,
+                                   kept=micro_batches if layout.schedule == "GPipe" and layout.pp > 1 else 1, **common))
     return total("activations", "bytes", parts)
 
 
@@ -238,6 +240,6 @@ def _activation_parts(shape: ModelShape, micro_batch: int, cp: int, tp: int, who
                  else "B*s/c*(4*a*d/t + 4*max(g/t, 1)*d)")
     ffn = "B*s/c*(2*k*h/T + 2*m*x*(k + S)/t)" if moe else "B*s/c*2*m*f/t"
     core = "B*s/c*4*a/t" if fused else "B*s/c*(2 + 3*mask)*a*s/t"
-    lines = {"inputs of norms, attention, FFN, and masks": "B*s/c*(8*h + mask*2*h)/T", "attention core": core,
+    lines = {"inputs of norms, attention, FFN, and masks": "B*s/c*(2*n + 2*min(n, 2) + mask*2)*h/T", "attention core": core,
              "queries, keys, values, output": attention, "experts" if moe else "FFN": ffn}
     return tuple(shape.explain(name, "bytes", formula, KORTHIKANTI, **values) for name, formula in lines.items())

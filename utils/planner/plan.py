@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from utils.deadlocks.errors import BadValue
+from utils.deadlocks.errors import BadType, BadValue
 from utils.figures.tables import Column, Table
 from utils.planner.checking import require_count, require_flag, require_kind, require_number
 from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble
 from utils.planner.explained import Explained, explain
-from utils.planner.flows import ORDER, Traffic
+from utils.planner.flows import ORDER, Traffic, group_of
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.memory import device_memory, in_flight
 from utils.planner.shape import ModelShape
@@ -149,6 +149,9 @@ def plan(shape: ModelShape, layout: Layout, cluster: Cluster | str, global_batch
     """
     require_kind("layout", layout, Layout)
     cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, layout.devices)
+    if not isinstance(order, Sequence):
+        raise BadType(f"order names the axes, innermost first, such as {ORDER}; got {order!r}")
+    group_of(("dp",), layout, cluster.devices_per_node, order)  # refuses another order
     reasons = reasons_against(layout, shape, layout.devices, global_batch, cluster.devices_per_node)
     if reasons:
         raise BadValue(f"{shape.name} cannot run as {layout}: " + " ".join(reasons))

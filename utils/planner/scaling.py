@@ -13,7 +13,16 @@ from utils.planner.conventions import ZERO_16, StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.layout import Layout
 from utils.planner.shape import ModelShape
-from utils.planner.times import NOTHING_HIDDEN, Assumptions, compute_time, flow_time, ring_speed, step_bubble
+from utils.planner.times import (
+    NOTHING_HIDDEN,
+    Assumptions,
+    compute_time,
+    flow_time,
+    inside_speed,
+    pass_shares,
+    ring_speed,
+    step_bubble,
+)
 from utils.planner.traffic import step_traffic
 from utils.simulation.cluster import Cluster
 from utils.simulation.clusters import cluster_named
@@ -50,6 +59,12 @@ def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
     micro-batch; with a pipeline, in micro-batches of one.
     """
     require_kind("shape", shape, ModelShape)
+    require_kind("state", state, StateBytes)
+    require_kind("assumptions", assumptions, Assumptions)
+    require_kind("strategies", strategies, Mapping)
+    require_kind("devices", devices, Sequence)
+    for count in devices:
+        require_count("devices", count)
     cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
     require_count("global_batch", global_batch)
     points = []
@@ -72,7 +87,8 @@ def _point(name: str, layout: Layout, shape: ModelShape, cluster: Cluster, globa
     waiting = sum(float(flow_time(flow, cluster, assumptions)) for flow in traffic.flows)
     if layout.pp > 1:
         micro_batches = layout.micro_batches(global_batch)
-        waiting += step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, compute, compute)
+        waiting += step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, compute, compute,
+                               pass_shares(shape, global_batch, layout.recompute))
     return Point(name, layout.devices, compute, waiting)
 
 
@@ -91,6 +107,8 @@ def limits(shape: ModelShape, cluster: Cluster | str, state: StateBytes = ZERO_1
     its C/W tokens a device of DP are ¾ of ours with one rail, 1½ of ours with two.
     """
     require_kind("shape", shape, ModelShape)
+    require_kind("state", state, StateBytes)
+    require_kind("assumptions", assumptions, Assumptions)
     cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
     speed = assumptions.flops_per_s(cluster)
     between = ring_speed(cluster, cluster.between or cluster.inside, cluster.devices_per_node, assumptions.rails)
@@ -100,6 +118,6 @@ def limits(shape: ModelShape, cluster: Cluster | str, state: StateBytes = ZERO_1
         "DP": explain("tokens a device and step, DP", "tokens", "2*gradient*X/(6*W)", **ring),
         "ZeRO-3": explain("tokens a device and micro-batch, ZeRO-3", "tokens", "(2*parameter + gradient)*X/(6*W)", **ring),
         "TP inside": explain("tensor-parallel ranks, inside a node", "ranks", tensor, h=shape.width, X=speed,
-                             W=cluster.inside.bytes_per_s),
+                             W=inside_speed(cluster)),
         "TP between": explain("tensor-parallel ranks, between nodes", "ranks", tensor, h=shape.width, X=speed, W=between),
     }

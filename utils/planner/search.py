@@ -28,6 +28,7 @@ from utils.planner.times import (
     compute_time,
     elementwise_time,
     exposed_times,
+    pass_shares,
     step_bubble,
 )
 from utils.planner.traffic import step_traffic
@@ -65,12 +66,13 @@ class _Search:
     def exposed(self, layout: Layout, compute: float, *axes: str) -> float:
         """Seconds of these axes' traffic that computation cannot hide, even if it hides nothing else.
 
-        At least: on a mean device, whose parameters do not depend on how chunks deal out the layers.
+        At least: on a mean device, whose parameters and calls do not depend on how chunks deal out the layers.
         """
         traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes)
         micro_batches = layout.micro_batches(self.global_batch)
-        flows = [replace(flow, largest=None) if flow.largest else flow for flow in traffic.flows]
-        times = exposed_times(flows, self.cluster, compute, micro_batches, self.assumptions)
+        flows = [replace(flow, largest=None, in_turn=None) for flow in traffic.flows]
+        shares = pass_shares(self.shape, self.global_batch, layout.recompute)
+        times = exposed_times(flows, self.cluster, compute, micro_batches, self.assumptions, shares)
         return sum(map(float, times.values()))
 
     def rule_out(self, reason: str, count: int, example: str) -> None:
@@ -208,11 +210,14 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
     computes = [_computes(asked, way, cuts) for way in ways]
     data = {zero: asked.exposed(replace(layout, zero=zero), max(map(max, computes)), "DP") for zero in stages}
     for way, of_way in zip(ways, computes, strict=True):
+        shares = pass_shares(shape, batch, way.recompute)
         beside = elementwise_time(shape, way, cluster, batch, assumptions)
         beside += asked.exposed(way, max(of_way), "TP", "CP", "EP")
         for cut, compute in zip(cuts, of_way, strict=True):
             work = compute + beside
-            bubble = step_bubble(cut[0], way.pp, cut[1], way.micro_batches(batch), work, compute) if way.pp > 1 else 0.0
+            bubble = 0.0
+            if way.pp > 1:
+                bubble = step_bubble(cut[0], way.pp, cut[1], way.micro_batches(batch), work, compute, shares)
             for zero in stages:
                 yield _Entry(work + bubble + data[zero], False, way, zero, cut)
 

@@ -8,6 +8,7 @@ Letters as in traffic.py; D devices of data parallelism.
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from utils.deadlocks.errors import BadValue
 from utils.planner.checking import require_count, require_flag, require_name, require_number, require_positive
@@ -98,11 +99,13 @@ def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch:
     micro_batches = max(layout.micro_batches(global_batch), 1)
     compute = compute_time(shape, layout, cluster, global_batch, assumptions)
     elementwise = elementwise_time(shape, layout, cluster, global_batch, assumptions)
-    exposed = exposed_times(traffic.flows, cluster, compute, micro_batches, assumptions)
+    exposed = exposed_times(traffic.flows, cluster, compute, micro_batches, assumptions,
+                            pass_shares(shape, global_batch, layout.recompute))
     working = [compute, elementwise, *(exposed[axis] for axis in ("TP", "CP", "EP") if axis in exposed)]
     outside = [exposed[axis] for axis in ("PP", "DP") if axis in exposed]
     working_s = sum(map(float, working))
-    bubble = [step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, working_s, float(compute))]
+    shares = pass_shares(shape, global_batch, layout.recompute)
+    bubble = [step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, working_s, float(compute), shares)]
     return total("step", "s", [*working, *bubble * (layout.pp > 1), *outside, optimizer_time(shape, layout, cluster, state)])
 
 
@@ -114,6 +117,24 @@ def _flops(shape: ModelShape, global_batch: int, recompute: str) -> tuple[float,
     """FLOPs of a step: the layers' without recomputation, the logits', and what is computed again."""
     model, logits = float(shape.step_flops(global_batch)), 3 * float(shape.forward_flops(global_batch).part("logits"))
     return model - logits, logits, float(shape.hardware_flops(global_batch, recompute)) - model
+
+
+class Shares(NamedTuple):
+    """Of a step's matrix products: the forward pass, and gradients of weights. The rest: of inputs, and what runs again."""
+
+    forward: float
+    weights: float
+
+
+THIRDS = Shares(1 / 3, 1 / 3)  # with few scores, and nothing computed again
+
+
+@functools.cache
+def pass_shares(shape: ModelShape, global_batch: int, recompute: str) -> Shares:
+    """The scores of attention have no weights; what is recomputed belongs to the backward pass."""
+    forward, core = float(shape.forward_flops(global_batch)), float(shape.attention_core_flops(global_batch))
+    done = float(shape.hardware_flops(global_batch, recompute))
+    return Shares(forward / done, (forward - core) / done)
 
 
 def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
@@ -191,24 +212,25 @@ def _bubble(schedule: str, stages: int, chunks: int, forward_s: float, input_s: 
     return explain("bubble", "s", formula, source, p=stages, v=chunks, F=forward_s, I=input_s, W=weight_s, m=micro_batches)
 
 
-def step_bubble(schedule: str, stages: int, chunks: int, micro_batches: int, working_s: float,
-                compute_s: float) -> Explained:
+def step_bubble(schedule: str, stages: int, chunks: int, micro_batches: int, working_s: float, compute_s: float,
+                shares: Shares = THIRDS) -> Explained:
     """The bubble of a step whose devices work for working_s, of which compute_s are matrix products.
 
-    Of a micro-batch, the weights' gradients take a third of the matrix products, forward a third of all.
+    What is no matrix product is shared out between forward and backward as these are.
     """
-    one, weight = working_s / micro_batches, compute_s / micro_batches / 3
-    return _bubble(schedule, stages, chunks, one / 3, one - one / 3 - weight, weight, micro_batches)
+    one, weight = working_s / micro_batches, compute_s / micro_batches * shares.weights
+    forward = one * shares.forward
+    return _bubble(schedule, stages, chunks, forward, one - forward - weight, weight, micro_batches)
 
 
-def exposed_times(flows: Iterable[Flow], cluster: Cluster, compute: float, micro_batches: int,
-                  assumptions: Assumptions) -> dict[str, Explained]:
+def exposed_times(flows: Iterable[Flow], cluster: Cluster, compute: float, micro_batches: int, assumptions: Assumptions,
+                  shares: Shares = THIRDS) -> dict[str, Explained]:
     """Seconds by axis in which devices stand still for messages: what is not hidden, or finds no computation to hide behind.
 
     compute: seconds of matrix products in the step. With some of the flows only: a lower bound, as they share it with fewer.
     """
-    windows = {"weights' gradients": compute / 3, "a micro-batch": compute * 2 / 3 / micro_batches,
-               "all compute": float(compute)}
+    windows = {"weights' gradients": compute * shares.weights,
+               "a micro-batch": compute * (1 - shares.forward) / micro_batches, "all compute": float(compute)}
     times = [(flow, flow_time(flow, cluster, assumptions)) for flow in flows]
     wanted = dict.fromkeys(windows, 0.0)
     for flow, time in times:
@@ -231,7 +253,7 @@ def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_H
               "M": flow.payload if flow.largest is None else flow.largest, "alpha": _slowest(flow, cluster).latency_s}
     if flow.op == "all_to_all":
         return explain(flow.what, "s", "calls*((n - 1)*alpha + M/n*((k - 1)/inside + (n - k)/outside))", THAKUR, **values,
-                       k=flow.group.per_node, inside=_inside(cluster), outside=_speed(flow, cluster, 1))
+                       k=flow.group.per_node, inside=inside_speed(cluster), outside=_speed(flow, cluster, 1))
     beta = given(1 / _speed(flow, cluster, assumptions.rails), "s/byte")
     return explain(flow.what, "s", f"calls*({RING_TIME[flow.op]})", THAKUR, **values, beta=beta)
 
@@ -253,7 +275,7 @@ def _speed(flow: Flow, cluster: Cluster, rails: int) -> float:
     """
     link = _slowest(flow, cluster)
     if not flow.group.crosses:
-        return _inside(cluster)
+        return inside_speed(cluster)
     if flow.op in RINGS:
         return ring_speed(cluster, link, flow.group.per_node, rails)
     return link.bytes_per_s / (cluster.devices_per_node if link.shared else 1)
@@ -264,10 +286,10 @@ def ring_speed(cluster: Cluster, link: Link, per_node: int, rails: int = 1) -> f
     ports = 2 * len(cluster.topology.shape) if isinstance(cluster.topology, Torus) else per_node
     users = max(cluster.devices_per_node // per_node, 1)
     speed = link.bytes_per_s / users if link.shared else link.bytes_per_s * min(rails, ports)
-    return min(speed, _inside(cluster)) if per_node > 1 else speed
+    return min(speed, inside_speed(cluster)) if per_node > 1 else speed
 
 
-def _inside(cluster: Cluster) -> float:
+def inside_speed(cluster: Cluster) -> float:
     """Bytes a second that a device gets of the link inside its node."""
     return cluster.inside.bytes_per_s / (cluster.devices_per_node if cluster.inside.shared else 1)
 

@@ -12,7 +12,7 @@ from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.flows import ORDER, Flow, Group, Traffic, group_of
 from utils.planner.layout import Layout
-from utils.planner.memory import held_by_place
+from utils.planner.memory import device_layers, held_by_place
 from utils.planner.shape import ModelShape
 
 AXES = ("TP", "CP", "EP", "PP", "DP")
@@ -52,9 +52,16 @@ class _Step(NamedTuple):
         return group_of(axes, self.layout, self.devices_per_node, self.order)
 
     def calls(self, expression: str, **values: float) -> Explained:
-        """How often, on the device with most layers."""
+        """How often."""
         return self.shape.explain("calls", "", expression, m=self.micro_batches, p=self.layout.pp, v=self.layout.chunks,
                                   **values)
+
+    def layer_calls(self, times: int, moe: bool = False) -> tuple[Explained, Explained]:
+        """So many calls a layer, or a layer with experts, and micro-batch: of a mean device, and of the one with most."""
+        of_places = [kinds[1] if moe else sum(kinds)
+                     for kinds in device_layers(self.shape, self.layout.pp, self.layout.chunks)]
+        return (self.calls(f"times*m*{'moe' if moe else 'L'}/p", times=times),
+                self.calls("times*m*most", times=times, most=max(of_places)))
 
     def payload(self, name: str, expression: str, **values: float) -> Explained:
         return self.shape.explain(name, "bytes", expression, B=self.layout.micro_batch, c=self.layout.cp, t=self.layout.tp,
@@ -66,7 +73,6 @@ class _Step(NamedTuple):
         return self.layout.sequence_parallel or self.scatter_gather
 
 
-PER_LAYER = "*m*v*ceil(L/(p*v))"
 
 
 def _tensor(step: _Step) -> list[Flow]:
@@ -79,7 +85,8 @@ def _tensor(step: _Step) -> list[Flow]:
     forwards = 2 if step.layout.recompute == "full" else 1
 
     def flow(what: str, op: str, times: int, beside: str = "", source: str = MEGATRON) -> Flow:
-        return Flow("TP", what, op, group, step.calls(f"times{PER_LAYER}", times=times), hidden, beside, source)
+        calls, most = step.layer_calls(times)
+        return Flow("TP", what, op, group, calls, hidden, beside, source, most)
 
     if step.layout.sequence_parallel:
         alone = [flow("gather, in the way", "all_gather", 2 * forwards + 2, source=KORTHIKANTI),
@@ -90,16 +97,18 @@ def _tensor(step: _Step) -> list[Flow]:
     flows = [flow("in the way", "all_reduce", 2 * forwards),
              flow("beside weights' gradients", "all_reduce", 2, "weights' gradients")]
     if step.scatter_gather and step.layout.pp > 1:
-        flows.append(Flow("TP", "gather a stage's input", "all_gather", group, step.calls("2*m*v"), hidden))
+        flows.append(Flow("TP", "gather a stage's input", "all_gather", group, step.calls("2*m*(v*p - 1)/p"), hidden,
+                          in_turn=step.calls("2*m*v")))
     return flows
 
 
 def _context(step: _Step) -> list[Flow]:
     """Ring attention: each rank's keys and values go round; in the backward pass again, with their gradients."""
     times = 3 + (step.layout.recompute == "full")
-    keys_values = step.payload("keys and values of a rank", "2*2*B*s/c*max(g/t, 1)*d")
-    return [Flow("CP", "keys and values", "ring hops", step.group("cp"), step.calls(f"times{PER_LAYER}", times=times),
-                 keys_values, "all compute", "Liu et al. 2023 (2310.01889)")]
+    keys_values = step.payload("keys and values of a rank", "2*B*s/c*max(g/t, 1)*(2*d + r)")
+    calls, most = step.layer_calls(times)
+    return [Flow("CP", "keys and values", "ring hops", step.group("cp"), calls, keys_values, "all compute",
+                 "Liu et al. 2023 (2310.01889)", most)]
 
 
 def _experts(step: _Step) -> list[Flow]:
@@ -109,8 +118,9 @@ def _experts(step: _Step) -> list[Flow]:
     times = 4 + 2 * (step.layout.recompute == "full")
     split = step.layout.tp if step.layout.sequence_parallel else 1
     tokens = step.payload("tokens, once for each expert", "2*B*s/c*k*h/T", T=split)
-    return [Flow("EP", "tokens to experts and back", "all_to_all", step.group("ep"),
-                 step.calls("times*m*moe/p", times=times), tokens, "all compute", "Lepikhin et al. 2020 (GShard)")]
+    calls, most = step.layer_calls(times, moe=True)
+    return [Flow("EP", "tokens to experts and back", "all_to_all", step.group("ep"), calls, tokens, "all compute",
+                 "Lepikhin et al. 2020 (GShard)", most)]
 
 
 def _pipeline(step: _Step) -> list[Flow]:

@@ -95,7 +95,8 @@ class Switched:
 class FatTree:
     """Rail-optimised: the same slot of every node of a pod hangs on one leaf switch; between pods, spine switches.
 
-    taper: how many times less bandwidth leaves a leaf switch upwards than comes to it from below.
+    taper: how many times less bandwidth leaves a leaf switch upwards than comes to it from below: so many fewer are the
+    cables up, among which its nodes are dealt out.
     """
 
     nodes_per_pod: int
@@ -107,12 +108,13 @@ class FatTree:
 
     def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
         first, last = Switched().hops(link, source, target)
-        leaves = [(place.node // self.nodes_per_pod, place.slot) for place in (source, target)]
+        leaves = [(place.node // self.nodes_per_pod, 0 if link.shared else place.slot) for place in (source, target)]
         if leaves[0] == leaves[1]:
             return [first, last]
-        upward = self.nodes_per_pod * link.bytes_per_s / self.taper
-        between = [Hop((link.name, way, *leaf), f"{link.name} spine", link.latency_s, upward)
-                   for way, leaf in zip(("up", "down"), leaves, strict=True)]
+        cables = max(round(self.nodes_per_pod / self.taper), 1)
+        each = self.nodes_per_pod * link.bytes_per_s / self.taper / cables
+        between = [Hop((link.name, way, *leaf, place.node % cables), f"{link.name} spine", link.latency_s, each)
+                   for way, leaf, place in zip(("up", "down"), leaves, (source, target), strict=True)]
         return [first, *between, last]
 
 
@@ -182,7 +184,8 @@ class Cluster:
         if (source, target) not in self._routes:
             here, there = self.place(source), self.place(target)
             if here.node == there.node:
-                inside = self.within.hops(self.inside, Place(here.slot, here.slot), Place(there.slot, there.slot))
+                ends = (Place(0 if self.inside.shared else place.slot, place.slot) for place in (here, there))
+                inside = self.within.hops(self.inside, *ends)
                 hops = [hop._replace(wire=(here.node, *hop.wire)) for hop in inside]
             else:
                 hops = self.topology.hops(self.between, here, there)

@@ -8,7 +8,8 @@ from multiprocessing.connection import Connection, wait
 
 import cloudpickle
 
-from utils.deadlocks.errors import DeadlineExceeded
+from utils.deadlocks.errors import DeadlineExceeded, RankFailed
+from utils.ranks.run import to_failure
 from utils.ranks.server import shared_server
 from utils.simulation.cluster import Device
 from utils.simulation.program import Program
@@ -16,6 +17,8 @@ from utils.simulation.program import Program
 PRELOAD = ("utils.simulation.program", "torch._dynamo")
 FEWEST_RANKS_A_PROCESS = 4
 GRACE_S = 30.0
+ENDED = {"type": "RankDied", "message": "its process ended without returning (os._exit(), or no memory left?)",
+         "frames": [], "notes": []}
 
 
 def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: float) -> list[Program]:
@@ -31,7 +34,11 @@ def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: 
             far.close()
             near.send_bytes(pickle.dumps((task, [(rank, inputs[rank]) for rank in share], n, device, timeout_s)))
             connections.append(near)
-        return sorted(_collected(connections, timeout_s), key=lambda program: program.rank)
+        programs = sorted(_collected(connections, timeout_s), key=lambda program: program.rank)
+        lost = sorted({*range(n)} - {program.rank for program in programs})
+        if lost and not any(program.error for program in programs):
+            raise RankFailed([to_failure(lost[0], ENDED)], [])
+        return programs
     finally:
         for connection in connections:
             connection.close()

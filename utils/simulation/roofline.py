@@ -17,6 +17,12 @@ from utils.simulation.shapes import ShapesOnly
 from utils.trace.memory import MemoryMeter
 
 DEVICE_OF = torch.ops.prim.device.default
+# torch counts the fused attention of GPUs; on the CPU, which these tensors are said to be on, it has another name.
+FORMULAS = {**flop_registry,
+            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu:
+                flop_registry[torch.ops.aten._scaled_dot_product_flash_attention],
+            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward:
+                flop_registry[torch.ops.aten._scaled_dot_product_flash_attention_backward]}
 
 
 @dataclass
@@ -76,7 +82,7 @@ class Roofline(MemoryMeter):
     def _on_operation(self, func, args: tuple, kwargs: dict, result: Any, tensors: list[torch.Tensor]) -> None:
         if not tensors or _is_free(func):
             return
-        formula = flop_registry.get(func.overloadpacket)
+        formula = FORMULAS.get(func.overloadpacket)
         flops = formula(*args, **kwargs, out_val=result) if formula else 0
         touched = sum({id(tensor): tensor.nbytes for tensor in tensors}.values())
         dtype = str(tensors[0].dtype).removeprefix("torch.")

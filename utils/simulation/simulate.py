@@ -72,6 +72,8 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
         simulation has not), Deadlock, Mismatch.
     Not modelled: what computing and communicating take from each other, launches, stragglers, caches.
     """
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9:
+        raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
     cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
     world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
     if world_size > cluster.n_devices:
