@@ -311,6 +311,12 @@ def test_a_rank_whose_process_ends_is_missed():
     (lambda: Link("l", 0, -1), "must be positive"),
     (lambda: Cluster("c", DEVICE, 16, 8, LINK), "say by which link nodes are joined"),
     (lambda: Cluster("c", DEVICE, 0, 8, LINK), "whole number from 1"),
+    (lambda: Cluster("c", "H100", 8, 8, LINK), "device must be a Device; got 'H100'"),
+    (lambda: Cluster("c", DEVICE, 8, 8, 1e9), "inside must be a Link"),
+    (lambda: Cluster("c", DEVICE, 8, 8, LINK, topology="torus"), "topology must be a topology, such as"),
+    (lambda: Cluster("c", DEVICE, 8, 8, LINK, algorithm="tree"), "algorithm must be a Callable; got 'tree'"),
+    (lambda: Device("d", 1e12, 1, 1), "flops must be a Mapping"), (lambda: Link("l", None, 1), "latency_s must be a number"),
+    (lambda: Link("l", 0, 1, shared="no"), "shared must be a bool"), (lambda: Torus(()), "a size for each dimension"),
     (lambda: replace(NODE, devices_per_node=1, between=LINK, topology=Torus((2, 2))).route(0, 5), "fewer nodes than"),
 ])
 def test_bad_input_is_refused_in_words(make, said):

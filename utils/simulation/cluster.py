@@ -1,7 +1,7 @@
 """Devices, links, and which links a message takes, as data that anyone can write down in ten lines."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -28,6 +28,7 @@ class Device:
     overhead_s: float = 0.0
 
     def __post_init__(self):
+        _of_kind(self.flops, Mapping, f"device {self.name!r}: flops")
         if not self.flops:
             raise BadValue(f"device {self.name!r}: flops must name at least one dtype, such as {{'bfloat16': 989e12}}")
         for dtype in self.flops:
@@ -56,6 +57,7 @@ class Link:
 
     def __post_init__(self):
         _positive(self.bytes_per_s, f"link {self.name!r}: bytes_per_s")
+        _of_kind(self.shared, bool, f"link {self.name!r}: shared")
         _not_negative(self.latency_s, f"link {self.name!r}: latency_s")
 
 
@@ -125,8 +127,12 @@ class Torus:
     shape: tuple[int, ...]
 
     def __post_init__(self):
+        _of_kind(self.shape, Sequence, "Torus: shape")
+        if not self.shape:
+            raise BadValue("Torus: shape must have a size for each dimension, such as (4, 4); got ()")
         for size in self.shape:
             _positive(size, "Torus: a size")
+            _of_kind(size, int, "Torus: a size")
 
     def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
         at, goal, hops = list(self._coordinates(source.node)), self._coordinates(target.node), []
@@ -167,6 +173,15 @@ class Cluster:
     source: str = ""
 
     def __post_init__(self):
+        _of_kind(self.device, Device, f"cluster {self.name!r}: device")
+        _of_kind(self.inside, Link, f"cluster {self.name!r}: inside")
+        if self.between is not None:
+            _of_kind(self.between, Link, f"cluster {self.name!r}: between")
+        _of_kind(self.algorithm, Callable, f"cluster {self.name!r}: algorithm")
+        for what in ("within", "topology"):
+            if not callable(getattr(getattr(self, what), "hops", None)):
+                raise BadType(f"cluster {self.name!r}: {what} must be a topology, such as Switched() or Torus((4, 4)); got "
+                              f"{getattr(self, what)!r}")
         for what in ("n_devices", "devices_per_node"):
             count = getattr(self, what)
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -218,5 +233,10 @@ def _positive(value: Any, what: str) -> None:
 
 
 def _not_negative(value: Any, what: str) -> None:
-    if value:
+    if value != 0 or isinstance(value, bool):
         _positive(value, what)
+
+
+def _of_kind(value: Any, kind: type, what: str) -> None:
+    if not isinstance(value, kind):
+        raise BadType(f"{what} must be a {kind.__name__}; got {value!r}")
