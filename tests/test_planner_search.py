@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from utils.planner.conventions import MEGATRON_18
-from utils.planner.layout import RECOMPUTE, ZERO_STAGES, Layout, reasons_against
+from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout, reasons_against
 from utils.planner.plan import plan
 from utils.planner.published import model_named
-from utils.planner.search import SLOWER, TOO_LARGE, degree_layouts, search
+from utils.planner.search import SLOWER, TOO_LARGE, _of_degrees, _Search, degree_layouts, search
 from utils.planner.shape import ModelShape
 from utils.planner.times import ALL_HIDDEN, NOTHING_HIDDEN, Assumptions
 from utils.simulation.clusters import cluster_named
@@ -43,6 +43,17 @@ def test_the_search_finds_what_trying_everything_finds(shape, devices, cluster, 
     found = search(shape, cluster, devices, 48, assumptions=assumptions, tie=0)
     assert [float(each.time) for each in found.plans] == pytest.approx(fastest, rel=1e-12)
     assert found.evaluated <= len(tried)
+
+
+@pytest.mark.parametrize("uneven_stages", [False, True])
+@pytest.mark.parametrize("shape", [SMALL, MIXED], ids=["dense", "experts"])
+def test_what_the_queue_begins_with_is_never_more_than_the_time_itself(shape, uneven_stages):
+    """Else a layout could stand behind slower ones. Links are slow, so that not all can hide."""
+    slow = replace(A100, between=replace(A100.between, bytes_per_s=2e9), devices_per_node=1)
+    for assumptions in (NOTHING_HIDDEN, ALL_HIDDEN):
+        asked = _Search(shape, slow, 8, 48, MEGATRON_18, assumptions, 0.9, True, (1, 8), SCHEDULES, uneven_stages)
+        for entry in (entry for degrees in degree_layouts(shape, 8) for entry in _of_degrees(asked, degrees)):
+            assert entry.time_s <= (1 + 1e-12) * asked.plan(entry.whole).time, entry.whole
 
 
 @pytest.mark.parametrize("shape", [replace(SMALL, layers=7), replace(MIXED, layers=7)], ids=["dense", "experts"])

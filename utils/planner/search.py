@@ -208,7 +208,8 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
     shape, cluster, batch, assumptions = asked.shape, asked.cluster, asked.global_batch, asked.assumptions
     ways = [replace(layout, recompute=recompute) for recompute in RECOMPUTE]
     computes = [_computes(asked, way, cuts) for way in ways]
-    data = {zero: asked.exposed(replace(layout, zero=zero), max(map(max, computes)), "DP") for zero in stages}
+    most_to_hide_behind = replace(layout, recompute="full")  # of which the backward pass is the largest part
+    data = {zero: asked.exposed(replace(most_to_hide_behind, zero=zero), max(map(max, computes)), "DP") for zero in stages}
     for way, of_way in zip(ways, computes, strict=True):
         shares = pass_shares(shape, batch, way.recompute)
         beside = elementwise_time(shape, way, cluster, batch, assumptions)
