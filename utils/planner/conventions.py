@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from utils.checking import require_name, require_number, require_positive
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_name, require_number, require_positive
 from utils.planner.explained import Explained, explain
 
 GIGABYTES = {"GB": 1000 ** 3, "GiB": 1024 ** 3}

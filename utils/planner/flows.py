@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from utils.deadlocks.errors import BadValue
+from utils.deadlocks.errors import BadType, BadValue
 from utils.planner.explained import Explained, explain, total
 from utils.planner.layout import Layout
 
@@ -107,14 +107,21 @@ def group_of(axes: Sequence[str], layout: Layout, devices_per_node: int, order: 
 
     Where sizes do not divide the node, rounded down.  Raises: ValueError for an order that does not name each axis once.
     """
-    if sorted(order) != sorted(ORDER):
-        raise BadValue(f"order must name {', '.join(ORDER)} once each, innermost first; got {', '.join(map(str, order))}")
+    require_order(order)
     stride, members, per_node = 1, 1, 1
     for axis, size in _sizes(layout, order, experts="ep" in axes or "expert_dp" in axes):
         if axis in axes:
             members, per_node = members * size, per_node * min(size, max(devices_per_node // stride, 1))
         stride *= size
     return Group(members, per_node)
+
+
+def require_order(order: Sequence[str]) -> None:
+    """Raises: TypeError, ValueError for what does not name each axis once."""
+    if not isinstance(order, Sequence):
+        raise BadType(f"order names the axes, innermost first, such as {ORDER}; got {order!r}")
+    if sorted(order) != sorted(ORDER):
+        raise BadValue(f"order must name {', '.join(ORDER)} once each, innermost first; got {', '.join(map(str, order))}")
 
 
 def _sizes(layout: Layout, order: Sequence[str], experts: bool) -> list[tuple[str, int]]:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from utils.checking import require_count, require_flag, require_kind, require_name
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_flag, require_kind, require_name
 from utils.planner.shape import ModelShape
 
 SCHEDULES = ("GPipe", "1F1B", "interleaved", "ZB-H1", "ZB-H2")

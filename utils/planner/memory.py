@@ -7,8 +7,8 @@ m micro-batches, i the device's place in the pipeline, N ranks that ZeRO shards 
 
 import functools
 
+from utils.checking import require_count
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain, total
 from utils.planner.layout import ZERO_STAGES, Layout, reasons_against
@@ -68,6 +68,11 @@ def device_layers(shape: ModelShape, pp: int, chunks: int = 1) -> tuple[tuple[in
     dense = shape.layers - shape.moe_layers
     kinds = [min(max(dense - start, 0), size) for start, size in zip(_starts(sizes), sizes, strict=True)]
     return tuple((sum(kinds[device::pp]), sum(sizes[device::pp]) - sum(kinds[device::pp])) for device in range(pp))
+
+
+def layer_counts(shape: ModelShape, layout: Layout, moe_only: bool = False) -> list[int]:
+    """Layers, or those with experts, of the device at each place of the pipeline."""
+    return [moe if moe_only else dense + moe for dense, moe in device_layers(shape, layout.pp, layout.chunks)]
 
 
 def _starts(sizes: list[int]) -> list[int]:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from utils.deadlocks.errors import BadType, BadValue
+from utils.checking import require_count, require_flag, require_kind, require_number
+from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
-from utils.planner.checking import require_count, require_flag, require_kind, require_number
 from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble
 from utils.planner.explained import Explained, explain
-from utils.planner.flows import ORDER, Traffic, group_of
+from utils.planner.flows import ORDER, Traffic, require_order
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.memory import device_memory, in_flight
 from utils.planner.shape import ModelShape
@@ -149,24 +149,28 @@ def plan(shape: ModelShape, layout: Layout, cluster: Cluster | str, global_batch
     """
     require_kind("layout", layout, Layout)
     cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, layout.devices)
-    if not isinstance(order, Sequence):
-        raise BadType(f"order names the axes, innermost first, such as {ORDER}; got {order!r}")
-    group_of(("dp",), layout, cluster.devices_per_node, order)  # refuses another order
+    require_order(order)
     reasons = reasons_against(layout, shape, layout.devices, global_batch, cluster.devices_per_node)
     if reasons:
         raise BadValue(f"{shape.name} cannot run as {layout}: " + " ".join(reasons))
     return Plan(shape, layout, cluster, global_batch, state, assumptions, usable, dropout, tuple(order))
 
 
-def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, state: StateBytes, assumptions: Assumptions,
-            usable: float, dropout: bool, devices: int) -> Cluster:
-    """The cluster, if all can be what it says.  Raises: TypeError, ValueError."""
+def checked_cluster(shape: ModelShape, cluster: Cluster | str, state: StateBytes, assumptions: Assumptions) -> Cluster:
+    """The cluster, if it and what it is asked about can be.  Raises: TypeError, ValueError."""
     require_kind("shape", shape, ModelShape)
     require_kind("state", state, StateBytes)
     require_kind("assumptions", assumptions, Assumptions)
-    require_flag("dropout", dropout)
     cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
     assumptions.peak(cluster)
+    return cluster
+
+
+def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, state: StateBytes, assumptions: Assumptions,
+            usable: float, dropout: bool, devices: int) -> Cluster:
+    """The cluster, if all can be what it says.  Raises: TypeError, ValueError."""
+    cluster = checked_cluster(shape, cluster, state, assumptions)
+    require_flag("dropout", dropout)
     require_count("global_batch", global_batch)
     if global_batch * shape.sequence > MOST_TOKENS:
         raise BadValue(f"global_batch counts sequences, not tokens: {global_batch:,} sequences of {shape.sequence:,} tokens "

@@ -5,16 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from utils.checking import require_count, require_name, require_positive
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_name, require_positive
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.shape import ModelShape
+from utils.simulation.clusters import A100, B200, H100, H200, H800, TPU_V4, TPU_V5E, TPU_V5P, V100
 
 MEGATRON_VOCABULARY, MEGATRON_SEQUENCE = 51_200, 2048
-# Peaks in 16-bit products, dense, from data sheets; H800 is an H100 with less NVLink.
-PEAK_TFLOPS = {"V100": 125, "A100": 312, "H100": 989, "H800": 989, "H200": 989, "B200": 2250, "TPU v4": 275, "TPU v5e": 197,
-               "TPU v5p": 459}
+DEVICES = {"V100": V100, "A100": A100, "H100": H100, "H800": H800, "H200": H200, "B200": B200, "TPU v4": TPU_V4,
+           "TPU v5e": TPU_V5E, "TPU v5p": TPU_V5P}
+PEAK_TFLOPS = {name: device.flops.get("bfloat16", device.flops.get("float16")) / 1e12 for name, device in DEVICES.items()}
 MFU_TOLERANCE = 1.0  # points: both figures are rounded
 SUFFIXES = {"": (1,), "k": (10**3, 2**10), "M": (10**6, 2**20), "B": (10**9,)}
 
@@ -132,9 +133,9 @@ def _speed_reasons(row: Mapping[str, Any]) -> list[str]:
     peak = PEAK_TFLOPS.get(device)
     if peak and tflops:
         if tflops > peak:
-            reasons.append(f"{tflops} TFLOP/s are more than the peak of {device}, {peak}.")
+            reasons.append(f"{tflops} TFLOP/s are more than the peak of {device}, {peak:g}.")
         elif percent and percent > 100 * tflops / peak + MFU_TOLERANCE:
-            reasons.append(f"An MFU of {percent} % is more than {tflops} of {peak} TFLOP/s.")
+            reasons.append(f"An MFU of {percent} % is more than {tflops} of {peak:g} TFLOP/s.")
     return reasons
 
 

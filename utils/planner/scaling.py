@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from utils.planner.checking import require_count, require_kind
+from utils.checking import require_count, require_kind
 from utils.planner.conventions import ZERO_16, StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.layout import Layout
+from utils.planner.plan import checked_cluster
 from utils.planner.shape import ModelShape
 from utils.planner.times import (
     NOTHING_HIDDEN,
@@ -25,7 +26,6 @@ from utils.planner.times import (
 )
 from utils.planner.traffic import step_traffic
 from utils.simulation.cluster import Cluster
-from utils.simulation.clusters import cluster_named
 
 DEVICES = tuple(2 ** power for power in range(18))  # 1 to 131,072
 # Name → the axis that grows, and what stays as it is.
@@ -58,14 +58,11 @@ def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
     The cluster may have fewer devices: only its links and devices count. A data-parallel rank takes its sequences in one
     micro-batch; with a pipeline, in micro-batches of one.
     """
-    require_kind("shape", shape, ModelShape)
-    require_kind("state", state, StateBytes)
-    require_kind("assumptions", assumptions, Assumptions)
+    cluster = checked_cluster(shape, cluster, state, assumptions)
     require_kind("strategies", strategies, Mapping)
     require_kind("devices", devices, Sequence)
     for count in devices:
         require_count("devices", count)
-    cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
     require_count("global_batch", global_batch)
     points = []
     for name, (axis, fixed) in strategies.items():
@@ -106,10 +103,7 @@ def limits(shape: ModelShape, cluster: Cluster | str, state: StateBytes = ZERO_1
     argument of the scaling-book's page on training, which holds the backward pass alone against both directions of a link:
     its C/W tokens a device of DP are ¾ of ours with one rail, 1½ of ours with two.
     """
-    require_kind("shape", shape, ModelShape)
-    require_kind("state", state, StateBytes)
-    require_kind("assumptions", assumptions, Assumptions)
-    cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
+    cluster = checked_cluster(shape, cluster, state, assumptions)
     speed = assumptions.flops_per_s(cluster)
     between = ring_speed(cluster, cluster.between or cluster.inside, cluster.devices_per_node, assumptions.rails)
     ring = {"X": speed, "W": between, "gradient": state.gradient, "parameter": state.parameter}

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from utils.checking import require_count, require_flag, require_name, require_number
 from utils.deadlocks.errors import BadType, BadValue
-from utils.planner.checking import require_count, require_flag, require_name, require_number
 from utils.planner.conventions import MEGATRON_18, StateBytes
 from utils.planner.explained import given
 from utils.planner.flows import ORDER
@@ -70,9 +70,8 @@ class _Search:
         """
         traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes)
         micro_batches = layout.micro_batches(self.global_batch)
-        flows = [replace(flow, largest=None, in_turn=None) for flow in traffic.flows]
         shares = pass_shares(self.shape, self.global_batch, layout.recompute)
-        times = exposed_times(flows, self.cluster, compute, micro_batches, self.assumptions, shares)
+        times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True)
         return sum(map(float, times.values()))
 
     def rule_out(self, reason: str, count: int, example: str) -> None:

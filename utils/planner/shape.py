@@ -8,8 +8,8 @@ layer; E experts of x columns, k for each token, S shared; q, u ranks of latent 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+from utils.checking import require_count, require_flag, require_name, require_number
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_flag, require_name, require_number
 from utils.planner.explained import Explained, explain, total
 
 NARAYANAN = "Narayanan 2021, 2104.04473, appendix"

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from utils.checking import require_count, require_flag, require_name, require_number, require_positive
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_flag, require_name, require_number, require_positive
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain, given, total
 from utils.planner.flows import Flow, Traffic
 from utils.planner.layout import SCHEDULES, Layout
-from utils.planner.memory import device_layers, held_by_place
+from utils.planner.memory import held_by_place, layer_counts
 from utils.planner.shape import ModelShape
 from utils.simulation.cluster import Cluster, Link, Torus
 
@@ -141,16 +141,11 @@ def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_bat
                  assumptions: Assumptions) -> Explained:
     """Matrix products on the slowest device: the last, which has the logits, or one with more layers, all as the mean."""
     layers, logits, again = _flops(shape, global_batch, layout.recompute)
-    counts = _layer_counts(shape, layout)
+    counts = layer_counts(shape, layout)
     flops = explain("FLOPs of a device on the slowest stage", "FLOP",
                     "max((layers + again)*most/L, (layers + again)*last/L + logits)/(D*t*c)", layers=layers, again=again,
                     L=shape.layers, most=max(counts), last=counts[-1], logits=logits, D=layout.dp, t=layout.tp, c=layout.cp)
     return explain("compute", "s", "flops/speed", flops=flops, speed=assumptions.flops_per_s(cluster))
-
-
-def _layer_counts(shape: ModelShape, layout: Layout) -> list[int]:
-    """Layers of the devices at each place of the pipeline."""
-    return [sum(kinds) for kinds in device_layers(shape, layout.pp, layout.chunks)]
 
 
 def elementwise_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
@@ -166,7 +161,7 @@ def elementwise_time(shape: ModelShape, layout: Layout, cluster: Cluster, global
                           t=layout.tp, T=layout.tp if layout.sequence_parallel else 1, passes=again[0],
                           cores=0 if assumptions.fused_attention else again[1])
     return shape.explain("elementwise", "s", "moved*s*B/(D*c)*most/bandwidth", "own count", moved=moved, B=global_batch,
-                         D=layout.dp, c=layout.cp, most=max(_layer_counts(shape, layout)),
+                         D=layout.dp, c=layout.cp, most=max(layer_counts(shape, layout)),
                          bandwidth=cluster.device.memory_bytes_per_s)
 
 
@@ -213,7 +208,7 @@ def _bubble(schedule: str, stages: int, chunks: int, forward_s: float, input_s: 
 
 
 def step_bubble(schedule: str, stages: int, chunks: int, micro_batches: int, working_s: float, compute_s: float,
-                shares: Shares = THIRDS) -> Explained:
+                shares: Shares) -> Explained:
     """The bubble of a step whose devices work for working_s, of which compute_s are matrix products.
 
     What is no matrix product is shared out between forward and backward as these are.
@@ -224,14 +219,15 @@ def step_bubble(schedule: str, stages: int, chunks: int, micro_batches: int, wor
 
 
 def exposed_times(flows: Iterable[Flow], cluster: Cluster, compute: float, micro_batches: int, assumptions: Assumptions,
-                  shares: Shares = THIRDS) -> dict[str, Explained]:
+                  shares: Shares = THIRDS, mean: bool = False) -> dict[str, Explained]:
     """Seconds by axis in which devices stand still for messages: what is not hidden, or finds no computation to hide behind.
 
     compute: seconds of matrix products in the step. With some of the flows only: a lower bound, as they share it with fewer.
+    mean: as for flow_time.
     """
     windows = {"weights' gradients": compute * shares.weights,
                "a micro-batch": compute * (1 - shares.forward) / micro_batches, "all compute": float(compute)}
-    times = [(flow, flow_time(flow, cluster, assumptions)) for flow in flows]
+    times = [(flow, flow_time(flow, cluster, assumptions, mean)) for flow in flows]
     wanted = dict.fromkeys(windows, 0.0)
     for flow, time in times:
         if flow.beside:
@@ -244,13 +240,15 @@ def exposed_times(flows: Iterable[Flow], cluster: Cluster, compute: float, micro
     return {axis: total(f"{axis} exposed", "s", parts) for axis, parts in exposed.items()}
 
 
-def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_HIDDEN) -> Explained:
+def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_HIDDEN, mean: bool = False) -> Explained:
     """Seconds that all messages of a flow take in a step, one after the other, if nothing is hidden.
 
+    mean: of a mean device, else of the one with most to send, for which the others wait.
     Raises: ValueError if the group has members in several nodes of a cluster that has no link between them.
     """
-    values = {"calls": flow.calls if flow.in_turn is None else flow.in_turn, "n": flow.group.members,
-              "M": flow.payload if flow.largest is None else flow.largest, "alpha": _slowest(flow, cluster).latency_s}
+    values = {"calls": flow.calls if mean or flow.in_turn is None else flow.in_turn, "n": flow.group.members,
+              "M": flow.payload if mean or flow.largest is None else flow.largest,
+              "alpha": _slowest(flow, cluster).latency_s}
     if flow.op == "all_to_all":
         return explain(flow.what, "s", "calls*((n - 1)*alpha + M/n*((k - 1)/inside + (n - k)/outside))", THAKUR, **values,
                        k=flow.group.per_node, inside=inside_speed(cluster), outside=_speed(flow, cluster, 1))

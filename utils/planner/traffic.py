@@ -7,12 +7,12 @@ Not counted: gradient norms, losses, the copies of key-value heads, vocabulary-p
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from utils.planner.checking import require_count, require_name
+from utils.checking import require_count, require_name
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.flows import ORDER, Flow, Group, Traffic, group_of
 from utils.planner.layout import Layout
-from utils.planner.memory import device_layers, held_by_place
+from utils.planner.memory import held_by_place, layer_counts
 from utils.planner.shape import ModelShape
 
 AXES = ("TP", "CP", "EP", "PP", "DP")
@@ -58,10 +58,8 @@ class _Step(NamedTuple):
 
     def layer_calls(self, times: int, moe: bool = False) -> tuple[Explained, Explained]:
         """So many calls a layer, or a layer with experts, and micro-batch: of a mean device, and of the one with most."""
-        of_places = [kinds[1] if moe else sum(kinds)
-                     for kinds in device_layers(self.shape, self.layout.pp, self.layout.chunks)]
         return (self.calls(f"times*m*{'moe' if moe else 'L'}/p", times=times),
-                self.calls("times*m*most", times=times, most=max(of_places)))
+                self.calls("times*m*most", times=times, most=max(layer_counts(self.shape, self.layout, moe))))
 
     def payload(self, name: str, expression: str, **values: float) -> Explained:
         return self.shape.explain(name, "bytes", expression, B=self.layout.micro_batch, c=self.layout.cp, t=self.layout.tp,

@@ -1,7 +1,7 @@
 """From FLOPs and measured time to TFLOP/s, MFU, HFU and days, and back."""
 
+from utils.checking import require_count, require_positive
 from utils.deadlocks.errors import BadValue
-from utils.planner.checking import require_count, require_positive
 from utils.planner.explained import Explained, explain
 from utils.planner.shape import ModelShape
 

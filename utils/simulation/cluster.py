@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from utils.checking import require_kind
 from utils.deadlocks.errors import BadType, BadValue
 from utils.simulation.collectives import Round, ring
 
@@ -28,7 +29,7 @@ class Device:
     overhead_s: float = 0.0
 
     def __post_init__(self):
-        _of_kind(self.flops, Mapping, f"device {self.name!r}: flops")
+        require_kind(f"device {self.name!r}: flops", self.flops, Mapping)
         if not self.flops:
             raise BadValue(f"device {self.name!r}: flops must name at least one dtype, such as {{'bfloat16': 989e12}}")
         for dtype in self.flops:
@@ -57,7 +58,7 @@ class Link:
 
     def __post_init__(self):
         _positive(self.bytes_per_s, f"link {self.name!r}: bytes_per_s")
-        _of_kind(self.shared, bool, f"link {self.name!r}: shared")
+        require_kind(f"link {self.name!r}: shared", self.shared, bool)
         _not_negative(self.latency_s, f"link {self.name!r}: latency_s")
 
 
@@ -127,12 +128,12 @@ class Torus:
     shape: tuple[int, ...]
 
     def __post_init__(self):
-        _of_kind(self.shape, Sequence, "Torus: shape")
+        require_kind("Torus: shape", self.shape, Sequence)
         if not self.shape:
             raise BadValue("Torus: shape must have a size for each dimension, such as (4, 4); got ()")
         for size in self.shape:
             _positive(size, "Torus: a size")
-            _of_kind(size, int, "Torus: a size")
+            require_kind("Torus: a size", size, int)
 
     def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
         at, goal, hops = list(self._coordinates(source.node)), self._coordinates(target.node), []
@@ -173,11 +174,11 @@ class Cluster:
     source: str = ""
 
     def __post_init__(self):
-        _of_kind(self.device, Device, f"cluster {self.name!r}: device")
-        _of_kind(self.inside, Link, f"cluster {self.name!r}: inside")
+        require_kind(f"cluster {self.name!r}: device", self.device, Device)
+        require_kind(f"cluster {self.name!r}: inside", self.inside, Link)
         if self.between is not None:
-            _of_kind(self.between, Link, f"cluster {self.name!r}: between")
-        _of_kind(self.algorithm, Callable, f"cluster {self.name!r}: algorithm")
+            require_kind(f"cluster {self.name!r}: between", self.between, Link)
+        require_kind(f"cluster {self.name!r}: algorithm", self.algorithm, Callable)
         for what in ("within", "topology"):
             if not callable(getattr(getattr(self, what), "hops", None)):
                 raise BadType(f"cluster {self.name!r}: {what} must be a topology, such as Switched() or Torus((4, 4)); got "
@@ -235,8 +236,3 @@ def _positive(value: Any, what: str) -> None:
 def _not_negative(value: Any, what: str) -> None:
     if value != 0 or isinstance(value, bool):
         _positive(value, what)
-
-
-def _of_kind(value: Any, kind: type, what: str) -> None:
-    if not isinstance(value, kind):
-        raise BadType(f"{what} must be a {kind.__name__}; got {value!r}")

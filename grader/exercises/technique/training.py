@@ -197,7 +197,6 @@ OVERLAPPED = (
            on_each_rank(_begun_late)),
     Demand("waited too early", "the waits come after the backward pass",
            "A hook waits for an all-reduce, its own or an earlier one, so the backward pass stands still: keep the "
-           "Works, and "
-           "wait in the end.",
+           "Works, and wait in the end.",
            _waited_in_backward),
 )

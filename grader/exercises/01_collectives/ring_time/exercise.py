@@ -64,8 +64,7 @@ EXERCISE = Exercise(
                 "steps."),
         formula("both ways counted", lambda i: 2 * _right(i),
                 "All three take twice what they should: in a step a rank sends and receives at the same time, and that "
-                "costs "
-                "one message."),
+                "costs one message."),
         formula("latency once a phase", lambda i: _latencies(i, _phases(i)),
                 "You count α once a phase: every step is a message of its own and costs its own α."),
         formula("latency once", lambda i: _latencies(i, 1),

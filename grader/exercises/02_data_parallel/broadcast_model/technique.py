@@ -36,8 +36,7 @@ TECHNIQUE = Technique(
         bytes_sent(lambda look, r: bytes_sent_per_rank("broadcast", model_bytes(look, r), look.case.group_size(r)),
                    "every parameter and buffer once",
                    "All models are equal, but more was sent than the model has: each parameter and each buffer once, "
-                   "also one that "
-                   "two layers share (model.parameters() gives it once).",
+                   "also one that two layers share (model.parameters() gives it once).",
                    id="sent twice"),
         results_waited(),
     ),

@@ -104,8 +104,7 @@ EXERCISE = Exercise(
         _by("empty ones to the first", _empty_ones_to_the_first,
             "A tensor of size 0 is dealt out by the same rule: to the rank with the smallest total so far."),
         _by("fewest tensors first", _fewest_tensors_first, "Of several ranks with the smallest total the lowest gets the "
-                                                           "next "
-            "tensor, however many tensors it has."),
+                                                           "next tensor, however many tensors it has."),
         _by("all to one", lambda sizes, n_ranks: [0] * len(sizes), "One rank owns everything: nothing is divided."),
         _by("as dealt", lambda sizes, n_ranks: _owners(sorted(sizes, reverse=True), n_ranks),
             "These are the right owners in the order in which they were dealt out, by size: owners[i] is to be the owner of "

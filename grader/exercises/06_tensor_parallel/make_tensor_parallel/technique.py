@@ -154,8 +154,7 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         Symptom("wrong part", "The parameters at the start are not this rank's part: its heads' rows of q, then of k, "
-                              "then of v "
-                              "(not head by head), rows of up, columns of out and down; everything else whole.",
+                              "then of v (not head by head), rows of up, columns of out and down; everything else whole.",
                 first_wrong("start", lambda look, rank, start: not _other_names(look, rank, start))),
         _wrong_back("dx not summed", (
             "Gradients are right as far back as up's or qkv's, and wrong from the norm in front of it on: what up and qkv "

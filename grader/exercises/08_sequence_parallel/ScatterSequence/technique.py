@@ -25,8 +25,7 @@ TECHNIQUE = Technique(
     symptoms=(
         *function_symptoms("dx and None"),
         not_refused("A sequence that the ranks do not divide, or an empty one, must raise a ValueError that names both "
-                    "sizes, before any "
-                    "call."),
+                    "sizes, before any call."),
     ),
     fallbacks=(
         IN_GROUPS_ONLY,

@@ -70,8 +70,7 @@ TECHNIQUE = Technique(
                 lambda look: first_wrong_is("loss")(look) and _other_losses(look)),
         Symptom("wrong loss", "The loss is wrong: f_e is (how often e was chosen)/(all choices), P_e (sum of e's "
                               "probabilities)/(all tokens), both of all ranks together: sum first, then divide; ranks' "
-                              "means "
-                              "cannot be averaged, as tokens differ in number.", first_wrong_is("loss")),
+                              "means cannot be averaged, as tokens differ in number.", first_wrong_is("loss")),
         Symptom("wrong gradient", "The loss is right, its gradient is not: E·f_e/(all tokens) for each of your tokens, "
                                   "times what comes from above; f itself has none.", first_wrong_is("dprobabilities")),
     ),

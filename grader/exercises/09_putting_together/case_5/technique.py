@@ -8,7 +8,6 @@ TECHNIQUE = repaired(
     gradients_summed,
     fallbacks=(
         Symptom("other masks", "The masks are not the contract's: rank r *of the group* draws them from seed + 1 + r, "
-                               "seeded "
-                               "once, after the model is drawn.", first_loss),
+                               "seeded once, after the model is drawn.", first_loss),
     ),
 )

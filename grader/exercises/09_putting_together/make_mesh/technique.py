@@ -68,8 +68,7 @@ TECHNIQUE = Technique(
         Symptom("not everyone makes every group", "Ranks call new_group with different lists, or not equally often: every "
                 "rank must make all groups of all axes, in the same order, also those that it is not in.", _groups_differ),
         raised("KeyError", "An axis is looked for by a name that `sizes` need not have: axes may have any names, in any "
-                           "number, "
-               "so go through `sizes` in its order.", "fixed names"),
+                           "number, so go through `sizes` in its order.", "fixed names"),
         sizes_taken("not refused", "Sizes whose product is not the number of ranks must raise a ValueError that names both "
                                    "numbers, before any group is made."),
         Symptom("not a member", "A rank holds a group that it is not in (new_group returns a mark for those): keep the "
