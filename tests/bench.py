@@ -11,6 +11,7 @@ from statistics import median
 import torch
 import torch.distributed as dist
 
+from tests.bench_gpu import bench_gpu
 from tests.bench_marking import bench_bombs, bench_marking
 from tests.bench_peers import bench_peers
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b
@@ -166,7 +167,7 @@ BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tr
            "micro_batches": partial(bench_micro_batches, line, in_turn),
            "sequence_parallel": partial(bench_sequence_parallel, line, in_turn),
            "simulator": partial(bench_simulator, line), "reality": partial(bench_reality, line, in_rank),
-           "peers": partial(bench_peers, line)}
+           "gpu": partial(bench_gpu, line), "peers": partial(bench_peers, line)}
 
 
 def main() -> None:

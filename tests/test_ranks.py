@@ -267,10 +267,42 @@ def test_arguments_that_cannot_work(arguments, error, words):
         run_ranks(**arguments)
 
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+
 @pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="there are GPUs")
 def test_nccl_without_gpus_is_refused():
     with pytest.raises(ValueError, match="needs a GPU for each of the 2 ranks"):
         run_ranks(sum_of_ranks, 2, backend="nccl")
+
+
+@needs_gpu
+def test_a_rank_over_nccl_is_recorded():
+    def calls_of_all_kinds():
+        x = torch.ones(4)
+        rows = [x.clone()]
+        dist.all_reduce(x)
+        dist.broadcast(x, 0)
+        dist.all_gather([torch.empty(4)], x)
+        dist.reduce_scatter(torch.empty(4), rows)
+        dist.all_to_all_single(torch.empty(4), x)
+        dist.all_reduce(x, group=dist.new_group([0]))
+        dist.barrier()
+        dist.all_reduce(x, async_op=True).wait()
+        dist.all_reduce(torch.ones(4, device="cpu"))
+        return x.device.type
+
+    run = run_ranks(calls_of_all_kinds, 1, backend="nccl")
+    assert run.results == ["cuda"]
+    assert [call.op for call in run.trace.calls] == [
+        "all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "new_group", "all_reduce", "barrier",
+        "all_reduce", "all_reduce"]
+    assert all(call.end_s is not None for call in run.trace.calls)
+
+
+@needs_gpu
+def test_a_rank_over_gloo_sees_no_gpu():
+    assert run_ranks(torch.cuda.is_available, 1).results == [False]
 
 
 def test_the_variable_that_cannot_travel_is_named(tmp_path):

@@ -35,6 +35,7 @@ class StateBytes:
 ZERO_16 = StateBytes("16 bytes a parameter", 2, 2, 12, "Rajbhandari et al. 2020 (1910.02054), section 3.1")
 MEGATRON_18 = StateBytes("18 bytes a parameter", 2, 4, 12, "Megatron-LM: gradients in fp32; distributed optimizer 6 + 12/d")
 DEEPSPEED_20 = StateBytes("20 bytes a parameter", 2, 2, 16, "DeepSpeed's ZeRO-2 estimator: gradients in fp32 too, 2 + 18/d")
+BFLOAT16_8 = StateBytes("8 bytes a parameter, all in bfloat16", 2, 2, 4, "parameters, gradients, Adam's moments in bfloat16")
 PLAIN_16 = StateBytes("16 bytes a parameter, all in fp32", 4, 4, 8, "parameters, gradients, Adam's two moments in fp32")
 
 

@@ -13,6 +13,7 @@ from utils.planner.shape import ModelShape
 from utils.simulation.clusters import A100, B200, H100, H200, H800, TPU_V4, TPU_V5E, TPU_V5P, V100
 
 MEGATRON_VOCABULARY, MEGATRON_SEQUENCE = 51_200, 2048
+VOCABULARY = 256  # of bytes
 DEVICES = {"V100": V100, "A100": A100, "H100": H100, "H800": H800, "H200": H200, "B200": B200, "TPU v4": TPU_V4,
            "TPU v5e": TPU_V5E, "TPU v5p": TPU_V5P}
 PEAK_TFLOPS = {name: device.flops.get("bfloat16", device.flops.get("float16")) / 1e12 for name, device in DEVICES.items()}
@@ -178,3 +179,20 @@ def weak_scaling_runs() -> list[PublishedRun]:
                         schedule="interleaved" if chunks > 1 else "1F1B", chunks=chunks, recompute="full")
         runs.append(PublishedRun(shape, row["gpus"], "A100", layout, row["batch"], row["tflops_gpu"], None, shape.source))
     return runs
+
+
+@dataclass(frozen=True)
+class OneGPURun:
+    """Training steps of the course's own GPT on one H100, alone. step_s: seconds. peak_bytes: by torch's allocator."""
+
+    shape: ModelShape
+    batch: int
+    step_s: float
+    peak_bytes: float
+
+
+def one_gpu_runs() -> list[OneGPURun]:
+    """The rows of h100_gpt_steps.csv: AdamW, everything in bfloat16 (BFLOAT16_8), fused attention, no dropout."""
+    return [OneGPURun(ModelShape(f"GPT {row['model']}", row["layers"], row["width"], row["heads"], VOCABULARY, row["length"],
+                                 learned_positions=True, source=row["source"]),
+                      row["batch"], row["step_ms"] / 1e3, row["peak_GB"] * 1e9) for row in read_table("h100_gpt_steps")]

@@ -53,7 +53,7 @@ def run_ranks(
         parameter receives inputs[rank]. Without inputs, fn(rank) and fn(rank, world_size) work under any names.
     world_size: 1 to 64; may be left out when `inputs` is given.
     inputs: one value a rank.
-    backend: "nccl" (a GPU a rank) or "gloo" (CPU); chosen by what is there when None.
+    backend: "nccl" (a GPU a rank) or "gloo" (CPU). None: nccl where there are several GPUs, and one for every rank.
     timeout_s: seconds after which an unfinished run is ended and each rank's stack shown.
     trace, memory: record calls and deadlocks; record tensors held (a few microseconds for each torch operation).
     start_method: "forkserver" (default where it exists) or "spawn".
@@ -135,7 +135,7 @@ def checked_world_size(world_size: Any, inputs: Any, most: int) -> int:
 def _checked_backend(backend: str | None, world_size: int) -> str:
     gpus = torch.cuda.device_count() if torch.distributed.is_nccl_available() else 0
     if backend is None:
-        return "nccl" if gpus >= world_size else "gloo"
+        return "nccl" if gpus >= max(world_size, 2) else "gloo"  # one GPU: else 1 rank ran there, and 2 on the CPU
     if backend not in ("nccl", "gloo"):
         raise BadValue(f"backend must be 'nccl', 'gloo' or None (choose by what is there); got {backend!r}")
     if backend == "nccl" and gpus < world_size:

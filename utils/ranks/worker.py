@@ -83,6 +83,8 @@ def join_group(settings: Settings) -> None:
         torch.cuda.set_device(settings.rank)
         torch.set_default_device(f"cuda:{settings.rank}")
         os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"  # a wait that only queues work would hide who waits for whom
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # libraries ask what is there, and would put their part of a model on it
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     if settings.world_size > LAZY_FROM:
         os.environ["TORCH_GLOO_LAZY_INIT"] = "1"  # connect two ranks when they first speak, not all with all

@@ -195,7 +195,11 @@ class Recorder:
                 with self._blocked(number):
                     return operator.redispatch(keyset & _BELOW, *args, **kwargs)
             result = operator.redispatch(keyset & _BELOW, *args, **kwargs)
-            self._remember(number, c10d.Work.unbox(result[1] if isinstance(result, tuple) else result), arguments)
+            work = c10d.Work.unbox(result[1] if isinstance(result, tuple) else result)
+            if work is None:
+                self._end_without_work(number, arguments)
+            else:
+                self._remember(number, work, arguments)
             return result
 
         return call
@@ -240,6 +244,17 @@ class Recorder:
         if arguments.get("async_op", False):
             with suppress(RuntimeError):  # gloo's reduce-scatter has no future
                 work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=self._clock()))
+
+    def _end_without_work(self, number: int, arguments: dict) -> None:
+        """NCCL gives no Work for a collective that is not async, and only queues it: wait here, so that the trace can tell.
+
+        A message without a Work is one of several that begin together: it has no end of its own.
+        """
+        if "async_op" in arguments:
+            with self._blocked(number):
+                torch.cuda.current_stream().synchronize()
+        else:
+            self._later.append(("done", {"number": number, "time": self._clock()}))
 
     # ── waits ──
 
