@@ -111,6 +111,7 @@ class RecordingStudio:
         self._task, self._world_size, self._device, self._timeout_s = task, world_size, device, timeout_s
         self._known: dict[tuple, Any] = {}
         self._recorder = Recorder(lambda kind, **fields: None)
+        dist.new_group = dist.distributed_c10d.new_group = _known_before_or(dist.new_group)
         self._recorder.install()
         if "wait" in vars(c10d.FakeWork):
             del c10d.FakeWork.wait  # the inherited one shows, which is watched
@@ -141,6 +142,23 @@ class RecordingStudio:
             dist.destroy_process_group()
         program.memory = asdict(roofline.result())
         return program
+
+
+def _known_before_or(make_group: Callable) -> Callable:
+    """A mesh makes hundreds of groups on every rank, which is in a few: of the others torch keeps no more than a count."""
+    known: set[tuple] = set()  # that torch found nothing wrong with
+
+    def new_group(ranks=None, *args, **kwargs):
+        key = () if ranks is None or args or kwargs else tuple(ranks)
+        if key in known and dist.get_rank() not in key:
+            dist.distributed_c10d._world.group_count += 1
+            return dist.GroupMember.NON_GROUP_MEMBER
+        group = make_group(ranks, *args, **kwargs)
+        if key:
+            known.add(key)
+        return group
+
+    return new_group
 
 
 def _take_data_or(swap: Callable) -> Callable:

@@ -1,5 +1,6 @@
 """The programs of all ranks, recorded in a few processes side by side."""
 
+import gc
 import os
 import pickle
 from collections.abc import Sequence
@@ -71,8 +72,11 @@ def _record_share(connection: Connection, _settings: None) -> None:
     torch.set_num_threads(1)
     task_blob, ranks, world_size, device, timeout_s = pickle.loads(connection.recv_bytes())
     studio = RecordingStudio(cloudpickle.loads(task_blob), world_size, device, timeout_s)
-    for rank, input_blob in ranks:
+    for at, (rank, input_blob) in enumerate(ranks):
         program = studio.record(rank, input_blob)
+        if at == 0:  # what stays, the collector need not look through again and again
+            gc.collect()
+            gc.freeze()
         connection.send_bytes(pickle.dumps([program], protocol=5))
         if program.error:
             break

@@ -89,13 +89,17 @@ class MemoryMeter(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         result = self._result_of(func, args, kwargs)
-        tensors = tensors_in((args, kwargs, () if args and result is args[0] else result))
+        tensors = tensors_in((args, kwargs, () if self._is_nothing_new(func, args, result) else result))
         self._see_all(tensors)
         self._on_operation(func, args, kwargs, result, tensors)
         return result
 
     def _result_of(self, func, args: tuple, kwargs: dict) -> Any:
         return func(*args, **kwargs)
+
+    def _is_nothing_new(self, func, args: tuple, result: Any) -> bool:
+        """Whether the result's storages are certain to be the inputs'."""
+        return bool(args) and result is args[0]
 
     def _on_operation(self, func, args: tuple, kwargs: dict, result: Any, tensors: list[torch.Tensor]) -> None:
         """For those who count more than memory. tensors: all that go in and come out."""
