@@ -34,7 +34,7 @@ bundle: $(STAMP) ## write the students' archive: notebooks, utils and public che
 site: $(STAMP) ## write the course as pages to read: build/site; options: ARGS="--not-solved 01_collectives"
 	$(RUN) -m grader.site.build $(ARGS)
 
-bench: $(STAMP) ## measure the launcher against its alternatives
+bench: $(STAMP) ## measure speeds, in ratios; options: ARGS="simulator gpu"
 	$(RUN) -m tests.bench $(ARGS)
 
 answers: $(STAMP) ## wrong and unusual answers of students through the public checks; options: ARGS="--hints gather"
@@ -46,7 +46,7 @@ mutants: $(STAMP) ## wrong answers made by rules from every reference; options: 
 pictures: $(STAMP) ## draw the README's pictures anew
 	$(RUN) -m tests.pictures $(ARGS)
 
-clean: ## remove .venv and caches; your notebooks and grades stay
+clean: ## remove .venv, build/ and caches; your notebooks and grades stay
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -22,6 +22,13 @@ def run(source: str, data: bytes = b"", **limits):
     return sandbox.run(["-c", source], data, Limits(**limits))
 
 
+def test_what_is_handed_in_below_usr_is_hidden(monkeypatch):
+    look = "import os; print(len(os.listdir('/usr/share')))"
+    assert int(run(look).output) > 0
+    monkeypatch.setattr(sandbox, "EXCHANGE", "/usr/share")
+    assert int(run(look).output) == 0
+
+
 def test_a_program_sees_only_what_it_is_given(tmp_path, monkeypatch):
     (tmp_path / "gradebook.db").write_text("marks")
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")

@@ -1,4 +1,4 @@
-"""Ring all-reduce: reduce-scatter, then all-gather; 2(n−1)·⌈M/n⌉ elements a rank, of any number M."""
+"""Ring all-reduce: reduce-scatter, then all-gather; 2(n−1)·⌈length/n⌉ elements a rank, of any length."""
 
 import torch
 
