@@ -29,7 +29,8 @@ def _uneven_stops(look: Look) -> bool:
 
 TECHNIQUE = around_a_ring(
     needed("all_reduce"),
-    bytes_sent(lambda look, r: 2 * (look.case.group_size(r) - 1) * _chunk_bytes(look, r), "at most 2(n−1)·⌈length/n⌉ elements",
+    bytes_sent(lambda look, r: 2 * (look.case.group_size(r) - 1) * _chunk_bytes(look, r),
+               "at most 2(n−1)·⌈length/n⌉ elements",
                "The sum is right, but whole tensors travel, or chunks that are too large: a ring passes one chunk a step, "
                "n−1 steps to reduce-scatter and n−1 to all-gather, and a chunk has ⌈length/n⌉ elements: pad x to the next "
                "multiple of n, no further.",

@@ -60,7 +60,7 @@ def _wrong(id: str, hint: str, shards: Callable[[Case, int, list[Any]], Shards])
 
 
 EXERCISE = Exercise(
-    title="Reduce-scatter as soon as it is there",
+    title="Reduce-scatter each gradient as soon as it is there",
     parameters=("model", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: {"shards": mean_shards(case, r, _passes(case, r)), "gradients left": []}),
