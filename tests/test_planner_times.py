@@ -11,7 +11,7 @@ from tests.notebooks import functions_of
 from utils import figures, simulate_ranks
 from utils.costs.formulas import bus_factor, bytes_sent_per_rank
 from utils.costs.tables import read_table
-from utils.planner.conventions import MEGATRON_18, ZERO_16
+from utils.planner.conventions import MEGATRON_18, ZERO_16, gigabytes, relative_bubble
 from utils.planner.explained import given
 from utils.planner.flows import Flow, Group, group_of
 from utils.planner.layout import Layout
@@ -30,7 +30,7 @@ from utils.planner.times import (
     pass_shares,
 )
 from utils.planner.traffic import step_traffic
-from utils.planner.utilization import mfu
+from utils.planner.utilization import mfu, six_nd
 from utils.simulation.cluster import Cluster, Device, Link, Switched
 from utils.simulation.clusters import cluster_named
 
@@ -394,11 +394,19 @@ def test_plans_show_themselves():
     (lambda: plan(GPT, Layout(), A100, 8, assumptions=None), "assumptions must be an Assumptions; got None"),
     (lambda: plan(GPT, Layout(), A100, 8, dropout="no"), "dropout must be True or False"),
     (lambda: plan(GPT, Layout(), ["A100"], 8), "no cluster called"),
+    (lambda: plan(GPT, Layout(), "a100", 8), "did you mean 'A100'"),
     (lambda: scaling(GPT, "A10", 8), "did you mean 'A100'"), (lambda: limits("GPT", A100), "shape must be a ModelShape"),
     (lambda: bubble_time("1F1B", 0, 1, 1, 1, 1), "stages must be at least 1"),
     (lambda: traffic(Layout(), axes=("XX",)), "no axis called 'XX'"),
     (lambda: plan(GPT, Layout(), A100, 8, order=None), "order names the axes"),
     (lambda: plan(GPT, Layout(), A100, 8, order=("tp", "dp")), "order must name"),
+    (lambda: plan(GPT, Layout(), A100, 8, order="tp"), "order names the axes"),
+    (lambda: bound_from(GPT, "TP"), "points must be a Sequence"),
+    (lambda: bound_from(scaling(GPT, A100, 8, devices=[8]), "DDP"), "no strategy called 'DDP': did you mean 'DP'"),
+    (lambda: mfu("GPT", 8, 1.0, 8, 312e12), "shape must be a ModelShape"),
+    (lambda: six_nd("GPT", 1e9), "shape must be a ModelShape"),
+    (lambda: gigabytes("80", "GB"), "amount_bytes must be a number"),
+    (lambda: relative_bubble(-1, 2, "ideal"), "bubble must not be negative"),
     (lambda: scaling(GPT, A100, 8, devices=[0]), "devices must be at least 1"),
     (lambda: scaling(GPT, A100, 8, state=16), "state must be a StateBytes"),
     (lambda: GPT.layer_parameters(tp=0), "tp must be at least 1"), (lambda: GPT.step_flops("8"), "batch must be a number"),

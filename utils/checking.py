@@ -49,11 +49,11 @@ def require_flag(what: str, value: Any) -> None:
         raise BadType(f"{what} must be True or False; got {value!r}")
 
 
-def require_name(what: str, value: Any, known: Collection[str]) -> None:
-    """One of the known names.  Raises: ValueError with the nearest of them."""
+def require_name(what: str, value: Any, known: Collection[str], advice: str = "") -> None:
+    """One of the known names.  Raises: ValueError with the nearest of them, and what else could be done."""
     if isinstance(value, str) and value in known:
         return
     folded = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(str(value).casefold(), folded, n=1, cutoff=0.3)
     hint = f": did you mean {folded[near[0]]!r}?" if near else "."
-    raise BadValue(f"no {what} called {value!r}{hint} Known: {', '.join(known)}")
+    raise BadValue(f"no {what} called {value!r}{hint} Known: {', '.join(known)}{advice}")

@@ -41,6 +41,7 @@ PLAIN_16 = StateBytes("16 bytes a parameter, all in fp32", 4, 4, 8, "parameters,
 
 def gigabytes(amount_bytes: float, unit: str) -> Explained:
     """Bytes in "GB" (10⁹) or "GiB" (2³⁰).  Raises: ValueError for another unit."""
+    require_number("amount_bytes", amount_bytes)
     require_name("unit", unit, GIGABYTES)
     return explain(getattr(amount_bytes, "name", ""), unit, "M/unit", M=amount_bytes, unit=GIGABYTES[unit])
 
@@ -52,6 +53,9 @@ def relative_bubble(bubble: float, ideal: float, relative_to: str) -> Explained:
     Raises: ValueError for another convention.
     """
     require_name("convention", relative_to, BUBBLE_RELATIVE_TO)
+    require_number("the bubble", bubble)
+    if bubble < 0:
+        raise BadValue(f"the bubble must not be negative; got {bubble!r}")
     require_positive("the ideal time", ideal)
     formula = BUBBLE_RELATIVE_TO[relative_to]
     return explain(f"bubble, relative to {relative_to} time", "share", formula, bubble=bubble, ideal=ideal)

@@ -118,7 +118,7 @@ def group_of(axes: Sequence[str], layout: Layout, devices_per_node: int, order: 
 
 def require_order(order: Sequence[str]) -> None:
     """Raises: TypeError, ValueError for what does not name each axis once."""
-    if not isinstance(order, Sequence):
+    if isinstance(order, str) or not isinstance(order, Sequence):
         raise BadType(f"order names the axes, innermost first, such as {ORDER}; got {order!r}")
     if sorted(order) != sorted(ORDER):
         raise BadValue(f"order must name {', '.join(ORDER)} once each, innermost first; got {', '.join(map(str, order))}")

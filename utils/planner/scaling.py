@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from utils.checking import require_count, require_kind
+from utils.checking import require_count, require_kind, require_name
 from utils.planner.conventions import ZERO_16, StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.layout import Layout
@@ -90,7 +90,12 @@ def _point(name: str, layout: Layout, shape: ModelShape, cluster: Cluster, globa
 
 
 def bound_from(points: Sequence[Point], strategy: str) -> int | None:
-    """The fewest of the devices asked for on which a strategy waits longer than it computes; None if on none of them."""
+    """The fewest of the devices asked for on which a strategy waits longer than it computes; None if on none of them.
+
+    Raises: TypeError, ValueError for a strategy that has no point.
+    """
+    require_kind("points", points, Sequence)
+    require_name("strategy", strategy, {point.strategy: None for point in points})
     return min((point.devices for point in points if point.strategy == strategy and point.ratio > 1), default=None)
 
 

@@ -1,6 +1,6 @@
 """From FLOPs and measured time to TFLOP/s, MFU, HFU and days, and back."""
 
-from utils.checking import require_count, require_positive
+from utils.checking import require_count, require_kind, require_positive
 from utils.deadlocks.errors import BadValue
 from utils.planner.explained import Explained, explain
 from utils.planner.shape import ModelShape
@@ -32,12 +32,14 @@ def utilization(flops: float, step_time_s: float, devices: int, peak_flops: floa
 def mfu(shape: ModelShape, global_batch: int, step_time_s: float, devices: int, peak_flops: float,
         causal: bool = False) -> Explained:
     """Model FLOPs utilization of a measured step.  Source: PaLM, appendix B; whole attention unless causal=True."""
+    require_kind("shape", shape, ModelShape)
     return _renamed("MFU", utilization(shape.step_flops(global_batch, causal), step_time_s, devices, peak_flops))
 
 
 def hfu(shape: ModelShape, global_batch: int, step_time_s: float, devices: int, peak_flops: float, recompute: str,
         causal: bool = False, attention_again: float = 1) -> Explained:
     """Hardware FLOPs utilization of a measured step; the last three arguments as in ModelShape.hardware_flops."""
+    require_kind("shape", shape, ModelShape)
     done = shape.hardware_flops(global_batch, recompute, causal, attention_again)
     return _renamed("HFU", utilization(done, step_time_s, devices, peak_flops))
 
@@ -55,6 +57,7 @@ def training_days(shape: ModelShape, tokens: float, devices: int, flops_per_s: f
     recompute: what flops_per_s counts: "none" for model FLOP/s; Narayanan et al. print them with "full".
     Source: 2104.04473, section 5.1, where it is 8TP/(nX): only weights, all of them recomputed.
     """
+    require_kind("shape", shape, ModelShape)
     _require(tokens=tokens, devices=devices, flops_per_s=flops_per_s)
     of_one = shape.hardware_flops(1, recompute, causal)
     return explain("training", "days", "tokens/s*F/(n*X)/day", NARAYANAN, tokens=tokens, s=shape.sequence, F=of_one,
@@ -66,6 +69,7 @@ def six_nd(shape: ModelShape, tokens: float) -> Explained:
 
     Source: Kaplan 2020 (2001.08361), section 2.1; GPT-3's 3.14e23, Chinchilla and Llama 3 count so.
     """
+    require_kind("shape", shape, ModelShape)
     _require(tokens=tokens, devices=1)
     return explain("6ND", "FLOP", "6*N*D", "Kaplan 2020, 2001.08361", N=shape.active_parameters(), D=tokens)
 

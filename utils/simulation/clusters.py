@@ -3,10 +3,9 @@
 Of these 0.7 for an H100 was measured: 0.71 to 0.76 in products of 4,096³ to 16,384³ in bfloat16; of its memory's speed 0.9.
 """
 
-import difflib
 from typing import Any
 
-from utils.deadlocks.errors import BadValue
+from utils.checking import require_name
 from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
 
 A100 = Device("A100 80 GB", {"bfloat16": 312e12, "float16": 312e12, "float32": 19.5e12}, 80e9, 2.0e12, efficiency=0.7)
@@ -53,8 +52,5 @@ CLUSTERS = {cluster.name: cluster for cluster in (
 
 def cluster_named(name: Any) -> Cluster:
     """A ready cluster by its name.  Raises: ValueError with the nearest name."""
-    if isinstance(name, str) and name in CLUSTERS:
-        return CLUSTERS[name]
-    near = difflib.get_close_matches(str(name), CLUSTERS, n=1, cutoff=0.3)
-    hint = f": did you mean {near[0]!r}?" if near else "."
-    raise BadValue(f"no cluster called {name!r}{hint} Known: {', '.join(CLUSTERS)}; or describe your own with Cluster(...)")
+    require_name("cluster", name, CLUSTERS, "; or describe your own with Cluster(...)")
+    return CLUSTERS[name]
