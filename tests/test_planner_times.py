@@ -15,8 +15,9 @@ from utils.planner.conventions import MEGATRON_18, ZERO_16, gigabytes, relative_
 from utils.planner.explained import given
 from utils.planner.flows import Flow, Group, group_of
 from utils.planner.layout import Layout
+from utils.planner.memory import device_memory, device_parameters, in_flight, layer_activations, sharded_state
 from utils.planner.plan import comparison, plan
-from utils.planner.published import model_named, weak_scaling_runs
+from utils.planner.published import model_named, run_of, weak_scaling_runs
 from utils.planner.scaling import bound_from, limits, scaling
 from utils.planner.shape import ModelShape
 from utils.planner.times import (
@@ -341,7 +342,7 @@ def test_days():
 def test_scaling_ends_where_a_kind_does_and_is_bound_where_the_closed_form_says():
     points = scaling(GPT, A100, 1536)
     last = {name: max(point.devices for point in points if point.strategy == name) for name in {p.strategy for p in points}}
-    assert last["DP"] == 1024 and last["TP"] == 64 and last["PP"] == 64 and last["TP 8 × PP 16 × ZeRO-1"] == 131072
+    assert last["DP"] == 1024 and last["TP"] == 32 and last["PP"] == 64 and last["TP 8 × PP 16 × ZeRO-1"] == 131072
     assert bound_from(points, "TP") == 16 and bound_from(points, "PP") is None
     ends = limits(GPT, A100)
     assert 8 < ends["TP inside"] < 128 and ends["TP between"] < 8
@@ -402,6 +403,26 @@ def test_plans_show_themselves():
     (lambda: plan(GPT, Layout(), A100, 8, order=("tp", "dp")), "order must name"),
     (lambda: plan(GPT, Layout(), A100, 8, order="tp"), "order names the axes"),
     (lambda: bound_from(GPT, "TP"), "points must be a Sequence"),
+    (lambda: scaling(GPT, A100, 8, strategies={"X": "dp"}), "strategy 'X' must be an axis that grows and a Layout"),
+    (lambda: scaling(GPT, A100, 8, strategies={"X": ("cp", Layout())}), "no axis that grows called 'cp'"),
+    (lambda: traffic(Layout(dp=8)).of("dp"), "no axis called 'dp': did you mean 'DP'"),
+    (lambda: group_of(["TP"], Layout(tp=8), 8), "no axis called 'TP': did you mean 'tp'"),
+    (lambda: device_parameters(GPT, Layout(pp=8), -1), "place must be at least 0"),
+    (lambda: in_flight(Layout(pp=8), 8, 8), "places of a pipeline of 8 stages are 0 to 7; got 8"),
+    (lambda: sharded_state("7.5B", 64, 1, ZERO_16), "parameters must be a number"),
+    (lambda: sharded_state(7.5e9, 64, 1, 16), "state must be a StateBytes"),
+    (lambda: device_memory(GPT, Layout(), 8, ZERO_16, dropout="no"), "dropout must be True or False"),
+    (lambda: layer_activations("GPT", Layout()), "shape must be a ModelShape"),
+    (lambda: step_traffic("GPT", Layout(), 8, ZERO_16, 8), "shape must be a ModelShape"),
+    (lambda: comparison(plan(GPT, Layout(), A100, 8)), "plans must be a Sequence"),
+    (lambda: ModelShape("x", 12, 768, None, 50257, 1024), "x: heads must be a number; got None"),
+    (lambda: GPT.attention_core_flops("8"), "batch must be a number"),
+    (lambda: Layout(zero="FSDP"), "zero is the number of a stage"),
+    (lambda: bubble_time("1F1B", 8, 1, 1, 1, 1, 0), "micro_batches must be at least 1"),
+    (lambda: bubble_time("1F1B", 8, 4, 1, 1, 1), "1F1B has one chunk a device"),
+    (lambda: Assumptions(attention_again=-1), "counts passes, from 0"),
+    (lambda: run_of({"model": "Llama 3 405B", "MFU_percent": 143}), "An MFU of 143 % cannot be"),
+    (lambda: run_of(None), "row must be a Mapping"),
     (lambda: bound_from(scaling(GPT, A100, 8, devices=[8]), "DDP"), "no strategy called 'DDP': did you mean 'DP'"),
     (lambda: mfu("GPT", 8, 1.0, 8, 312e12), "shape must be a ModelShape"),
     (lambda: six_nd("GPT", 1e9), "shape must be a ModelShape"),

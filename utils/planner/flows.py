@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from utils.checking import require_count, require_name
 from utils.deadlocks.errors import BadType, BadValue
 from utils.planner.explained import Explained, explain, total
 from utils.planner.layout import Layout
 
+AXES = ("TP", "CP", "EP", "PP", "DP")
 ORDER = ("tp", "cp", "dp", "pp")  # innermost first: neighbours in a node are tensor-parallel partners
+SPANNED = ("tp", "cp", "dp", "pp", "ep", "expert_dp")
 # Mean bytes a rank sends in one call, and the share of them that leaves the node, k neighbours of the group being in one.
 SENT = {"all_reduce": ("2*(n - 1)/n*M", "1/k"), "all_gather": ("(n - 1)/n*M", "1/k"),
         "reduce_scatter": ("(n - 1)/n*M", "1/k"), "ring hops": ("(n - 1)*M", "1/k"), "send": ("M", "(n/k - 1)/(n - 1)"),
@@ -98,7 +101,8 @@ class Traffic:
                                      for axis in axes])
 
     def of(self, axis: str) -> float:
-        """Bytes that each device sends for one axis: "TP", "CP", "EP", "PP", "DP"."""
+        """Bytes that each device sends for one axis: "TP", "CP", "EP", "PP", "DP".  Raises: ValueError for another."""
+        require_name("axis", axis, AXES)
         return sum(float(flow.sent) for flow in self.flows if flow.axis == axis)
 
 
@@ -108,6 +112,10 @@ def group_of(axes: Sequence[str], layout: Layout, devices_per_node: int, order: 
     Where sizes do not divide the node, rounded down.  Raises: ValueError for an order that does not name each axis once.
     """
     require_order(order)
+    require_count("devices_per_node", devices_per_node)
+    for axis in axes:
+        if axis not in SPANNED:
+            require_name("axis", axis, SPANNED)
     stride, members, per_node = 1, 1, 1
     for axis, size in _sizes(layout, order, experts="ep" in axes or "expert_dp" in axes):
         if axis in axes:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from utils.checking import require_count, require_flag, require_kind, require_name
-from utils.deadlocks.errors import BadValue
+from utils.deadlocks.errors import BadType, BadValue
 from utils.planner.shape import ModelShape
 
 SCHEDULES = ("GPipe", "1F1B", "interleaved", "ZB-H1", "ZB-H2")
@@ -38,6 +38,8 @@ class Layout:
     def __post_init__(self):
         for what in ("dp", "tp", "pp", "cp", "ep", "chunks", "micro_batch"):
             require_count(what, getattr(self, what))
+        if isinstance(self.zero, str):
+            raise BadType(f"zero is the number of a stage, from 0 to 3 (FSDP is 3); got {self.zero!r}")
         require_count("zero", self.zero, least=0)
         if self.zero not in ZERO_STAGES:
             raise BadValue(f"zero is a stage from 0 to 3; got {self.zero}")

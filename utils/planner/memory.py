@@ -7,7 +7,7 @@ m micro-batches, i the device's place in the pipeline, N ranks that ZeRO shards 
 
 import functools
 
-from utils.checking import require_count
+from utils.checking import require_count, require_flag, require_kind, require_number
 from utils.deadlocks.errors import BadValue
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain, total
@@ -32,6 +32,11 @@ def device_memory(shape: ModelShape, layout: Layout, global_batch: int, state: S
     Raises: ValueError with every reason why the layout cannot run.
     Source: ZeRO 4P + 12P/N, 2P + 14P/N, 16P/N (1910.02054); activations sbh(34 + 5as/h) and what becomes of it (2205.05198).
     """
+    require_kind("shape", shape, ModelShape)
+    require_kind("layout", layout, Layout)
+    require_kind("state", state, StateBytes)
+    require_flag("dropout", dropout)
+    require_flag("fused_attention", fused_attention)
     return max(memory_by_stage(shape, layout, global_batch, state, dropout, fused_attention, all_stages=False), key=float)
 
 
@@ -84,7 +89,16 @@ def _starts(sizes: list[int]) -> list[int]:
 
 def device_parameters(shape: ModelShape, layout: Layout, place: int = 0) -> Explained:
     """Parameters that a device holds before ZeRO shards them; a last stage has a copy of a tied embedding."""
+    _require_place(layout, place)
     return total("parameters", "parameters", _parameter_parts(shape, layout, place))
+
+
+def _require_place(layout: Layout, place: int) -> None:
+    """Raises: TypeError, ValueError for a place that the pipeline has not."""
+    require_kind("layout", layout, Layout)
+    require_count("place", place, least=0)
+    if place >= layout.pp:
+        raise BadValue(f"places of a pipeline of {layout.pp} stages are 0 to {layout.pp - 1}; got {place}")
 
 
 def _parameter_parts(shape: ModelShape, layout: Layout, place: int) -> list[Explained]:
@@ -128,7 +142,7 @@ def routed_parameters(shape: ModelShape, layout: Layout, moe_layers: int) -> Exp
 
 
 def model_state(shape: ModelShape, layout: Layout, state: StateBytes, place: int = 0) -> list[Explained]:
-    """Bytes of parameters, gradients and optimizer state on a device.
+    """Bytes of parameters, gradients and optimizer state on a device. place: its own in the pipeline, from 0.
 
     With ZeRO-3 also those of the largest layer while it is gathered, and of its gradients before they are reduced.
     """
@@ -161,8 +175,12 @@ def _state_with_experts(shape: ModelShape, layout: Layout, state: StateBytes, he
 
 def sharded_state(parameters: float, ranks: int, zero: int, state: StateBytes) -> list[Explained]:
     """Bytes for parameters, gradients, optimizer state of P parameters, sharded over N ranks by ZeRO's stage 0 to 3."""
+    require_number("parameters", parameters)
     require_count("ranks", ranks)
-    if zero not in ZERO_STAGES:
+    require_kind("state", state, StateBytes)
+    if parameters < 0:
+        raise BadValue(f"parameters must not be negative; got {parameters!r}")
+    if zero not in ZERO_STAGES or isinstance(zero, bool):
         raise BadValue(f"zero is a stage from 0 to 3; got {zero!r}")
     kinds = {"parameters": (state.parameter, 3), "gradients": (state.gradient, 2), "optimizer state": (state.optimizer, 1)}
     return [explain(name, "bytes", "each*P/N" if zero >= since else "each*P", ZERO, each=each, P=parameters, N=ranks)
@@ -174,6 +192,7 @@ def sharded_state(parameters: float, ranks: int, zero: int, state: StateBytes) -
 
 def in_flight(layout: Layout, micro_batches: int, place: int = 0) -> Explained:
     """Micro-batches whose activations a device holds at most: GPipe m, 1F1B p, interleaved p(1 + (p−1)/(pv)), ZB-H2 2p−1."""
+    _require_place(layout, place)
     formula, source = IN_FLIGHT[layout.schedule]
     if layout.pp == 1:
         formula, source = "1", ""
@@ -217,6 +236,8 @@ def layer_activations(shape: ModelShape, layout: Layout, moe: bool = False, drop
     For GPT sbh(34 + 5as/h); TP sbh(10 + 24/t + 5as/(ht)); with SP all of it /t; selective recomputation leaves out 5as/h;
     full keeps the layer's input, 2sbh, which SP splits too.  Source: 2205.05198, table 2.
     """
+    require_kind("shape", shape, ModelShape)
+    require_kind("layout", layout, Layout)
     if layout.recompute == "full":
         return shape.explain("input of a layer", "bytes", "2*B*s/c*h/T", KORTHIKANTI, B=layout.micro_batch, c=layout.cp,
                              T=_split(layout))

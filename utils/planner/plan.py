@@ -186,7 +186,10 @@ def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
 
 
 def comparison(plans: Sequence[Plan]) -> Table:
-    """Plans side by side, a row each."""
+    """Plans side by side, a row each.  Raises: TypeError for anything else."""
+    require_kind("plans", plans, Sequence)
+    for one in plans:
+        require_kind("each of the plans", one, Plan)
     rows = [{"layout": str(one.layout), "memory": float(one.memory), "fits": "yes" if one.fits else "no",
              "bubble": float(one.bubble()), "between": float(one.traffic.between), "time": float(one.time),
              "mfu": float(one.mfu)} for one in plans]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from utils.checking import require_count, require_name, require_positive
+from utils.checking import require_count, require_kind, require_name, require_positive
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import BadValue
 from utils.planner.layout import Layout, reasons_against
@@ -54,12 +54,13 @@ MODELS = {shape.name: shape for shape in (
     _rms("Mistral 7B", 32, 4096, 32, 32_000, 8192, 14_336, "Mistral 7B (2310.06825), table 1", kv_heads=8),
     _rms("Mixtral 8x7B", 32, 4096, 32, 32_000, 32_768, 14_336, "Mixtral (2401.04088), table 1", kv_heads=8, experts=8,
          experts_per_token=2),
-    ModelShape("GPT-NeoX 20B", 44, 6144, 64, 50_432, 2048, tied=False, source="GPT-NeoX (2204.06745), section 2"),
+    ModelShape("GPT-NeoX 20B", 44, 6144, 64, 50_432, 2048, tied=False, parallel_ffn=True,
+               source="GPT-NeoX (2204.06745), section 2"),
     ModelShape("BLOOM 176B", 70, 14_336, 112, 250_880, 2048, source="BLOOM (2211.05100), table 3, without embedding's norm"),
     _rms("Nemotron-4 340B", 96, 18_432, 96, 256_000, 4096, 73_728, "Nemotron-4 340B (2406.11704), table 1", kv_heads=8,
          gated=False, norm_vectors=2),
     _rms("PaLM 540B", 118, 18432, 48, 256_000, 2048, 73_728, "PaLM (2204.02311), table 1: one norm a layer", tied=True,
-         head_size=256, kv_heads=1, norms_per_layer=1),
+         head_size=256, kv_heads=1, norms_per_layer=1, parallel_ffn=True),
     _rms("Gemma 2 2B", 26, 2304, 8, 256_128, 8192, 9216, GEMMA, tied=True, kv_heads=4, head_size=256, norms_per_layer=4),
     _rms("Gemma 2 9B", 42, 3584, 16, 256_128, 8192, 14_336, GEMMA, tied=True, kv_heads=8, head_size=256, norms_per_layer=4),
     _rms("Gemma 2 27B", 46, 4608, 32, 256_128, 8192, 36_864, GEMMA, tied=True, kv_heads=16, head_size=128,
@@ -106,6 +107,7 @@ def run_of(row: Mapping[str, Any]) -> PublishedRun:
     that are no whole number of sequences for each data-parallel rank, heads that cannot be split, more than the peak, an MFU
     of more FLOP/s than are printed (which may count recomputation too, and so be more).
     """
+    require_kind("row", row, Mapping)
     shape, layout = model_named(row.get("model")), _layout(row)
     if row.get("seq"):
         require_count(f"{row['model']}: seq", row["seq"])
@@ -117,7 +119,7 @@ def run_of(row: Mapping[str, Any]) -> PublishedRun:
                        f"for each of {layout.dp if layout else 1} data-parallel ranks.")
     reasons += _speed_reasons(row)
     if reasons:
-        raise BadValue(f"the row of {row['model']} on {row['devices']} devices cannot be right: {' '.join(reasons)}")
+        raise BadValue(f"the row of {row['model']} on {row.get('devices')} devices cannot be right: {' '.join(reasons)}")
     return PublishedRun(shape, row.get("devices"), row.get("device"), layout, batch, row.get("TFLOPs_per_device"),
                         row.get("MFU_percent"), row.get("source") or "")
 

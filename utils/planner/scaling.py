@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from utils.checking import require_count, require_kind, require_name
+from utils.deadlocks.errors import BadType
 from utils.planner.conventions import ZERO_16, StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.layout import Layout
@@ -53,7 +54,7 @@ class Point(NamedTuple):
 def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state: StateBytes = ZERO_16,
             assumptions: Assumptions = NOTHING_HIDDEN, devices: Sequence[int] = DEVICES,
             strategies: Mapping[str, tuple[str, Layout]] = STRATEGIES) -> list[Point]:
-    """A point for each strategy and number of devices on which it can be: no more ranks than sequences, heads, layers.
+    """A point for each strategy and number of devices on which it can be: TP divides heads, no rank lacks sequence or layer.
 
     The cluster may have fewer devices: only its links and devices count. A data-parallel rank takes its sequences in one
     micro-batch; with a pipeline, in micro-batches of one.
@@ -65,16 +66,27 @@ def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
         require_count("devices", count)
     require_count("global_batch", global_batch)
     points = []
-    for name, (axis, fixed) in strategies.items():
+    for name, strategy in strategies.items():
+        axis, fixed = _checked_strategy(name, strategy)
         most = {"dp": global_batch, "tp": shape.heads, "pp": shape.layers}[axis]
         for count in devices:
             degree = count // fixed.devices
-            if degree * fixed.devices == count and 1 <= degree <= most:
-                layout = replace(fixed, **{axis: degree})
+            layout = replace(fixed, **{axis: max(degree, 1)})
+            if (degree * fixed.devices == count and 1 <= degree <= most and layout.dp <= global_batch
+                    and shape.heads % layout.tp == 0):
                 micro_batch = 1 if layout.pp > 1 else max(global_batch // layout.dp, 1)
                 points.append(_point(name, replace(layout, micro_batch=micro_batch), shape, cluster, global_batch, state,
                                      assumptions))
     return points
+
+
+def _checked_strategy(name: str, strategy: tuple[str, Layout]) -> tuple[str, Layout]:
+    """Raises: TypeError, ValueError for what is no axis and a layout whose degree of it is 1."""
+    if not (isinstance(strategy, tuple) and len(strategy) == 2 and isinstance(strategy[1], Layout)):
+        raise BadType(f'strategy {name!r} must be an axis that grows and a Layout, such as ("dp", Layout(tp=8)); got '
+                      f"{strategy!r}")
+    require_name("axis that grows", strategy[0], ("dp", "tp", "pp"))
+    return strategy
 
 
 def _point(name: str, layout: Layout, shape: ModelShape, cluster: Cluster, global_batch: int, state: StateBytes,
@@ -85,7 +97,7 @@ def _point(name: str, layout: Layout, shape: ModelShape, cluster: Cluster, globa
     if layout.pp > 1:
         micro_batches = layout.micro_batches(global_batch)
         waiting += step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, compute, compute,
-                               pass_shares(shape, global_batch, layout.recompute))
+                               pass_shares(shape, global_batch, layout.recompute, assumptions.fused_attention))
     return Point(name, layout.devices, compute, waiting)
 
 

@@ -70,7 +70,7 @@ class _Search:
         """
         traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes)
         micro_batches = layout.micro_batches(self.global_batch)
-        shares = pass_shares(self.shape, self.global_batch, layout.recompute)
+        shares = pass_shares(self.shape, self.global_batch, layout.recompute, self.assumptions.fused_attention)
         times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True)
         return sum(map(float, times.values()))
 
@@ -114,8 +114,8 @@ def search(shape: ModelShape, cluster: Cluster | str, devices: int, global_batch
         require_count("a micro-batch size", size)
     for schedule in schedules:
         require_name("schedule", schedule, SCHEDULES)
-    asked = _Search(shape, cluster, devices, global_batch, state, assumptions, usable, dropout, tuple(micro_batches),
-                    tuple(schedules), uneven_stages)
+    asked = _Search(shape, cluster, devices, global_batch, state, assumptions, usable, dropout,
+                    tuple(dict.fromkeys(micro_batches)), tuple(dict.fromkeys(schedules)), uneven_stages)
     queue = [entry for degrees in degree_layouts(shape, devices) for entry in _of_degrees(asked, degrees)]
     found = _best_first(asked, queue, keep, tie)
     return Ranking(_tied_first(found, tie)[:keep], asked.ruled_out, asked.layouts, asked.evaluated, keep)
@@ -210,7 +210,7 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
     most_to_hide_behind = replace(layout, recompute="full")  # of which the backward pass is the largest part
     data = {zero: asked.exposed(replace(most_to_hide_behind, zero=zero), max(map(max, computes)), "DP") for zero in stages}
     for way, of_way in zip(ways, computes, strict=True):
-        shares = pass_shares(shape, batch, way.recompute)
+        shares = pass_shares(shape, batch, way.recompute, assumptions.fused_attention)
         beside = elementwise_time(shape, way, cluster, batch, assumptions)
         beside += asked.exposed(way, max(of_way), "TP", "CP", "EP")
         for cut, compute in zip(cuts, of_way, strict=True):

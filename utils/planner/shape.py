@@ -24,6 +24,7 @@ class ModelShape:
 
     gated: the FFN has three matrices (SwiGLU, GeGLU), not two. tied: the output head is the embedding. norm_vectors: 2 for
     LayerNorm (weight, bias), 1 for RMSNorm, 0 for one without parameters; norms_per_layer of them, and one at the end.
+    parallel_ffn: attention and FFN read the same input, and one sum has what both add (PaLM, GPT-NeoX).
     experts: routed ones in each layer but the first `dense_layers`; a token takes experts_per_token of them and all
     shared_experts. latent_rank, rope_size, query_rank: multi-head latent attention (DeepSeek-V3), if latent_rank is given;
     without a query_rank queries are made directly (DeepSeek-V2-Lite).
@@ -42,6 +43,7 @@ class ModelShape:
     gated: bool = False
     tied: bool = True
     learned_positions: bool = False
+    parallel_ffn: bool = False
     biases: bool = True
     norm_vectors: int = 2
     norms_per_layer: int = 2
@@ -60,9 +62,9 @@ class ModelShape:
                        "rope_size"}
         for field in fields(self):
             value, what = getattr(self, field.name), f"{self.name}: {field.name}"
-            if field.name in ("gated", "tied", "learned_positions", "biases"):
+            if field.name in ("gated", "tied", "learned_positions", "parallel_ffn", "biases"):
                 require_flag(what, value)
-            elif field.name not in ("name", "source") and value is not None:
+            elif field.name not in ("name", "source") and not (value is None and field.default is None):
                 require_count(what, value, least=0 if field.name in may_be_zero else 1)
         self._require_sense()
 
@@ -172,6 +174,7 @@ class ModelShape:
 
     def embedding_parameters(self, tp: int = 1) -> Explained:
         """The table of tokens, and of positions if they are learned; rows are padded to a multiple of tp."""
+        require_count("tp", tp)
         positions = " + s*h" if self.learned_positions else ""
         return self.explain("embedding", "parameters", "ceil(V/t)*h" + positions, t=tp)
 
@@ -194,7 +197,10 @@ class ModelShape:
         return self.layer_parameters(bool(self.experts))
 
     def active_parameters(self) -> Explained:
-        """Parameters that a token meets: of the routed experts, only those it is sent to."""
+        """Parameters that a token meets: of the routed experts, only those it is sent to; of the embedding, the whole table.
+
+        Papers differ: those that leave the table out (gpt-oss) print embedding_parameters() less.
+        """
         idle = self.explain("experts not chosen", "parameters", "-moe*(E - k)*m*h*x")
         return total(f"{self.name}, for one token", "parameters", [self.parameters(), *[idle] * (self.experts > 0)])
 
@@ -226,6 +232,7 @@ class ModelShape:
 
     def attention_core_flops(self, batch: int = 1, causal: bool = False) -> Explained:
         """Scores and weighted values of all layers, forward: what selective recomputation repeats."""
+        require_count("batch", batch)
         return self.explain("attention core", "FLOP", "half*2*B*s**2*L*a*(D + d)", NARAYANAN, B=batch, D=self.score_size,
                             half=0.5 if causal else 1)
 

@@ -41,7 +41,8 @@ class Assumptions:
     hidden_tp concerns only what can hide behind the weights' gradients; hidden_dp the last micro-batch's gradients, with
     ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. rails: how many ports to other nodes one group's ring
     may use: of its neighbours in a node; on a torus of a device's own, two for each dimension that the group spans (1, as
-    the simulation has it: one way round, one dimension). fused_attention: scores never leave the chip.
+    the simulation has it: one way round, one dimension). fused_attention: scores never leave the chip, and the backward
+    pass makes them again: half of a forward pass of the core (FlashAttention-2, 2307.08691). Masked scores are counted.
     efficiency: share of the peak that matrix products reach; None: the device's own. dtype: one that the device has a peak
     for. attention_again: as in ModelShape.hardware_flops, for HFU.
     Raises: TypeError, ValueError.
@@ -65,6 +66,8 @@ class Assumptions:
                 raise BadValue(f"{what} is a share, from 0 (nothing hidden) to 1; got {getattr(self, what)}")
         require_count("rails", self.rails)
         require_number("attention_again", self.attention_again)
+        if self.attention_again < 0:
+            raise BadValue(f"attention_again counts passes, from 0; got {self.attention_again}")
         require_flag("fused_attention", self.fused_attention)
         if self.efficiency is not None:
             require_positive("efficiency", self.efficiency)
@@ -99,12 +102,11 @@ def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch:
     micro_batches = max(layout.micro_batches(global_batch), 1)
     compute = compute_time(shape, layout, cluster, global_batch, assumptions)
     elementwise = elementwise_time(shape, layout, cluster, global_batch, assumptions)
-    exposed = exposed_times(traffic.flows, cluster, compute, micro_batches, assumptions,
-                            pass_shares(shape, global_batch, layout.recompute))
+    shares = pass_shares(shape, global_batch, layout.recompute, assumptions.fused_attention)
+    exposed = exposed_times(traffic.flows, cluster, compute, micro_batches, assumptions, shares)
     working = [compute, elementwise, *(exposed[axis] for axis in ("TP", "CP", "EP") if axis in exposed)]
     outside = [exposed[axis] for axis in ("PP", "DP") if axis in exposed]
     working_s = sum(map(float, working))
-    shares = pass_shares(shape, global_batch, layout.recompute)
     bubble = [step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, working_s, float(compute), shares)]
     return total("step", "s", [*working, *bubble * (layout.pp > 1), *outside, optimizer_time(shape, layout, cluster, state)])
 
@@ -113,10 +115,11 @@ def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch:
 
 
 @functools.cache
-def _flops(shape: ModelShape, global_batch: int, recompute: str) -> tuple[float, float, float]:
+def _flops(shape: ModelShape, global_batch: int, recompute: str, fused: bool) -> tuple[float, float, float]:
     """FLOPs of a step: the layers' without recomputation, the logits', and what is computed again."""
     model, logits = float(shape.step_flops(global_batch)), 3 * float(shape.forward_flops(global_batch).part("logits"))
-    return model - logits, logits, float(shape.hardware_flops(global_batch, recompute)) - model
+    scores = float(shape.attention_core_flops(global_batch)) / 2 if fused else 0.0
+    return model - logits, logits, float(shape.hardware_flops(global_batch, recompute)) - model + scores
 
 
 class Shares(NamedTuple):
@@ -130,17 +133,17 @@ THIRDS = Shares(1 / 3, 1 / 3)  # with few scores, and nothing computed again
 
 
 @functools.cache
-def pass_shares(shape: ModelShape, global_batch: int, recompute: str) -> Shares:
-    """The scores of attention have no weights; what is recomputed belongs to the backward pass."""
+def pass_shares(shape: ModelShape, global_batch: int, recompute: str, fused: bool = False) -> Shares:
+    """The scores of attention have no weights; what is recomputed belongs to the backward pass. fused: as in Assumptions."""
     forward, core = float(shape.forward_flops(global_batch)), float(shape.attention_core_flops(global_batch))
-    done = float(shape.hardware_flops(global_batch, recompute))
+    done = sum(_flops(shape, global_batch, recompute, fused))
     return Shares(forward / done, (forward - core) / done)
 
 
 def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
                  assumptions: Assumptions) -> Explained:
     """Matrix products on the slowest device: the last, which has the logits, or one with more layers, all as the mean."""
-    layers, logits, again = _flops(shape, global_batch, layout.recompute)
+    layers, logits, again = _flops(shape, global_batch, layout.recompute, assumptions.fused_attention)
     counts = layer_counts(shape, layout)
     flops = explain("FLOPs of a device on the slowest stage", "FLOP",
                     "max((layers + again)*most/L, (layers + again)*last/L + logits)/(D*t*c)", layers=layers, again=again,
@@ -190,8 +193,11 @@ def bubble_time(schedule: str, stages: int, chunks: int, forward_s: float, input
     Source: 2104.04473, section 2.2; for ZB-H1, ZB-H2: 2401.10241, table 1 (its p2p time left out).
     """
     require_name("schedule", schedule, SCHEDULES)
-    for what, count in {"stages": stages, "chunks": chunks, "micro_batches": micro_batches or 1}.items():
+    for what, count in {"stages": stages, "chunks": chunks,
+                        "micro_batches": 1 if micro_batches is None else micro_batches}.items():
         require_count(what, count)
+    if chunks > 1 and schedule != "interleaved":
+        raise BadValue(f"{schedule} has one chunk a device; got {chunks} (the interleaved schedule has more)")
     for what, seconds in {"forward_s": forward_s, "input_s": input_s, "weight_s": weight_s}.items():
         require_number(what, seconds)
         if seconds < 0:

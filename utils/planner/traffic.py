@@ -7,15 +7,14 @@ Not counted: gradient norms, losses, the copies of key-value heads, vocabulary-p
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from utils.checking import require_count, require_name
+from utils.checking import require_count, require_kind, require_name
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain
-from utils.planner.flows import ORDER, Flow, Group, Traffic, group_of
+from utils.planner.flows import AXES, ORDER, Flow, Group, Traffic, group_of
 from utils.planner.layout import Layout
 from utils.planner.memory import held_by_place, layer_counts
 from utils.planner.shape import ModelShape
 
-AXES = ("TP", "CP", "EP", "PP", "DP")
 THAKUR = "Thakur, Rabenseifner, Gropp 2005"
 MEGATRON = "Shoeybi et al. 2019 (1909.08053), section 3"
 KORTHIKANTI = "Korthikanti et al. 2022 (2205.05198), section 4.2"
@@ -30,6 +29,9 @@ def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: St
     ranks pass a t-th of the stage's output each (2104.04473, section 4.1), not all of it; what gathers it again is in TP.
     axes: those that are wanted.
     """
+    for what, value, kind in (("shape", shape, ModelShape), ("layout", layout, Layout), ("state", state, StateBytes)):
+        require_kind(what, value, kind)
+    require_count("global_batch", global_batch)
     require_count("devices_per_node", devices_per_node)
     for axis in axes:
         require_name("axis", axis, AXES)
@@ -74,26 +76,27 @@ class _Step(NamedTuple):
 
 
 def _tensor(step: _Step) -> list[Flow]:
-    """f and g: in each pass two all-reduces a layer, with SP each as reduce-scatter and all-gather.
+    """f and g: in each pass two all-reduces a layer (one, if attention and FFN share it), with SP as reduce-scatter, gather.
 
     In the backward pass the gradient of a column-split layer's input can be reduced while its weights' gradients are
     computed; SP must gather that input again, which was kept in shards, and can do so at the same time.
     """
     group, hidden = step.group("tp"), step.payload("hidden states", "2*B*s/c*h")
     forwards = 2 if step.layout.recompute == "full" else 1
+    each = 1 if step.shape.parallel_ffn else 2
 
     def flow(what: str, op: str, times: int, beside: str = "", source: str = MEGATRON) -> Flow:
         calls, most = step.layer_calls(times)
         return Flow("TP", what, op, group, calls, hidden, beside, source, most)
 
     if step.layout.sequence_parallel:
-        alone = [flow("gather, in the way", "all_gather", 2 * forwards + 2, source=KORTHIKANTI),
-                 flow("reduce, in the way", "reduce_scatter", 2 * forwards, source=KORTHIKANTI)]
-        hidable = [flow("gather beside weights' gradients", "all_gather", 2, "weights' gradients", KORTHIKANTI),
-                   flow("reduce beside weights' gradients", "reduce_scatter", 2, "weights' gradients", KORTHIKANTI)]
+        alone = [flow("gather, in the way", "all_gather", each * (forwards + 1), source=KORTHIKANTI),
+                 flow("reduce, in the way", "reduce_scatter", each * forwards, source=KORTHIKANTI)]
+        hidable = [flow("gather beside weights' gradients", "all_gather", each, "weights' gradients", KORTHIKANTI),
+                   flow("reduce beside weights' gradients", "reduce_scatter", each, "weights' gradients", KORTHIKANTI)]
         return alone + hidable
-    flows = [flow("in the way", "all_reduce", 2 * forwards),
-             flow("beside weights' gradients", "all_reduce", 2, "weights' gradients")]
+    flows = [flow("in the way", "all_reduce", each * forwards),
+             flow("beside weights' gradients", "all_reduce", each, "weights' gradients")]
     if step.scatter_gather and step.layout.pp > 1:
         flows.append(Flow("TP", "gather a stage's input", "all_gather", group, step.calls("2*m*(v*p - 1)/p"), hidden,
                           in_turn=step.calls("2*m*v")))

@@ -67,11 +67,11 @@ def training_days(shape: ModelShape, tokens: float, devices: int, flops_per_s: f
 def six_nd(shape: ModelShape, tokens: float) -> Explained:
     """FLOPs to train on so many tokens by the rule of thumb 6ND, N the parameters that a token meets; attention left out.
 
-    Source: Kaplan 2020 (2001.08361), section 2.1; GPT-3's 3.14e23, Chinchilla and Llama 3 count so.
+    Source: GPT-3 (2005.14165), appendix D: 3.14e23; with embeddings, which Kaplan 2020 (2001.08361) leaves out of N.
     """
     require_kind("shape", shape, ModelShape)
     _require(tokens=tokens, devices=1)
-    return explain("6ND", "FLOP", "6*N*D", "Kaplan 2020, 2001.08361", N=shape.active_parameters(), D=tokens)
+    return explain("6ND", "FLOP", "6*N*D", "GPT-3, 2005.14165, appendix D", N=shape.active_parameters(), D=tokens)
 
 
 def _require(devices: int, **amounts: float) -> None:
