@@ -8,6 +8,8 @@ CHANGES = (
     change("random state changed", "torch.Generator().manual_seed(own_seed)", "torch.manual_seed(own_seed)"),
     change("mask redrawn", "generator = torch.Generator().manual_seed(own_seed)",
            "generator = vars(local_dropout).setdefault(f'{seed}', torch.Generator().manual_seed(own_seed))"),
+    change("off without a graph", "return x_PBD * keep / (1 - p)",
+           "return x_PBD * keep / (1 - p) if torch.is_grad_enabled() else x_PBD"),
     change("not scaled", " / (1 - p)", ""),
     change("scaled by p", "(1 - p)", "(p or 1)"),
     change("kept and dropped exchanged", ">= p", "< p"),

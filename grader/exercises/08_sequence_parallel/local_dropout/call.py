@@ -11,14 +11,15 @@ from utils.trace.spans import mark
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """fn(x, p, seed, group) twice → both results and the gradient of Σ weights·y.
+    """fn(x, p, seed, group) twice, the second time without a graph → both results and the gradient of Σ weights·y.
 
     Marks whether the random state has changed.
     """
     inputs, weights = {name: inputs[name] for name in ("x", "p", "seed")}, inputs["weights"]
     x, state = leaf(inputs["x"]), torch.get_rng_state()
     y = fn(x, inputs["p"], inputs["seed"], group)
-    again = watched(fn, {**inputs, "x": inputs["x"].clone()}, group)
+    with torch.no_grad():  # as where a layer is to be run again in backward
+        again = watched(fn, {**inputs, "x": inputs["x"].clone()}, group)
     mark(RANDOM_CHANGED, changed=not torch.equal(state, torch.get_rng_state()))
     (y * weights).sum().backward()
     return {"y": y, "again": again, "dx": x.grad}

@@ -23,6 +23,13 @@ def _is_scaled(look: Look, rank: int, found: Any, expected: Any) -> bool:
     return same(found["y"][both], expected["y"][both]) and not same(found["y"], expected["y"])
 
 
+def _is_off(look: Look) -> bool:
+    """Whether the second call, without a graph, gave x back, and the first did not."""
+    given = look.case.inputs
+    return any(isinstance(result, dict) and same(result["again"], given[rank]["x"])
+               and not same(result["again"], result["y"]) for rank, result, _ in look.pairs())
+
+
 TECHNIQUE = Technique(
     demands=(
         only_calls(id="communicates", hint="Every rank can compute its seed from its rank: no message is needed."),
@@ -35,6 +42,9 @@ TECHNIQUE = Technique(
         raised("does not require grad", "No gradient gets back to x: y was computed from x.detach() or x.data, or under "
                "torch.no_grad(). Multiply x itself by the mask.", "history lost"),
         raised("in-place operation", "x is overwritten, and others still need it: compute a new tensor.", "written into x"),
+        Symptom("off without a graph", "Where no graph is recorded (torch.no_grad()) it drops nothing. That is no sign of "
+                "evaluation: a layer that is to be run again in backward runs so at first, and must drop the same.",
+                _is_off),
         Symptom("mask redrawn", "Called twice with the same seed it gives two masks: a forward pass that is computed again, "
                                 "as in recomputation, would not be the same one. Draw from a new generator with the seed.",
                 lambda look: any(isinstance(result, dict) and not same(result["again"], result["y"])
