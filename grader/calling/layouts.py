@@ -8,12 +8,13 @@ Cost = Callable[[Mapping[str, Any], Mapping[str, Any]], float]  # of a shape and
 
 
 def memory_by(prices: Mapping[str, float]) -> Cost:
-    """memory_of(shape, layout): weights shared by tp·pp, and activations of the micro-batches in flight."""
+    """memory_of(shape, layout): weights shared by tp·pp, activations of the micro-batches in flight, something for each."""
 
     def memory_of(shape: Mapping[str, Any], layout: Mapping[str, Any]) -> float:
         weights = shape["layers"] * prices["layer_bytes"] / (layout["tp"] * layout["pp"])
         in_flight = min(layout["pp"], layout["n_micro"]) * layout["micro_batch"]
-        return weights + shape["layers"] / layout["pp"] * in_flight * prices["kept_bytes"] / layout["tp"]
+        kept = shape["layers"] / layout["pp"] * in_flight * prices["kept_bytes"] / layout["tp"]
+        return weights + kept + layout["n_micro"] * prices["micro_bytes"]
 
     return memory_of
 

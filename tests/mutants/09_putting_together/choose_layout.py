@@ -35,6 +35,10 @@ CHANGES = (
     return best
 """),
     change("not all devices", "if n_devices % (tp * pp) or", "if"),
+    change("given up at the first that does not fit",
+           'if left_over or memory_of(shape, layout) > machine["memory_bytes"]:\n                    continue',
+           'if left_over:\n                    continue\n                '
+           'if memory_of(shape, layout) > machine["memory_bytes"]:\n                    break'),
     change("no layout", "return best", "return list(best.values()) if best else None"),
     change("another layout", "seconds_of(shape, layout))", "seconds_of(shape, layout) * pp)"),
 )

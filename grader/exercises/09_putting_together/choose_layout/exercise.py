@@ -55,7 +55,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def case(name: str, n_devices: int, per_node: int, layers: int, heads: int, batch: int, room: float,
              **prices: float) -> Case:
         """room: the budget, as so many times what the smallest layout takes."""
-        prices = {"layer_bytes": 64.0, "kept_bytes": 1.0, "start": 0.5, "tp": 0.125, "dp": 0.0, "grain": 0.0078125} | prices
+        prices = {"layer_bytes": 64.0, "kept_bytes": 1.0, "start": 0.5, "tp": 0.125, "dp": 0.0, "grain": 0.0078125,
+                  "micro_bytes": 0.0} | prices
         given = {"shape": {"layers": layers, "heads": heads, "hidden": 8 * heads}, "n_devices": n_devices, "batch": batch,
                  "machine": {"devices_per_node": per_node, "memory_bytes": 1e18}, "prices": prices}
         least = min(memory(given, how) for how in layouts(given))
@@ -77,6 +78,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         case("12 devices in nodes of 8", 12, 8, 8, 8, 24, 4.0, dp=64.0),
         case("none fits on all 12", 12, 8, 8, 8, 24, 0.6),
         case("fewer micro-batches than stages", 8, 8, 8, 1, 4, 100.0),
+        case("many micro-batches take more", 8, 8, 8, 8, 32, 3.1, micro_bytes=8.0, start=2.0, tp=0.5),
         case("batch hardly divisible", 8, 4, 8, 8, 21, 30.0, start=2.0, dp=1.0),
     ]
     if grading:
@@ -103,6 +105,13 @@ def _pp_first(given: Given, how: Layout) -> tuple[float, ...]:
 
 def _nothing(given: Given, how: Layout) -> bool:
     return True
+
+
+def _all_smaller_fit(given: Given, how: Layout) -> bool:
+    """Whether it fits, and all smaller micro-batches do that the batch allows."""
+    share = given["batch"] // how["dp"]
+    sizes = (size for size in range(1, how["micro_batch"] + 1) if share % size == 0)
+    return all(fits(given, how | {"micro_batch": size, "n_micro": share // size}) for size in sizes)
 
 
 def _is_power(n: int) -> bool:
@@ -157,6 +166,8 @@ EXERCISE = Exercise(
         _slip("micro-batch of one", "Micro-batches may be larger than 1: each size that divides a replica's share of the "
               "batch is to be tried, and the larger it is, the fewer they are.",
               batch=lambda given, how: RULES["batch"](given, how) and how["micro_batch"] == 1),
+        _slip("given up at the first that does not fit", "A larger micro-batch may fit where a smaller one does not: what "
+              "memory_of says is given, so ask it for every size.", enough=_all_smaller_fit),
         _slip("one micro-batch", "A replica's share of the batch can be cut into micro-batches of every size that divides "
               "it, not only be taken whole.", batch=lambda given, how: given["batch"] == how["dp"] * how["micro_batch"]),
         _slip("powers of two only", "Not only powers of two are legal: every divisor of heads, layers and batch counts.",
