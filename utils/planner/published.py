@@ -8,12 +8,12 @@ from typing import Any
 from utils.checking import require_count, require_kind, require_name, require_positive
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import BadValue
+from utils.models.tiny import VOCABULARY
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.shape import ModelShape
 from utils.simulation.clusters import A100, B200, H100, H200, H800, TPU_V4, TPU_V5E, TPU_V5P, V100
 
 MEGATRON_VOCABULARY, MEGATRON_SEQUENCE = 51_200, 2048
-VOCABULARY = 256  # of bytes
 DEVICES = {"V100": V100, "A100": A100, "H100": H100, "H800": H800, "H200": H200, "B200": B200, "TPU v4": TPU_V4,
            "TPU v5e": TPU_V5E, "TPU v5p": TPU_V5P}
 PEAK_TFLOPS = {name: device.flops.get("bfloat16", device.flops.get("float16")) / 1e12 for name, device in DEVICES.items()}

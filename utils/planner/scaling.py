@@ -71,10 +71,11 @@ def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
         most = {"dp": global_batch, "tp": shape.heads, "pp": shape.layers}[axis]
         for count in devices:
             degree = count // fixed.devices
-            layout = replace(fixed, **{axis: max(degree, 1)})
-            if (degree * fixed.devices == count and 1 <= degree <= most and layout.dp <= global_batch
-                    and shape.heads % layout.tp == 0):
-                micro_batch = 1 if layout.pp > 1 else max(global_batch // layout.dp, 1)
+            if degree * fixed.devices != count or not 1 <= degree <= most:
+                continue
+            layout = replace(fixed, **{axis: degree})
+            if layout.dp <= global_batch and shape.heads % layout.tp == 0:
+                micro_batch = 1 if layout.pp > 1 else global_batch // layout.dp
                 points.append(_point(name, replace(layout, micro_batch=micro_batch), shape, cluster, global_batch, state,
                                      assumptions))
     return points
