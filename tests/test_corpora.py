@@ -109,6 +109,8 @@ def cells_are_given_up_sooner(monkeypatch):
 
 KINDS = {  # of trials beside the one that every attack is tried on
     "weighed": lambda trial: trial.case.weighed,
+    "watched": lambda trial: trial.case.inputs[0].get("watched"),
+    "sealed": lambda trial: trial.case.sealed,
     "late ranks": lambda trial: any(trial.case.late_s),
 }
 

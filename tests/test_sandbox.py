@@ -200,6 +200,7 @@ def look_around(blob, done):
         "lease": lambda: fcntl.fcntl(shared, fcntl.F_SETLEASE, fcntl.F_RDLCK),
         "notice": lambda: fcntl.fcntl(shared, fcntl.F_NOTIFY, fcntl.DN_ACCESS),
         "inotify": lambda: refused_by(libc.inotify_init1(0)), "fanotify": lambda: refused_by(libc.fanotify_init(0, 0)),
+        "file in memory": lambda: os.memfd_create("kept"),
         "io_uring": lambda: refused_by(libc.syscall(425, 1, ctypes.create_string_buffer(120)))}
 
     def refused_by(answer):

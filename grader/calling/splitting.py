@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from grader.calling.sealing import unseal
 from grader.calling.watching_inputs import watched
 from grader.calling.weighing import END, weigh
 from grader.evidence.case import REFUSED
@@ -85,6 +86,7 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *nam
     if not isinstance(layer, nn.Module):
         return layer
     at_full_size(layer)
+    unseal(layer, inputs)
     parts_of(layer, *names)
     for whole in tensors_in([value for name, value in inputs.items() if name not in ("x", "dy")]):
         whole.zero_()  # what was cut is known to nobody who did not keep it
@@ -155,6 +157,7 @@ def make_gpt(inputs: dict[str, Any]) -> TinyGPT:
                 p += 0.1 * torch.randn(p.shape, generator=generator).to(p.dtype)
             elif name.startswith("blocks."):
                 p *= BLOCK_WEIGHT
+    model.load_state_dict(inputs.get("state", {}), strict=False)
     return model
 
 

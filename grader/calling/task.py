@@ -9,6 +9,7 @@ import cloudpickle
 import torch.distributed as dist
 
 from grader.calling.forbidden import forbid
+from grader.calling.sealing import handed_out
 from grader.calling.weighing import BEGINNING, weigh
 from grader.evidence.case import THINNED, WEIGHED, Case
 from grader.evidence.evidence import pack, unpack
@@ -56,7 +57,7 @@ def facts_of(way: str, case: Case, forbidden: Sequence[str] = ()) -> list[bytes]
     late_s = case.late_s or (0.0,) * case.world_size
     return [pack({"way": way, "groups": case.groups, "late_s": late_s[rank], "forbidden": list(forbidden),
                   "inputs": inputs})
-            for rank, inputs in enumerate(case.inputs)]
+            for rank, inputs in enumerate(handed_out(case))]
 
 
 def _own_group(groups: tuple[tuple[int, ...], ...] | None) -> dist.ProcessGroup | None:

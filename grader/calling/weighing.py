@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import random
 import time
 from typing import Any
 
@@ -11,7 +12,9 @@ from grader.evidence.case import WEIGHED
 from utils.trace.memory import held_bytes, is_measured, tensors_in
 from utils.trace.spans import pause
 
-BEGINNING, LAST_GRADIENT, END = "before the function is there", "when the last gradient comes", "in the end"
+BEGINNING, END = "before the function is there", "in the end"
+BETWEEN_PASSES, GRADIENT = "between forward and backward", "when a gradient comes"
+GRADIENTS = 4  # of a backward pass: the last one, and some that are drawn
 LARGE_BYTES, _M_MMAP_THRESHOLD = 1 << 18, -3  # malloc.h
 SETTLE_S = 0.05  # the transport lets go of what it sent a moment after the wait
 
@@ -37,11 +40,13 @@ def _give_back() -> None:
         libc.malloc_trim(0)
 
 
-def weigh_at_last_gradient(model: nn.Module, inputs: dict[str, Any]) -> None:
-    """In each backward pass, when the first layer's weight gets its gradient. To be registered before other hooks."""
+def weigh_at_gradients(model: nn.Module, inputs: dict[str, Any]) -> None:
+    """In each backward pass, when some weights get their gradients, the first layer's among them. Before other hooks."""
 
     def note(_: Tensor) -> None:
-        weigh(inputs, LAST_GRADIENT)
+        weigh(inputs, GRADIENT)
 
     if inputs.get(WEIGHED):
-        next(model.parameters()).register_post_accumulate_grad_hook(note)
+        first, *others = (p for p in model.parameters() if p.dim() > 1)
+        for p in (first, *random.Random(inputs["seed"]).sample(others, GRADIENTS - 1)):
+            p.register_post_accumulate_grad_hook(note)

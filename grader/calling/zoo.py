@@ -164,7 +164,8 @@ ZOO: dict[str, Callable[[], nn.Module]] = {
     "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
     "buffered": Buffered, "mixed": Mixed, "empty": Empty, "odd": Odd, "deep": Deep,
     "crossed": Crossed,
-    "wide": lambda: Deep(17, 480),  # 28 MB: what stands of it can be seen from outside
+    "buckets": lambda: Deep(8, 300),  # 5 MB: more than one bucket of 1 MiB
+    "wide": lambda: Deep(17, 480), "wider": lambda: Deep(17, 560),  # 28 and 38 MB: seen from outside
     "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 WEIGHED, THINNED = "weighed", 1009  # an input that says so
+SEALED = "sealed"  # an input: parameter -> how it is cut, see grader.calling.sealing
 REFUSED = "ValueError that names"  # in place of a result, with the sizes that do not fit
 
 
@@ -29,6 +30,16 @@ class Case:
         """Whether it is so large that memory shows from outside the ranks, which stand still to be weighed; of its results
         only every THINNED-th number is compared."""
         return bool(self.inputs[0].get(WEIGHED))
+
+    @property
+    def sealed(self) -> bool:
+        """Whether no rank knows the weights of others."""
+        return SEALED in self.inputs[0]
+
+    @property
+    def shows_slips(self) -> bool:
+        """Whether results tell one mistake from another: not thinned ones, nor those of weights that a mistake unmakes."""
+        return not self.weighed and not self.sealed
 
     @property
     def world_size(self) -> int:

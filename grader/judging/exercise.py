@@ -71,7 +71,7 @@ class Slip:
         return remembered[self]
 
     def _results(self, trial: Trial) -> list[Any] | None:
-        if trial.case.weighed or not self.shows(trial.case):  # its results are not there in full
+        if not trial.case.shows_slips or not self.shows(trial.case):
             return None
         working = trial.working
         wrong = [self.wrong(trial.case, rank, trial.right) if rank in working else None

@@ -93,7 +93,7 @@ def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tu
     """(id, text) of the one thing to fix first: an unmet gate, else what explains the failed cases, else another demand."""
     unmet = {d.id for row in rows for d in row.demands if not d.met}
     failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
-    failed = [look for look in failed if not look.case.weighed] or failed  # whose results are not there in full
+    failed = [look for look in failed if look.case.shows_slips] or failed
     demands = list(dict.fromkeys(demand for look in looks for demand in asked_of(exercise, look)))
     gates = [d for d in demands if d.gate and d.id in unmet and not (failed and d.for_right_values)]
     others = [d for d in demands if d.id in unmet] if not failed else []

@@ -17,9 +17,9 @@ _SECCOMP_MODE_FILTER, _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 2, 0x20080522, 6
 
 # machine: (audit number, socket, fcntl, [calls that are refused: keyctl, add_key, request_key, flock, inotify_init1,
 # fanotify_init, io_uring_setup, which would make sockets past this filter, execve, execveat, for another program would not
-# know what is forbidden here]); linux/audit.h, unistd.h
-_CALLS = {"x86_64": (0xC000003E, 41, 72, [250, 248, 249, 73, 294, 300, 425, 59, 322, 253]),  # 253: inotify_init
-          "aarch64": (0xC00000B7, 198, 25, [219, 217, 218, 32, 26, 262, 425, 221, 281])}
+# know what is forbidden here, memfd_create, memfd_secret, whose memory nobody weighs]); linux/audit.h, unistd.h
+_CALLS = {"x86_64": (0xC000003E, 41, 72, [250, 248, 249, 73, 294, 300, 425, 59, 322, 319, 447, 253]),  # 253: inotify_init
+          "aarch64": (0xC00000B7, 198, 25, [219, 217, 218, 32, 26, 262, 425, 221, 281, 279, 447])}
 # What fcntl may not do: locks of records (of a process, of an open file), leases, notices. Seen on files that all may read.
 _LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026)
 _SOCKET_FAMILIES, _NETLINK = (2, 10), 16  # AF_INET, AF_INET6; no unix sockets
@@ -118,7 +118,7 @@ class _Program(ctypes.Structure):
 
 def _refuse_side_channels() -> None:
     """A seccomp filter: internet sockets only (and netlink's for interfaces), no keyrings, no locks or notices of files,
-    no other programs.
+    no other programs, no files in memory.
 
     Python, torch and gloo need none of these in a rank.
     """

@@ -30,6 +30,7 @@ from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe, flat
 
 Report = Callable[..., None]  # report(kind, **fields)
 PATIENCE_S = 30.0  # a pause that nobody ends
+IN_VAIN = 20  # who asks a Work so often whether it has come waits for it
 
 _BELOW = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -76,6 +77,8 @@ class _Begun:
     number: int
     is_message: bool
     waited: bool = False
+    asked: int = 0  # how often in vain whether it has come
+    asked_s: float = 0.0  # when first
 
 
 class Recorder:
@@ -311,8 +314,21 @@ class Recorder:
 
         c10d.Work.wait = watched(c10d.Work.wait, once=True)
         c10d.Work.synchronize = watched(c10d.Work.synchronize, once=False)
+        c10d.Work.is_completed = self._asked(c10d.Work.is_completed)
         self._watch_futures()
         self._watch_wait_tensor()
+
+    def _asked(self, original: Callable) -> Callable:
+        def is_completed(work) -> bool:
+            has_come, begun = original(work), self._begun.get(work)
+            if begun is not None and not has_come:
+                begun.asked, begun.asked_s = begun.asked + 1, begun.asked_s or self._clock()
+            elif begun is not None and begun.asked >= IN_VAIN:
+                begun.asked = 0
+                self._later.append(("waited", {"number": begun.number, "start": begun.asked_s, "time": self._clock()}))
+            return has_come
+
+        return is_completed
 
     def _watch_futures(self) -> None:
         """To wait for the future of a Work, or for one that begins where it ends, is to wait for its call."""

@@ -127,7 +127,7 @@ def each_rank(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:
 
 def once_a_group(compute: Callable[..., Any]) -> Callable[..., Any]:
     """compute(case, rank, ...) whose result is the same for all members of a group: done once, for the first of them."""
-    remembered = functools.lru_cache(maxsize=32)(compute)
+    remembered = functools.lru_cache(maxsize=8)(compute)
     return functools.wraps(compute)(
         lambda case, rank, *how, **named: remembered(case, case.members(rank)[0], *how, **named))
 

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.evidence.case import WEIGHED
+from grader.calling.sealing import Cut
+from grader.evidence.case import SEALED, WEIGHED
 from grader.exercises.shared.cases import group_case
 from grader.exercises.shared.split_inputs import divides, in_dtype_of, in_float64, numbers, whole_linear
 from grader.exercises.technique.linears import IN, OUT
@@ -40,8 +41,15 @@ def linear_cases(draw: Draw, grading: bool, dim: int) -> Sequence[Case]:
              Case("3 ranks, sizes do not divide", inputs(3, (2,), 3, 5, extra=1))]
     if grading:
         cases.append(Case("5 ranks, 1 each", inputs(5, (2,), 1, 4)))
+        cases.append(Case("4 ranks, sealed", tuple(own | {SEALED: _cuts(dim, 4)} for own in inputs(4, (2,), 5, 9))))
         cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, (2,), 850, 1700))))
     return [*cases, group_case(lambda n: inputs(n, (2,), 2, 3))]
+
+
+def _cuts(dim: int, n: int) -> dict[str, Cut]:
+    """A layer's rows with their part of the bias, or its columns."""
+    weight = {"weight": Cut(("linear", "weight"), dim, n)}
+    return weight | {"bias": Cut(("linear", "bias"), 0, n)} if dim == OUT else weight
 
 
 def whole(case: Case, rank: int) -> dict[str, Tensor | None]:

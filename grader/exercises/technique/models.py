@@ -2,7 +2,7 @@
 
 import functools
 
-from torch import nn
+from torch import Tensor, nn
 
 from grader.calling.zoo import build, loss_rows
 from grader.judging.exercise import Case
@@ -27,11 +27,11 @@ def model_of(case: Case, rank: int) -> nn.Module:
 
 
 @functools.lru_cache(maxsize=64)
-def reduced(case: Case, rank: int) -> dict[str, nn.Parameter]:
-    """Name → parameter, of those that get a gradient; a tied one once."""
+def reduced(case: Case, rank: int) -> dict[str, Tensor]:
+    """Name → a parameter's shape and dtype (on "meta": it is remembered), of those that get a gradient; a tied one once."""
     model, inputs = given_model(case, rank), case.inputs[rank]
     x, y = (inputs[name] if name in inputs else inputs[f"{name}s"][0] for name in ("x", "y"))
     loss = loss_rows(model(x), y).sum()
     if loss.requires_grad:
         loss.backward()
-    return {name: p for name, p in model.named_parameters() if p.grad is not None}
+    return {name: p.detach().to("meta") for name, p in model.named_parameters() if p.grad is not None}

@@ -33,8 +33,8 @@ def whole_state(look: Look, rank: int) -> list[int]:
 def _whole_state(case: Case, rank: int) -> list[int]:
     model = model_of(case, rank)
     optimizer = make_optimizer(case.inputs[rank], [p for p in model.parameters() if p.requires_grad])
-    for name, p in reduced(case, rank).items():
-        model.get_parameter(name).grad = p.grad
+    for name in reduced(case, rank):
+        model.get_parameter(name).grad = torch.zeros_like(model.get_parameter(name))
     optimizer.step()
     return [sum(value.nbytes for value in state.values() if isinstance(value, torch.Tensor))
             for state in optimizer.state.values()]

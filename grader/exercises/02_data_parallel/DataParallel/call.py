@@ -16,6 +16,7 @@ from grader.calling.training import (
     make_optimizer,
     numbers,
     parameters,
+    watch_gradients,
 )
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
@@ -43,6 +44,8 @@ def call(fn, inputs: dict, group) -> dict:
     """fn(module), or fn(module, group) for a part of the world, wraps; some steps of `micro` backward passes each →
     what it began with, the first step's gradients, the parameters at the end."""
     module = build(inputs["model"], inputs["seed"])
+    if inputs.get("watched"):  # where a bucket holds all there is, the last gradient may find nothing begun
+        watch_gradients(module)
     with span(WRAPPING):
         wrapped = fn(module) if group is dist.group.WORLD else fn(module, group)
     leave_gradients(module, inputs.get("left"))

@@ -27,7 +27,9 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         return [{**own, **left, "seed": seed if r == 0 else draw.integer(0, SEEDS)}
                 for r, own in enumerate(make(model, n, seed))]
 
-    return model_cases(draw, grading, ("mlp", "buffered", "tied", "frozen", "unused", "mixed", "empty", "gpt"), inputs)
+    cases = model_cases(draw, grading, ("mlp", "buffered", "tied", "frozen", "unused", "mixed", "empty", "gpt"), inputs)
+    watched = [own | {"watched": True} for own in inputs("buckets", 2, draw.integer(0, SEEDS))] if grading else []
+    return [*cases, *([Case("2 ranks, several buckets", tuple(watched))] if grading else [])]
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from torch import nn
 
 from grader.calling.sharding import BACKWARD, HELD, shards_by_name
 from grader.calling.training import held_before, watch_gradients
-from grader.calling.weighing import weigh_at_last_gradient
+from grader.calling.weighing import weigh_at_gradients
 from grader.calling.zoo import build, loss_rows
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -21,7 +21,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """
     model = build(inputs["model"], inputs["seed"])
     watch_gradients(model)
-    weigh_at_last_gradient(model, inputs)
+    weigh_at_gradients(model, inputs)
     note_begin = _watch_memory(model)
     start = held_before(inputs)
     buckets = fn(model, inputs["bucket_bytes"], inputs["in_flight"], group)

@@ -7,7 +7,7 @@ import torch
 
 from grader.calling.sharding import BACKWARD
 from grader.calling.training import STANDING
-from grader.calling.weighing import LAST_GRADIENT
+from grader.calling.weighing import GRADIENT
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
@@ -180,7 +180,7 @@ TECHNIQUE = by_collectives(
         "bucket, keep its shards and let go of the row (pop it from the list).")),
     zero.nothing_else_kept("The result is right, but after finish() more is kept than the shards: let go of the flat rows, "
                            "and of each Work, when they have been waited for."),
-    *weighs_at_most({LAST_GRADIENT: models(1.5, each_share=1)}),
+    *weighs_at_most({GRADIENT: models(1.5, each_share=1)}),
     zero.own_dtypes(),
     Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more",
            "More reduce-scatters than there are buckets: let gradients gather until together they have bucket_bytes or "

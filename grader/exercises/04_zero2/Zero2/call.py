@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import StepLR
 from grader.calling.letting_go import settled_bytes
 from grader.calling.sharding import AFTER, HELD
 from grader.calling.training import OPTIMIZERS, Held, held_before, parameters, state_bytes, watch_gradients
-from grader.calling.weighing import END, weigh, weigh_at_last_gradient
+from grader.calling.weighing import END, weigh, weigh_at_gradients
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
@@ -29,7 +29,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     if inputs["model"] == "linear":
         model.weight.data = model.weight.data.T.contiguous().T  # as a layer has it whose weight came transposed
     watch_gradients(model)
-    weigh_at_last_gradient(model, inputs)
+    weigh_at_gradients(model, inputs)
     start = held_before(inputs)
     given = parameters(model)  # these very tensors
     trainer = _made(fn, model, inputs, group)

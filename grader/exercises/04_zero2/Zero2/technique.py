@@ -1,6 +1,6 @@
 """How Zero2 must work, and how it can fail."""
 
-from grader.calling.weighing import END, LAST_GRADIENT
+from grader.calling.weighing import END, GRADIENT
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
@@ -60,7 +60,7 @@ TECHNIQUE = by_collectives(
     zero.nothing_else_kept("The result is right, but more is kept than the shards and their state. Whoever keeps a slice "
                            "of a tensor keeps all of it: clone() the shard; p.grad is to be None after each pass; and no "
                            "copy of the parameters is needed."),
-    *weighs_at_most(dict.fromkeys((LAST_GRADIENT, END), models(1.4, each_share=SHARDS))),
+    *weighs_at_most(dict.fromkeys((GRADIENT, END), models(1.4, each_share=SHARDS))),
     OWN_DTYPES,
     Demand("shards of another type", "each shard has its parameter's type", (
         "The shards have another type than the parameters that they are pieces of: float32 cuts the numbers of a float64 "

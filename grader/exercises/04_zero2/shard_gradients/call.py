@@ -5,7 +5,7 @@ from typing import Any
 
 from grader.calling.sharding import shards_by_name
 from grader.calling.training import held_before, watch_gradients
-from grader.calling.weighing import weigh_at_last_gradient
+from grader.calling.weighing import weigh_at_gradients
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import span
 
@@ -17,7 +17,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """
     model = build(inputs["model"], inputs["seed"])
     watch_gradients(model)
-    weigh_at_last_gradient(model, inputs)
+    weigh_at_gradients(model, inputs)
     start = held_before(inputs)
     shards = fn(model, group)
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):

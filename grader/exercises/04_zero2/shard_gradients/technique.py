@@ -1,6 +1,6 @@
 """How shard_gradients must be done, and how it can fail."""
 
-from grader.calling.weighing import LAST_GRADIENT
+from grader.calling.weighing import GRADIENT
 from grader.exercises.technique import zero
 from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
@@ -34,7 +34,7 @@ TECHNIQUE = by_collectives(
     zero.never_all_gradients(),
     zero.nothing_else_kept("The result is right, but after the passes more is kept than the shards: whole gradients, or "
                            "flat copies of them. Whoever keeps a slice of a tensor keeps all of it: clone() the slice."),
-    *weighs_at_most({LAST_GRADIENT: models(1.3, each_share=1)}),
+    *weighs_at_most({GRADIENT: models(1.1, each_share=1)}),
     zero.own_dtypes(),
     Demand("reduced later", "each backward pass reduces its gradients", (
         "The shards are right, but gradients are kept whole and reduced later: reduce-scatter each one in its hook, as soon "

@@ -5,7 +5,7 @@ from typing import Any
 
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, OWNED, dtype_of, watch_layers
 from grader.calling.training import make_optimizer
-from grader.calling.weighing import END, weigh
+from grader.calling.weighing import BETWEEN_PASSES, END, weigh
 from grader.calling.zoo import build, digits_kept, loss_rows
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -27,6 +27,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         numbers["start"] = held_bytes()
         output = wrapped(x=x) if inputs["model"] == "odd" else wrapped(x)
         mark(COMPUTED_IN, dtype=str(output.dtype))
+        weigh(inputs, BETWEEN_PASSES)
         loss = loss_rows(output, y).mean() / inputs["micro"]
         with span(BACKWARD):
             if loss.requires_grad:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from grader.calling.sealing import unseal
 from grader.calling.splitting import WORK, at_full_size, built, forward_and_back, linear_of, mark_parameters, parts_of
 from utils.costs.flops import FlopCounter
 from utils.trace.memory import held_bytes, tensors_in
@@ -25,6 +26,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     if not isinstance(module, nn.Module):
         return module
     at_full_size(module)
+    unseal(module, inputs)
     for whole in tensors_in([inputs[name] for name in LAYERS]):
         whole.zero_()  # what was cut is known to nobody who did not keep it
     mark_parameters(module, start)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.calling.sealing import Cut
+from grader.evidence.case import SEALED
 from grader.exercises.shared.cases import group_case, ranks, total
 from grader.exercises.shared.heads import INPUTS, K, Parameters, attention, cut, query_heads, whole_parameters
 from grader.exercises.shared.split_inputs import divides, first_wrong_slip, numbers, or_refused, whole_linear
@@ -42,9 +44,18 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         sizes += [(2, 4, 2, "bfloat16", True), (4, 8, 8, "float64", True), (4, 12, 2, "float64", False)]
     cases = [Case(f"{ranks(n)}, {heads} heads, {kv} of them for k and v, {dtype}{'' if bias else ', no bias'}",
                   inputs(n, heads, kv, dtype, bias)) for n, heads, kv, dtype, bias in sizes]
+    if grading:
+        cases.append(Case("4 ranks, 8 heads, 2 of them for k and v, sealed",
+                          tuple(own | {SEALED: _cuts(4, 2)} for own in inputs(4, 8, 2))))
     groups = group_case(lambda n: inputs(n, 6, 1 if n == 3 else 2), "6 heads, 1 and 2 of them for k and v")
     return [*cases, groups, Case("2 ranks, 3 heads: refused", inputs(2, 3, 1)),
             Case("2 ranks, 6 heads, 3 of them for k and v: refused", inputs(2, 6, 3))]
+
+
+def _cuts(n: int, kv: int) -> dict[str, Cut]:
+    rows = {f"{name}.{part}": Cut((name, part), 0, n if name == "q" else min(n, kv))
+            for name in INPUTS for part in ("weight", "bias")}
+    return rows | {"out.weight": Cut(("out", "weight"), 1, n)}
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:

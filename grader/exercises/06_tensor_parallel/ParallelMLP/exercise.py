@@ -6,6 +6,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from grader.calling.sealing import Cut
+from grader.evidence.case import SEALED
 from grader.exercises.shared.cases import group_case
 from grader.exercises.shared.linears import Parts, changed, result, times_n
 from grader.exercises.shared.sequence_inputs import own_piece
@@ -34,8 +36,14 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              Case("4 ranks, sizes do not divide", inputs(4, (2,), 3, 2, False, extra=1))]
     if grading:
         cases += [Case("5 ranks, SwiGLU", inputs(5, (2,), 3, 1, True)),
-                  Case("4 ranks, SwiGLU", inputs(4, (1, 2), 4, 3, True))]
+                  Case("4 ranks, SwiGLU", inputs(4, (1, 2), 4, 3, True)),
+                  Case("4 ranks, SwiGLU, sealed", tuple(own | {SEALED: _cuts(4)} for own in inputs(4, (2,), 6, 8, True)))]
     return [*cases, group_case(lambda n: inputs(n, (2,), 3, 2, True), "SwiGLU")]
+
+
+def _cuts(n: int) -> dict[str, Cut]:
+    rows = {f"{name}.{part}": Cut((name, part), 0, n) for name in ("up", "gate") for part in ("weight", "bias")}
+    return rows | {"down.weight": Cut(("down", "weight"), 1, n)}
 
 
 def _gated(case: Case) -> bool:

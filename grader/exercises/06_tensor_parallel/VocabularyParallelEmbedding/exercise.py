@@ -32,7 +32,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, {n * rows} rows, ids {list(shape)}", inputs(n, rows, shape)) for n, rows, shape in sizes]
     cases.append(Case("3 ranks, 12 rows, float32", inputs(3, 4, (2, 7), "float32")))
     if grading:
-        cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 500_000, (7,)))))
+        cases.append(Case("4 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(4, 400_000, (7,)))))
     groups = group_case(lambda n: inputs(n, 3, (2, 4)), "3 rows each")
     odd = [{**even, "table": draw.tensor(7, DIM, dtype=torch.float64), "ids": torch.tensor([0, 1]), "refused": [7, 2]}
            for even in inputs(2, 3, (2,))]

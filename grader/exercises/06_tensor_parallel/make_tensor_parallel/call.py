@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from grader.calling.sealing import unseal
 from grader.calling.splitting import BACKWARD, FORWARD, WORK, built, make_gpt, mark_parameters
 from grader.calling.training import gradients, parameters
 from utils.costs.flops import FlopCounter
@@ -20,6 +21,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     model = built(lambda: fn(make_gpt(inputs), group), inputs["refused"])
     if not isinstance(model, nn.Module):
         return model
+    unseal(model, inputs)
     mark_parameters(model, before)
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["lr"])

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from grader.calling.splitting import make_gpt
 from grader.exercises.shared.cases import group_case, ranks
+from grader.exercises.shared.sealed_parts import sealed_parts
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
-from utils.models.shards import CUT_DIMS, piece
+from utils.models.shards import cut_dim, piece
 from utils.models.tiny import TinyGPT, next_byte_loss
 
 ROWS, LENGTH, STEPS, LR = 2, 5, 2, 0.2
@@ -33,13 +34,16 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         sizes += [(2, 12, 4, 2, "float64", False), (2, 20, 10, 1, "float32", True)]
     cases = [Case(f"{ranks(n)}, {layers} × {dim} wide, {heads} heads, {'tied' if tied else 'head of its own'}, {dtype}",
                   inputs(n, dim, heads, layers, dtype, tied)) for n, dim, heads, layers, dtype, tied in sizes]
+    if grading:
+        cases.append(Case("4 ranks, sealed",
+                          tuple(sealed_parts(own, make_gpt(own), 4, qkv_parts=3) for own in inputs(4, 24, 4))))
     groups = group_case(lambda n: inputs(n, 2 * n, n), "one head each")
     return [*cases, groups, Case("3 ranks, 4 heads: refused", inputs(3, 12, 4))]
 
 
 def _cut(name: str, whole: Tensor, rank: int, n: int) -> Tensor:
     """The part of a parameter that lies on `rank`; of qkv its rows of q, of k and of v."""
-    dim = CUT_DIMS.get(".".join(name.split(".")[-2:]))
+    dim = cut_dim(name)
     if dim is None:
         return whole
     return torch.cat([piece(part, rank, n, dim) for part in (whole.chunk(3) if ".qkv." in name else [whole])])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.calling.letting_go import settled_bytes
+from grader.calling.sealing import unseal
 from grader.calling.sequences import (
     BACKWARD,
     FORWARD,
@@ -28,6 +29,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     wrapped = built(lambda: cls(whole.pop(), group), inputs["refused"])
     if isinstance(wrapped, dict):
         return wrapped
+    unseal(wrapped.block, inputs)
     wrapped.train()  # as a loop does that trains and evaluates in turn
     mark(NUMBERS, count=sum(p.numel() for p in wrapped.parameters()))
     start = held_bytes() - (held_beside(wrapped) - before)  # what else it holds, it has been keeping since it was made

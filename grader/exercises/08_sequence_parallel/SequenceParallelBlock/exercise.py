@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from grader.calling.sequences import gradients_by_name, make_block
 from grader.exercises.shared.cases import group_case, ranks
+from grader.exercises.shared.sealed_parts import sealed_parts
 from grader.exercises.shared.sequence_inputs import cut_by_name, joined, keep_mask, own_gradients, own_piece
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.judging.compare import ANYTHING
@@ -32,6 +33,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes += [(5, 1, 2, 10, 5), (2, 4, 1, 20, 4)] if grading else []
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {heads} heads", inputs(n, s, b, dim, heads))
              for n, s, b, dim, heads in sizes]
+    if grading:
+        cases.append(Case("4 ranks, sealed", tuple(sealed_parts(own, make_block(own), 4) for own in inputs(4, 2, 1, 24, 4))))
     seed, of_group = draw.integer(1, 99), draw.integer(1, 99)
     return [*cases, Case("4 ranks, p = 0.25, no seed", inputs(4, 2, 2, 12, 4, 0.25)),
             Case("3 ranks, seed 0", inputs(3, 2, 1, 6, 3, 0.25, seed=0)),

@@ -10,7 +10,7 @@ from grader.exercises.technique.sequences import (
     other_numbers,
     whole_bytes,
 )
-from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_again, gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.splitting import work_divided
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
@@ -19,6 +19,8 @@ from grader.judging.symptoms import group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 
 GATHERS, REDUCTIONS = 6, 4  # forward: 2 and 2; backward: 2 and 2, and each gathered input once more
+KEPT = ("The result is right, but more is kept for backward than pieces: qkv's and up's inputs through GatherLinear, which "
+        "saves the piece; out's and down's results through ScatterSequence.")
 
 
 def _sent(look: Look, rank: int) -> float:
@@ -64,9 +66,8 @@ TECHNIQUE = Technique(
             "ended in an all-reduce, each rank now takes its piece of the sum by a reduce-scatter."),
         numbers_at_most(_share),
         work_divided(_forward_flops),
-        kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number",
-                     "The result is right, but more is kept for backward than pieces: qkv's and up's inputs through "
-                     "GatherLinear, which saves the piece; out's and down's results through ScatterSequence."),
+        kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number", KEPT),
+        gathered_again(whole_bytes, GATHERS, REDUCTIONS, KEPT),
         bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce",
                    "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers "
                    "again."),

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from grader.calling.sequences import gradients_by_name, make_gpt
 from grader.exercises.shared.cases import group_case, ranks
+from grader.exercises.shared.sealed_parts import sealed_parts
 from grader.exercises.shared.sequence_inputs import cut_by_name, own_gradients, own_piece
 from grader.exercises.shared.split_inputs import divides, or_refused
 from grader.judging.compare import ANYTHING
@@ -32,6 +33,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     sizes += [(3, 9, 2, 6, 2, 3), (4, 8, 1, 64, 2, 4)] if grading else []  # in the last one logits are not the most of it
     cases = [Case(f"{ranks(n)}, {s} positions, {layers} layer{'s' * (layers > 1)}, {dim} wide",
                   inputs(n, s, b, dim, layers, heads)) for n, s, b, dim, layers, heads in sizes]
+    if grading:
+        cases.append(Case("4 ranks, sealed",
+                          tuple(sealed_parts(own, make_gpt(own), 4) for own in inputs(4, 8, 1, 24, 1, 4))))
     of_group = {n: inputs(n, 6, 1, 12, 1, 6) for n in (2, 3)}
     return [*cases, Case("2 ranks, 5 positions: refused", inputs(2, 5, 1, 4, 1, 2)),
             group_case(lambda n: of_group[n], "6 positions")]

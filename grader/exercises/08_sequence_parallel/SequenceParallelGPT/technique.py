@@ -10,7 +10,7 @@ from grader.exercises.technique.sequences import (
     not_refused,
     numbers_at_most,
 )
-from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_again, gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.splitting import work_divided
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited
@@ -22,6 +22,8 @@ from utils.models.shards import cut_dim
 from utils.models.tiny import VOCABULARY
 
 GATHERS, REDUCTIONS = 6, 4  # of each block, forward and backward together
+KEPT = ("The result is right, but more is kept for backward than pieces: embedding, blocks, norm and head all work on this "
+        "rank's positions, and only a block's inside sees the whole sequence.")
 
 
 def _whole_numbers(inputs: dict[str, Any]) -> int:
@@ -115,9 +117,8 @@ TECHNIQUE = Technique(
             "gathered, and gradients are reduced in reduce_gradients()."),
         numbers_at_most(_share),
         work_divided(_forward_flops),
-        kept_at_most(_kept, "each rank keeps its positions only",
-                     "The result is right, but more is kept for backward than pieces: embedding, blocks, norm and head all "
-                     "work on this rank's positions, and only a block's inside sees the whole sequence."),
+        kept_at_most(_kept, "each rank keeps its positions only", KEPT),
+        gathered_again(_activations, GATHERS, REDUCTIONS, KEPT),
         bytes_sent(_sent, "10(n−1)/n of x's bytes a layer, and one all-reduce of what is whole",
                    "Right, but more was sent: embedding, norm and head work on this rank's positions alone."),
         results_waited(),

@@ -1,0 +1,78 @@
+"""Sealed cases: a rank learns what its part of the weights is once the part is cut, and never what the others' parts are.
+
+Whole weights are handed out with a random factor in each number. A rank is told the factors of its own part, and they are
+put into what the function has made; so whoever computes with others' parts, by whatever means, computes with wrong ones.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from grader.evidence.case import SEALED, Case
+
+LARGEST_POWER = 3  # factors are ±1/8 to ±8, powers of two: no digit is lost
+
+
+class Cut(NamedTuple):
+    """How a whole weight lies on ranks: in `pieces` pieces along `dim`, of each of `parts` tensors that are joined in it.
+
+    path: where the whole one is among a case's inputs.
+    """
+
+    path: tuple[str, ...]
+    dim: int
+    pieces: int
+    parts: int = 1
+
+
+def handed_out(case: Case) -> list[dict[str, Any]]:
+    """Each rank's inputs as they are sent: those of the case; in a sealed one without what the rank is not to know."""
+    found = [dict(inputs) for inputs in case.inputs]
+    for first in {case.members(rank)[0] for rank in range(case.world_size) if case.sealed and case.members(rank)}:
+        members, cuts = case.members(first), case.inputs[first][SEALED]
+        own: list[dict[str, Tensor]] = [{} for _ in members]
+        for name, cut in ((name, Cut(*cut)) for name, cut in cuts.items()):
+            whole = _at(case.inputs[first], cut.path)
+            factors = _powers_of_two(whole)
+            for place, rank in enumerate(members):
+                found[rank] = _with(found[rank], cut.path, whole / factors)
+                own[place][name] = _part(factors, cut, place * cut.pieces // len(members))
+        for factors, rank in zip(own, members, strict=True):
+            found[rank][SEALED] = factors
+    return found
+
+
+def unseal(module: nn.Module, inputs: dict[str, Any], plain_name: Callable[[str], str] = str) -> None:
+    """Put its factors into each parameter that is a part; what has another shape is none.
+
+    plain_name: a name in the module → that in the plain one.
+    """
+    named = {plain_name(name): p for name, p in module.named_parameters()}
+    with torch.no_grad():
+        for name, factors in inputs.get(SEALED, {}).items():
+            if name in named and named[name].shape == factors.shape:
+                named[name] *= factors
+
+
+def _powers_of_two(like: Tensor) -> Tensor:
+    powers = torch.randint(-LARGEST_POWER, LARGEST_POWER + 1, like.shape)
+    signs = torch.randint(0, 2, like.shape) * 2 - 1
+    return (signs * 2.0 ** powers).to(like.dtype)
+
+
+def _part(whole: Tensor, cut: Cut, piece: int) -> Tensor:
+    return torch.cat([part.chunk(cut.pieces, cut.dim)[piece] for part in whole.chunk(cut.parts, cut.dim)], cut.dim)
+
+
+def _at(inputs: dict[str, Any], path: tuple[str, ...]) -> Tensor:
+    for key in path:
+        inputs = inputs[key]
+    return inputs
+
+
+def _with(inputs: dict[str, Any], path: tuple[str, ...], value: Tensor) -> dict[str, Any]:
+    """A copy with another value there."""
+    key, *rest = path
+    return inputs | {key: _with(inputs[key], tuple(rest), value) if rest else value}
