@@ -30,18 +30,7 @@ _LEAST = {
 
 def needs(moves: Moves) -> Demand:
     """Gate: where sizes fit, each rank of several received and sent what the operations of moves(look, rank) need."""
-    return Demand(NOT_CROSSED, "what the results need crossed the network", (
-        "The result is right, but less crossed between the ranks than it takes: what a rank does not have must come to it "
-        "by a dist call, and what only it has must leave it. Nothing computed twice, and no other way, stands for that."),
-        _crossed_at_least(moves), gate=True, for_right_values=True)
 
-
-def asks_again(moves: Moves, label: str, hint: str) -> Demand:
-    """The same of what the technique needs so as not to keep it; no gate."""
-    return Demand("not asked for again", label, hint, _crossed_at_least(moves), for_right_values=True)
-
-
-def _crossed_at_least(moves: Moves) -> Callable[[Look], tuple[bool, str]]:
     def judge(look: Look) -> tuple[bool, str]:
         for rank in () if look.refused else look.working:
             if look.case.group_size(rank) > 1:
@@ -51,7 +40,10 @@ def _crossed_at_least(moves: Moves) -> Callable[[Look], tuple[bool, str]]:
                         return False, f"rank {rank} {done} {seen:,.0f} B, its part takes {wanted:,.0f} B"
         return True, ""
 
-    return judge
+    return Demand(NOT_CROSSED, "what the results need crossed the network", (
+        "The result is right, but less crossed between the ranks than it takes: what a rank does not have must come to it "
+        "by a dist call, and what only it has must leave it. Nothing computed twice, and no other way, stands for that."),
+        judge, gate=True, for_right_values=True)
 
 
 def each_way(nbytes: Callable[[Look, int], float]) -> Moves:

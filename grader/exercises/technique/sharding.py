@@ -11,7 +11,7 @@ from grader.exercises.technique.rank_by_rank import not_seen
 from grader.judging.compare import same
 from grader.judging.demands import results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.needs import Moves, asks_again, needs
+from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Span
@@ -54,17 +54,21 @@ def gathers_and_reductions(look: Look, rank: int, whole: float, gathers: int = 1
 
 def gathered_and_reduced(whole: Callable[[Look, int], float], gathers: int = 1, reductions: int = 1) -> Demand:
     """So many all-gathers and reduce-scatters of a row of whole(look, rank) bytes are needed."""
-    return needs(_moves(whole, gathers, reductions))
+    return needs(lambda look, rank: [("all_gather", gathers * whole(look, rank)),
+                                     ("reduce_scatter", reductions * whole(look, rank))])
 
 
-def gathered_again(whole: Callable[[Look, int], float], gathers: int, reductions: int, hint: str) -> Demand:
-    """As many are needed where nothing that is gathered is kept."""
-    return asks_again(_moves(whole, gathers, reductions), "what is not kept is gathered again", hint)
+def gathered_again(given: Callable[[Look, int], float], hint: str) -> Demand:
+    """Each rank of several gave its all-gathers at least given(look, rank) bytes: what is not kept is asked for again."""
 
+    def judge(look: Look) -> tuple[bool, str]:
+        for rank in () if look.refused else look.working:
+            seen, wanted = sum(call.bytes_given for call in look.evidence.trace.of(rank, "all_gather")), given(look, rank)
+            if look.case.group_size(rank) > 1 and seen < wanted - 0.5:
+                return False, f"rank {rank} gave {seen:,} B to its all-gathers, wanted {wanted:,.0f} B"
+        return True, ""
 
-def _moves(whole: Callable[[Look, int], float], gathers: int, reductions: int) -> Moves:
-    return lambda look, rank: [("all_gather", gathers * whole(look, rank)),
-                               ("reduce_scatter", reductions * whole(look, rank))]
+    return Demand("not gathered again", "what is not kept is gathered again", hint, judge)
 
 
 def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], float], label: str, hint: str) -> Demand:

@@ -20,8 +20,6 @@ from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
 
 SLACK_BYTES = 256
-NOT_FREED = ("The result is right, but the whole row is still there after free() or reduce(): resize its storage to 0 "
-             "(untyped_storage().resize_(0)), and keep no gradient of whole size.")
 NOT_AT_REST = ("After free() and after reduce() the layer is at rest: every p.data must be its piece again, as before the "
                "gather.")
 
@@ -92,8 +90,11 @@ TECHNIQUE = by_collectives(
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the parameters, reduce-scatter the gradients: those two are all the communication.")),
     held_at_most("not freed", ["at rest", "freed"], _own_at_most, "at rest, and after reduce(), nothing whole is left",
-                 NOT_FREED),
-    gathered_again(_row_bytes, 2 * ROUNDS, ROUNDS, NOT_FREED),
+                 "The result is right, but the whole row is still there after free() or reduce(): resize its storage to 0 "
+                 "(untyped_storage().resize_(0)), and keep no gradient of whole size."),
+    gathered_again(lambda look, r: 2 * ROUNDS * _row_bytes(look, r) / look.case.group_size(r), (
+        "The result is right, but a gather() after free() gathered nothing, so the whole row was kept somewhere: free() "
+        "leaves the pieces only, and every gather() asks all ranks for theirs.")),
     *weighs_at_most({END: _states}),
     Demand("gather blocks", "start_gather() only starts",
            "start_gather() must return while the all-gather runs: async_op=True, keep the Work, wait in gather().",

@@ -17,6 +17,7 @@ from grader.calling.sequences import (
 )
 from grader.calling.splitting import WORK, built
 from grader.calling.training import held_beside
+from grader.calling.weighing import BETWEEN_PASSES, weigh
 from utils.costs.flops import FlopCounter
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -36,6 +37,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     with FlopCounter() as counter, span(FORWARD):
         y = wrapped(x, inputs["seed"])
     mark(KEPT, bytes=settled_bytes(start) - y.nbytes)
+    weigh(inputs, BETWEEN_PASSES)
     with counter, span(BACKWARD):
         (y * inputs["weights"]).sum().backward()
     mark(WORK, count=counter.total)

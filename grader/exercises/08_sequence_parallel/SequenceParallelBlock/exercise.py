@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.sequences import gradients_by_name, make_block
-from grader.exercises.shared.cases import group_case, ranks
+from grader.evidence.case import WEIGHED
+from grader.exercises.shared.cases import group_case, once_a_group, ranks
 from grader.exercises.shared.sealed_parts import sealed_parts
 from grader.exercises.shared.sequence_inputs import cut_by_name, joined, keep_mask, own_gradients, own_piece
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
@@ -34,6 +35,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {heads} heads", inputs(n, s, b, dim, heads))
              for n, s, b, dim, heads in sizes]
     if grading:
+        cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 64, 32, 256, 4))))
         cases.append(Case("4 ranks, sealed", tuple(sealed_parts(own, make_block(own), 4) for own in inputs(4, 2, 1, 24, 4))))
     seed, of_group = draw.integer(1, 99), draw.integer(1, 99)
     return [*cases, Case("4 ranks, p = 0.25, no seed", inputs(4, 2, 2, 12, 4, 0.25)),
@@ -75,11 +77,16 @@ def _run(case: Case, rank: int, block: nn.Module, mask_of: Callable[[int], int] 
     return y.detach(), x.grad
 
 
-def _right(case: Case, rank: int) -> dict[str, Any]:
+@once_a_group
+def _whole(case: Case, rank: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """y, dx and the gradients by name."""
     block = make_block(case.inputs[rank])
-    y, dx = _run(case, rank, block)
-    return {"y": own_piece(case, rank, y), "dx": own_piece(case, rank, dx),
-            "gradients": cut_by_name(case, rank, gradients_by_name(block))}
+    return *_run(case, rank, block), gradients_by_name(block)
+
+
+def _right(case: Case, rank: int) -> dict[str, Any]:
+    y, dx, gradients = _whole(case, rank)
+    return {"y": own_piece(case, rank, y), "dx": own_piece(case, rank, dx), "gradients": cut_by_name(case, rank, gradients)}
 
 
 # ── slips ──

@@ -1,5 +1,6 @@
 """How SequenceParallelBlock must be done, and how it can fail."""
 
+from grader.calling.weighing import BETWEEN_PASSES
 from grader.exercises.technique.sequences import (
     cut_weights_summed,
     first_wrong_is,
@@ -10,8 +11,9 @@ from grader.exercises.technique.sequences import (
     other_numbers,
     whole_bytes,
 )
-from grader.exercises.technique.sharding import gathered_again, gathered_and_reduced, gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.splitting import work_divided
+from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
@@ -19,8 +21,6 @@ from grader.judging.symptoms import group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 
 GATHERS, REDUCTIONS = 6, 4  # forward: 2 and 2; backward: 2 and 2, and each gathered input once more
-KEPT = ("The result is right, but more is kept for backward than pieces: qkv's and up's inputs through GatherLinear, which "
-        "saves the piece; out's and down's results through ScatterSequence.")
 
 
 def _sent(look: Look, rank: int) -> float:
@@ -36,6 +36,12 @@ def _kept(look: Look, rank: int) -> float:
     weights = inputs["heads"] // n * (n * s) ** 2 * b
     pieces = (17 + 2 * masks) * inputs["x"].nbytes
     return pieces + (1 + 2 * masks) * weights * size + 4 * s * b * size + 0.4 * whole_bytes(look, rank)
+
+
+def _weight(look: Look, rank: int) -> float:
+    """The rank's part of the block, the plain one that it is cut from, what is kept for backward, y."""
+    whole = 12 * look.case.inputs[rank]["dim"] ** 2 * look.case.inputs[rank]["x"].itemsize
+    return whole * (1 + 1 / look.case.group_size(rank)) + _kept(look, rank) - whole_bytes(look, rank) / 2
 
 
 def _share(look: Look, rank: int) -> int:
@@ -66,8 +72,10 @@ TECHNIQUE = Technique(
             "ended in an all-reduce, each rank now takes its piece of the sum by a reduce-scatter."),
         numbers_at_most(_share),
         work_divided(_forward_flops),
-        kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number", KEPT),
-        gathered_again(whole_bytes, GATHERS, REDUCTIONS, KEPT),
+        kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number",
+                     "The result is right, but more is kept for backward than pieces: qkv's and up's inputs through "
+                     "GatherLinear, which saves the piece; out's and down's results through ScatterSequence."),
+        *weighs_at_most({BETWEEN_PASSES: _weight}),
         bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce",
                    "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers "
                    "again."),

@@ -22,8 +22,6 @@ from utils.models.shards import cut_dim
 from utils.models.tiny import VOCABULARY
 
 GATHERS, REDUCTIONS = 6, 4  # of each block, forward and backward together
-KEPT = ("The result is right, but more is kept for backward than pieces: embedding, blocks, norm and head all work on this "
-        "rank's positions, and only a block's inside sees the whole sequence.")
 
 
 def _whole_numbers(inputs: dict[str, Any]) -> int:
@@ -117,8 +115,12 @@ TECHNIQUE = Technique(
             "gathered, and gradients are reduced in reduce_gradients()."),
         numbers_at_most(_share),
         work_divided(_forward_flops),
-        kept_at_most(_kept, "each rank keeps its positions only", KEPT),
-        gathered_again(_activations, GATHERS, REDUCTIONS, KEPT),
+        kept_at_most(_kept, "each rank keeps its positions only",
+                     "The result is right, but more is kept for backward than pieces: embedding, blocks, norm and head all "
+                     "work on this rank's positions, and only a block's inside sees the whole sequence."),
+        gathered_again(lambda look, r: GATHERS * _activations(look, r) / look.case.group_size(r), (
+            "The result is right, but fewer inputs are gathered than the blocks need, so whole ones are kept from forward to "
+            "backward: GatherLinear gathers its input again in backward.")),
         bytes_sent(_sent, "10(n−1)/n of x's bytes a layer, and one all-reduce of what is whole",
                    "Right, but more was sent: embedding, norm and head work on this rank's positions alone."),
         results_waited(),
