@@ -119,8 +119,8 @@ TECHNIQUE = Technique(
                      "The result is right, but more is kept for backward than pieces: embedding, blocks, norm and head all "
                      "work on this rank's positions, and only a block's inside sees the whole sequence."),
         gathered_again(lambda look, r: GATHERS * _activations(look, r) / look.case.group_size(r), (
-            "The result is right, but fewer inputs are gathered than the blocks need, so whole ones are kept from forward to "
-            "backward: GatherLinear gathers its input again in backward.")),
+            "The result is right, but fewer inputs are gathered than the blocks need, so whole ones are kept from forward "
+            "to backward: GatherLinear gathers its input again in backward.")),
         bytes_sent(_sent, "10(n−1)/n of x's bytes a layer, and one all-reduce of what is whole",
                    "Right, but more was sent: embedding, norm and head work on this rank's positions alone."),
         results_waited(),
