@@ -11,6 +11,7 @@ from utils.planner.layout import reasons_against
 from utils.planner.published import MODELS, model_named, real_runs, run_of, weak_scaling_runs
 from utils.planner.shape import ModelShape
 from utils.planner.utilization import flops_per_device, hfu, mfu, six_nd, step_time, training_days, utilization
+from utils.simulation.cluster import Device
 
 A100_PEAK, H100_PEAK = 312e12, 989e12
 PRINTED_BILLIONS = {  # name: (in print, relative tolerance)
@@ -157,6 +158,31 @@ def test_a_row_that_cannot_be_right_is_refused(change, reason):
     assert run_of(LLAMA_LONG).global_batch == 128
     with pytest.raises(ValueError, match=reason):
         run_of(LLAMA_LONG | change)
+
+
+OPT = ModelShape("OPT 175B", 96, 12_288, 96, 50_272, 2048, learned_positions=True)  # 2205.01068
+MI250X = Device("MI250X, one die", {"bfloat16": 191.5e12}, 64e9, 1.6e12)
+
+
+@pytest.mark.parametrize(("row", "more", "reason"), [
+    # OPT: 992 GPUs, tensor parallel 8, 2M tokens, "up to 147 TFLOP/s"; Frontier (2312.12705): 175B at 36 % of the peak.
+    ({"model": OPT, "device": Device("A100 80GB", {"float16": 312e12}, 80e9, 2e12), "devices": 992, "tp": 8,
+      "TFLOPs_per_device": 147}, {"TFLOPs_per_device": 320}, "peak of A100 80GB, 312 in float16"),
+    ({"model": OPT, "device": MI250X, "devices": 1024, "tp": 4, "pp": 16, "TFLOPs_per_device": 69, "MFU_percent": 36},
+     {"MFU_percent": 60}, "60 % is more than 69 of 191.5"),
+    ({"model": "PaLM 540B", "device": Device("TPU v3", {"bfloat16": 123e12}, 32e9, 0.9e12), "TFLOPs_per_device": 60},
+     {"TFLOPs_per_device": 124}, "peak of TPU v3, 123 in bfloat16"),
+    ({"model": "DeepSeek-V3", "device": "H100", "dtype": "float8_e4m3fn", "TFLOPs_per_device": 1100, "MFU_percent": 56},
+     {"dtype": None}, "more than the peak of H100, 989 in bfloat16"),
+    ({"model": "GPT 22B", "device": "V100", "TFLOPs_per_device": 60}, {"TFLOPs_per_device": 130}, "125 in float16"),
+    ({"model": "GPT 22B", "device": "A100"}, {"dtype": "float8_e4m3fn"}, "no dtype with a peak on A100"),
+    ({"model": OPT}, {"model": "OPT 175B"}, "a ModelShape"), ({"model": OPT}, {"device": "MI250X"}, r"a Device\("),
+], ids=["OPT", "MI250X", "TPU v3", "fp8", "V100", "no fp8", "model's name", "device's name"])
+def test_rows_of_models_devices_and_precisions_of_ones_own(row, more, reason):
+    run = run_of(row)
+    assert (run.tflops, run.device) == (row.get("TFLOPs_per_device"), row.get("device"))
+    with pytest.raises(ValueError, match=reason):
+        run_of(row | more)
 
 
 @pytest.mark.parametrize("change", [{"devices": "16k"}, {"tp": 8.5}, {"zero": "some"}, {"seq": "128k"},

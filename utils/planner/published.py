@@ -11,12 +11,12 @@ from utils.deadlocks.errors import BadValue
 from utils.models.tiny import VOCABULARY
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.shape import ModelShape
+from utils.simulation.cluster import Device
 from utils.simulation.clusters import A100, B200, H100, H200, H800, TPU_V4, TPU_V5E, TPU_V5P, V100
 
 MEGATRON_VOCABULARY, MEGATRON_SEQUENCE = 51_200, 2048
 DEVICES = {"V100": V100, "A100": A100, "H100": H100, "H800": H800, "H200": H200, "B200": B200, "TPU v4": TPU_V4,
            "TPU v5e": TPU_V5E, "TPU v5p": TPU_V5P}
-PEAK_TFLOPS = {name: device.flops.get("bfloat16", device.flops.get("float16")) / 1e12 for name, device in DEVICES.items()}
 MFU_TOLERANCE = 1.0  # points: both figures are rounded
 SUFFIXES = {"": (1,), "k": (10**3, 2**10), "M": (10**6, 2**20), "B": (10**9,)}
 
@@ -74,7 +74,7 @@ MODELS = {shape.name: shape for shape in (
 
 def model_named(name: Any) -> ModelShape:
     """A published model by its name.  Raises: ValueError with the nearest name."""
-    require_name("model", name, MODELS)
+    require_name("model", name, MODELS, "; any other is a ModelShape(...) of your own")
     return MODELS[name]
 
 
@@ -82,12 +82,12 @@ def model_named(name: Any) -> ModelShape:
 class PublishedRun:
     """A model, how it was laid out, and what was measured; None for what is not printed.
 
-    global_batch: sequences a step. tflops: of a device; whether recomputation counts differs by paper, see `source`.
+    device: as the row has it: a name, or a Device. global_batch: sequences a step. tflops: of a device; whether recomputation counts differs by paper, see `source`.
     """
 
     shape: ModelShape
     devices: int | None
-    device: str | None
+    device: str | Device | None
     layout: Layout | None
     global_batch: int | None
     tflops: float | None
@@ -103,43 +103,58 @@ def real_runs() -> list[PublishedRun]:
 def run_of(row: Mapping[str, Any]) -> PublishedRun:
     """A row with the columns of real_runs.csv as a run. An empty dp follows from the others; other empty degrees are 1.
 
+    model: a name, or a ModelShape. device: a name, or a Device (utils.simulation.cluster) with its peak. dtype: the number
+    format of the products, for whose peak TFLOP/s and MFU are printed: one that the device has; bfloat16 if it is left out
+    (float16 where there is no bfloat16).
     Raises: ValueError with every reason why the row cannot be right: devices that are not the product of the degrees, tokens
     that are no whole number of sequences for each data-parallel rank, heads that cannot be split, more than the peak, an MFU
     of more FLOP/s than are printed (which may count recomputation too, and so be more).
     """
     require_kind("row", row, Mapping)
-    shape, layout = model_named(row.get("model")), _layout(row)
+    model = row.get("model")
+    shape, layout = model if isinstance(model, ModelShape) else model_named(model), _layout(row)
     if row.get("seq"):
-        require_count(f"{row['model']}: seq", row["seq"])
+        require_count(f"{shape.name}: seq", row["seq"])
         shape = shape.with_sequence(row["seq"])
     batch = _global_batch(row.get("tokens_per_batch"), shape.sequence, layout.dp if layout else 1)
     reasons = reasons_against(layout, shape, row.get("devices")) if layout else []
     if row.get("tokens_per_batch") and batch is None:
         reasons.append(f"{row['tokens_per_batch']} tokens a batch are no whole number of sequences of {shape.sequence:,} "
                        f"for each of {layout.dp if layout else 1} data-parallel ranks.")
-    reasons += _speed_reasons(row)
+    reasons += _speed_reasons(row, shape.name)
     if reasons:
-        raise BadValue(f"the row of {row['model']} on {row.get('devices')} devices cannot be right: {' '.join(reasons)}")
+        raise BadValue(f"the row of {shape.name} on {row.get('devices')} devices cannot be right: {' '.join(reasons)}")
     return PublishedRun(shape, row.get("devices"), row.get("device"), layout, batch, row.get("TFLOPs_per_device"),
                         row.get("MFU_percent"), row.get("source") or "")
 
 
-def _speed_reasons(row: Mapping[str, Any]) -> list[str]:
+def _speed_reasons(row: Mapping[str, Any], model: str) -> list[str]:
     """Why FLOP/s and MFU cannot be right."""
-    tflops, percent, device = (row.get(what) for what in ("TFLOPs_per_device", "MFU_percent", "device"))
-    if device is not None:
-        require_name("device", device, PEAK_TFLOPS)
+    tflops, percent = (row.get(what) for what in ("TFLOPs_per_device", "MFU_percent"))
     for what in ("TFLOPs_per_device", "MFU_percent"):
         if row.get(what) is not None:
-            require_positive(f"{row['model']}: {what}", row[what])
+            require_positive(f"{model}: {what}", row[what])
     reasons = [f"An MFU of {percent} % cannot be."] * (percent is not None and percent >= 100)
-    peak = PEAK_TFLOPS.get(device)
-    if peak and tflops:
-        if tflops > peak:
-            reasons.append(f"{tflops} TFLOP/s are more than the peak of {device}, {peak:g}.")
-        elif percent and percent > 100 * tflops / peak + MFU_TOLERANCE:
-            reasons.append(f"An MFU of {percent} % is more than {tflops} of {peak:g} TFLOP/s.")
+    if row.get("device") is None:
+        return reasons
+    name, dtype, peak = _peak_of(row["device"], row.get("dtype"))
+    if tflops and tflops > peak:
+        reasons.append(f"{tflops} TFLOP/s are more than the peak of {name}, {peak:g} in {dtype} (dtype= names another).")
+    elif tflops and percent and percent > 100 * tflops / peak + MFU_TOLERANCE:
+        reasons.append(f"An MFU of {percent} % is more than {tflops} of {peak:g} TFLOP/s.")
     return reasons
+
+
+def _peak_of(device: Any, dtype: str | None) -> tuple[str, str, float]:
+    """(the device's name, the dtype that counts, its TFLOP/s)"""
+    if not isinstance(device, Device):
+        require_name("device", device, DEVICES, '; any other is a Device(...) of your own, such as '
+                     'Device("TPU v3", {"bfloat16": 123e12}, 32e9, 0.9e12)')
+    name, known = (device.name, device) if isinstance(device, Device) else (device, DEVICES[device])
+    if dtype is None:
+        dtype = next((usual for usual in ("bfloat16", "float16") if usual in known.flops), next(iter(known.flops)))
+    require_name(f"dtype with a peak on {name}", dtype, known.flops)
+    return name, dtype, known.flops[dtype] / 1e12
 
 
 def _layout(row: Mapping[str, Any]) -> Layout | None:
@@ -148,7 +163,7 @@ def _layout(row: Mapping[str, Any]) -> Layout | None:
         return None
     degrees = {axis: row.get(axis) or 1 for axis in ("tp", "cp", "pp", "ep")}
     for what, degree in {"devices": row.get("devices"), **degrees}.items():
-        require_count(f"{row['model']}: {what}", degree)
+        require_count(what, degree)
     copies = row.get("devices") // (degrees["tp"] * degrees["cp"] * degrees["pp"])
     zero = {"FSDP": 3, None: 0}.get(row.get("zero"), row.get("zero"))
     return Layout(dp=row.get("dp") or max(copies, 1), zero=zero, uneven_stages=True, **degrees)
