@@ -2,12 +2,12 @@
 
 Left out: the framework itself, communication buffers, fragmentation, and what a kernel needs while it runs.
 Letters as in shape.py; c context-parallel ranks, B sequences of a micro-batch, p stages of devices, v chunks a device,
-m micro-batches, i the device's place in the pipeline, N ranks that ZeRO shards over.
+m micro-batches, i the device's place in the pipeline, N ranks that ZeRO shards over, z bytes of a number that is kept.
 """
 
 import functools
 
-from utils.checking import require_count, require_flag, require_kind, require_number
+from utils.checking import require_count, require_flag, require_kind, require_number, require_positive
 from utils.deadlocks.errors import BadValue
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain, total
@@ -23,12 +23,12 @@ IN_FLIGHT = {"GPipe": ("m", "Huang 2019, 1811.06965"), "1F1B": ("min(p - i, m)",
 
 
 def device_memory(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, dropout: bool = True,
-                  fused_attention: bool = False) -> Explained:
+                  fused_attention: bool = False, number_bytes: float = 2) -> Explained:
     """Bytes on the fullest device, by category.
 
     global_batch: sequences a step. state: bytes a parameter, such as conventions.ZERO_16. dropout: its masks are kept, as in
     Korthikanti's 34; models of recent years train without (False). fused_attention: FlashAttention keeps no scores, only
-    one number a row and head.
+    one number a row and head, in fp32. number_bytes: of a number that is kept for the backward pass; logits are fp32.
     Raises: ValueError with every reason why the layout cannot run.
     Source: ZeRO 4P + 12P/N, 2P + 14P/N, 16P/N (1910.02054); activations sbh(34 + 5as/h) and what becomes of it (2205.05198).
     """
@@ -37,11 +37,13 @@ def device_memory(shape: ModelShape, layout: Layout, global_batch: int, state: S
     require_kind("state", state, StateBytes)
     require_flag("dropout", dropout)
     require_flag("fused_attention", fused_attention)
-    return max(memory_by_stage(shape, layout, global_batch, state, dropout, fused_attention, all_stages=False), key=float)
+    require_positive("number_bytes", number_bytes)
+    return max(memory_by_stage(shape, layout, global_batch, state, dropout, fused_attention, number_bytes, all_stages=False),
+               key=float)
 
 
 def memory_by_stage(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, dropout: bool = True,
-                    fused_attention: bool = False, all_stages: bool = True) -> list[Explained]:
+                    fused_attention: bool = False, number_bytes: float = 2, all_stages: bool = True) -> list[Explained]:
     """Bytes on a device at each place of the pipeline; arguments as for device_memory.
 
     all_stages=False: only at the last, and at the first with each mixture of layers, which is the fullest of its kind,
@@ -55,7 +57,8 @@ def memory_by_stage(shape: ModelShape, layout: Layout, global_batch: int, state:
     micro_batches = layout.micro_batches(global_batch)
     return [total(f"device at place {place} of {layout.pp}", "bytes",
                   [*model_state(shape, layout, state, place),
-                   activations(shape, layout, micro_batches, dropout, fused_attention, place)]) for place in chosen]
+                   activations(shape, layout, micro_batches, dropout, fused_attention, place, number_bytes)])
+            for place in chosen]
 
 
 @functools.cache
@@ -200,20 +203,23 @@ def in_flight(layout: Layout, micro_batches: int, place: int = 0) -> Explained:
 
 
 def activations(shape: ModelShape, layout: Layout, micro_batches: int, dropout: bool = True, fused_attention: bool = False,
-                place: int = 0) -> Explained:
+                place: int = 0, number_bytes: float = 2) -> Explained:
     """Bytes of activations on a device: layers times micro-batches in flight, what is computed again, embedding, logits."""
     dense, moe = device_layers(shape, layout.pp, layout.chunks)[place]
     flying = in_flight(layout, micro_batches, place)
-    parts = [explain(f"{count} layers" + " with experts" * with_experts, "bytes", "layers*flying*layer", layers=count,
-                     flying=flying, layer=layer_activations(shape, layout, with_experts, dropout, fused_attention))
-             for count, with_experts in ((dense, False), (moe, True)) if count]
-    parts += _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention))
-    common = {"B": layout.micro_batch, "c": layout.cp, "t": layout.tp, "T": _split(layout)}
+    parts = []
+    for count, with_experts in ((dense, False), (moe, True)):
+        if count:
+            layer = layer_activations(shape, layout, with_experts, dropout, fused_attention, number_bytes)
+            parts.append(explain(f"{count} layers" + " with experts" * with_experts, "bytes", "layers*flying*layer",
+                                 layers=count, flying=flying, layer=layer))
+    parts += _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention, number_bytes))
+    common = {"B": layout.micro_batch, "c": layout.cp, "t": layout.tp, "T": _split(layout), "z": number_bytes}
     if place == 0 and dropout:
         parts.append(shape.explain("embedding's dropout mask", "bytes", "flying*B*s/c*h/T", KORTHIKANTI, flying=flying,
                                    **common))
     if place == layout.pp - 1:
-        parts.append(shape.explain("last norm, head, logits", "bytes", "kept*B*s/c*(4*h/T + 4*V/t)", KORTHIKANTI,
+        parts.append(shape.explain("last norm, head, logits", "bytes", "kept*B*s/c*(2*z*h/T + 4*V/t)", KORTHIKANTI,
                                    kept=micro_batches if layout.schedule == "GPipe" and layout.pp > 1 else 1, **common))
     return total("activations", "bytes", parts)
 
@@ -230,7 +236,7 @@ def _computed_again(layout: Layout, layer: tuple[Explained, ...]) -> list[Explai
 
 
 def layer_activations(shape: ModelShape, layout: Layout, moe: bool = False, dropout: bool = True,
-                      fused_attention: bool = False) -> Explained:
+                      fused_attention: bool = False, number_bytes: float = 2) -> Explained:
     """Bytes that one layer keeps of one micro-batch.
 
     For GPT sbh(34 + 5as/h); TP sbh(10 + 24/t + 5as/(ht)); with SP all of it /t; selective recomputation leaves out 5as/h;
@@ -239,9 +245,9 @@ def layer_activations(shape: ModelShape, layout: Layout, moe: bool = False, drop
     require_kind("shape", shape, ModelShape)
     require_kind("layout", layout, Layout)
     if layout.recompute == "full":
-        return shape.explain("input of a layer", "bytes", "2*B*s/c*h/T", KORTHIKANTI, B=layout.micro_batch, c=layout.cp,
-                             T=_split(layout))
-    parts = list(_layer_parts(shape, layout, moe, dropout, fused_attention))
+        return shape.explain("input of a layer", "bytes", "z*B*s/c*h/T", KORTHIKANTI, B=layout.micro_batch, c=layout.cp,
+                             z=number_bytes, T=_split(layout))
+    parts = list(_layer_parts(shape, layout, moe, dropout, fused_attention, number_bytes))
     if layout.recompute == "selective":
         del parts[SCORES]
     return total("activations of a layer", "bytes", parts)
@@ -250,22 +256,24 @@ def layer_activations(shape: ModelShape, layout: Layout, moe: bool = False, drop
 SCORES = 1  # the attention core's place among a layer's parts
 
 
-def _layer_parts(shape: ModelShape, layout: Layout, moe: bool, dropout: bool, fused: bool) -> tuple[Explained, ...]:
-    return _activation_parts(shape, layout.micro_batch, layout.cp, layout.tp, _split(layout), moe, dropout, fused)
+def _layer_parts(shape: ModelShape, layout: Layout, moe: bool, dropout: bool, fused: bool,
+                 number_bytes: float) -> tuple[Explained, ...]:
+    return _activation_parts(shape, layout.micro_batch, layout.cp, layout.tp, _split(layout), moe, dropout, fused,
+                             number_bytes)
 
 
 @functools.cache
 def _activation_parts(shape: ModelShape, micro_batch: int, cp: int, tp: int, whole_over: int, moe: bool, dropout: bool,
-                      fused: bool) -> tuple[Explained, ...]:
-    """Two bytes a number, one a mask. Whole without SP: inputs of norms, attention, FFN, and masks; the rest is split.
+                      fused: bool, number_bytes: float) -> tuple[Explained, ...]:
+    """z bytes a number (two, in print), one a mask. Whole without SP: inputs of norms, attention, FFN, and masks.
 
     Experts: as many tokens on every rank (balanced).
     """
-    values = {"B": micro_batch, "c": cp, "t": tp, "T": whole_over, "mask": int(dropout)}
-    attention = ("B*s/c*(2*(q + u + r) + (4*a*(d + r) + 4*a*d)/t)" if shape.latent_rank
-                 else "B*s/c*(4*a*d/t + 4*max(g/t, 1)*d)")
-    ffn = "B*s/c*(2*k*h/T + 2*m*x*(k + S)/t)" if moe else "B*s/c*2*m*f/t"
-    core = "B*s/c*4*a/t" if fused else "B*s/c*(2 + 3*mask)*a*s/t"
-    lines = {"inputs of norms, attention, FFN, and masks": "B*s/c*(2*n + 2*min(n, 2) + mask*2)*h/T", "attention core": core,
+    values = {"B": micro_batch, "c": cp, "t": tp, "T": whole_over, "mask": int(dropout), "z": number_bytes}
+    attention = ("B*s/c*(z*(q + u + r) + (2*z*a*(d + r) + 2*z*a*d)/t)" if shape.latent_rank
+                 else "B*s/c*(2*z*a*d/t + 2*z*max(g/t, 1)*d)")
+    ffn = "B*s/c*(z*k*h/T + z*m*x*(k + S)/t)" if moe else "B*s/c*z*m*f/t"
+    core = "B*s/c*4*a/t" if fused else "B*s/c*(z + (z + 1)*mask)*a*y/t"
+    lines = {"inputs of norms, attention, FFN, and masks": "B*s/c*(z*n + z*min(n, 2) + mask*2)*h/T", "attention core": core,
              "queries, keys, values, output": attention, "experts" if moe else "FFN": ffn}
     return tuple(shape.explain(name, "bytes", formula, KORTHIKANTI, **values) for name, formula in lines.items())

@@ -43,7 +43,7 @@ class Plan:
     def memory(self) -> Explained:
         """Bytes on the fullest device, by category."""
         return device_memory(self.shape, self.layout, self.global_batch, self.state, self.dropout,
-                             self.assumptions.fused_attention)
+                             self.assumptions.fused_attention, self.assumptions.number_bytes)
 
     @cached_property
     def limit(self) -> Explained:
@@ -60,7 +60,7 @@ class Plan:
     def traffic(self) -> Traffic:
         """What each device sends in a step."""
         return step_traffic(self.shape, self.layout, self.global_batch, self.state, self.cluster.devices_per_node,
-                            self.order)
+                            self.order, number_bytes=self.assumptions.number_bytes)
 
     @cached_property
     def time(self) -> Explained:

@@ -34,6 +34,7 @@ def _rms(name: str, layers: int, width: int, heads: int, vocabulary: int, sequen
 
 KORTHIKANTI, LLAMA, LLAMA2 = "2205.05198, table 3", "Llama 3 (2407.21783), table 3", "Llama 2 (2307.09288), table 1"
 GEMMA, OLMO, OLMO2 = "Gemma 2 (2408.00118), table 1", "OLMo (2402.00838), table 1", "OLMo 2 (2501.00656), table 1"
+GEMMA_2 = {"tied": True, "norms_per_layer": 4, "window": 4096, "windowed": (1, 2)}
 
 MODELS = {shape.name: shape for shape in (
     _gpt("GPT-3 175B", 96, 12288, 96, "GPT-3 (2005.14165), table 2.1", vocabulary=50_257),
@@ -51,7 +52,7 @@ MODELS = {shape.name: shape for shape in (
     _rms("Llama 2 7B", 32, 4096, 32, 32_000, 4096, 11_008, LLAMA2),
     _rms("Llama 2 13B", 40, 5120, 40, 32_000, 4096, 13_824, LLAMA2),
     _rms("Llama 2 70B", 80, 8192, 64, 32_000, 4096, 28_672, LLAMA2, kv_heads=8),
-    _rms("Mistral 7B", 32, 4096, 32, 32_000, 8192, 14_336, "Mistral 7B (2310.06825), table 1", kv_heads=8),
+    _rms("Mistral 7B", 32, 4096, 32, 32_000, 8192, 14_336, "Mistral 7B (2310.06825), table 1", kv_heads=8, window=4096),
     _rms("Mixtral 8x7B", 32, 4096, 32, 32_000, 32_768, 14_336, "Mixtral (2401.04088), table 1", kv_heads=8, experts=8,
          experts_per_token=2),
     ModelShape("GPT-NeoX 20B", 44, 6144, 64, 50_432, 2048, tied=False, parallel_ffn=True,
@@ -61,10 +62,9 @@ MODELS = {shape.name: shape for shape in (
          gated=False, norm_vectors=2),
     _rms("PaLM 540B", 118, 18432, 48, 256_000, 2048, 73_728, "PaLM (2204.02311), table 1: one norm a layer", tied=True,
          head_size=256, kv_heads=1, norms_per_layer=1, parallel_ffn=True),
-    _rms("Gemma 2 2B", 26, 2304, 8, 256_128, 8192, 9216, GEMMA, tied=True, kv_heads=4, head_size=256, norms_per_layer=4),
-    _rms("Gemma 2 9B", 42, 3584, 16, 256_128, 8192, 14_336, GEMMA, tied=True, kv_heads=8, head_size=256, norms_per_layer=4),
-    _rms("Gemma 2 27B", 46, 4608, 32, 256_128, 8192, 36_864, GEMMA, tied=True, kv_heads=16, head_size=128,
-         norms_per_layer=4),
+    _rms("Gemma 2 2B", 26, 2304, 8, 256_128, 8192, 9216, GEMMA, kv_heads=4, head_size=256, **GEMMA_2),
+    _rms("Gemma 2 9B", 42, 3584, 16, 256_128, 8192, 14_336, GEMMA, kv_heads=8, head_size=256, **GEMMA_2),
+    _rms("Gemma 2 27B", 46, 4608, 32, 256_128, 8192, 36_864, GEMMA, kv_heads=16, head_size=128, **GEMMA_2),
     _rms("OLMo 7B", 32, 4096, 32, 50_304, 2048, 11_008, OLMO, norm_vectors=0),
     _rms("OLMo 2 7B", 32, 4096, 32, 100_352, 4096, 11_008, OLMO2, norms_per_layer=4),
     _rms("OLMo 2 13B", 40, 5120, 40, 100_352, 4096, 13_824, OLMO2, norms_per_layer=4),
@@ -82,7 +82,8 @@ def model_named(name: Any) -> ModelShape:
 class PublishedRun:
     """A model, how it was laid out, and what was measured; None for what is not printed.
 
-    device: as the row has it: a name, or a Device. global_batch: sequences a step. tflops: of a device; whether recomputation counts differs by paper, see `source`.
+    device: as the row has it: a name, or a Device. global_batch: sequences a step. tflops: of a device; whether
+    recomputation counts differs by paper, see `source`.
     """
 
     shape: ModelShape

@@ -21,9 +21,9 @@ from utils.planner.times import (
     compute_time,
     flow_time,
     inside_speed,
-    pass_shares,
     ring_speed,
     step_bubble,
+    step_shares,
 )
 from utils.planner.traffic import step_traffic
 from utils.simulation.cluster import Cluster
@@ -93,12 +93,13 @@ def _checked_strategy(name: str, strategy: tuple[str, Layout]) -> tuple[str, Lay
 def _point(name: str, layout: Layout, shape: ModelShape, cluster: Cluster, global_batch: int, state: StateBytes,
            assumptions: Assumptions) -> Point:
     compute = float(compute_time(shape, layout, cluster, global_batch, assumptions))
-    traffic = step_traffic(shape, layout, global_batch, state, cluster.devices_per_node)
+    traffic = step_traffic(shape, layout, global_batch, state, cluster.devices_per_node,
+                           number_bytes=assumptions.number_bytes)
     waiting = sum(float(flow_time(flow, cluster, assumptions)) for flow in traffic.flows)
     if layout.pp > 1:
         micro_batches = layout.micro_batches(global_batch)
         waiting += step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, compute, compute,
-                               pass_shares(shape, global_batch, layout.recompute, assumptions.fused_attention))
+                               step_shares(shape, layout, cluster, global_batch, assumptions))
     return Point(name, layout.devices, compute, waiting)
 
 

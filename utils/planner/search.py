@@ -28,8 +28,8 @@ from utils.planner.times import (
     compute_time,
     elementwise_time,
     exposed_times,
-    pass_shares,
     step_bubble,
+    step_shares,
 )
 from utils.planner.traffic import step_traffic
 from utils.simulation.cluster import Cluster
@@ -68,9 +68,10 @@ class _Search:
 
         At least: on a mean device, whose parameters and calls do not depend on how chunks deal out the layers.
         """
-        traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes)
+        traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes,
+                               number_bytes=self.assumptions.number_bytes)
         micro_batches = layout.micro_batches(self.global_batch)
-        shares = pass_shares(self.shape, self.global_batch, layout.recompute, self.assumptions.fused_attention)
+        shares = step_shares(self.shape, layout, self.cluster, self.global_batch, self.assumptions)
         times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True)
         return sum(map(float, times.values()))
 
@@ -210,7 +211,7 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
     most_to_hide_behind = replace(layout, recompute="full")  # of which the backward pass is the largest part
     data = {zero: asked.exposed(replace(most_to_hide_behind, zero=zero), max(map(max, computes)), "DP") for zero in stages}
     for way, of_way in zip(ways, computes, strict=True):
-        shares = pass_shares(shape, batch, way.recompute, assumptions.fused_attention)
+        shares = step_shares(shape, way, cluster, batch, assumptions)
         beside = elementwise_time(shape, way, cluster, batch, assumptions)
         beside += asked.exposed(way, max(of_way), "TP", "CP", "EP")
         for cut, compute in zip(cuts, of_way, strict=True):

@@ -2,14 +2,15 @@
 
 Letters: L layers, h width, a heads, d head size, g key-value heads, f FFN columns, V vocabulary, s sequence, B sequences,
 t tensor-parallel ranks, e expert-parallel ranks; m matrices of an FFN, b 1 with biases, w vectors of a norm, n norms a
-layer; E experts of x columns, k for each token, S shared; q, u ranks of latent queries and keys, r rotary columns.
+layer; E experts of x columns, k for each token, S shared; q, u ranks of latent queries and keys, r rotary columns; full
+layers attend to all keys, near ones to W; y keys of a query in a mean layer.
 """
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from utils.checking import require_count, require_flag, require_name, require_number
-from utils.deadlocks.errors import BadValue
+from utils.deadlocks.errors import BadType, BadValue
 from utils.planner.explained import Explained, explain, total
 
 NARAYANAN = "Narayanan 2021, 2104.04473, appendix"
@@ -28,6 +29,8 @@ class ModelShape:
     experts: routed ones in each layer but the first `dense_layers`; a token takes experts_per_token of them and all
     shared_experts. latent_rank, rope_size, query_rank: multi-head latent attention (DeepSeek-V3), if latent_rank is given;
     without a query_rank queries are made directly (DeepSeek-V2-Lite).
+    window: keys that a query of a windowed layer may look at; windowed: (k, m), so many of every m layers, the first ones of
+    each m (Mistral (1, 1), Gemma 2 and gpt-oss (1, 2), Gemma 3 (5, 6)). What lies outside is not computed, kept or sent.
     Raises: TypeError, ValueError for sizes that no transformer has.
     """
 
@@ -55,6 +58,8 @@ class ModelShape:
     query_rank: int | None = None
     latent_rank: int | None = None
     rope_size: int = 0
+    window: int | None = None
+    windowed: tuple[int, int] = (1, 1)
     source: str = ""
 
     def __post_init__(self):
@@ -64,7 +69,7 @@ class ModelShape:
             value, what = getattr(self, field.name), f"{self.name}: {field.name}"
             if field.name in ("gated", "tied", "learned_positions", "parallel_ffn", "biases"):
                 require_flag(what, value)
-            elif field.name not in ("name", "source") and not (value is None and field.default is None):
+            elif field.name not in ("name", "source", "windowed") and not (value is None and field.default is None):
                 require_count(what, value, least=0 if field.name in may_be_zero else 1)
         self._require_sense()
 
@@ -85,6 +90,14 @@ class ModelShape:
             raise BadValue(f"{self.name}: latent attention has one latent row for all heads, no {self.kv_heads} kv_heads")
         if self.expert_ffn and not self.experts:
             raise BadValue(f"{self.name}: expert_ffn needs experts")
+        if not (isinstance(self.windowed, tuple) and len(self.windowed) == 2):
+            raise BadType(f"{self.name}: windowed is (k, m) for k of every m layers, such as (1, 2); got {self.windowed!r}")
+        for count in self.windowed:
+            require_count(f"{self.name}: windowed", count)
+        if self.windowed[0] > self.windowed[1]:
+            raise BadValue(f"{self.name}: windowed is (k, m) for k of every m layers; got {self.windowed}")
+        if self.windowed != (1, 1) and self.window is None:
+            raise BadValue(f"{self.name}: windowed layers need a window, in keys")
 
     def __hash__(self) -> int:
         return self._hash
@@ -119,6 +132,18 @@ class ModelShape:
         return self.layers - self.dense_layers if self.experts else 0
 
     @property
+    def window_layers(self) -> int:
+        """Layers that attend to a window only."""
+        each, of = self.windowed
+        return self.layers // of * each + min(self.layers % of, each) if self.window else 0
+
+    @property
+    def keys(self) -> float:
+        """Keys that a query looks at or masks, in a mean layer: the sequence's, or the window's where there is one."""
+        near = min(self.window or self.sequence, self.sequence)
+        return self.sequence + self.window_layers / self.layers * (near - self.sequence)
+
+    @property
     def score_size(self) -> int:
         """Columns of a query and a key: with latent attention more than those of a value."""
         return self.head + self.rope_size
@@ -134,7 +159,9 @@ class ModelShape:
                 "V": self.vocabulary, "s": self.sequence, "m": 3 if self.gated else 2, "b": int(self.biases),
                 "E": self.experts, "k": self.experts_per_token, "S": self.shared_experts, "x": self.expert_size,
                 "q": self.query_rank or 0, "u": self.latent_rank or 0, "r": self.rope_size, "w": self.norm_vectors,
-                "n": self.norms_per_layer, "dense": self.layers - self.moe_layers, "moe": self.moe_layers}
+                "n": self.norms_per_layer, "dense": self.layers - self.moe_layers, "moe": self.moe_layers,
+                "near": self.window_layers, "full": self.layers - self.window_layers,
+                "W": min(self.window or self.sequence, self.sequence), "y": self.keys}
 
     def explain(self, name: str, unit: str, expression: str, source: str = "", /, **values) -> Explained:
         """A formula over this model's letters and further values; only those that occur are shown."""
@@ -209,7 +236,8 @@ class ModelShape:
     def forward_flops(self, batch: int = 1, causal: bool = False) -> Explained:
         """FLOPs of the matrix products of one forward pass over `batch` sequences; norms, softmax and biases are left out.
 
-        causal: count only the half of the attention scores that the mask leaves; papers count them whole (False).
+        causal: count only the half of the attention scores that the mask leaves. Papers differ: whole (False) in PaLM's MFU,
+        Narayanan's and Korthikanti's; half in FlashAttention-2 (2307.08691); DeepSeek (2505.09343) prints both.
         """
         require_count("batch", batch)
         require_flag("causal", causal)
@@ -233,6 +261,9 @@ class ModelShape:
     def attention_core_flops(self, batch: int = 1, causal: bool = False) -> Explained:
         """Scores and weighted values of all layers, forward: what selective recomputation repeats."""
         require_count("batch", batch)
+        if self.window_layers:
+            keys = "(full*s/2 + near*(W - W**2/(2*s)))" if causal else "(full*s + near*W)"
+            return self.explain("attention core", "FLOP", f"2*B*s*{keys}*a*(D + d)", NARAYANAN, B=batch, D=self.score_size)
         return self.explain("attention core", "FLOP", "half*2*B*s**2*L*a*(D + d)", NARAYANAN, B=batch, D=self.score_size,
                             half=0.5 if causal else 1)
 

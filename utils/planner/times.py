@@ -2,13 +2,15 @@
 
 Collectives cost α + β on a ring (utils.costs.formulas), all-to-all a message to each partner in turn. Left out: contention
 between groups that share a link, tapered spines, stragglers, data loading, checkpoints: the simulation has the first two.
-Letters as in traffic.py; D devices of data parallelism.
+Letters as in traffic.py; D devices of data parallelism; slow: how many times as fast 8-bit products run as those in 16.
 """
 
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import NamedTuple
+
+import torch
 
 from utils.checking import require_count, require_flag, require_name, require_number, require_positive
 from utils.deadlocks.errors import BadValue
@@ -43,8 +45,11 @@ class Assumptions:
     may use: of its neighbours in a node; on a torus of a device's own, two for each dimension that the group spans (1, as
     the simulation has it: one way round, one dimension). fused_attention: scores never leave the chip, and the backward
     pass makes them again: half of a forward pass of the core (FlashAttention-2, 2307.08691). Masked scores are counted.
-    efficiency: share of the peak that matrix products reach; None: the device's own. dtype: one that the device has a peak
-    for. attention_again: as in ModelShape.hardware_flops, for HFU.
+    efficiency: share of the peak that matrix products reach; None: the device's own. dtype: of products, one that the device
+    has a peak for. In 8 bits are only the inputs of products with weights; the attention core and the logits run at the
+    16-bit peak (DeepSeek-V3, 2412.19437, section 3.3). activation_bytes: of a number that is kept for the backward pass, or
+    sent by TP, CP, EP, PP; None: the dtype's, and at least 2 (of 8-bit runs too). Weights and gradients: see StateBytes.
+    attention_again: as in ModelShape.hardware_flops, for HFU.
     Raises: TypeError, ValueError.
     """
 
@@ -58,6 +63,7 @@ class Assumptions:
     efficiency: float | None = None
     dtype: str = "bfloat16"
     attention_again: float = 1
+    activation_bytes: float | None = None
 
     def __post_init__(self):
         for what in [field.name for field in fields(self) if field.name.startswith("hidden_")]:
@@ -73,6 +79,8 @@ class Assumptions:
             require_positive("efficiency", self.efficiency)
             if self.efficiency > 1:
                 raise BadValue(f"efficiency is a share of the peak, at most 1; got {self.efficiency}")
+        if self.activation_bytes is not None:
+            require_positive("activation_bytes", self.activation_bytes)
 
     def hidden(self, axis: str) -> float:
         """The share for "TP", "CP", "EP", "PP" or "DP"."""
@@ -86,6 +94,18 @@ class Assumptions:
         """A device's peak FLOP/s for the dtype.  Raises: ValueError if none is known."""
         require_name(f"dtype with a peak on {cluster.device.name}", self.dtype, cluster.device.flops)
         return cluster.device.flops[self.dtype]
+
+    @property
+    def number_bytes(self) -> float:
+        """Bytes of a number that is kept for the backward pass or sent."""
+        return self.activation_bytes or max(getattr(torch, self.dtype).itemsize, 2)
+
+    def slowdown(self, cluster: Cluster) -> float:
+        """How many times as long what stays in 16 bits takes, per FLOP, as products of the dtype: 1 but for 8-bit ones."""
+        if getattr(torch, self.dtype).itemsize >= 2:
+            return 1.0
+        flops = cluster.device.flops
+        return self.peak(cluster) / flops.get("bfloat16", flops.get("float16", self.peak(cluster)))
 
 
 NOTHING_HIDDEN = Assumptions()
@@ -102,7 +122,7 @@ def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch:
     micro_batches = max(layout.micro_batches(global_batch), 1)
     compute = compute_time(shape, layout, cluster, global_batch, assumptions)
     elementwise = elementwise_time(shape, layout, cluster, global_batch, assumptions)
-    shares = pass_shares(shape, global_batch, layout.recompute, assumptions.fused_attention)
+    shares = step_shares(shape, layout, cluster, global_batch, assumptions)
     exposed = exposed_times(traffic.flows, cluster, compute, micro_batches, assumptions, shares)
     working = [compute, elementwise, *(exposed[axis] for axis in ("TP", "CP", "EP") if axis in exposed)]
     outside = [exposed[axis] for axis in ("PP", "DP") if axis in exposed]
@@ -114,12 +134,22 @@ def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch:
 # What a device computes
 
 
+class _Flops(NamedTuple):
+    """FLOPs of a step: layers without recomputation, logits, what runs again; core: the attention core's of all."""
+
+    layers: float
+    logits: float
+    again: float
+    core: float
+
+
 @functools.cache
-def _flops(shape: ModelShape, global_batch: int, recompute: str, fused: bool) -> tuple[float, float, float]:
-    """FLOPs of a step: the layers' without recomputation, the logits', and what is computed again."""
+def _flops(shape: ModelShape, global_batch: int, recompute: str, fused: bool) -> _Flops:
     model, logits = float(shape.step_flops(global_batch)), 3 * float(shape.forward_flops(global_batch).part("logits"))
-    scores = float(shape.attention_core_flops(global_batch)) / 2 if fused else 0.0
-    return model - logits, logits, float(shape.hardware_flops(global_batch, recompute)) - model + scores
+    core = float(shape.attention_core_flops(global_batch))
+    scores = core / 2 if fused else 0.0
+    again = float(shape.hardware_flops(global_batch, recompute)) - model + scores
+    return _Flops(model - logits, logits, again, core * (3 if recompute == "none" else 4) + scores)
 
 
 class Shares(NamedTuple):
@@ -133,21 +163,33 @@ THIRDS = Shares(1 / 3, 1 / 3)  # with few scores, and nothing computed again
 
 
 @functools.cache
-def pass_shares(shape: ModelShape, global_batch: int, recompute: str, fused: bool = False) -> Shares:
-    """The scores of attention have no weights; what is recomputed belongs to the backward pass. fused: as in Assumptions."""
-    forward, core = float(shape.forward_flops(global_batch)), float(shape.attention_core_flops(global_batch))
-    done = sum(_flops(shape, global_batch, recompute, fused))
-    return Shares(forward / done, (forward - core) / done)
+def pass_shares(shape: ModelShape, global_batch: int, recompute: str, fused: bool = False, slow: float = 1.0) -> Shares:
+    """The scores of attention have no weights; what is recomputed belongs to the backward pass.
+
+    fused: as in Assumptions. slow: Assumptions.slowdown, which attention core and logits have.
+    """
+    step, core = _flops(shape, global_batch, recompute, fused), float(shape.attention_core_flops(global_batch))
+    forward = float(shape.forward_flops(global_batch)) + (slow - 1) * (core + step.logits / 3)
+    done = step.layers + step.logits + step.again + (slow - 1) * (step.core + step.logits)
+    return Shares(forward / done, (forward - slow * core) / done)
+
+
+def step_shares(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int, assumptions: Assumptions) -> Shares:
+    """The same for a layout's step on a cluster."""
+    return pass_shares(shape, global_batch, layout.recompute, assumptions.fused_attention, assumptions.slowdown(cluster))
 
 
 def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
                  assumptions: Assumptions) -> Explained:
     """Matrix products on the slowest device: the last, which has the logits, or one with more layers, all as the mean."""
-    layers, logits, again = _flops(shape, global_batch, layout.recompute, assumptions.fused_attention)
-    counts = layer_counts(shape, layout)
-    flops = explain("FLOPs of a device on the slowest stage", "FLOP",
-                    "max((layers + again)*most/L, (layers + again)*last/L + logits)/(D*t*c)", layers=layers, again=again,
-                    L=shape.layers, most=max(counts), last=counts[-1], logits=logits, D=layout.dp, t=layout.tp, c=layout.cp)
+    step = _flops(shape, global_batch, layout.recompute, assumptions.fused_attention)
+    counts, slow = layer_counts(shape, layout), assumptions.slowdown(cluster)
+    name, layers, logits = "FLOPs of a device on the slowest stage", "(layers + again)", "logits"
+    if slow > 1:
+        name += ", each as long as one in 8 bits"
+        layers, logits = "(layers + again + (slow - 1)*core)", "slow*logits"
+    flops = explain(name, "FLOP", f"max({layers}*most/L, {layers}*last/L + {logits})/(D*t*c)", **step._asdict(), slow=slow,
+                    L=shape.layers, most=max(counts), last=counts[-1], D=layout.dp, t=layout.tp, c=layout.cp)
     return explain("compute", "s", "flops/speed", flops=flops, speed=assumptions.flops_per_s(cluster))
 
 
@@ -155,13 +197,15 @@ def elementwise_time(shape: ModelShape, layout: Layout, cluster: Cluster, global
                      assumptions: Assumptions) -> Explained:
     """Norms, dropout, residuals (22h bytes a token and pass), activation function, softmax: limited by memory's speed.
 
-    Our own count: norms read and write 2 bytes a number, dropout with residual reads two and writes one and a mask; softmax
-    with its dropout moves 9 bytes a score. Backward moves twice as much as forward. Only SP splits the first over t.
+    Our own count, of numbers of z bytes: norms read and write one, dropout with residual reads two and writes one and a
+    mask; softmax with its dropout reads and writes two and a mask for each score. Backward moves twice as much as forward.
+    Only SP splits the first over t.
     """
     columns = (shape.experts_per_token + shape.shared_experts) * shape.expert_size if shape.experts else shape.ffn_size
     again = {"none": (3, 3), "selective": (3, 4), "full": (4, 4)}[layout.recompute]
-    moved = shape.explain("bytes a token and layer", "bytes", "passes*(22*h/T + 2*m*f/t) + cores*9*a*s/t", f=columns,
-                          t=layout.tp, T=layout.tp if layout.sequence_parallel else 1, passes=again[0],
+    moved = shape.explain("bytes a token and layer", "bytes", "passes*((10*z + 2)*h/T + z*m*f/t) + cores*(4*z + 1)*a*y/t",
+                          f=columns, z=assumptions.number_bytes, t=layout.tp, passes=again[0],
+                          T=layout.tp if layout.sequence_parallel else 1,
                           cores=0 if assumptions.fused_attention else again[1])
     return shape.explain("elementwise", "s", "moved*s*B/(D*c)*most/bandwidth", "own count", moved=moved, B=global_batch,
                          D=layout.dp, c=layout.cp, most=max(layer_counts(shape, layout)),

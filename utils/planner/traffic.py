@@ -1,13 +1,14 @@
 """Bytes that each device sends in a step, by parallelism, inside its node and between nodes.
 
-Letters as in flows.py and shape.py. Counted is the mean over all devices; routing to experts is taken as even.
+Letters as in flows.py and shape.py; z bytes of a number that TP, CP, EP, PP send. Counted is the mean over all devices;
+routing to experts is taken as even.
 Not counted: gradient norms, losses, the copies of key-value heads, vocabulary-parallel embedding and loss.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from utils.checking import require_count, require_kind, require_name
+from utils.checking import require_count, require_kind, require_name, require_positive
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.flows import AXES, ORDER, Flow, Group, Traffic, group_of
@@ -22,21 +23,23 @@ ZERO = "Rajbhandari et al. 2020 (1910.02054), section 7"
 
 
 def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, devices_per_node: int,
-                 order: Sequence[str] = ORDER, scatter_gather: bool = True, axes: Sequence[str] = AXES) -> Traffic:
+                 order: Sequence[str] = ORDER, scatter_gather: bool = True, axes: Sequence[str] = AXES,
+                 number_bytes: float = 2) -> Traffic:
     """What the devices of a layout send each other in one step.
 
     order: axes from the innermost, which fill a node first. scatter_gather: without sequence parallelism, tensor-parallel
     ranks pass a t-th of the stage's output each (2104.04473, section 4.1), not all of it; what gathers it again is in TP.
-    axes: those that are wanted.
+    axes: those that are wanted. number_bytes: of a number that TP, CP, EP, PP send.
     """
     for what, value, kind in (("shape", shape, ModelShape), ("layout", layout, Layout), ("state", state, StateBytes)):
         require_kind(what, value, kind)
     require_count("global_batch", global_batch)
     require_count("devices_per_node", devices_per_node)
+    require_positive("number_bytes", number_bytes)
     for axis in axes:
         require_name("axis", axis, AXES)
     micro_batches = max(layout.micro_batches(global_batch), 1)
-    step = _Step(shape, layout, micro_batches, state, devices_per_node, tuple(order), scatter_gather)
+    step = _Step(shape, layout, micro_batches, state, devices_per_node, tuple(order), scatter_gather, number_bytes)
     kinds = {"TP": _tensor, "CP": _context, "EP": _experts, "PP": _pipeline, "DP": _data}
     return Traffic(tuple(flow for axis in axes for flow in kinds[axis](step) if flow.group.members > 1))
 
@@ -49,6 +52,7 @@ class _Step(NamedTuple):
     devices_per_node: int
     order: tuple[str, ...]
     scatter_gather: bool
+    number_bytes: float
 
     def group(self, *axes: str) -> Group:
         return group_of(axes, self.layout, self.devices_per_node, self.order)
@@ -65,14 +69,12 @@ class _Step(NamedTuple):
 
     def payload(self, name: str, expression: str, **values: float) -> Explained:
         return self.shape.explain(name, "bytes", expression, B=self.layout.micro_batch, c=self.layout.cp, t=self.layout.tp,
-                                  **values)
+                                  z=self.number_bytes, **values)
 
     @property
     def split_hidden(self) -> bool:
         """Whether what stages hand on is split over the tensor-parallel ranks."""
         return self.layout.sequence_parallel or self.scatter_gather
-
-
 
 
 def _tensor(step: _Step) -> list[Flow]:
@@ -81,7 +83,7 @@ def _tensor(step: _Step) -> list[Flow]:
     In the backward pass the gradient of a column-split layer's input can be reduced while its weights' gradients are
     computed; SP must gather that input again, which was kept in shards, and can do so at the same time.
     """
-    group, hidden = step.group("tp"), step.payload("hidden states", "2*B*s/c*h")
+    group, hidden = step.group("tp"), step.payload("hidden states", "z*B*s/c*h")
     forwards = 2 if step.layout.recompute == "full" else 1
     each = 1 if step.shape.parallel_ffn else 2
 
@@ -104,10 +106,16 @@ def _tensor(step: _Step) -> list[Flow]:
 
 
 def _context(step: _Step) -> list[Flow]:
-    """Ring attention: each rank's keys and values go round; in the backward pass again, with their gradients."""
+    """Ring attention: each rank's keys and values go round; in the backward pass again, with their gradients.
+
+    In a windowed layer they go only as far as a window reaches: W keys are those of ⌈W/(s/c)⌉ ranks before.
+    """
     times = 3 + (step.layout.recompute == "full")
-    keys_values = step.payload("keys and values of a rank", "2*B*s/c*max(g/t, 1)*(2*d + r)")
+    keys_values = step.payload("keys and values of a rank", "z*B*s/c*max(g/t, 1)*(2*d + r)")
     calls, most = step.layer_calls(times)
+    if step.shape.window_layers and step.layout.cp > 1:
+        share = step.shape.explain("rounds a layer", "", "(full + near*min(ceil(W*c/s)/(c - 1), 1))/L", c=step.layout.cp)
+        calls, most = (explain("calls", "", "calls*share", calls=each, share=share) for each in (calls, most))
     return [Flow("CP", "keys and values", "ring hops", step.group("cp"), calls, keys_values, "all compute",
                  "Liu et al. 2023 (2310.01889)", most)]
 
@@ -118,7 +126,7 @@ def _experts(step: _Step) -> list[Flow]:
         return []
     times = 4 + 2 * (step.layout.recompute == "full")
     split = step.layout.tp if step.layout.sequence_parallel else 1
-    tokens = step.payload("tokens, once for each expert", "2*B*s/c*k*h/T", T=split)
+    tokens = step.payload("tokens, once for each expert", "z*B*s/c*k*h/T", T=split)
     calls, most = step.layer_calls(times, moe=True)
     return [Flow("EP", "tokens to experts and back", "all_to_all", step.group("ep"), calls, tokens, "all compute",
                  "Lepikhin et al. 2020 (GShard)", most)]
@@ -127,7 +135,7 @@ def _experts(step: _Step) -> list[Flow]:
 def _pipeline(step: _Step) -> list[Flow]:
     """Hidden states forward, their gradients backward, at each border of stages; with chunks also from last to first."""
     t = step.layout.tp if step.split_hidden else 1
-    hidden = step.payload("hidden states of a stage", "2*B*s/c*h/T", T=t)
+    hidden = step.payload("hidden states of a stage", "z*B*s/c*h/T", T=t)
     op = "send around" if step.layout.chunks > 1 else "send"
     flows = [Flow("PP", "hidden states and their gradients", op, step.group("pp"), step.calls("2*m*(v*p - 1)/p"), hidden,
                   "all compute", "Narayanan et al. 2021 (2104.04473), section 3.2", step.calls("2*m*v"))]
