@@ -7,12 +7,14 @@ import re
 
 import pytest
 
-from utils.planner.conventions import ZERO_16
+from utils.planner.conventions import MEGATRON_18, ZERO_16
 from utils.planner.explained import KNOWN, Explained, explain, given, total
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.memory import device_memory
+from utils.planner.plan import plan
 from utils.planner.published import MODELS, model_named
 from utils.planner.shape import ModelShape
+from utils.planner.times import Assumptions
 
 GPT = model_named("GPT 175B")
 
@@ -53,17 +55,39 @@ def test_numbers_in_words(value, unit, words):
     assert str(given(value, unit)) == words
 
 
+def read_back(root: Explained) -> int:
+    """As a person would: each text that is shown below a number, evaluated, is its number to the digits shown. How many."""
+    formulas = [number for number in every_number(root) if number.expression]
+    for number in formulas:
+        text = number.filled.replace("·", "*").replace("−", "-").replace("²", "**2").replace("³", "**3")
+        text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
+        assert eval(text, {"__builtins__": {}, **KNOWN}) == pytest.approx(number, rel=3e-3), number.text
+    return len(formulas)
+
+
 @pytest.mark.parametrize("name", list(MODELS))
 def test_filled_formulas_give_the_numbers_they_explain(name):
-    """Read back as a person would: the text that is shown, evaluated, is the number to the digits shown."""
     shape = MODELS[name]
     layout = Layout(dp=4, tp=2, pp=2, zero=1, uneven_stages=True, recompute="selective")
-    for root in (shape.parameters(), shape.hardware_flops(3, "full"), device_memory(shape, layout, 64, ZERO_16)):
-        for number in every_number(root):
-            if number.expression:
-                text = number.filled.replace("·", "*").replace("−", "-").replace("²", "**2").replace("³", "**3")
-                text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
-                assert eval(text, {"__builtins__": {}, **KNOWN}) == pytest.approx(number, rel=3e-3), number.text
+    assert sum(map(read_back, (shape.parameters(), shape.hardware_flops(3, "full"),
+                               device_memory(shape, layout, 64, ZERO_16)))) > 15
+
+
+@pytest.mark.parametrize(("name", "layout", "more"), [
+    ("GPT 175B", Layout(dp=16, tp=8, pp=8, zero=1, sequence_parallel=True, recompute="selective"), {}),
+    ("GPT 175B", Layout(dp=4, tp=4, pp=4, chunks=2, schedule="interleaved"), {"dtype": "float16", "rails": 4}),
+    ("Llama 3 8B", Layout(dp=32, cp=4, zero=3, shard=8, recompute="full"), {"dtype": "float32", "hidden_cp": 0.5}),
+    ("DeepSeek-V3", Layout(dp=64, pp=4, ep=16, zero=2, schedule="ZB-H1", uneven_stages=True), {"fused_attention": True}),
+    ("Gemma 2 9B", Layout(dp=2, cp=4, tp=2, pp=2), {"activation_bytes": 4})], ids=lambda value: str(value)[:40])
+def test_times_and_traffic_explain_themselves_too(name, layout, more):
+    """Each flow's bytes, sent and between nodes, each part of the step's time, bubble, MFU and HFU."""
+    ours = plan(MODELS[name], layout, "A100", 256, MEGATRON_18, Assumptions(**{"hidden_dp": 0.3} | more))
+    whole = (ours.traffic.sent, ours.traffic.inside, ours.traffic.between, ours.time, ours.bubble(), ours.mfu, ours.hfu,
+             ours.memory, ours.days(1e12))
+    assert sum(map(read_back, whole)) > 60
+    assert {part.name for part in ours.traffic.sent.parts} == {
+        axis.upper() for axis in ("tp", "cp", "ep", "pp", "dp") if getattr(layout, axis) > 1}
+    assert all(part.name in ours.time.text and (part.expression or part.parts) for part in ours.time.parts)
 
 
 @pytest.mark.parametrize("bad, words", [

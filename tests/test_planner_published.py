@@ -1,5 +1,7 @@
 """The planner's parameters, FLOPs, utilization, days and layouts against print, and against what torch counts."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,11 +9,15 @@ from utils.costs.flops import FlopCounter
 from utils.costs.tables import read_table
 from utils.models.blocks import BlockGPT
 from utils.models.tiny import TinyGPT, n_parameters
+from utils.planner.conventions import ZERO_16
 from utils.planner.layout import reasons_against
+from utils.planner.plan import plan
 from utils.planner.published import MODELS, model_named, real_runs, run_of, weak_scaling_runs
 from utils.planner.shape import ModelShape
+from utils.planner.times import Assumptions
 from utils.planner.utilization import flops_per_device, hfu, mfu, six_nd, step_time, training_days, utilization
 from utils.simulation.cluster import Device
+from utils.simulation.clusters import cluster_named
 
 A100_PEAK, H100_PEAK = 312e12, 989e12
 PRINTED_BILLIONS = {  # name: (in print, relative tolerance)
@@ -128,9 +134,26 @@ def test_real_runs_devices_are_the_product_and_tokens_are_whole_sequences():
             assert run.layout.devices == run.devices == row["devices"]
             assert reasons_against(run.layout, run.shape, run.devices, run.global_batch) == []
     batches = {(run.shape.name, run.devices, run.shape.sequence): run.global_batch for run in runs}
+    assert batches["PaLM 540B", 6144, 2048] == 2048 and batches["MT-NLG 530B", 2240, 2048] == 1920
+    missing = {run.shape.name: run.missing for run in runs if run.missing}
+    assert missing == {"OLMo 7B": ["devices and degrees"], "Gemma 2 9B": ["sequences a step"],
+                       "Gemma 2 27B": ["sequences a step"]}
     assert batches["Llama 3 405B", 16384, 131072] == 128 and batches["Llama 3 405B", 16384, 8192] == 2048  # its table 4
     assert batches["DeepSeek-V3", 2048, 4096] == 15360  # its section 4.2
     assert run_of(LLAMA_LONG | {"tokens_per_batch": 16_000_000}).global_batch == 120  # as a round number: 15.73 million
+
+
+def test_palm_s_row_is_planned_as_printed():
+    """2204.02311, section 4: weights 12 × 256 ways in each of two pods, a copy of them in each; sections 4.1 and 5.1."""
+    run = next(run for run in real_runs() if run.shape.name == "PaLM 540B")
+    assert (str(run.layout).split(", ")[:2], run.global_batch) == (["DP 512 × TP 12", "ZeRO-3 over 256"], 2048)
+    # Keys and values have one head, which each of the 12 ranks has: 2.3 % more than a twelfth of all parameters.
+    ours = plan(run.shape, replace(run.layout, recompute="full"), replace(cluster_named("TPU v4 torus"), n_devices=6144),
+                run.global_batch, ZERO_16, Assumptions(rails=6, hidden_dp=1.0), dropout=False)
+    assert ours.memory.part("optimizer state") == pytest.approx(12 * run.shape.parameters() / 3072, rel=0.03)
+    across = next(flow for flow in ours.traffic.flows if flow.what == "gradients of shards")
+    assert across.group.members == 2 and across.sent == pytest.approx(2 * run.shape.parameters() / 3072, rel=0.03)
+    assert ours.fits and 0.35 < ours.mfu < 0.55  # 46.2 % is printed
 
 
 def test_llama_3_s_mfu_from_its_tflops():

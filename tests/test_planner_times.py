@@ -172,6 +172,35 @@ def test_zero_3_sends_half_as_much_again_and_accumulation_multiplies_it():
     assert traffic(Layout(dp=64), 64, MEGATRON_18).of("DP") == pytest.approx(2 * plain)  # gradients in fp32
 
 
+def test_shards_over_a_part_of_the_ranks_stay_in_it_and_their_copies_are_reduced_across():
+    """Two nodes of eight, a copy of the state in each: what ZeRO sends stays inside, an eighth of the gradients leaves."""
+    P = GPT.parameters()
+    for zero, passes in ((1, 2), (2, 2), (3, 3)):
+        whole, parts = (traffic(Layout(dp=16, zero=zero, shard=shard), 16) for shard in (16, 8))
+        assert whole.of("DP") == pytest.approx(traffic(Layout(dp=16, zero=zero), 16).of("DP"))
+        assert parts.of("DP") == pytest.approx(2 * P * (passes * 7 / 8 + 2 * 1 / 2 / 8))
+        assert parts.inside == pytest.approx(2 * P * passes * 7 / 8) and parts.between == pytest.approx(2 * P / 8)
+    many = traffic(Layout(dp=16, zero=3, shard=8), 16 * 4)  # of four micro-batches, once
+    assert many.between == pytest.approx(2 * P / 8) and many.inside == pytest.approx(4 * 3 * 7 / 8 * 2 * P)
+    assert traffic(Layout(dp=16, zero=1, shard=1), 16).of("DP") == pytest.approx(traffic(Layout(dp=16), 16).of("DP"))
+    ours = plan(GPT, Layout(dp=16, zero=3, shard=8), A100, 16)
+    assert ours.memory.part("optimizer state") == pytest.approx(12 * P / 8)
+    assert ours.times["optimizer"] == pytest.approx((2 * 12 + 4 + 2) * P / 8 / 2e12)
+    assert "ZeRO-3 over 8" in ours.heading
+    both = Layout(dp=4, cp=4, tp=2, zero=3, shard=8)
+    assert group_of(["shard"], both, 8) == (8, 4) and group_of(["replica"], both, 8) == (2, 1)
+    layout = Layout(dp=64, ep=8, zero=1, shard=32)
+    flows = {flow.what: flow for flow in traffic(layout, 64, shape=DEEPSEEK).flows}
+    assert [flows[name].group.members for name in ("gradients", "experts' gradients", "experts' gradients of shards")] == [
+        32, 4, 2]
+    assert group_of(["expert_shard"], layout, 16) == (4, 2) and group_of(["expert_dp"], layout, 16) == (8, 2)
+    assert flows["experts' gradients of shards"].payload == pytest.approx(flows["experts' gradients"].payload / 4)
+    routed = 58 * 256 * 3 * 7168 * 2048 / 8
+    rest = DEEPSEEK.parameters() - 8 * routed
+    assert plan(DEEPSEEK, layout, H100, 64, ZERO_16).memory.part("optimizer state") == pytest.approx(
+        12 * (rest / 32 + routed / 4))
+
+
 def test_tensor_parallel_traffic_grows_with_tokens_and_not_with_parameters():
     one = traffic(Layout(tp=8), 8).of("TP")
     assert one == pytest.approx(8 * 96 * 4 * 2 * 7 / 8 * 2 * 2048 * 12288)  # 4 all-reduces a layer and micro-batch
@@ -418,6 +447,10 @@ def test_plans_show_themselves():
     (lambda: ModelShape("x", 12, 768, None, 50257, 1024), "x: heads must be a number; got None"),
     (lambda: GPT.attention_core_flops("8"), "batch must be a number"),
     (lambda: Layout(zero="FSDP"), "zero is the number of a stage"),
+    (lambda: Layout(dp=8, shard=4), "shard=4 says over how many ranks ZeRO shards"),
+    (lambda: Layout(dp=8, zero=1, shard=0), "shard must be at least 1"),
+    (lambda: plan(GPT, Layout(dp=8, zero=1, shard=3), A100, 8), "shard 3 does not divide dp·cp = 8"),
+    (lambda: plan(DEEPSEEK, Layout(dp=8, ep=8, zero=1, shard=4), A100, 8), "shard 4 is no multiple of ep 8"),
     (lambda: bubble_time("1F1B", 8, 1, 1, 1, 1, 0), "micro_batches must be at least 1"),
     (lambda: bubble_time("1F1B", 8, 4, 1, 1, 1), "1F1B has one chunk a device"),
     (lambda: Assumptions(attention_again=-1), "counts passes, from 0"),

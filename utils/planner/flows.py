@@ -16,7 +16,8 @@ from utils.planner.layout import Layout
 
 AXES = ("TP", "CP", "EP", "PP", "DP")
 ORDER = ("tp", "cp", "dp", "pp")  # innermost first: neighbours in a node are tensor-parallel partners
-SPANNED = ("tp", "cp", "dp", "pp", "ep", "expert_dp")
+# Inside dp·cp: experts' ranks and those with the same experts; ranks that share a copy of the state, those with one shard.
+SPANNED = ("tp", "cp", "dp", "pp", "ep", "expert_dp", "expert_shard", "shard", "replica")
 # Mean bytes a rank sends in one call, and the share of them that leaves the node, k neighbours of the group being in one.
 SENT = {"all_reduce": ("2*(n - 1)/n*M", "1/k"), "all_gather": ("(n - 1)/n*M", "1/k"),
         "reduce_scatter": ("(n - 1)/n*M", "1/k"), "ring hops": ("(n - 1)*M", "1/k"), "send": ("M", "(n/k - 1)/(n - 1)"),
@@ -107,9 +108,11 @@ class Traffic:
 
 
 def group_of(axes: Sequence[str], layout: Layout, devices_per_node: int, order: Sequence[str] = ORDER) -> Group:
-    """The group that spans `axes` ("tp", "cp", "dp", "pp"; "ep", "expert_dp" divide dp·cp), and how much of it a node holds.
+    """The group that spans `axes`, and how much of it a node holds.
 
-    Where sizes do not divide the node, rounded down.  Raises: ValueError for an order that does not name each axis once.
+    axes: "tp", "cp", "dp", "pp"; instead of cp and dp together, innermost first, "ep" and "expert_dp" (which is
+    "expert_shard" and "replica"), or "shard" and "replica". Where sizes do not divide the node, rounded down.
+    Raises: ValueError for an order that does not name each axis once.
     """
     require_order(order)
     require_count("devices_per_node", devices_per_node)
@@ -117,7 +120,9 @@ def group_of(axes: Sequence[str], layout: Layout, devices_per_node: int, order: 
         if axis not in SPANNED:
             require_name("axis", axis, SPANNED)
     stride, members, per_node = 1, 1, 1
-    for axis, size in _sizes(layout, order, experts="ep" in axes or "expert_dp" in axes):
+    if "expert_dp" in axes:
+        axes = [*axes, "expert_shard", "replica"]
+    for axis, size in _sizes(layout, order, axes):
         if axis in axes:
             members, per_node = members * size, per_node * min(size, max(devices_per_node // stride, 1))
         stride *= size
@@ -132,14 +137,16 @@ def require_order(order: Sequence[str]) -> None:
         raise BadValue(f"order must name {', '.join(ORDER)} once each, innermost first; got {', '.join(map(str, order))}")
 
 
-def _sizes(layout: Layout, order: Sequence[str], experts: bool) -> list[tuple[str, int]]:
-    """(axis, size) from the innermost; for groups of experts dp and cp are one block, whose inner part is ep."""
+def _sizes(layout: Layout, order: Sequence[str], axes: Sequence[str]) -> list[tuple[str, int]]:
+    """(axis, size) from the innermost; for groups of experts or shards dp and cp are one block."""
     sizes = [(axis, getattr(layout, axis)) for axis in order]
-    if not experts:
+    if all(axis in order for axis in axes):
         return sizes
     block, first = layout.dp * layout.cp, min(order.index("cp"), order.index("dp"))
+    shard = layout.shard or block
     rest = [(axis, size) for axis, size in sizes[first:] if axis not in ("cp", "dp")]
-    return [*sizes[:first], ("ep", layout.ep), ("expert_dp", block // layout.ep), *rest]
+    inner = [("shard", shard)] if "shard" in axes else [("ep", layout.ep), ("expert_shard", shard // layout.ep)]
+    return [*sizes[:first], *inner, ("replica", block // shard), *rest]
 
 
 def _in_brackets(expression: str) -> str:

@@ -15,10 +15,11 @@ ZERO_STAGES = (0, 1, 2, 3)
 class Layout:
     """Degrees of parallelism: `devices` = dp·tp·pp·cp. Experts are split over ep of the dp·cp ranks with the same layers.
 
-    zero: stage 0–3 (1 is Megatron's distributed optimizer), over all dp·cp ranks. chunks: model chunks a device ("v"),
-    above 1 for the interleaved schedule only. micro_batch: sequences at once. recompute: none, selective (attention core)
-    or full (every layer). uneven_stages: stages may differ by a layer, and the first and the last may have none, as Llama
-    3's; memory and time are those of the fullest and the slowest.
+    zero: stage 0–3 (1 is Megatron's distributed optimizer). shard: how many of the dp·cp ranks share one copy of what ZeRO
+    shards, neighbours; the others have copies of it (FSDP's hybrid sharding, MiCS); None: all of them. chunks: model chunks
+    a device ("v"), above 1 for the interleaved schedule only. micro_batch: sequences at once. recompute: none, selective
+    (attention core) or full (every layer). uneven_stages: stages may differ by a layer, and the first and the last may have
+    none, as Llama 3's; memory and time are those of the fullest and the slowest.
     Raises: TypeError, ValueError for what can never work, whatever the model.
     """
 
@@ -28,6 +29,7 @@ class Layout:
     cp: int = 1
     ep: int = 1
     zero: int = 0
+    shard: int | None = None
     sequence_parallel: bool = False
     schedule: str = "1F1B"
     chunks: int = 1
@@ -43,6 +45,10 @@ class Layout:
         require_count("zero", self.zero, least=0)
         if self.zero not in ZERO_STAGES:
             raise BadValue(f"zero is a stage from 0 to 3; got {self.zero}")
+        if self.shard is not None:
+            require_count("shard", self.shard)
+            if not self.zero:
+                raise BadValue(f"shard={self.shard} says over how many ranks ZeRO shards, and zero is 0: give 1 to 3")
         for what in ("sequence_parallel", "uneven_stages"):
             require_flag(what, getattr(self, what))
         require_name("schedule", self.schedule, SCHEDULES)
@@ -58,6 +64,11 @@ class Layout:
         """How many devices hold one copy of the model without ZeRO and experts apart: tp·pp."""
         return self.tp * self.pp
 
+    @property
+    def shard_ranks(self) -> int:
+        """Ranks that share one copy of what ZeRO shards; 1 without ZeRO."""
+        return (self.shard or self.dp * self.cp) if self.zero else 1
+
     def micro_batches(self, global_batch: int) -> int:
         """Micro-batches that a pipeline runs in a step ("m") for a batch of so many sequences, rounded down."""
         return global_batch // (self.dp * self.micro_batch)
@@ -66,7 +77,8 @@ class Layout:
         """"DP 64 × TP 8 × PP 16, ZeRO-1, SP, interleaved ×2, micro-batch 1, selective recomputation"."""
         degrees = " × ".join(f"{axis.upper()} {getattr(self, axis)}" for axis in ("dp", "tp", "pp", "cp")
                              if getattr(self, axis) > 1 or axis == "dp")
-        extras = [f"EP {self.ep}" * (self.ep > 1), f"ZeRO-{self.zero}" * (self.zero > 0), "SP" * self.sequence_parallel,
+        sharded = f"ZeRO-{self.zero}" + f" over {self.shard}" * (self.shard is not None)
+        extras = [f"EP {self.ep}" * (self.ep > 1), sharded * (self.zero > 0), "SP" * self.sequence_parallel,
                   (self.schedule + f" ×{self.chunks}" * (self.chunks > 1)) * (self.pp > 1),
                   f"micro-batch {self.micro_batch}", f"{self.recompute} recomputation" * (self.recompute != "none")]
         return ", ".join([degrees, *filter(None, extras)])
@@ -86,7 +98,7 @@ def reasons_against(layout: Layout, shape: ModelShape, devices: int | None = Non
     for what, count in {"devices": devices, "global_batch": global_batch, "devices_per_node": devices_per_node}.items():
         if count is not None:
             require_count(what, count)
-    return [*_devices(layout, devices, devices_per_node), *_widths(layout, shape), *_stages(layout, shape),
+    return [*_devices(layout, devices, devices_per_node), *_shards(layout), *_widths(layout, shape), *_stages(layout, shape),
             *_experts(layout, shape), *_sequence(layout, shape), *_batch(layout, global_batch)]
 
 
@@ -98,6 +110,18 @@ def _devices(layout: Layout, devices: int | None, devices_per_node: int | None) 
     if devices_per_node not in (None, 1) and devices_per_node % layout.tp:
         what = "do not fit into" if layout.tp > devices_per_node else "would straddle"
         reasons.append(f"Tensor-parallel groups of {layout.tp} {what} nodes of {devices_per_node} devices.")
+    return reasons
+
+
+def _shards(layout: Layout) -> list[str]:
+    """What ZeRO shards over a part of the ranks."""
+    if layout.shard is None:
+        return []
+    reasons = []
+    if layout.dp * layout.cp % layout.shard:
+        reasons.append(f"shard {layout.shard} does not divide dp·cp = {layout.dp * layout.cp}, the ranks that have copies.")
+    if layout.shard % layout.ep:
+        reasons.append(f"shard {layout.shard} is no multiple of ep {layout.ep}: a copy has all experts.")
     return reasons
 
 

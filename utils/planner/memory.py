@@ -149,7 +149,7 @@ def model_state(shape: ModelShape, layout: Layout, state: StateBytes, place: int
 
     With ZeRO-3 also those of the largest layer while it is gathered, and of its gradients before they are reduced.
     """
-    held, ranks = device_parameters(shape, layout, place), layout.dp * layout.cp
+    held, ranks = device_parameters(shape, layout, place), layout.shard_ranks
     moe = device_layers(shape, layout.pp, layout.chunks)[place][1]
     parts = _state_with_experts(shape, layout, state, held, moe) if moe else sharded_state(held, ranks, layout.zero, state)
     if layout.zero == 3 and ranks > 1:
@@ -168,11 +168,11 @@ def _largest_gathered(shape: ModelShape, layout: Layout, place: int) -> Explaine
 
 def _state_with_experts(shape: ModelShape, layout: Layout, state: StateBytes, held: Explained, moe: int) -> list[Explained]:
     """Routed experts have fewer copies than the rest, dp·cp/ep, and so fewer ranks to be sharded over."""
-    ranks = layout.dp * layout.cp
+    ranks = layout.shard_ranks
     routed = routed_parameters(shape, layout, moe)
     rest = explain("parameters without routed experts", "parameters", "held - routed", held=held, routed=routed)
-    both = zip(sharded_state(rest, ranks, layout.zero, state), sharded_state(routed, ranks // layout.ep, layout.zero, state),
-               strict=True)
+    both = zip(sharded_state(rest, ranks, layout.zero, state),
+               sharded_state(routed, max(ranks // layout.ep, 1), layout.zero, state), strict=True)
     return [total(of_rest.name, "bytes", [of_rest, of_experts]) for of_rest, of_experts in both]
 
 

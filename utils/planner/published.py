@@ -95,6 +95,12 @@ class PublishedRun:
     mfu_percent: float | None
     source: str
 
+    @property
+    def missing(self) -> list[str]:
+        """What is not printed, of what a plan needs."""
+        needed = {"devices and degrees": self.layout, "sequences a step": self.global_batch}
+        return [what for what, value in needed.items() if value is None]
+
 
 def real_runs() -> list[PublishedRun]:
     """The rows of real_runs.csv, one by one checked."""
@@ -167,7 +173,7 @@ def _layout(row: Mapping[str, Any]) -> Layout | None:
         require_count(what, degree)
     copies = row.get("devices") // (degrees["tp"] * degrees["cp"] * degrees["pp"])
     zero = {"FSDP": 3, None: 0}.get(row.get("zero"), row.get("zero"))
-    return Layout(dp=row.get("dp") or max(copies, 1), zero=zero, uneven_stages=True, **degrees)
+    return Layout(dp=row.get("dp") or max(copies, 1), zero=zero, shard=row.get("shard"), uneven_stages=True, **degrees)
 
 
 def _global_batch(tokens: Any, sequence: int, dp: int) -> int | None:

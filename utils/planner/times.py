@@ -217,8 +217,8 @@ def optimizer_time(shape: ModelShape, layout: Layout, cluster: Cluster, state: S
 
     ZeRO divides routed experts among fewer ranks than the rest: they have fewer copies.
     """
-    ranks = layout.dp * layout.cp if layout.zero else 1
-    of_experts = ranks // layout.ep if layout.zero else 1
+    ranks = layout.shard_ranks
+    of_experts = max(ranks // layout.ep, 1)
     updated = max(rest / ranks + routed / of_experts for rest, routed in held_by_place(shape, layout))
     return explain("optimizer", "s", "(2*optimizer + gradient + parameter)*P/bandwidth", optimizer=state.optimizer,
                    gradient=state.gradient, parameter=state.parameter, bandwidth=cluster.device.memory_bytes_per_s,

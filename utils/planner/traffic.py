@@ -19,6 +19,7 @@ from utils.planner.shape import ModelShape
 THAKUR = "Thakur, Rabenseifner, Gropp 2005"
 MEGATRON = "Shoeybi et al. 2019 (1909.08053), section 3"
 KORTHIKANTI = "Korthikanti et al. 2022 (2205.05198), section 4.2"
+MICS = "Zhang et al. 2022 (MiCS, 2205.00119), section 3"
 ZERO = "Rajbhandari et al. 2020 (1910.02054), section 7"
 
 
@@ -151,27 +152,34 @@ def _pipeline(step: _Step) -> list[Flow]:
 def _data(step: _Step) -> list[Flow]:
     """DP, ZeRO: gradients reduced, parameters gathered. Routed experts have fewer replicas than the rest."""
     held = held_by_place(step.shape, step.layout)
+    parts = step.layout.shard is not None
+    all_ranks, experts = (("shard",), ("expert_shard",)) if parts else (("cp", "dp"), ("expert_dp",))
     if step.layout.ep == 1:
-        return _sharding(step, step.group("cp", "dp"), "", [sum(of_place) for of_place in held])
+        return _sharding(step, step.group(*all_ranks), "", [sum(of_place) for of_place in held])
     rest, routed = zip(*held, strict=True)
-    return _sharding(step, step.group("cp", "dp"), "", rest) + _sharding(step, step.group("expert_dp"), "experts' ", routed)
+    return _sharding(step, step.group(*all_ranks), "", rest) + _sharding(step, step.group(*experts), "experts' ", routed)
 
 
 def _sharding(step: _Step, group: Group, of: str, held: Sequence[float]) -> list[Flow]:
     """ZeRO 0: an all-reduce. 1: reduce-scatter, all-gather. 2: a reduce-scatter each micro-batch. 3: and two all-gathers.
 
-    held: parameters on the devices at each place of the pipeline.
+    held: parameters on the devices at each place of the pipeline. Over a part of the ranks: then, once a step, the copies of
+    each shard's gradient are reduced.
     """
     mean = explain("parameters of a mean device", "parameters", "sum/p", sum=sum(held), p=len(held))
 
-    def flow(what: str, op: str, calls: str, each: float, beside: str, source: str = ZERO) -> Flow:
+    def flow(what: str, op: str, calls: str, each: float, beside: str, source: str = ZERO, among: Group = group) -> Flow:
         payload, largest = (explain(f"{of}{what}", "bytes", "k*P", k=each, P=P) for P in (mean, max(held)))
-        return Flow("DP", f"{of}{what}", op, group, step.calls(calls), payload, beside, source, largest=largest)
+        return Flow("DP", f"{of}{what}", op, among, step.calls(calls), payload, beside, source, largest=largest)
 
     gradient, parameter = step.state.gradient, step.state.parameter
     if step.layout.zero == 0:
         return [flow("gradients", "all_reduce", "1", gradient, "a micro-batch", THAKUR)]
     reductions, gathers = [("1", "1"), ("m", "1"), ("m", "2*m")][step.layout.zero - 1]
-    return [flow("gradients", "reduce_scatter", reductions, gradient,
-                 "a micro-batch" if step.layout.zero == 1 else "all compute"),
-            flow("parameters", "all_gather", gathers, parameter, "all compute" if step.layout.zero == 3 else "")]
+    flows = [flow("gradients", "reduce_scatter", reductions, gradient,
+                  "a micro-batch" if step.layout.zero == 1 else "all compute"),
+             flow("parameters", "all_gather", gathers, parameter, "all compute" if step.layout.zero == 3 else "")]
+    if step.layout.shard is not None:
+        flows.append(flow("gradients of shards", "all_reduce", "1", gradient / group.members, "a micro-batch", MICS,
+                          step.group("replica")))
+    return flows
