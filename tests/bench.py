@@ -17,6 +17,7 @@ from tests.bench_peers import bench_peers
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b
 from tests.bench_profile import bench_profile
 from tests.bench_reality import bench_reality
+from tests.bench_search import bench_search
 from tests.bench_sequence_parallel import bench_sequence_parallel
 from tests.bench_simulator import bench_simulator
 from tests.bench_tensor_parallel import bench_tensor_parallel
@@ -167,7 +168,7 @@ BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tr
            "micro_batches": partial(bench_micro_batches, line, in_turn),
            "sequence_parallel": partial(bench_sequence_parallel, line, in_turn),
            "simulator": partial(bench_simulator, line), "reality": partial(bench_reality, line, in_rank),
-           "gpu": partial(bench_gpu, line), "peers": partial(bench_peers, line)}
+           "gpu": partial(bench_gpu, line), "peers": partial(bench_peers, line), "search": partial(bench_search, line)}
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from utils.planner.layout import Layout
 from utils.planner.memory import device_memory, device_parameters, in_flight, layer_activations, sharded_state
 from utils.planner.plan import comparison, plan
 from utils.planner.published import model_named, run_of, weak_scaling_runs
-from utils.planner.scaling import bound_from, limits, scaling
+from utils.planner.scaling import Point, bound_from, limits, scaling
 from utils.planner.shape import ModelShape
 from utils.planner.times import (
     ALL_HIDDEN,
@@ -398,8 +398,29 @@ def test_scaling_ends_where_a_kind_does_and_is_bound_where_the_closed_form_says(
         if point.strategy in ("DP", "ZeRO-3") and point.devices >= 64:
             tokens = 1536 * 2048 / point.devices
             assert point.ratio == pytest.approx(ends[point.strategy] / tokens, rel=0.1)
+    assert last["TP with SP"] == 32 and last["CP"] == 2048 and "EP" not in last
     wide = scaling(GPT, H100, 2**17, devices=[2**17], strategies={"DP": ("dp", Layout())})
     assert len(wide) == 1 and wide[0].devices == 2**17
+
+
+def test_scaling_of_sequences_and_experts_follows_on_paper():
+    """A ring's hop of keys and values, 3 rounds a layer, and gradients; copies of tokens, 4 times; SP five for four."""
+    quick = replace(H100, inside=replace(H100.inside, latency_s=0), between=replace(H100.between, latency_s=0))
+    speed, per_s = 0.7 * 989e12, 50e9
+    points = {(point.strategy, point.devices): point for point in scaling(GPT, quick, 1536, devices=[1, 8, 16, 256])}
+    for n in (16, 256):
+        hop_s = 2 * 1536 * 2048 / n * 2 * GPT.width / per_s
+        gradients_s = 2 * (n - 1) / n * 2 * GPT.parameters() / per_s
+        assert points["CP", n].waiting_s == pytest.approx(GPT.layers * 3 * (n - 1) * hop_s + gradients_s)
+        assert points["CP", n].compute_s == pytest.approx(GPT.step_flops(1536) / n / speed)
+    assert points["TP with SP", 8].waiting_s == pytest.approx(1.25 * points["TP", 8].waiting_s)
+    assert points["CP", 1].waiting_s == 0
+    mixed = scaling(DEEPSEEK, quick, 1536, devices=[64, 512], strategies={"EP": ("ep", Layout(tp=2)),
+                                                                         "shards": ("dp", Layout(zero=1, shard=24))})
+    assert [(point.strategy, point.devices) for point in mixed] == [("EP", 64), ("EP", 512)]  # 24 divides neither
+    tokens_s = 1536 / 32 * 4096 * 8 * 7168 * 2 / 32 * (3 / 450e9 + 28 / per_s)  # four of 32 ranks in a node
+    flow = flow_time(traffic(Layout(dp=32, ep=32, tp=2, micro_batch=48), 1536, shape=DEEPSEEK, axes=["EP"]).flows[0], quick)
+    assert flow == pytest.approx(58 * 4 * tokens_s) and mixed[0].waiting_s > flow
 
 
 # ── figures and tables ──
@@ -412,6 +433,14 @@ def test_plans_show_themselves():
         with pytest.raises(ValueError, match="one or more"):
             draw({})
     assert "DP" in figures.scaling_figure(scaling(GPT, A100, 64)).words
+    some = scaling(GPT, A100, 64, devices=[1, 8, 16])
+    marked = figures.scaling_figure(some, simulated=[Point("DP", 8, 2.0, 1.0), Point("TP", 8, 4.0, 1.0)])
+    assert "simulated: DP 0.5 on 8; TP 0.25 on 8" in marked.words
+    drawn = figures.scaling_figure(scaling(DEEPSEEK, A100, 1536)).figure.axes[0].lines
+    looks = [(one.get_color(), one.get_marker(), one.get_linestyle()) for one in drawn]
+    assert len(set(looks)) == len(looks) > 10
+    with pytest.raises(ValueError, match="no strategy called 'EP'"):
+        figures.scaling_figure(some, simulated=[Point("EP", 8, 2.0, 1.0)])
     with pytest.raises(ValueError, match="one or more"):
         figures.scaling_figure([])
     assert "does not fit" in repr(plans["a"]) and "fits" in plans["b"].heading
@@ -452,7 +481,7 @@ def test_plans_show_themselves():
     (lambda: plan(GPT, Layout(), A100, 8, order="tp"), "order names the axes"),
     (lambda: bound_from(GPT, "TP"), "points must be a Sequence"),
     (lambda: scaling(GPT, A100, 8, strategies={"X": "dp"}), "strategy 'X' must be an axis that grows and a Layout"),
-    (lambda: scaling(GPT, A100, 8, strategies={"X": ("cp", Layout())}), "no axis that grows called 'cp'"),
+    (lambda: scaling(GPT, A100, 8, strategies={"X": ("sp", Layout())}), "no axis that grows called 'sp'"),
     (lambda: traffic(Layout(dp=8)).of("dp"), "no axis called 'dp': did you mean 'DP'"),
     (lambda: group_of(["TP"], Layout(tp=8), 8), "no axis called 'TP': did you mean 'tp'"),
     (lambda: device_parameters(GPT, Layout(pp=8), -1), "place must be at least 0"),

@@ -6,8 +6,22 @@ from typing import Any, Protocol
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from utils.checking import require_name
 from utils.figures.bars import COLOURS, memory_bars
-from utils.figures.colours import BLACK, BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, series_look
+from utils.figures.colours import (
+    BLACK,
+    BLUE,
+    CYCLE,
+    FAINT,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    YELLOW,
+    series_look,
+)
 from utils.figures.shapes import bar, name_rows
 from utils.figures.style import (
     WIDTH_IN,
@@ -22,6 +36,7 @@ from utils.figures.style import (
 
 PARTS = {"compute": BLUE, "elementwise": SKY, "TP exposed": ORANGE, "CP exposed": YELLOW, "EP exposed": PURPLE,
          "bubble": GREY, "PP exposed": GREEN, "DP exposed": VERMILLION, "optimizer": BLACK}
+RING = {"marker": "o", "markersize": 11, "fillstyle": "none", "linestyle": "none", "markeredgewidth": 1.8}
 BAR_IN, TOP_IN, BOTTOM_IN, RIGHT_IN = 0.36, 0.75, 0.55, 1.6
 
 
@@ -114,10 +129,12 @@ def _seconds(time_s: float) -> str:
 
 
 @styled
-def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multiple of computing") -> Picture:
+def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multiple of computing",
+                   simulated: Sequence[HasRatio] = ()) -> Picture:
     """Waiting over computing against the number of devices, a line a strategy; above 1, no overlap can hide it.
 
-    A line ends where its strategy does: more ranks than sequences, heads, layers.  Raises: ValueError without points.
+    A line ends where its strategy does: more ranks than sequences, heads, layers. simulated: of the same strategies, drawn
+    as rings.  Raises: ValueError without points, and for a simulated strategy that has no line.
     """
     if not points:
         raise ValueError("scaling_figure needs one or more points")
@@ -125,10 +142,17 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
     for point in points:
         if point.ratio > 0:
             lines.setdefault(point.strategy, []).append(point)
+    for point in simulated:
+        require_name("strategy", point.strategy, lines)
     figure, axes = plot(4.2)
-    for number, (name, own) in enumerate(lines.items()):
-        axes.plot([point.devices for point in own], [point.ratio for point in own], markersize=5, label=name,
-                  **series_look(number))
+    looks = {name: series_look(number) | {"linestyle": "-" if number < len(CYCLE) else "--"}
+             for number, name in enumerate(lines)}
+    for name, own in lines.items():
+        axes.plot([point.devices for point in own], [point.ratio for point in own], markersize=4, label=name, **looks[name])
+    for point in simulated:
+        axes.plot(point.devices, point.ratio, **RING, color=looks[point.strategy]["color"])
+    if simulated:
+        axes.plot([], [], **RING, color=BLACK, label="simulated")
     axes.axhline(1, color=FAINT, linewidth=1)
     axes.set(xscale="log", yscale="log", xlabel="devices", ylabel="waiting / computing", title=title)
     axes.annotate("waits longer", (0, 1), xycoords=("axes fraction", "data"), xytext=(4, 4),
@@ -140,4 +164,5 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     words = "; ".join(f"{name}: {own[0].ratio:.2g} on {own[0].devices:,}, {own[-1].ratio:.2g} on {own[-1].devices:,} devices"
                       for name, own in lines.items())
-    return Picture(figure, f"{title}. {words}.")
+    rings = "; ".join(f"{point.strategy} {point.ratio:.2g} on {point.devices:,}" for point in simulated)
+    return Picture(figure, f"{title}. {words}" + f"; simulated: {rings}" * bool(rings) + ".")

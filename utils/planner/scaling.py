@@ -29,9 +29,12 @@ from utils.planner.traffic import step_traffic
 from utils.simulation.cluster import Cluster
 
 DEVICES = tuple(2 ** power for power in range(18))  # 1 to 131,072
+AXES = ("dp", "tp", "pp", "cp", "ep")
 # Name → the axis that grows, and what stays as it is.
 STRATEGIES = {
-    "DP": ("dp", Layout()), "ZeRO-3": ("dp", Layout(zero=3)), "TP": ("tp", Layout()), "PP": ("pp", Layout()),
+    "DP": ("dp", Layout()), "ZeRO-3": ("dp", Layout(zero=3)), "TP": ("tp", Layout()),
+    "TP with SP": ("tp", Layout(sequence_parallel=True)), "PP": ("pp", Layout()), "CP": ("cp", Layout()),
+    "EP": ("ep", Layout()),
     "TP 8 × ZeRO-1": ("dp", Layout(tp=8, zero=1)), "TP 8 × ZeRO-3": ("dp", Layout(tp=8, zero=3)),
     "TP 8 × PP 16 × ZeRO-1": ("dp", Layout(tp=8, pp=16, zero=1)),
 }
@@ -56,6 +59,7 @@ def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
             strategies: Mapping[str, tuple[str, Layout]] = STRATEGIES) -> list[Point]:
     """A point for each strategy and number of devices on which it can be: TP divides heads, no rank lacks sequence or layer.
 
+    Where ep grows, dp does: as many ranks have whole sequences as share the experts; a model without experts has no point.
     The cluster may have fewer devices: only its links and devices count. A data-parallel rank takes its sequences in one
     micro-batch; with a pipeline, in micro-batches of one.
     """
@@ -68,17 +72,24 @@ def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
     points = []
     for name, strategy in strategies.items():
         axis, fixed = _checked_strategy(name, strategy)
-        most = {"dp": global_batch, "tp": shape.heads, "pp": shape.layers}[axis]
+        most = {"dp": global_batch, "tp": shape.heads, "pp": shape.layers, "cp": shape.sequence, "ep": shape.experts}[axis]
         for count in devices:
             degree = count // fixed.devices
             if degree * fixed.devices != count or not 1 <= degree <= most:
                 continue
-            layout = replace(fixed, **{axis: degree})
-            if layout.dp <= global_batch and shape.heads % layout.tp == 0:
+            layout = replace(fixed, **({"dp": fixed.dp * degree, "ep": degree} if axis == "ep" else {axis: degree}))
+            if layout.dp <= global_batch and _divides(shape, layout):
                 micro_batch = 1 if layout.pp > 1 else global_batch // layout.dp
                 points.append(_point(name, replace(layout, micro_batch=micro_batch), shape, cluster, global_batch, state,
                                      assumptions))
     return points
+
+
+def _divides(shape: ModelShape, layout: Layout) -> bool:
+    """Whether heads, sequence, experts and what ZeRO shards can be split evenly."""
+    pieces = layout.cp * (layout.tp if layout.sequence_parallel else 1)
+    return not (shape.heads % layout.tp or shape.sequence % pieces or shape.experts % layout.ep
+                or layout.dp * layout.cp % layout.shard_ranks)
 
 
 def _checked_strategy(name: str, strategy: tuple[str, Layout]) -> tuple[str, Layout]:
@@ -86,7 +97,7 @@ def _checked_strategy(name: str, strategy: tuple[str, Layout]) -> tuple[str, Lay
     if not (isinstance(strategy, tuple) and len(strategy) == 2 and isinstance(strategy[1], Layout)):
         raise BadType(f'strategy {name!r} must be an axis that grows and a Layout, such as ("dp", Layout(tp=8)); got '
                       f"{strategy!r}")
-    require_name("axis that grows", strategy[0], ("dp", "tp", "pp"))
+    require_name("axis that grows", strategy[0], AXES)
     return strategy
 
 
