@@ -439,7 +439,7 @@ def test_plans_show_themselves():
     drawn = figures.scaling_figure(scaling(DEEPSEEK, A100, 1536)).figure.axes[0].lines
     looks = [(one.get_color(), one.get_marker(), one.get_linestyle()) for one in drawn]
     assert len(set(looks)) == len(looks) > 10
-    with pytest.raises(ValueError, match="no strategy called 'EP'"):
+    with pytest.raises(ValueError, match="simulated EP, but the lines are DP, ZeRO-3"):
         figures.scaling_figure(some, simulated=[Point("EP", 8, 2.0, 1.0)])
     with pytest.raises(ValueError, match="one or more"):
         figures.scaling_figure([])

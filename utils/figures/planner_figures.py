@@ -6,7 +6,6 @@ from typing import Any, Protocol
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from utils.checking import require_name
 from utils.figures.bars import COLOURS, memory_bars
 from utils.figures.colours import (
     BLACK,
@@ -142,8 +141,8 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
     for point in points:
         if point.ratio > 0:
             lines.setdefault(point.strategy, []).append(point)
-    for point in simulated:
-        require_name("strategy", point.strategy, lines)
+    if unknown := {point.strategy for point in simulated} - lines.keys():
+        raise ValueError(f"simulated {', '.join(sorted(unknown))}, but the lines are {', '.join(lines)}")
     figure, axes = plot(4.2)
     looks = {name: series_look(number) | {"linestyle": "-" if number < len(CYCLE) else "--"}
              for number, name in enumerate(lines)}
