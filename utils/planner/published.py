@@ -146,7 +146,8 @@ def _speed_reasons(row: Mapping[str, Any], model: str) -> list[str]:
         return reasons
     name, dtype, peak = _peak_of(row["device"], row.get("dtype"))
     if tflops and tflops > peak:
-        reasons.append(f"{tflops} TFLOP/s are more than the peak of {name}, {peak:g} in {dtype} (dtype= names another).")
+        reasons.append(f"{tflops} TFLOP/s are more than the peak of {name}, {peak:g} in {dtype}; for "
+                       "another precision, name it as the row's dtype.")
     elif tflops and percent and percent > 100 * tflops / peak + MFU_TOLERANCE:
         reasons.append(f"An MFU of {percent} % is more than {tflops} of {peak:g} TFLOP/s.")
     return reasons
