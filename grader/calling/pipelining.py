@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from grader.calling.going_through import gone_through
 from utils.trace.spans import mark
 
 PASS, IN_FLIGHT = "a pass of the stage", "micro-batches in flight"
@@ -14,7 +15,7 @@ SOMETHING = "not None"
 
 
 class WatchedStage(nn.Module):
-    """A stage that marks each pass: F when it is called, B when the gradient of its output comes.
+    """A stage that marks each pass: F when it is called, B when the gradient of its output comes; and what goes through.
 
     After each forward pass it marks how many micro-batches autograd still keeps activations of, and how many outputs anybody
     still holds. Micro-batches are numbered in the order of the calls. Whole numbers, as tokens are, count as fiftieths.
@@ -27,18 +28,25 @@ class WatchedStage(nn.Module):
         self.outputs: weakref.WeakSet = weakref.WeakSet()
 
     def forward(self, x_MD: Tensor) -> Tensor:
-        micro, weight = len(self.kept), self.layers[0].weight
-        x_MD = x_MD if x_MD.is_floating_point() else x_MD.to(weight.dtype) / 50
+        micro = len(self.kept)
         mark(PASS, kind="F", micro=micro)
         self.kept.append(weakref.WeakSet())
-        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: self._keep(tensor, micro), lambda kept: kept.tensor):
-            y_MD = self.layers(x_MD)
+        y_MD = gone_through(lambda x_MD: self._kept_of(x_MD, micro), self.floating(x_MD), micro)
         mark(IN_FLIGHT, count=sum(len(each) > 0 for each in self.kept), outputs=len(self.outputs))
         if y_MD.requires_grad:
             life = _Life()
             self.outputs.add(life)
             y_MD.register_hook(lambda _, life=life: mark(PASS, kind="B", micro=micro))
         return y_MD
+
+    def floating(self, x_MD: Tensor) -> Tensor:
+        """Whole numbers as fiftieths."""
+        return x_MD if x_MD.is_floating_point() else x_MD.to(self.layers[0].weight.dtype) / 50
+
+    def _kept_of(self, x_MD: Tensor, micro: int) -> Tensor:
+        """What the layers make of x; what autograd saves for it is counted."""
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: self._keep(tensor, micro), lambda kept: kept.tensor):
+            return self.layers(x_MD)
 
     def _keep(self, tensor: Tensor, micro: int) -> "_Kept":
         kept = _Kept(tensor)

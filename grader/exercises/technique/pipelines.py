@@ -1,15 +1,20 @@
 """How a pipeline of stages must be run: its messages, in which order its passes come; and how a training step can fail."""
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from grader.calling.pipelining import IN_FLIGHT, PASS, SOMETHING
+from grader.calling.going_through import DX, DY, X, Y
+from grader.calling.pipelining import IN_FLIGHT, PASS, SOMETHING, WatchedStage, mean_loss
 from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT
+from grader.exercises.technique.going_through import (
+    EACH_PASS, HINT, OTHER_NUMBERS, Rows, not_its_micro_batches, numbers_right,
+)
 from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank, spans_called
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
-from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
 from utils.trace.trace import Call
@@ -119,6 +124,29 @@ def messages_with_passes(back: bool) -> Demand:
         on_each_rank(fault), forbids=True)
 
 
+def received_with_passes(back: bool) -> Demand:
+    """Before a pass begins, at most two messages more have been waited for than passes like it were made: one may come
+    early."""
+
+    def fault(look: Look, rank: int) -> str:
+        members, place = look.case.members(rank), look.case.group_rank(rank)
+        sides = [("F", members[place - 1], rank)] if place else []
+        sides += [("B", members[place + 1], members[place + 1])] if back and place + 1 < len(members) else []
+        for kind, peer, receiver in sides:
+            nbytes = look.case.inputs[receiver]["like"].nbytes
+            waits = [call for call in look.evidence.trace.of(rank, "recv") if call.peer == peer and call.waited]
+            for number, begun_s in enumerate(s for k, _, s in passes(look, rank) if k == kind):
+                waited = sum(call.bytes for call in waits if call.wait_start_s < begun_s)
+                if waited > (number + 2) * nbytes:
+                    return (f"rank {rank} waited for {waited:,} B from rank {peer} before its {kind} number {number}, of "
+                            f"{nbytes:,} B each")
+        return ""
+
+    return Demand("received first", "a stage computes as soon as it has a micro-batch", (
+        "Results are right, but a stage waits for more than it needs before it computes: receive one, compute, send, and "
+        "only then wait for the next."), on_each_rank(fault), forbids=True)
+
+
 def sent_ahead(sends: Iterable[Call], made_s: list[float], nbytes: int) -> int:
     """How many bytes were under way when they were first more than had been made, `nbytes` at each of these times; or 0."""
     sent = 0
@@ -139,6 +167,30 @@ def _beside_passes(look: Look, rank: int, kind: str, peer: int, receiver: int) -
     if 2 * early < (len(begun_s) - 2) * nbytes:
         return f"rank {rank} had sent {early:,} B to rank {peer} when its last {kind} began, after {len(begun_s) - 1} others"
     return ""
+
+
+def micro_batches_themselves() -> Demand:
+    """What goes through a stage are the micro-batches, each once, and all the way."""
+    return Demand(OTHER_NUMBERS, EACH_PASS, HINT, on_each_rank(not_its_micro_batches(
+        lambda case, rank: [_in_one_process(case, case.members(rank)[0])[case.group_rank(rank)]])))
+
+
+@functools.lru_cache(maxsize=32)
+def _in_one_process(case: Case, first: int) -> list[Rows]:
+    """Of each stage of the group whose first rank this is, from the whole batch at once; gradients where there is a loss."""
+    members = case.members(first)
+    x, y = case.inputs[first]["x"], case.inputs[members[-1]].get("y")
+    stages = [WatchedStage(case.inputs[member]["layers"]) for member in members]
+    borders = [stages[0].floating(x)]
+    for stage in stages:
+        borders.append(stage.layers(borders[-1]))
+        borders[-1].retain_grad()
+    rows = [{X: numbers_right(x.detach()), Y: numbers_right(y.detach())} for x, y in pairwise(borders)]
+    if y is not None:
+        mean_loss(borders[-1], y).backward()
+        for of_stage, (x, y) in zip(rows, pairwise(borders), strict=True):
+            of_stage |= {DY: numbers_right(y.grad)} | ({DX: numbers_right(x.grad)} if x.requires_grad else {})
+    return rows
 
 
 def neighbours_needed(back: bool) -> Demand:
@@ -192,9 +244,11 @@ def step_technique(passes: tuple[Demand, ...], crossing: str) -> Technique:
                          "Right, but more is sent than needed: outputs to the next stage, gradients of inputs to the one "
                          "before.", back=True),
             messages_with_passes(back=True),
+            received_with_passes(back=True),
             neighbours_needed(back=True),
             results_waited(),
             sends_waited(),
+            micro_batches_themselves(),
         ),
         symptoms=_message_symptoms(crossing),
         fallbacks=(

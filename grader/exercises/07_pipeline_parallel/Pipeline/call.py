@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from grader.calling.going_through import numbers_of
 from grader.calling.letting_go import settled
 from grader.calling.schedules_run import ALIVE, DONE, LEFT, Affine, Tell, as_schedule
 from utils.schedules.schedule import Shape
@@ -56,7 +57,7 @@ def squared_error(output_BD: Tensor, y_BD: Tensor) -> Tensor:
 
 
 class PipelineStage(nn.Module):
-    """x (B, D+1) → tanh(x W + b) in the first D columns, the last as it was; marks each F, I and W with its micro-batch."""
+    """x (B, D+1) → tanh(x W + b) in the first D columns, the last as it was; marks of F, I and W have their numbers."""
 
     def __init__(self, weight_DD: Tensor, bias_D: Tensor, stage: int, alive: dict[int, int]):
         super().__init__()
@@ -70,11 +71,11 @@ class PipelineStage(nn.Module):
         x_BE = floating(x_BE, self.inner.weight.dtype)
         micro = int(x_BE[0, -1].item())
         facts = {"micro": micro, "stage": self.stage}
-        mark(DONE, kind="F", **facts)
+        mark(DONE, kind="F", rows=numbers_of(x_BE), **facts)
         passed = Tell.apply(x_BE, {"kind": "I", **facts}, _Life(self.alive))
         self.inner.facts = facts
         y_BD = torch.tanh(self.inner(passed[:, :-1]))
-        mark(ALIVE, count=len(self.alive), micro=micro)
+        mark(ALIVE, count=len(self.alive), rows=numbers_of(y_BD), **facts)
         y_BE = torch.cat([y_BD, x_BE[:, -1:].detach()], 1)
         for message in (received, y_BE)[self.stage == 0:]:
             self._follow(message)

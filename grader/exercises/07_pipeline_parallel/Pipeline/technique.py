@@ -1,11 +1,19 @@
 """How Pipeline must be done, how it is read, and how it can fail."""
 
+import functools
 import re
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from grader.calling.schedules_run import ALIVE, DONE, LEFT, as_schedule
 from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.going_through import (
+    EACH_PASS, HINT, OTHER_NUMBERS, Numbers, Told, first_difference, numbers_right,
+)
 from grader.exercises.technique.pipelines import sent_ahead
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.schedules import peaks
@@ -15,6 +23,8 @@ from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, unwaited, wrong_ranks
 from utils.schedules.schedule import Schedule, Shape, Step
+
+from .call import floating, squared_error
 
 
 def shape_in(case: Case, rank: int = 0) -> Shape:
@@ -81,6 +91,60 @@ def _spanned(look: Look) -> tuple[bool, str]:
             if not any(s.name == str(step) and s.start_s <= when_s <= s.end_s for s in spans):
                 return False, f"rank {rank}: {step} was computed outside its span"
     return True, ""
+
+
+# ── what went through ──
+
+Y = "Y"  # what came out of a stage, beside the kinds of steps: what F is given, what I and W compute
+WORDS = {"F": "what went in", Y: "what came out", "I": "its input's gradient", "W": "its weight's gradient"}
+Part = tuple[str, int, int]  # (of WORDS, micro-batch, stage)
+
+
+@functools.lru_cache(maxsize=32)
+def _in_one_process(case: Case, first: int) -> list[dict[Part, Numbers]]:
+    """Of each step of training, of all stages of the group whose first rank this is."""
+    inputs = case.inputs[first]
+    weights = [[tensor.clone().requires_grad_() for tensor in both] for both in inputs["weights"]]
+    return [{part: numbers for micro, (x, y) in enumerate(zip(xs, ys, strict=True))
+             for part, numbers in _of_micro_batch(weights, micro, x, y)}
+            for xs, ys in zip(inputs["xs"], inputs["ys"], strict=True)]
+
+
+def _of_micro_batch(weights: list[list[Tensor]], micro: int, x: Tensor, y: Tensor) -> Iterator[tuple[Part, Numbers]]:
+    borders = [floating(x, weights[0][0].dtype)]
+    for weight, bias in weights:
+        out = torch.tanh(borders[-1][:, :-1] @ weight + bias)
+        borders.append(torch.cat([out, x[:, -1:].to(out.dtype)], 1))
+        yield (Y, micro, len(borders) - 2), numbers_right(out)
+    gradients = torch.autograd.grad(squared_error(borders[-1], y), [*borders[1:-1], *(weight for weight, _ in weights)])
+    for stage, x_BE in enumerate(borders[:-1]):
+        yield ("F", micro, stage), numbers_right(x_BE)
+        yield ("W", micro, stage), numbers_right(gradients[len(borders) - 2 + stage])
+        if stage:
+            yield ("I", micro, stage), numbers_right(gradients[stage - 1])
+
+
+def _other_numbers(look: Look, rank: int) -> str:
+    """Each step of the rank's list, once in each step of training, on what it has in one process."""
+    if _refused(look):
+        return ""
+    marks: dict[Part, list[dict]] = defaultdict(list)
+    for span in [*spans_called(look, rank, DONE), *spans_called(look, rank, ALIVE)]:
+        facts = span.facts
+        marks[facts.get("kind", Y), facts["micro"], facts["stage"]].append(facts)
+    told: dict[bool, list[Told]] = {False: [], True: []}
+    steps = _in_one_process(look.case, look.case.members(rank)[0])
+    for part in steps[0]:
+        what, micro, stage = part
+        if stage % look.case.group_size(rank) == look.case.group_rank(rank):
+            where = f"rank {rank}, micro-batch {micro} on stage {stage}: {WORDS[what]}"
+            if len(marks[part]) != len(steps):
+                return f"{where} was seen {len(marks[part])} times, wanted {len(steps)}"
+            told[what in "IW"] += [Told.by(mark, right[part], where) for mark, right in zip(marks[part], steps, strict=True)]
+    return first_difference(told[False], told[True])
+
+
+# ── what it keeps and sends ──
 
 
 def _messages_inside(look: Look, rank: int) -> str:
@@ -198,6 +262,7 @@ TECHNIQUE = Technique(
                "Results are right, but messages leave before the steps that make them: every activation and every gradient "
                "that travels is to be computed in its step.", on_each_rank(_sent_ahead),
                gate=True, for_right_values=True, forbids=True),
+        Demand(OTHER_NUMBERS, EACH_PASS, HINT, on_each_rank(_other_numbers), gate=True, for_right_values=True),
         results_waited(),
         sends_waited(),
     ),

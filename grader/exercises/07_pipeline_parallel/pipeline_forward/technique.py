@@ -3,8 +3,10 @@
 from typing import Any
 
 from grader.calling.pipelining import PASS
-from grader.exercises.technique.pipelines import UNLIKE, neighbours_needed, only_neighbours, outputs_sent, passes
-from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank
+from grader.exercises.technique.pipelines import (
+    UNLIKE, micro_batches_themselves, neighbours_needed, only_neighbours, outputs_sent, passes, received_with_passes,
+)
+from grader.exercises.technique.rank_by_rank import not_seen
 from grader.judging.demands import results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
@@ -32,14 +34,6 @@ def _sent_at_once(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
-def _received_first(look: Look, rank: int) -> str:
-    """Before the first pass at most two of several receives have been waited for: one may come early."""
-    first_s = min((start_s for _, _, start_s in passes(look, rank)), default=0.0)
-    waited = sum(call.wait_start_s is not None and call.wait_start_s < first_s
-                 for call in look.evidence.trace.of(rank, "recv"))
-    return f"rank {rank} waited for {waited} inputs before it computed the first" if waited > 2 else ""
-
-
 def _values_only(look: Look, rank: int, found: Any, right: Any) -> bool:
     return right is not None and found.shape == right.shape and found.dtype == right.dtype
 
@@ -51,9 +45,7 @@ TECHNIQUE = Technique(
         Demand("not in micro-batches", "the stage is called once for each micro-batch",
                "The stage must be called once for each micro-batch: with the whole batch at once every stage waits for the "
                "one before it to finish everything.", _each_alone),
-        Demand("received first", "a stage computes as soon as it has a micro-batch",
-               "Results are right, but a stage waits for all its inputs before it computes the first: receive one, compute, "
-               "send, and only then wait for the next.", on_each_rank(_received_first), forbids=True),
+        received_with_passes(back=False),
         Demand("sent too late", "each output leaves before the next micro-batch is computed",
                "Outputs are held back: send each one as soon as it is computed, so that the next stage can start.",
                _sent_at_once),
@@ -61,6 +53,7 @@ TECHNIQUE = Technique(
                      "Right, but more is sent than the outputs: each one goes to the next stage, once.", back=False),
         results_waited(),
         sends_waited(),
+        micro_batches_themselves(),
     ),
     symptoms=(
         group_ignored(),

@@ -1,11 +1,13 @@
 """How a rank calls MeshTrainer."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from grader.calling.going_through import gone_through
 from grader.calling.meshes import PASS, as_number, groups_of, leave_gradients, make_model
 from grader.calling.numberless import NumbersWatched
 from utils.models.mesh_stage import MeshStage
@@ -15,7 +17,7 @@ from utils.trace.spans import mark
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """Some steps of cls(stage, optimizer, n_micro, mesh, max_norm) → losses, first gradients that are used, parameters.
 
-    Each pass of the stage, once it is through, leaves a mark: how many rows it has.
+    Each pass of the stage leaves marks: what went through, and once it did how many rows that were.
     """
     mesh = groups_of(inputs["lines"])
     stage = MeshStage(make_model(inputs.pop("model")), mesh["pp"], mesh["tp"])
@@ -33,8 +35,10 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 
 def _noted(forward: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """However it is called: of hooks, stage.forward(x) knows nothing."""
+    numbers = itertools.count()
+
     def noted(x: Tensor) -> Tensor:
-        y = forward(x)
+        y = gone_through(forward, x, next(numbers))
         mark(PASS, rows=len(y))
         return y
 
