@@ -1,19 +1,30 @@
 """How MeshTrainer must be done, and how it can fail."""
 
+import functools
+from itertools import pairwise
 from typing import Any
 
-from grader.calling.meshes import PASS
+import torch
+
+from grader.calling.going_through import DX, DY, X, Y
+from grader.calling.meshes import PASS, make_model
 from grader.evidence.evidence import DEADLOCKED, RETURNED
+from grader.exercises.technique.going_through import (
+    EACH_PASS, HINT, OTHER_NUMBERS, Rows, not_its_micro_batches, numbers_right,
+)
 from grader.exercises.technique.meshes import line_in, messages, numbers_left, only_along
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
-from grader.judging.exercise import Demand, Look, Symptom, Technique
+from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import deadlocked, forgotten_send, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
+from utils.models.mesh_stage import layers_of_stage
+from utils.models.tiny import next_byte_loss
 
 NUMBER_BYTES, A_FEW_NUMBERS = 8, 64  # loss and norm, in whatever way they are summed
+CLIPPING = 1e-5  # in the second step's numbers the 1e-6 may be seen that the norm is added to, or not
 ALL_REDUCES = 4  # of a block, forward and backward together
 
 
@@ -41,6 +52,40 @@ def _not_its_passes(look: Look, rank: int) -> str:
     rows = ", ".join(map(str, sorted(set(done))))
     return "" if done == wanted else (f"rank {rank} made {len(done)} passes of {rows} rows; "
                                       f"wanted {len(wanted)} of {_rows(look, rank)}")
+
+
+@functools.lru_cache(maxsize=32)
+def _in_one_process(case: Case) -> list[list[Rows]]:
+    """Of each step and stage, all rows of the batch."""
+    inputs, found = case.inputs[0], []
+    model, n_stages = make_model(inputs["model"]), inputs["sizes"]["pp"]
+    ends = [layers_of_stage(len(model.blocks), n_stages, stage)[-1] for stage in range(n_stages - 1)]
+    outputs: list[torch.Tensor] = []
+    for end in ends:
+        model.blocks[end].register_forward_hook(lambda _, args, output: outputs.append(output))
+    for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True):
+        outputs.clear()
+        model.zero_grad()
+        outputs.append(model(tokens.T))
+        loss = next_byte_loss(outputs[-1].transpose(0, 1), targets).mean()
+        for output in outputs:
+            output.retain_grad()
+        loss.backward()
+        borders = [numbers_right(tokens.double()), *(numbers_right(y.transpose(0, 1), CLIPPING) for y in outputs)]
+        gradients = [None, *(numbers_right(y.grad.transpose(0, 1), CLIPPING) for y in outputs)]
+        found.append([{X: x, Y: y, DY: dy} | ({DX: dx} if dx else {})
+                      for (x, y), (dx, dy) in zip(pairwise(borders), pairwise(gradients), strict=True)])
+        torch.nn.utils.clip_grad_norm_(model.parameters(), inputs["max_norm"])
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight -= inputs["lr"] * weight.grad
+    return found
+
+
+def _plain(case: Case, rank: int) -> list[Rows]:
+    """What goes through this rank's stage in one process, in each step."""
+    stage = next(line.index(rank) for line in case.inputs[rank]["lines"]["pp"] if rank in line)
+    return [stages[stage] for stages in _in_one_process(case)]
 
 
 def _not_its_messages(look: Look, rank: int) -> str:
@@ -108,6 +153,8 @@ TECHNIQUE = Technique(
         Demand("whole batch", "each rank computes its share, in n_micro passes", "The numbers are right, but ranks compute "
                "more than they have to, or all at once: a replica takes its share of the batch, and the share goes through "
                "the stages in n_micro equal micro-batches, each of them once.", on_each_rank(_not_its_passes), gate=True),
+        Demand(OTHER_NUMBERS, EACH_PASS, HINT, on_each_rank(not_its_micro_batches(_plain)), gate=True,
+               for_right_values=True),
         Demand("other messages", "each output forward once, each gradient back once", "The numbers are right, but the "
                "stages do not send micro-batches to their neighbours: each output goes to the next stage, and each input's "
                "gradient to the one before.", on_each_rank(_not_its_messages)),
