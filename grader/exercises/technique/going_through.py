@@ -103,7 +103,7 @@ def not_its_micro_batches(plain: Callable[[Case, int], list[Rows]]) -> Callable[
             if len({*rows}) < len(rows) or taken & {(step, row) for row in rows}:
                 return f"{where}: rows go through that were in another pass, or twice in it"
             taken |= {(step, row) for row in rows}
-            for what in steps[step].keys() - {X}:
+            for what in [what for what in steps[step] if what != X]:
                 if not marks[what]:
                     return f"{where}: {WORDS[what]} was not seen"
                 told[what] += [Told.by(mark, steps[step][what].of(rows), f"{where}: {WORDS[what]}") for mark in marks[what]]
