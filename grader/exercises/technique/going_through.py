@@ -11,16 +11,20 @@ import torch
 from torch import Tensor
 
 from grader.calling.going_through import DX, DY, THROUGH, X, Y, summed
-from grader.exercises.technique.rank_by_rank import spans_called
-from grader.judging.exercise import Case, Look
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.judging.exercise import Case, Demand, Look
 
-OTHER_NUMBERS, EACH_PASS = "other numbers", "each pass on its own micro-batch, all the way"
-HINT = ("Results are right, but a stage was not passed by the micro-batches themselves, one by one: some pass was on other "
-        "numbers (zeros, say), came twice, or broke off. Call the stage once for each micro-batch, go backward from what it "
-        "returned, and send what comes of that.")
 WORDS = {Y: "what came out", DY: "the gradient of what came out", DX: "the gradient of what went in"}
 # Of the sum of magnitudes: what rounding in another order may change.
 ROUNDING = {torch.float64: 1e-8, torch.float32: 2.0 ** -12, torch.bfloat16: 2.0 ** -4}
+
+
+def passes_are(fault: Callable[[Look, int], str], gate: bool) -> Demand:
+    """What goes through are the micro-batches, all the way. fault(look, rank): what is wrong with that, in words."""
+    return Demand("other numbers", "each pass on its own micro-batch, all the way", (
+        "Results are right, but they did not come of the stages' passes: some pass was on other numbers than a "
+        "micro-batch's (zeros, say), came twice, or broke off. Call the stage once for each micro-batch, go backward from "
+        "what it returned, and send what comes of that."), on_each_rank(fault), gate=gate, for_right_values=True)
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,10 @@ class Numbers:
 
     def of(self, rows: Sequence[int]) -> "Numbers":
         return Numbers(self.right[rows], self.room[rows])
+
+    def in_pieces(self, n: int) -> list["Numbers"]:
+        """n of the same number of rows."""
+        return [Numbers(*both) for both in zip(self.right.chunk(n), self.room.chunk(n), strict=True)]
 
 
 @dataclass(frozen=True)

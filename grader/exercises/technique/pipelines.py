@@ -8,9 +8,7 @@ from typing import Any
 from grader.calling.going_through import DX, DY, X, Y
 from grader.calling.pipelining import IN_FLIGHT, PASS, SOMETHING, WatchedStage, mean_loss
 from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT
-from grader.exercises.technique.going_through import (
-    EACH_PASS, HINT, OTHER_NUMBERS, Rows, not_its_micro_batches, numbers_right,
-)
+from grader.exercises.technique.going_through import Rows, not_its_micro_batches, numbers_right, passes_are
 from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank, spans_called
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
@@ -171,8 +169,8 @@ def _beside_passes(look: Look, rank: int, kind: str, peer: int, receiver: int) -
 
 def micro_batches_themselves() -> Demand:
     """What goes through a stage are the micro-batches, each once, and all the way."""
-    return Demand(OTHER_NUMBERS, EACH_PASS, HINT, on_each_rank(not_its_micro_batches(
-        lambda case, rank: [_in_one_process(case, case.members(rank)[0])[case.group_rank(rank)]])))
+    return passes_are(not_its_micro_batches(
+        lambda case, rank: [_in_one_process(case, case.members(rank)[0])[case.group_rank(rank)]]), gate=False)
 
 
 @functools.lru_cache(maxsize=32)

@@ -3,17 +3,14 @@
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from grader.calling.schedules_run import ALIVE, DONE, LEFT, as_schedule
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.going_through import (
-    EACH_PASS, HINT, OTHER_NUMBERS, Numbers, Told, first_difference, numbers_right,
-)
+from grader.exercises.technique.going_through import Numbers, Told, first_difference, numbers_right, passes_are
 from grader.exercises.technique.pipelines import sent_ahead
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.schedules import peaks
@@ -97,51 +94,49 @@ def _spanned(look: Look) -> tuple[bool, str]:
 
 Y = "Y"  # what came out of a stage, beside the kinds of steps: what F is given, what I and W compute
 WORDS = {"F": "what went in", Y: "what came out", "I": "its input's gradient", "W": "its weight's gradient"}
-Part = tuple[str, int, int]  # (of WORDS, micro-batch, stage)
+Part = tuple[str, int]  # (of WORDS, stage)
 
 
 @functools.lru_cache(maxsize=32)
-def _in_one_process(case: Case, first: int) -> list[dict[Part, Numbers]]:
-    """Of each step of training, of all stages of the group whose first rank this is."""
+def _in_one_process(case: Case, first: int) -> dict[Part, list[Numbers]]:
+    """Of each stage of the group whose first rank this is: for each micro-batch, those of the first step in front.
+
+    All are computed at once, K in all; each has weights of its own, and so gradients of its own.
+    """
     inputs = case.inputs[first]
-    weights = [[tensor.clone().requires_grad_() for tensor in both] for both in inputs["weights"]]
-    return [{part: numbers for micro, (x, y) in enumerate(zip(xs, ys, strict=True))
-             for part, numbers in _of_micro_batch(weights, micro, x, y)}
-            for xs, ys in zip(inputs["xs"], inputs["ys"], strict=True)]
-
-
-def _of_micro_batch(weights: list[list[Tensor]], micro: int, x: Tensor, y: Tensor) -> Iterator[tuple[Part, Numbers]]:
-    borders = [floating(x, weights[0][0].dtype)]
-    for weight, bias in weights:
-        out = torch.tanh(borders[-1][:, :-1] @ weight + bias)
-        borders.append(torch.cat([out, x[:, -1:].to(out.dtype)], 1))
-        yield (Y, micro, len(borders) - 2), numbers_right(out)
-    gradients = torch.autograd.grad(squared_error(borders[-1], y), [*borders[1:-1], *(weight for weight, _ in weights)])
-    for stage, x_BE in enumerate(borders[:-1]):
-        yield ("F", micro, stage), numbers_right(x_BE)
-        yield ("W", micro, stage), numbers_right(gradients[len(borders) - 2 + stage])
-        if stage:
-            yield ("I", micro, stage), numbers_right(gradients[stage - 1])
+    xs, ys = ([tensor for step in inputs[name] for tensor in step] for name in ("xs", "ys"))
+    weights_KDD = [weight.repeat(len(xs), 1, 1).requires_grad_() for weight, _ in inputs["weights"]]
+    x_KBE = torch.stack([floating(x, weights_KDD[0].dtype) for x in xs])
+    borders = [x_KBE]
+    for weight_KDD, (_, bias) in zip(weights_KDD, inputs["weights"], strict=True):
+        out_KBD = torch.tanh(borders[-1][..., :-1] @ weight_KDD + bias)
+        borders.append(torch.cat([out_KBD, x_KBE[..., -1:]], -1))
+    loss = sum(map(squared_error, borders[-1], ys))
+    gradients = torch.autograd.grad(loss, [*borders[1:-1], *weights_KDD])
+    found = {(Y, stage): y_KBE[..., :-1] for stage, y_KBE in enumerate(borders[1:])}
+    found |= {("F", stage): x_KBE for stage, x_KBE in enumerate(borders[:-1])}
+    found |= {("I", stage): dx_KBE for stage, dx_KBE in enumerate(gradients[:-len(weights_KDD)], 1)}
+    found |= {("W", stage): dw_KDD for stage, dw_KDD in enumerate(gradients[-len(weights_KDD):])}
+    return {part: numbers_right(tensor.flatten(0, 1)).in_pieces(len(xs)) for part, tensor in found.items()}
 
 
 def _other_numbers(look: Look, rank: int) -> str:
     """Each step of the rank's list, once in each step of training, on what it has in one process."""
     if _refused(look):
         return ""
-    marks: dict[Part, list[dict]] = defaultdict(list)
+    marks: dict[tuple[str, int, int], list[dict]] = defaultdict(list)
     for span in [*spans_called(look, rank, DONE), *spans_called(look, rank, ALIVE)]:
-        facts = span.facts
-        marks[facts.get("kind", Y), facts["micro"], facts["stage"]].append(facts)
-    told: dict[bool, list[Told]] = {False: [], True: []}
-    steps = _in_one_process(look.case, look.case.members(rank)[0])
-    for part in steps[0]:
-        what, micro, stage = part
-        if stage % look.case.group_size(rank) == look.case.group_rank(rank):
+        marks[span.facts.get("kind", Y), span.facts["stage"], span.facts["micro"]].append(span.facts)
+    forward, gradients, n_micro = [], [], shape_in(look.case, rank).n_micro
+    for (what, stage), right in _in_one_process(look.case, look.case.members(rank)[0]).items():
+        for micro in range(n_micro) if stage % look.case.group_size(rank) == look.case.group_rank(rank) else ():
+            seen, of_steps = marks[what, stage, micro], right[micro::n_micro]
             where = f"rank {rank}, micro-batch {micro} on stage {stage}: {WORDS[what]}"
-            if len(marks[part]) != len(steps):
-                return f"{where} was seen {len(marks[part])} times, wanted {len(steps)}"
-            told[what in "IW"] += [Told.by(mark, right[part], where) for mark, right in zip(marks[part], steps, strict=True)]
-    return first_difference(told[False], told[True])
+            if len(seen) != len(of_steps):
+                return f"{where} was seen {len(seen)} times, wanted {len(of_steps)}"
+            told = [Told.by(mark, numbers, where) for mark, numbers in zip(seen, of_steps, strict=True)]
+            (gradients if what in "IW" else forward).extend(told)
+    return first_difference(forward, gradients)
 
 
 # ── what it keeps and sends ──
@@ -262,7 +257,7 @@ TECHNIQUE = Technique(
                "Results are right, but messages leave before the steps that make them: every activation and every gradient "
                "that travels is to be computed in its step.", on_each_rank(_sent_ahead),
                gate=True, for_right_values=True, forbids=True),
-        Demand(OTHER_NUMBERS, EACH_PASS, HINT, on_each_rank(_other_numbers), gate=True, for_right_values=True),
+        passes_are(_other_numbers, gate=True),
         results_waited(),
         sends_waited(),
     ),

@@ -4,7 +4,13 @@ from typing import Any
 
 from grader.calling.pipelining import PASS
 from grader.exercises.technique.pipelines import (
-    UNLIKE, micro_batches_themselves, neighbours_needed, only_neighbours, outputs_sent, passes, received_with_passes,
+    UNLIKE,
+    micro_batches_themselves,
+    neighbours_needed,
+    only_neighbours,
+    outputs_sent,
+    passes,
+    received_with_passes,
 )
 from grader.exercises.technique.rank_by_rank import not_seen
 from grader.judging.demands import results_waited, sends_waited

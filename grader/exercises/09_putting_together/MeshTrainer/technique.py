@@ -9,9 +9,7 @@ import torch
 from grader.calling.going_through import DX, DY, X, Y
 from grader.calling.meshes import PASS, make_model
 from grader.evidence.evidence import DEADLOCKED, RETURNED
-from grader.exercises.technique.going_through import (
-    EACH_PASS, HINT, OTHER_NUMBERS, Rows, not_its_micro_batches, numbers_right,
-)
+from grader.exercises.technique.going_through import Rows, not_its_micro_batches, numbers_right, passes_are
 from grader.exercises.technique.meshes import line_in, messages, numbers_left, only_along
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.compare import same
@@ -153,8 +151,7 @@ TECHNIQUE = Technique(
         Demand("whole batch", "each rank computes its share, in n_micro passes", "The numbers are right, but ranks compute "
                "more than they have to, or all at once: a replica takes its share of the batch, and the share goes through "
                "the stages in n_micro equal micro-batches, each of them once.", on_each_rank(_not_its_passes), gate=True),
-        Demand(OTHER_NUMBERS, EACH_PASS, HINT, on_each_rank(not_its_micro_batches(_plain)), gate=True,
-               for_right_values=True),
+        passes_are(not_its_micro_batches(_plain), gate=True),
         Demand("other messages", "each output forward once, each gradient back once", "The numbers are right, but the "
                "stages do not send micro-batches to their neighbours: each output goes to the next stage, and each input's "
                "gradient to the one before.", on_each_rank(_not_its_messages)),
