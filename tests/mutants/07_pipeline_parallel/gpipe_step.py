@@ -33,6 +33,11 @@ CHANGES = (
                                                                                           "n_micro)[::-1])"),
     change("gradient of tokens", "x_MD.requires_grad_() if self.rank else x_MD", "x_MD.requires_grad_()"),
     change("another size", RECEIVE, "self.receive(output_MO[:, 1:], self.rank + 1)"),
+    change("received first", "passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_MD, group)", """\
+passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_MD, group)
+    receive = passes.receive
+    early = deque(receive(like_MD, passes.rank - 1) for _ in range(n_micro) if passes.rank)
+    passes.receive = lambda like, place: early.popleft() if place < passes.rank else receive(like, place)"""),
     change("nothing kept", BACKWARD, f"{BACKWARD}\n    {BACKWARD}"),
     change("other rows of y", "iter(split_batch(y_BO, n_micro))", "iter(split_batch(y_BO, n_micro)[::-1])"),
     change("divided by the stages", MEAN, "/ (self.last + 1)"),
