@@ -24,6 +24,7 @@ class WatchedStage(nn.Module):
     def __init__(self, layers: list[list[Tensor]]):
         super().__init__()
         self.layers = nn.Sequential(*(part for weight, bias in layers for part in (_linear(weight, bias), nn.Tanh())))
+        self.dtype = layers[0][0].dtype
         self.kept: list[weakref.WeakSet] = []
         self.outputs: weakref.WeakSet = weakref.WeakSet()
 
@@ -31,17 +32,14 @@ class WatchedStage(nn.Module):
         micro = len(self.kept)
         mark(PASS, kind="F", micro=micro)
         self.kept.append(weakref.WeakSet())
-        y_MD = gone_through(lambda x_MD: self._kept_of(x_MD, micro), self.floating(x_MD), micro)
+        x_MD = as_floats(x_MD, self.dtype)
+        y_MD = gone_through(lambda x_MD: self._kept_of(x_MD, micro), x_MD, micro)
         mark(IN_FLIGHT, count=sum(len(each) > 0 for each in self.kept), outputs=len(self.outputs))
         if y_MD.requires_grad:
             life = _Life()
             self.outputs.add(life)
             y_MD.register_hook(lambda _, life=life: mark(PASS, kind="B", micro=micro))
         return y_MD
-
-    def floating(self, x_MD: Tensor) -> Tensor:
-        """Whole numbers as fiftieths."""
-        return x_MD if x_MD.is_floating_point() else x_MD.to(self.layers[0].weight.dtype) / 50
 
     def _kept_of(self, x_MD: Tensor, micro: int) -> Tensor:
         """What the layers make of x; what autograd saves for it is counted."""
@@ -63,6 +61,11 @@ class _Kept:
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor.detach()  # with its history, an output would keep itself alive
+
+
+def as_floats(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Whole numbers as fiftieths."""
+    return x if x.is_floating_point() else x.to(dtype) / 50
 
 
 def mean_loss(output_MD: Tensor, y_MD: Tensor) -> Tensor:
