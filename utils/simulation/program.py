@@ -2,7 +2,6 @@
 
 import signal
 from array import array
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,17 +13,17 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
-from utils.ranks.payload import NotebookTask, pack
+from utils.ranks.payload import pack
 from utils.ranks.worker import describe_error
 from utils.simulation.cluster import Device
+from utils.simulation.fresh import own_copy, settings_put_back
 from utils.simulation.roofline import Roofline, Work
 from utils.simulation.shapes import ShapesOnly
+from utils.simulation.stand_ins import NEEDS_NUMBERS, NeedsNumbers, put_in_place
 from utils.trace.recorder import Recorder
 from utils.trace.spans import RECORDER
 
 COMPUTE, CALL, WAIT = range(3)
-NEEDS_NUMBERS = ("this needs a tensor's numbers, and in a simulation tensors have shapes only. Return the tensor itself "
-                 "instead of its .item(), give the value as a plain number, or put a stand-in where the program needs it")
 
 
 @dataclass
@@ -105,17 +104,16 @@ class EndlessProgram(BaseException):
 
 
 class RecordingStudio:
-    """Records ranks in this process, which does nothing else."""
+    """Records ranks in this process, which does nothing else. task: a packed NotebookTask; each rank has a copy of it."""
 
-    def __init__(self, task: NotebookTask, world_size: int, device: Device, timeout_s: float):
+    def __init__(self, task: bytes, world_size: int, device: Device, timeout_s: float):
         self._task, self._world_size, self._device, self._timeout_s = task, world_size, device, timeout_s
         self._known: dict[tuple, Any] = {}
         self._recorder = Recorder(lambda kind, **fields: None)
-        dist.new_group = dist.distributed_c10d.new_group = _known_before_or(dist.new_group)
+        put_in_place()
         self._recorder.install()
         if "wait" in vars(c10d.FakeWork):
             del c10d.FakeWork.wait  # the inherited one shows, which is watched
-        torch.utils.swap_tensors = _take_data_or(torch.utils.swap_tensors)
         RECORDER.set(self._recorder)
 
     def record(self, rank: int, input_blob: bytes) -> Program:
@@ -127,11 +125,14 @@ class RecordingStudio:
         dist.init_process_group("fake", rank=rank, world_size=self._world_size, store=FakeStore())
         self._recorder.begin(tape.report, tape.position)
         try:
-            arguments = self._task.arguments(rank, self._world_size, input_blob)
-            with _at_most(self._timeout_s), shapes_only, roofline:
-                result = self._task.fn(*tree_map_only(torch.Tensor, shapes_only.from_tensor, arguments))
+            task = own_copy(self._task, shapes_only)
+            arguments = task.arguments(rank, self._world_size, input_blob)
+            with settings_put_back(), _at_most(self._timeout_s), shapes_only, roofline:
+                result = task.fn(*tree_map_only(torch.Tensor, shapes_only.from_tensor, arguments))
                 roofline.note_end()
             program.result = pack(_shapes_of(result), f"what rank {rank} returned")
+        except NeedsNumbers as error:
+            program.error = describe_error(error)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS}
         except BaseException as error:
@@ -142,35 +143,6 @@ class RecordingStudio:
             dist.destroy_process_group()
         program.memory = asdict(roofline.result())
         return program
-
-
-def _known_before_or(make_group: Callable) -> Callable:
-    """A mesh makes hundreds of groups on every rank, which is in a few: of the others torch keeps no more than a count."""
-    known: set[tuple] = set()  # that torch found nothing wrong with
-
-    def new_group(ranks=None, *args, **kwargs):
-        key = () if ranks is None or args or kwargs else tuple(ranks)
-        if key in known and dist.get_rank() not in key:
-            dist.distributed_c10d._world.group_count += 1
-            return dist.GroupMember.NON_GROUP_MEMBER
-        group = make_group(ranks, *args, **kwargs)
-        if key:
-            known.add(key)
-        return group
-
-    return new_group
-
-
-def _take_data_or(swap: Callable) -> Callable:
-    """module.to() swaps such tensors as objects, which fails where anyone holds them: so take the data, if it fits."""
-
-    def swap_or_take(tensor: torch.Tensor, other: torch.Tensor) -> None:
-        try:
-            tensor.data = other.data
-        except RuntimeError:
-            swap(tensor, other)
-
-    return swap_or_take
 
 
 def _shapes_of(result: Any) -> Any:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 
-import cloudpickle
-
 from utils.deadlocks.errors import DeadlineExceeded, RankFailed
 from utils.ranks.run import to_failure
 from utils.ranks.server import shared_server
@@ -70,8 +68,8 @@ def _record_share(connection: Connection, _settings: None) -> None:
     from utils.simulation.program import RecordingStudio
 
     torch.set_num_threads(1)
-    task_blob, ranks, world_size, device, timeout_s = pickle.loads(connection.recv_bytes())
-    studio = RecordingStudio(cloudpickle.loads(task_blob), world_size, device, timeout_s)
+    task, ranks, world_size, device, timeout_s = pickle.loads(connection.recv_bytes())
+    studio = RecordingStudio(task, world_size, device, timeout_s)
     for at, (rank, input_blob) in enumerate(ranks):
         program = studio.record(rank, input_blob)
         if at == 0:  # what stays, the collector need not look through again and again

@@ -5,13 +5,17 @@ takes half the time of recording a program. Here those that can differ between s
 time of each key, and whatever has none, goes torch's own way. What is remembered is made again in as few calls as can be.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
+from utils.trace.calls import OPERATIONS, flat_tensors
+
 NO_OPTIONS: Mapping[str, Any] = {}
+COMMUNICATION = ("c10d", "_c10d_functional")
 VIEWS_TO_TORCH_UNKNOWN = (torch.ops.aten._unsafe_view.default, torch.ops.aten.unbind.int)  # which it therefore forgets
 
 
@@ -63,6 +67,9 @@ class ShapesOnly(FakeTensorMode):
             return self._follow(recipe, args)
 
     def __torch_dispatch__(self, func, types, args: Sequence = (), kwargs: Mapping[str, Any] = NO_OPTIONS):
+        if func.namespace in COMMUNICATION and any(x.constant is not None for x in _fakes_in(args, kwargs)):
+            with self._numbers_aside(func, args, kwargs):
+                return self.__torch_dispatch__(func, types, args, kwargs)
         key = self._key_of(func, args, kwargs)
         if (recipe := self._known.get(key)) is not None:
             return self._follow(recipe, args)
@@ -78,6 +85,21 @@ class ShapesOnly(FakeTensorMode):
         if key is not None and (recipe := _recipe_of(entry, func, result)) is not None:
             self._known[key] = recipe
         return result
+
+    @contextmanager
+    def _numbers_aside(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """Torch keeps the number of torch.tensor(3.0): what a call writes to loses it, what it reads has it again after."""
+        for written in _written_by(func, args, kwargs):
+            if written.constant is not None:
+                self.fake_tensor_converter.invalidate_constant_aliases(written.constant)
+        kept = [(x, x.constant) for x in _fakes_in(args, kwargs)]
+        for x, _ in kept:
+            x.constant = None
+        try:
+            yield
+        finally:
+            for x, constant in kept:
+                x.constant = constant
 
     def _follow(self, recipe: _Recipe, args: Sequence) -> Any:
         made = [self._make(output, args) for output in recipe.outputs]
@@ -131,6 +153,22 @@ class ShapesOnly(FakeTensorMode):
                 raise _NoKey
             else:
                 key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
+
+
+def _fakes_in(args: Sequence, kwargs: Mapping[str, Any]) -> list[FakeTensor]:
+    return [x for x in flat_tensors([*args, *kwargs.values()]) if type(x) is FakeTensor]
+
+
+def _written_by(func, args: Sequence, kwargs: Mapping[str, Any]) -> list[FakeTensor]:
+    """The tensors that this call between ranks writes to."""
+    arguments = func._schema.arguments
+    named = dict(zip((argument.name for argument in arguments), args, strict=False)) | kwargs
+    if func.namespace == "c10d":
+        operation = OPERATIONS.get(func._opname)
+        receiving = named if operation is None else {operation.receives}
+    else:
+        receiving = {argument.name for argument in arguments if argument.alias_info and argument.alias_info.is_write}
+    return _fakes_in([value for name, value in named.items() if name in receiving], {})
 
 
 def _recipe_of(entry: Any, func, result: Any) -> _Recipe | None:

@@ -70,7 +70,9 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
     Returns: a SimulatedRun.
     Raises: ValueError or TypeError if an argument cannot work; RankFailed (also where a program looks at numbers that a
         simulation has not), Deadlock, Mismatch.
-    Not modelled: what computing and communicating take from each other, launches, stragglers, caches.
+    Each rank has its own copy of fn, as a real one; what it changes in an imported module stays for those after it.
+    Not modelled: what computing and communicating take from each other, launches, stragglers, caches; a loop that asks
+        work.is_completed(), which is at once true; time.sleep and time.perf_counter, which are those of this machine.
     """
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9:
         raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")

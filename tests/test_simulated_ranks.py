@@ -1,0 +1,173 @@
+"""A simulated rank is on its own, makes the calls of a real one, and says so where it cannot know what a real one would."""
+
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.distributed.device_mesh import init_device_mesh
+
+from tests.notebooks import functions_of
+from tests.test_simulation import calls_of
+from utils import run_ranks, simulate_ranks
+from utils.deadlocks.errors import RankFailed
+
+
+def travelling_by_value(make):
+    """What a cell would define: cloudpickle takes it along, instead of naming this module."""
+    names: dict = {"__name__": "__main__"}
+    exec(compile(make, __file__, "exec"), names)
+    return names
+
+
+# ── alone in its process ──
+
+
+CELL = """
+import functools, os
+import torch
+import torch.distributed as dist
+from torch.distributed import new_group
+
+seen, model = [], torch.nn.Linear(2, 2)
+
+class Counter:
+    made, names = 0, {}
+
+@functools.cache
+def first_seen(key):
+    return list(seen)
+
+def leaves_traces(rank):
+    found = (list(seen), Counter.made, list(Counter.names), hasattr(Counter, "extra"), first_seen(0), torch.ones(1).dtype,
+             torch.get_default_device().type, torch.is_grad_enabled(), "LEFT" in os.environ, model.weight.requires_grad,
+             isinstance(model.bias, torch.nn.Parameter))
+    seen.append(rank)
+    Counter.made, Counter.extra, Counter.names[rank] = Counter.made + 1, True, True
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    torch.set_grad_enabled(False)
+    os.environ["LEFT"] = "yes"
+    model.weight.requires_grad_(False)
+    return found
+
+def only_the_first_time(rank):
+    seen.append(rank)
+    if len(seen) == 1:
+        dist.all_reduce(torch.ones(4))
+        new_group([0, 1])
+"""
+
+
+def test_each_rank_finds_what_the_cells_left_and_nothing_of_another_rank():
+    cell = travelling_by_value(CELL)
+    fresh = ([], 0, [], False, [], torch.float32, "cpu", True, False, True, True)
+    assert simulate_ranks(cell["leaves_traces"], 3).results == run_ranks(cell["leaves_traces"], 3).results == [fresh] * 3
+
+
+def test_what_a_rank_remembers_does_not_keep_the_next_from_its_calls():
+    function = travelling_by_value(CELL)["only_the_first_time"]
+    simulated = simulate_ranks(function, 4)
+    assert calls_of(simulated) == calls_of(run_ranks(function, 4))
+    assert [call.op for call in simulated.trace.of(3)] == ["all_reduce", "new_group"]
+
+
+def test_a_model_made_outside_is_wrapped_and_trained_by_each_rank():
+    wrap, model = functions_of("solutions", "02_data_parallel")["DataParallel"], torch.nn.Linear(4, 4)
+
+    def step():
+        wrapped = wrap(model)
+        wrapped(torch.ones(2, 4)).sum().backward()
+        wrapped.finish_gradient_synchronization()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+    assert calls_of(simulate_ranks(step, 3)) == calls_of(run_ranks(step, 3))
+
+
+# ── numbers that are not there ──
+
+
+
+def one_number(rank):
+    x = torch.tensor([float(rank)])
+    dist.all_reduce(x)
+    return x.item()  # here
+
+
+def behind_a_view(rank):
+    x = torch.tensor(float(rank))
+    dist.broadcast(x.view(1), 0, async_op=True).wait()
+    return float(x)  # here
+
+
+def of_a_functional_call(rank):
+    y = functional.all_reduce(torch.tensor([float(rank)]), "sum", dist.group.WORLD)
+    return y.item()  # here
+
+
+def from_outside():
+    outside = torch.ones(1)
+
+    def function():
+        dist.all_reduce(outside)
+        return outside.tolist()  # here
+
+    return function
+
+
+def as_an_array():
+    return torch.ones(3).numpy()  # here
+
+
+def of_an_array():
+    x = torch.from_numpy(np.ones(2, dtype=np.float32))
+    dist.all_reduce(x)
+    return np.asarray(x)  # here
+
+
+@pytest.mark.parametrize("function", [one_number, behind_a_view, of_a_functional_call, from_outside(), as_an_array,
+                                      of_an_array], ids=lambda function: function.__qualname__)
+def test_numbers_that_only_real_ranks_have_are_refused_with_the_line(function):
+    with pytest.raises(RankFailed, match=r"(?s)NeedsNumbers: this needs a tensor's numbers.*# here"):
+        simulate_ranks(function, 2)
+
+
+def test_numbers_that_are_only_read_stay_known():
+    def given():
+        x, out = torch.tensor([5.0]), torch.empty(2)
+        dist.all_gather_single(out, x)
+        dist.all_reduce(torch.tensor([1.0]))
+        functional.all_reduce(x, "sum", dist.group.WORLD)
+        return x.item()
+
+    assert simulate_ranks(given, 2).results == [5.0, 5.0]
+
+
+def receives_from_anybody(rank):
+    if rank == 0:
+        return dist.recv(torch.empty(2))
+    dist.send(torch.empty(2), 0)
+
+
+def test_a_receive_from_anybody_works_and_who_sent_it_is_not_known():
+    assert calls_of(simulate_ranks(receives_from_anybody, 2)) == calls_of(run_ranks(receives_from_anybody, 2))
+
+    def answers(rank):
+        if (sender := receives_from_anybody(rank)) is not None:
+            dist.send(torch.empty(2), sender)  # here
+
+    with pytest.raises(RankFailed, match=r"(?s)NeedsNumbers: this needs to know which rank.*# here"):
+        simulate_ranks(answers, 2)
+
+
+def on_a_mesh_of_torch():
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    dist.all_reduce(torch.ones(3), group=mesh.get_group("dp"))
+    dist.all_reduce(torch.ones(5), group=mesh["tp"].get_group())
+    return mesh.get_local_rank("dp"), mesh["tp"].get_local_rank(), mesh.mesh.tolist(), mesh.get_coordinate(), mesh.size()
+
+
+def test_a_mesh_of_torch_gives_its_groups():
+    simulated, real = simulate_ranks(on_a_mesh_of_torch, 4), run_ranks(on_a_mesh_of_torch, 4)
+    assert simulated.results == real.results and calls_of(simulated) == calls_of(real)

@@ -1,0 +1,74 @@
+"""What a rank finds in its process: ranks that are recorded one after the other must not find what the last one left."""
+
+import io
+import os
+import pickle
+import random
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+def own_copy(blob: bytes, shapes: FakeTensorMode) -> Any:
+    """What `blob` holds, made anew, with classes of its own too: cloudpickle would give again those of the last rank.
+
+    Its tensors have no numbers: real ones, such as those of a model made in another cell, would keep their old ones
+    whatever the program does with them.
+    """
+    cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.clear()
+    return _Unpickler(blob, shapes).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, blob: bytes, shapes: FakeTensorMode):
+        super().__init__(io.BytesIO(blob))
+        self._shapes = shapes
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if found is not torch._utils._rebuild_tensor_v2:
+            return found
+        return lambda *parts: self._shapes.from_tensor(found(*parts))
+
+
+@contextmanager
+def settings_put_back():
+    """What the process has for everyone is afterwards as it was: torch's settings, random states, variables, folder."""
+    before = [(put, get()) for get, put in _SETTINGS]
+    try:
+        yield
+    finally:
+        for put, value in before:
+            put(value)
+
+
+def _default_device() -> torch.device | None:
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return None if context is None else context.device
+
+
+def _set_environment(variables: dict[str, str]) -> None:
+    if variables != os.environ:
+        os.environ.clear()
+        os.environ.update(variables)
+
+
+_SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (_default_device, torch.set_default_device),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (lambda: torch.is_autocast_enabled("cpu"), lambda on: torch.set_autocast_enabled("cpu", on)),
+    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.get_rng_state, torch.set_rng_state),
+    (random.getstate, random.setstate),
+    (np.random.get_state, np.random.set_state),
+    (lambda: dict(os.environ), _set_environment),
+    (os.getcwd, os.chdir),
+]
