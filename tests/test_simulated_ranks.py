@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from tests.notebooks import functions_of
 from tests.test_simulation import calls_of
 from utils import run_ranks, simulate_ranks
-from utils.deadlocks.errors import RankFailed
+from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed
 
 
 def travelling_by_value(make):
@@ -171,3 +171,69 @@ def on_a_mesh_of_torch():
 def test_a_mesh_of_torch_gives_its_groups():
     simulated, real = simulate_ranks(on_a_mesh_of_torch, 4), run_ranks(on_a_mesh_of_torch, 4)
     assert simulated.results == real.results and calls_of(simulated) == calls_of(real)
+
+
+# ── calls that cannot come to an end ──
+
+
+def gives_and_expects_other_lengths(rank):
+    given, expected = ([2, 2], [2, 1]) if rank == 0 else ([1, 1], [1, 1])
+    dist.all_to_all_single(torch.empty(sum(expected)), torch.empty(sum(given)), expected, given)
+
+
+def names_other_members(rank):
+    dist.new_group([0, 1] if rank == 0 else [0, 2])
+
+
+def throws_its_work_away(rank):
+    if rank == 0:
+        dist.isend(torch.ones(3), dst=1)
+        dist.send(torch.ones(3), dst=1)
+    elif rank == 1:
+        sum([torch.ones(1 << 20)] * 4)  # or the partner might be there before it is given up
+        for _ in range(2):
+            dist.recv(torch.ones(3), src=0)
+
+
+@pytest.mark.parametrize("function, kind", [(gives_and_expects_other_lengths, "splits differs"),
+                                            (names_other_members, "ranks differs")])
+def test_what_members_do_not_agree_on_is_said_as_by_real_ranks(function, kind):
+    said = []
+    for run in (run_ranks, simulate_ranks):
+        with pytest.raises(Mismatch) as caught:
+            run(function, 2 if function is gives_and_expects_other_lengths else 3)
+        said.append(caught.value)
+    assert said[0].kind == said[1].kind == kind and said[0].fix == said[1].fix
+
+
+def test_unequal_lengths_that_fit_are_played():
+    def exchange(rank):
+        lengths = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+        given, expected = lengths[rank], [row[rank] for row in lengths]
+        dist.all_to_all_single(torch.empty(sum(expected)), torch.empty(sum(given)), expected, given)
+
+    assert simulate_ranks(exchange, 3).elapsed_s > 0
+
+
+def test_a_message_whose_work_is_thrown_away_is_gone_unless_its_partner_waits():
+    with pytest.raises(Deadlock, match="threw its Work away") as caught:
+        simulate_ranks(throws_its_work_away, 2)
+    assert caught.value.kind == "dropped message"
+
+    def partner_waits(rank):
+        if rank == 0:
+            torch.ones(1 << 20).sum()
+            dist.isend(torch.ones(3), dst=1)
+            torch.ones(1 << 20).sum()
+        else:
+            dist.recv(torch.ones(3), src=0)
+
+    assert simulate_ranks(partner_waits, 2).elapsed_s > 0
+
+
+def test_works_of_one_rank_are_not_those_of_the_next():
+    def left_over(rank):
+        works = [dist.isend(torch.ones(3), dst=1) for _ in range(3 * (1 - rank))]
+        return len(works)
+
+    assert simulate_ranks(left_over, 2).results == [3, 0]

@@ -5,7 +5,9 @@ A blocked rank can move if the partners of the call it waits for have made their
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from utils.trace.calls import POINT_TO_POINT, Matcher, peer_of
@@ -52,6 +54,7 @@ class WaitState:
         self._matcher = Matcher()
         self._slots: dict[Any, dict[int, dict]] = defaultdict(dict)  # key -> rank -> call
         self._slot_of: dict[tuple[int, int], Any] = {}
+        self._sends_to: dict[int, list[dict]] = defaultdict(list)
 
     # ── reports ──
 
@@ -80,7 +83,10 @@ class WaitState:
         self._slot_of[rank, call["number"]] = key
         partners = self._slots[key]
         partners[rank] = call
-        for partner in partners.values():
+        if call["op"] == "send":
+            self._sends_to[peer_of(call)].append(call)
+        others = partners.values() if call["splits"] else islice(partners.values(), 1)  # the rest are like the first
+        for partner in others:
             if partner is not call and self.disagreement is None and (what := _disagreement(partner, call)):
                 self.disagreement = Disagreement(what, partners)
 
@@ -116,14 +122,11 @@ class WaitState:
         return None
 
     def messages_for(self, rank: int) -> list[dict]:
-        """Sends to `rank` that no receive of its own names."""
-        sends = []
-        for sender, state in enumerate(self.ranks):
-            for number, call in state.calls.items():
-                to_me = call["op"] == "send" and peer_of(call) == rank
-                if to_me and rank not in self._slots[self._slot_of[sender, number]]:
-                    sends.append(call)
-        return sends
+        """Sends to `rank` that no receive of its own names and nobody has given up, by sender."""
+        sends = [call for call in self._sends_to[rank]
+                 if rank not in self._slots[self._slot_of[call["rank"], call["number"]]]
+                 and call["number"] not in self.ranks[call["rank"]].dropped]
+        return sorted(sends, key=lambda call: (call["rank"], call["number"]))
 
     def stuck(self) -> frozenset[int]:
         """The ranks that can never move again, whatever the others do."""
@@ -147,17 +150,33 @@ AGREED = {  # what must agree -> the fact that tells of it; the first that diffe
 }
 
 
-def _disagreement(one: dict, other: dict) -> str | None:
-    """What differs between two calls that meet, or None."""
+def difference(one: dict, other: dict) -> str | None:
+    """What differs between two calls that meet, or None. What an all-to-all exchanges is for `splits_fit` to see."""
     for what, fact in AGREED["message" if one["op"] in POINT_TO_POINT else "collective"].items():
         if one[fact] != other[fact]:
             return what
-    if one["op"] == "new_group" and one["shape"] != other["shape"]:
-        return "ranks"
-    return "splits" if one["splits"] and not _splits_fit(one, other) else None
+    return "ranks" if one["op"] == "new_group" and one["shape"] != other["shape"] else None
 
 
-def _splits_fit(one: dict, other: dict) -> bool:
-    """Whether what each sends the other is what the other expects."""
-    i, j = one["members"].index(one["rank"]), other["members"].index(other["rank"])
+def splits_fit(splits: Sequence[Sequence[Sequence[int]]]) -> bool:
+    """Whether each member of an all-to-all sends each other what that expects. splits: of all members, in their order."""
+    sent, expected = splits[0]
+    if len({*sent, *expected}) == 1 and all(each == splits[0] for each in splits):  # equal shares, as a rule
+        return True
+    columns = zip(*(expected for _, expected in splits), strict=True)
+    return all(sent == list(column) for (sent, _), column in zip(splits, columns, strict=True))
+
+
+def _disagreement(one: dict, other: dict) -> str | None:
+    return difference(one, other) or ("splits" if one["splits"] and not _pair_fits(one, other) else None)
+
+
+def _pair_fits(one: dict, other: dict) -> bool:
+    """Whether what each of the two sends the other is what the other expects."""
+    i, j = (_place_of(call["rank"], call["members"]) for call in (one, other))
     return one["splits"][0][j] == other["splits"][1][i] and other["splits"][0][i] == one["splits"][1][j]
+
+
+def _place_of(rank: int, members: Sequence[int]) -> int:
+    """Found at once in the world, where every rank is at its own place."""
+    return rank if rank < len(members) and members[rank] == rank else members.index(rank)

@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -197,20 +196,11 @@ class Cluster:
 
     def route(self, source: int, target: int) -> list[Hop]:
         """The links that a message from rank `source` to rank `target` takes."""
-        if (source, target) not in self._routes:
-            here, there = self.place(source), self.place(target)
-            if here.node == there.node:
-                ends = (Place(0 if self.inside.shared else place.slot, place.slot) for place in (here, there))
-                inside = self.within.hops(self.inside, *ends)
-                hops = [hop._replace(wire=(here.node, *hop.wire)) for hop in inside]
-            else:
-                hops = self.topology.hops(self.between, here, there)
-            self._routes[source, target] = hops
-        return self._routes[source, target]
-
-    @cached_property
-    def _routes(self) -> dict[tuple[int, int], list[Hop]]:
-        return {}
+        here, there = self.place(source), self.place(target)
+        if here.node != there.node:
+            return self.topology.hops(self.between, here, there)
+        ends = (Place(0 if self.inside.shared else place.slot, place.slot) for place in (here, there))
+        return [hop._replace(wire=(here.node, *hop.wire)) for hop in self.within.hops(self.inside, *ends)]
 
 
 def _port(link: Link, place: Place) -> tuple[int, ...]:

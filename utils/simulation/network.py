@@ -6,7 +6,7 @@ protocols, loss, adaptive routing.
 
 from collections import defaultdict
 
-from utils.simulation.cluster import Cluster
+from utils.simulation.cluster import Cluster, Hop
 from utils.simulation.collectives import Round
 
 
@@ -15,6 +15,7 @@ class Network:
 
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
+        self._routes: dict[tuple[int, int], list[Hop]] = {}  # of those who have spoken in this run
         self._free_at: dict[tuple, float] = defaultdict(float)
         self.bytes_by_link: dict[str, float] = defaultdict(float)
         self.busy_s_by_link: dict[str, float] = defaultdict(float)  # of all links of a kind together
@@ -32,7 +33,9 @@ class Network:
 
     def _transfer(self, source: int, target: int, nbytes: float, ready_s: float) -> tuple[float, float]:
         """(arrival, latency of the way)"""
-        hops = self._cluster.route(source, target)
+        hops = self._routes.get((source, target))
+        if hops is None:
+            hops = self._routes[source, target] = self._cluster.route(source, target)
         start = max(ready_s, max(self._free_at[hop.wire] for hop in hops))
         latency, slowest = 0.0, 0.0
         for hop in hops:

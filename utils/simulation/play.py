@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from utils.deadlocks.waits import AGREED
+from utils.deadlocks.waits import difference, splits_fit
 from utils.simulation.cluster import Cluster
 from utils.simulation.collectives import pairwise
 from utils.simulation.network import Network
@@ -18,10 +18,16 @@ _TOTAL_IS_ALL_RANKS = frozenset({"all_gather", "gather"})  # operations whose in
 
 @dataclass
 class Timetable:
-    """times[r][i]: when rank r came to its step i (only as many as it reached); done[r][k]: when its call k was through."""
+    """times[r][i]: when rank r came to its step i (only as many as it reached); done[r][k]: when its call k was through.
+
+    met[r][k]: when the last partner of call k had come. Both are no numbers (NaN) of a call that never is.
+    lost: (rank, call) of messages whose Work was thrown away before their partner came.
+    """
 
     times: list[array]
     done: list[array]
+    met: list[array]
+    lost: set[tuple[int, int]]
     ended: list[bool]
     network: Network
 
@@ -36,8 +42,7 @@ class _Meeting:
 
     calls: list[tuple[int, int]] = field(default_factory=list)  # (rank, number)
     facts: dict | None = None
-    shares: dict[int, list[float]] = field(default_factory=dict)  # of an all-to-all: rank -> bytes for each member
-    ready_s: float = 0.0
+    exchanged: dict[int, dict] = field(default_factory=dict)  # of an all-to-all: rank -> its call
 
 
 class MismatchInPlay(Exception):
@@ -55,10 +60,6 @@ def play(programs: Sequence[Program], cluster: Cluster) -> Timetable:
     return stage.timetable
 
 
-def _differ(kind: str, facts: dict, others: dict) -> bool:
-    return any(facts[fact] != others[fact] for fact in AGREED[kind].values())
-
-
 def _shares(facts: dict) -> list[float]:
     """Bytes that an all-to-all's caller has for each member."""
     sent = facts["splits"][0]
@@ -69,7 +70,8 @@ class _Stage:
     def __init__(self, programs: Sequence[Program], cluster: Cluster):
         n = len(programs)
         self._programs, self._cluster, network = programs, cluster, Network(cluster)
-        self.timetable = Timetable([array("d") for _ in range(n)], [array("d") for _ in range(n)], [False] * n, network)
+        times, done, met = ([array("d") for _ in range(n)] for _ in range(3))
+        self.timetable = Timetable(times, done, met, set(), [False] * n, network)
         self._at = [0] * n
         self._parked: dict[tuple[int, int], float] = {}  # (rank, number of the call it waits for) -> since when
         self._meetings: dict[tuple, _Meeting] = {}
@@ -92,6 +94,8 @@ class _Stage:
         while at < len(kinds):
             if len(times) == at:
                 times.append(now)
+                if at in program.drops:
+                    self._drop(rank, program.drops[at])
             if kinds[at] == COMPUTE:
                 now += values[at]
             elif kinds[at] == CALL:
@@ -110,6 +114,7 @@ class _Stage:
                 return
         self._at[rank] = at
         times.append(now)
+        self._drop(rank, program.drops.get(at, ()))
         self.timetable.ended[rank] = True
 
     # ── meetings ──
@@ -118,6 +123,7 @@ class _Stage:
         done = self.timetable.done[rank]
         number = len(done)
         done.append(float("nan"))
+        self.timetable.met[rank].append(float("nan"))
         if facts["op"] in POINT_TO_POINT:
             self._post_message(rank, number, facts, now)
         else:
@@ -133,25 +139,34 @@ class _Stage:
                 self._carry((rank, number, facts), other, now)
             return
         senders = facts["members"] if peer is None else [peer]
-        other = self._take(self._sends, [(group, sender, rank, tag) for sender in senders])
+        other = self._take(self._sends, [(group, sender, rank, tag) for sender in senders], lost_too=peer is not None)
         if other is None:
             self._receives[group, rank, peer, tag].append((rank, number, facts))
         else:
             self._carry(other, (rank, number, facts), now)
 
-    def _take(self, waiting: dict[tuple, deque], keys: list[tuple]):
+    def _take(self, waiting: dict[tuple, deque], keys: list[tuple], lost_too: bool = True):
         for key in keys:
-            if waiting.get(key):
-                return waiting[key].popleft()
+            while waiting.get(key):
+                other = waiting[key].popleft()
+                if lost_too or other[:2] not in self.timetable.lost:
+                    return other
         return None
+
+    def _drop(self, rank: int, numbers: Sequence[int]) -> None:
+        """Their Works are thrown away: whoever meets such a message waits for ever, unless it is on its way already."""
+        done = self.timetable.done[rank]
+        self.timetable.lost.update((rank, number) for number in numbers if done[number] != done[number])
 
     def _carry(self, send: tuple, receive: tuple, now: float) -> None:
         """Both ends are there: the message goes."""
-        if _differ("message", send[2], receive[2]):
+        if difference(send[2], receive[2]):
             raise MismatchInPlay(self.timetable)
+        if self.timetable.lost & {send[:2], receive[:2]}:
+            return
         arrived = self.timetable.network.send(send[0], receive[0], send[2]["bytes"], now)
         for rank, number, _ in (send, receive):
-            self._through(rank, number, arrived)
+            self._through(rank, number, now, arrived)
 
     def _post_collective(self, rank: int, number: int, facts: dict, now: float) -> None:
         group = facts["group"]
@@ -159,11 +174,11 @@ class _Stage:
         meeting = self._meetings.setdefault((group, count), _Meeting())
         if meeting.facts is None:
             meeting.facts = facts
-        elif _differ("collective", meeting.facts, facts):
+        elif difference(meeting.facts, facts):
             raise MismatchInPlay(self.timetable)
         meeting.calls.append((rank, number))
         if facts["op"] == "all_to_all":
-            meeting.shares[rank] = _shares(facts)
+            meeting.exchanged[rank] = facts
         if facts["op"] in ("broadcast", "scatter") and facts["bytes_given"]:
             meeting.facts = facts  # the root knows how much there is
         if len(meeting.calls) == len(facts["members"]):
@@ -178,14 +193,19 @@ class _Stage:
         ready = max(now, self._group_free_at[facts["group"]])
         free = facts["op"] == "new_group"
         rounds = [] if free else self._cluster.algorithm(facts["op"], total, members, facts["root"] or 0)
-        if len({size for shares in meeting.shares.values() for size in shares}) > 1:  # algorithms know equal shares only
-            rounds = pairwise([meeting.shares[member] for member in members], members)
+        if meeting.exchanged:
+            calls = [meeting.exchanged[member] for member in members]
+            if not splits_fit([call["splits"] for call in calls]):
+                raise MismatchInPlay(self.timetable)
+            shares = [_shares(call) for call in calls]
+            if len({size for share in shares for size in share}) > 1:  # algorithms know equal shares only
+                rounds = pairwise(shares, members)
         finished = self._group_free_at[facts["group"]] = self.timetable.network.exchange(rounds, ready)
         for rank, number in meeting.calls:
-            self._through(rank, number, finished)
+            self._through(rank, number, now, finished)
 
-    def _through(self, rank: int, number: int, when: float) -> None:
-        self.timetable.done[rank][number] = when
+    def _through(self, rank: int, number: int, met: float, when: float) -> None:
+        self.timetable.met[rank][number], self.timetable.done[rank][number] = met, when
         since = self._parked.pop((rank, number), None)
         if since is not None:
             heapq.heappush(self._heap, (max(since, when), rank))

@@ -32,6 +32,7 @@ class Program:
 
     COMPUTE: seconds. CALL: which of `facts` (calls are numbered from 0, as they come). WAIT: the number of the call.
     spans, marks: names with positions in the steps (before which step they begin, end or are).
+    drops: before which step the Works of which messages are thrown away.
     """
 
     rank: int
@@ -41,6 +42,7 @@ class Program:
     wait_sources: dict[int, list | None] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
     marks: list[tuple[str, int, dict]] = field(default_factory=list)
+    drops: dict[int, list[int]] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     memory: dict[str, Any] = field(default_factory=dict)
     result: bytes = b""
@@ -54,6 +56,7 @@ class Tape:
         self.program, self._work = program, work
         self._seconds_taken = 0.0
         self._facts_at: dict[int, int] = {}  # the recorder's id -> the place in the program's facts
+        self._called_at: list[int] = []  # before which step each call is
 
     def position(self) -> int:
         """Before which step we are; what has been computed since the last step becomes one."""
@@ -77,6 +80,8 @@ class Tape:
             self._wait(fields["number"], fields["source"])
         elif kind == "waited":
             self._wait(fields["number"], None)
+        elif kind == "dropped":
+            self._drop(fields["number"], fields["time"])
         elif kind == "span":
             self.program.spans.append((fields["name"], fields["start"], fields["end"]))
         elif kind == "mark":
@@ -84,10 +89,17 @@ class Tape:
 
     def _call(self, number: int, known_as: int) -> None:
         at = self._facts_at[known_as]
+        self._called_at.append(len(self.program.kinds))
         self._step(CALL, at)
         facts = self.program.facts[at]
         if facts.get("waits"):
             self._wait(number, facts["source"])
+
+    def _drop(self, number: int, position: int) -> None:
+        """The recorder holds the newest Work until the next call: one that nobody held longer was gone at once."""
+        if number + 1 < len(self._called_at) and position == self._called_at[number + 1] + 1:
+            position = self._called_at[number] + 1
+        self.program.drops.setdefault(position, []).append(number)
 
     def _wait(self, number: int, source: list | None) -> None:
         self.position()

@@ -71,8 +71,8 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
     Raises: ValueError or TypeError if an argument cannot work; RankFailed (also where a program looks at numbers that a
         simulation has not), Deadlock, Mismatch.
     Each rank has its own copy of fn, as a real one; what it changes in an imported module stays for those after it.
-    Not modelled: what computing and communicating take from each other, launches, stragglers, caches; a loop that asks
-        work.is_completed(), which is at once true; time.sleep and time.perf_counter, which are those of this machine.
+    Not modelled: what computing and communicating take from each other, launches, stragglers, caches; work.is_completed(),
+        which is never true; time.sleep and time.perf_counter, which are those of this machine.
     """
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9:
         raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
@@ -120,6 +120,8 @@ def _events(program: Program, timetable: Timetable) -> list[tuple[int, str, dict
             break
         if kind == CALL and number < len(done):
             events.append((rank, "call", program.facts[int(value)] | {"number": number, "time": times[at], "waits": False}))
+            if (rank, number) in timetable.lost:
+                events.append((rank, "dropped", {"number": number, "time": times[at]}))
             if done[number] == done[number]:
                 events.append((rank, "done", {"number": number, "time": done[number]}))
             number += 1

@@ -96,6 +96,7 @@ class Recorder:
 
     def begin(self, report: Report, clock: Callable[[], float] = time.monotonic) -> None:
         """Forget what was: the next call is number 0. For another rank in the same process, after `install`."""
+        self._outstanding: set[int] = set()  # first: the newest Work may go with what follows
         self._send, self._clock = report, clock
         self._later: deque[tuple[str, dict]] = deque()
         self._waits_announced: int | None = None
@@ -106,7 +107,6 @@ class Recorder:
         self._ids, self._numbers = itertools.count(), itertools.count()
         self._lock = threading.Lock()
         self._order = threading.Lock()  # held from taking what was left for later until it is sent
-        self._outstanding: set[int] = set()
         self._waiting_depth = 0
         self._main_thread = threading.get_ident()
         self._threads_at_start = 1
@@ -243,7 +243,7 @@ class Recorder:
         if arguments.get("async_op", True):
             self._under_way[number] = _versions(arguments)
         if is_message:  # gloo gives up a send or receive whose Work is thrown away
-            weakref.finalize(work, self._on_dropped, number)
+            weakref.finalize(work, self._on_dropped, number, self._outstanding)
         if arguments.get("async_op", False):
             with suppress(RuntimeError):  # gloo's reduce-scatter has no future
                 work.get_future().add_done_callback(lambda _: self._report("done", number=number, time=self._clock()))
@@ -291,9 +291,9 @@ class Recorder:
         tensors = ((reference(), version) for reference, version in self._under_way.pop(number, ()))
         return any(tensor is not None and tensor._version != version for tensor, version in tensors)
 
-    def _on_dropped(self, number: int) -> None:
-        """Runs wherever the Work is collected, perhaps within a report: so it takes no lock."""
-        if number in self._outstanding:
+    def _on_dropped(self, number: int, outstanding: set[int]) -> None:
+        """Runs wherever the Work is collected, perhaps within a report (so it takes no lock), or after another `begin`."""
+        if number in outstanding and outstanding is self._outstanding:
             self._later.append(("dropped", {"number": number, "time": self._clock()}))
 
     def _watch_waits(self) -> None:
