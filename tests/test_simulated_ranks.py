@@ -11,7 +11,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from tests.notebooks import functions_of
 from tests.test_simulation import calls_of
 from utils import run_ranks, simulate_ranks
-from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed
+from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed, ranks_in_words
+from utils.deadlocks.verdicts import deadlock_verdict
+from utils.deadlocks.waits import WaitState
+from utils.simulation.simulate import SimulatedRun
+from utils.trace.trace import Trace
 
 
 def travelling_by_value(make):
@@ -237,3 +241,85 @@ def test_works_of_one_rank_are_not_those_of_the_next():
         return len(works)
 
     assert simulate_ranks(left_over, 2).results == [3, 0]
+
+
+def test_a_thousand_ranks_that_wait_fit_on_a_screen():
+    def one_stays_away(rank):
+        if rank != 70:
+            dist.all_reduce(torch.ones(3))
+
+    with pytest.raises(Deadlock) as caught:
+        simulate_ranks(one_stays_away, 96)
+    said = str(caught.value)
+    assert len(caught.value.standstills) == 96 and len(said.splitlines()) < 15
+    assert said.startswith("ranks 0–69 and 71–95 wait") and "and 92 other ranks likewise" in said
+    assert "rank 70 has returned without" in said and "rank 70 must call all_reduce too" in said
+
+
+def waits_in_a_line(state, broken=700, n=1024):
+    """Each receives from the one before it; one has not sent."""
+    call = {"group": "g", "members": range(n), "op": "recv", "dtype": "float32", "shape": [3], "bytes": 12, "tag": 0,
+            "root": None, "reduce_op": None, "splits": None, "source": None, "waits": True, "alone": True, "number": 0}
+    for rank in range(n):
+        if rank == broken:
+            state.ingest(rank, "returned", {})
+        else:
+            state.ingest(rank, "call", call | {"peer": (rank - 1) % n})
+
+
+def test_of_a_long_line_the_one_is_shown_for_whom_all_wait():
+    state = WaitState(1024)
+    waits_in_a_line(state)
+    said = str(deadlock_verdict(state, state.stuck()))
+    assert "\n    rank 701 waits for rank 700" in said and "let rank 700 send it: send(..., dst=701)" in said
+    assert "and 1,020 other ranks likewise" in said and len(said.splitlines()) < 12
+
+
+def test_a_long_circle_is_found():
+    state = WaitState(1024)
+    waits_in_a_line(state, broken=None)
+    verdict = deadlock_verdict(state, state.stuck())
+    assert verdict.kind == "cycle of receives" and len(str(verdict).splitlines()) < 12
+
+
+@pytest.mark.parametrize("numbers, words", [
+    ([3], "rank 3"), ([1, 4], "ranks 1 and 4"), ([*range(9)], "ranks 0–8"), ([*range(0, 9, 2)], "ranks 0, 2, 4, 6 and 8"),
+    ([*range(20), *range(30, 40)], "ranks 0–19 and 30–39"),
+    ([*range(0, 2000, 2)], "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 992 others")])
+def test_many_ranks_are_named_in_few_words(numbers, words):
+    assert ranks_in_words(numbers) == words
+
+
+# ── the trace of many ranks, and of some ──
+
+
+def late_partner(rank, world_size):
+    if rank == world_size - 1:
+        torch.empty(1 << 26).sum()
+    dist.all_reduce(torch.empty(1 << 20))
+    if rank < 2:
+        dist.send(torch.empty(3), 1) if rank == 0 else dist.recv(torch.empty(3), 0)
+
+
+def test_a_trace_of_some_ranks_says_what_it_has_not():
+    run = simulate_ranks(late_partner, 66)
+    for ask, said in ((lambda: run.trace.of(65), r"64 of 66 ranks, and not those of rank 65; ask for run.trace_of\(\[65"),
+                      (lambda: run.trace.bytes_sent(65), "not those of rank 65"),
+                      (lambda: run.trace.traffic_matrix(), r"run.trace_of\(range\(66\)\)")):
+        with pytest.raises(ValueError, match=said):
+            ask()
+    assert run.trace.ranks == (*range(64),) and len(run.trace.table().rows) == 64 and "64 of 66 ranks" in repr(run.trace)
+    assert run.trace_of([0, 1])._repr_html_().count("<img") == 1  # its timeline
+    whole = run.trace_of(range(66))
+    assert whole.of(65)[0].op == "all_reduce" and whole.bytes_sent(65) > 0 and whole.traffic_matrix()[0][1] == 12
+    few = run.trace_of([3, 1])
+    assert few.ranks == (1, 3) and [call.waiting_s for call in few.of(3)] == [call.waiting_s for call in whole.of(3)]
+    assert few.of(3)[0].waiting_s > 5e-5  # for the last rank, which is not in this trace
+
+
+@pytest.mark.parametrize("ranks, said", [([5000], r"some of 0 to 1, please; got \[5000\]"), ([], "some of 0 to 1"),
+                                         (5, r"a list of rank numbers, such as \[0, 1\]; got 5"), ("01", "a list of rank")])
+def test_a_trace_of_ranks_that_are_not_there_is_refused(ranks, said):
+    run = SimulatedRun(2, [], Trace(2), [])
+    with pytest.raises((ValueError, TypeError), match=said):
+        run.trace_of(ranks)

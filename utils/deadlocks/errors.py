@@ -1,6 +1,9 @@
 """What can go wrong in a run, as few exceptions that show themselves in the student's words."""
 
+import itertools
+import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -8,6 +11,9 @@ from typing import Any
 from utils.trace.source import Line
 
 WIDTH = 88  # JupyterLab breaks longer lines in the middle of a word
+FEW = 8  # ranks, or kinds of standstill, that are told one by one
+FIRST = 3  # of more ranks that stand alike
+_OTHER_RANKS = re.compile(r"\branks? [\d–, and]+(others)?|\b(src|dst)=\d+")
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,11 @@ class Standstill:
 
     def __str__(self) -> str:
         return f"rank {self.rank} {self.what}" + (f"\n      {self.line}" if self.line else "")
+
+    @property
+    def kind(self) -> tuple:
+        """The same for ranks that stand at one line in one call, whoever their partners are."""
+        return _OTHER_RANKS.sub("", self.what), self.line
 
 
 class ShowsItself:
@@ -74,7 +85,7 @@ class RankFailed(RanksError):
             if names:
                 culprits = ranks_in_words(sorted({f.rank for f in causes or failures}))
                 parts.append(f"{ranks_in_words(names)} only waited for {culprits}:")
-                parts += [f"  {w}" for w in waiting]
+                parts += _in_few(waiting)
         super().__init__("\n  ".join(parts), run)
 
 
@@ -83,7 +94,7 @@ class Deadlock(RanksError):
 
     def __init__(self, kind: str, headline: str, standstills: list[Standstill], fix: str, run: Any = None):
         self.kind, self.headline, self.standstills, self.fix = kind, headline, standstills, fix
-        lines = [headline, *(f"  {s}" for s in standstills), *wrap(f"Likely fix: {fix}", WIDTH)]
+        lines = [headline, *_in_few(standstills), *wrap(f"Likely fix: {fix}", WIDTH)]
         super().__init__("\n  ".join(lines), run)
 
 
@@ -112,7 +123,22 @@ def _where_they_are(stacks: dict[int, list[Line]], waiting: list[Standstill]) ->
     for rank, lines in sorted(stacks.items()):
         shown = [f"      {line}" for line in lines] or ["      (no answer: it is inside one long call)"]
         parts += [f"  rank {rank}:", *shown]
-    return "\n".join([*parts, *(f"  {w}" for w in waiting if w.rank not in stacks)])
+    return "\n".join([*parts, *_in_few(w for w in waiting if w.rank not in stacks)])
+
+
+def _in_few(standstills: Iterable[Standstill]) -> list[str]:
+    """A paragraph each; of many that are alike the first ones and a count, so that a thousand ranks fit on a screen."""
+    alike: dict[tuple, list[Standstill]] = defaultdict(list)
+    for stands in standstills:
+        alike[stands.kind].append(stands)
+    told: list[str] = []
+    for kind in itertools.islice(alike.values(), FEW):
+        shown = kind if len(kind) <= FEW else kind[:FIRST]
+        told += [f"  {stands}" for stands in shown]
+        if len(shown) < len(kind):
+            told.append(f"  and {len(kind) - FIRST:,} other ranks likewise")
+    elsewhere = sum(map(len, itertools.islice(alike.values(), FEW, None)))
+    return told + [f"  and {elsewhere:,} other ranks, each in another way"] * (elsewhere > 0)
 
 
 def _told_once(failures: list[Failure]) -> list[str]:
@@ -128,9 +154,22 @@ def _told_once(failures: list[Failure]) -> list[str]:
 
 
 def ranks_in_words(numbers: list[int]) -> str:
-    """"rank 2", "ranks 0 and 2", "ranks 0–3"."""
+    """"rank 2", "ranks 0 and 2", "ranks 0–3"; of many "ranks 0–511 and 513–1023", or the first ones and a count."""
     if len(numbers) == 1:
         return f"rank {numbers[0]}"
     if numbers == list(range(numbers[0], numbers[-1] + 1)) and len(numbers) > 2:
         return f"ranks {numbers[0]}–{numbers[-1]}"
-    return "ranks " + ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+    parts = list(map(str, numbers)) if len(numbers) <= 2 * FEW else _stretches(numbers)
+    return "ranks " + ", ".join(parts[:-1]) + f" and {parts[-1]}"
+
+
+def _stretches(numbers: list[int]) -> list[str]:
+    stretches: list[list[int]] = []
+    for number in numbers:
+        if stretches and number == stretches[-1][-1] + 1:
+            stretches[-1].append(number)
+        else:
+            stretches.append([number])
+    told = [f"{first}–{rest[-1]}" if rest else str(first) for first, *rest in stretches[:FEW]]
+    others = sum(map(len, stretches[FEW:]))
+    return told + [f"{others:,} others"] * (others > 0)

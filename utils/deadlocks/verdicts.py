@@ -1,6 +1,6 @@
 """The words for a run that stands still: which rank waits for whom, in which call, at which line, and what may fix it."""
 
-from utils.deadlocks.errors import Deadlock, Mismatch, Standstill, ranks_in_words
+from utils.deadlocks.errors import FEW, Deadlock, Mismatch, Standstill, ranks_in_words
 from utils.deadlocks.waits import BLOCKED, ENDED, Disagreement, WaitState
 from utils.trace.calls import POINT_TO_POINT, peer_of, root_of
 from utils.trace.source import to_line
@@ -38,10 +38,14 @@ def mismatch_verdict(disagreement: Disagreement) -> Mismatch:
 def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
     """Ranks that can never move again."""
     ranks = sorted(stuck)
-    stands = [_standstill(state, rank) for rank in ranks]
-    waited_for = sorted({m for rank in ranks for m in state.missing(rank)} - set(ranks))
+    missing = {rank: set(state.missing(rank)) for rank in ranks}
+    cycle = _in_cycles(missing)
+    culprits = cycle or [rank for rank in ranks if missing[rank] - stuck] or ranks
+    told = ranks if len(ranks) <= FEW else culprits + sorted(stuck - set(culprits))  # of many, the first are shown
+    stands = [_standstill(state, rank) for rank in told]
+    waited_for = sorted(set().union(*missing.values()) - stuck)
     stands += [Standstill(rank, _whereabouts(state, rank)) for rank in waited_for]
-    kind, fix = _diagnose(state, ranks)
+    kind, fix = _diagnose(state, missing, cycle, culprits)
     verb = "waits" if len(ranks) == 1 else "wait"
     return Deadlock(kind, f"{ranks_in_words(ranks)} {verb} for a call that can never come.", stands, fix)
 
@@ -61,12 +65,20 @@ def call_in_words(call: dict, detail: str = "") -> str:
         arguments.append(f"op={call['reduce_op']}")
     text = f"{call['op']}({', '.join(arguments)})" if arguments else call["op"]
     if call["op"] == "new_group":
-        return f"new_group({call['shape']})"
+        return f"new_group({_numbers(call['shape'])})"
     if call["dtype"]:
         text += f" of {call['dtype']}{call['shape']}"
     if detail == "splits" and call["splits"]:
-        text += f", sending {call['splits'][0]} and expecting {call['splits'][1]} elements"
+        sent, expected = map(_numbers, call["splits"])
+        text += f", sending {sent} and expecting {expected} elements"
     return text
+
+
+def _numbers(numbers: list[int]) -> str:
+    """[0, 1, 2], or the first of many."""
+    if len(numbers) <= 2 * FEW:
+        return str(numbers)
+    return f"[{', '.join(map(str, numbers[:FEW]))}, … {len(numbers):,} in all]"
 
 
 def _standstill(state: WaitState, rank: int) -> Standstill:
@@ -86,15 +98,12 @@ def _whereabouts(state: WaitState, rank: int) -> str:
     return {"returned": "has returned", "raised": "has raised", "died": "is gone"}[stands.ending] + done
 
 
-def _diagnose(state: WaitState, ranks: list[int]) -> tuple[str, str]:
+def _diagnose(state: WaitState, missing: dict[int, set[int]], cycle: list[int], culprits: list[int]) -> tuple[str, str]:
     """(kind, fix) for a standstill: for the ranks that it comes from, not for those who wait behind them in line."""
-    for rank in ranks:
+    for rank in missing:
         if dropped := state.dropped_partner(rank):
             where = f"rank {dropped['rank']} started the matching {dropped['op']} ({to_line(dropped['source'])})"
             return "dropped message", f"{where} but threw its Work away: keep what it returns, and wait() for it."
-    missing = {rank: set(state.missing(rank)) for rank in ranks}
-    cycle = _in_cycles(missing)
-    culprits = cycle or [rank for rank in ranks if missing[rank] - set(ranks)] or ranks
     calls = {rank: state.ranks[rank].awaited for rank in culprits}
     all_have_mail = all(call["op"] == "recv" and state.messages_for(rank) for rank, call in calls.items())
     for rank in culprits:
@@ -102,20 +111,19 @@ def _diagnose(state: WaitState, ranks: list[int]) -> tuple[str, str]:
             return _wrong_address(rank, calls[rank], stray)
     if cycle:
         return _cycle_mend(state, cycle, calls)
-    return _absent_partner(state, culprits, calls, sorted(set().union(*missing.values()) - set(ranks)))
+    return _absent_partner(state, culprits, calls, sorted(set().union(*missing.values()) - {*missing}))
 
 
 def _in_cycles(waits_for: dict[int, set[int]]) -> list[int]:
-    """The ranks that wait, through others or not, for themselves."""
-
-    def reached(rank: int) -> set[int]:
-        known, new = set(), {rank}
-        while new:
-            new = set().union(*(waits_for.get(waiting, set()) for waiting in new)) - known
-            known |= new
-        return known
-
-    return [rank for rank in sorted(waits_for) if rank in reached(rank)]
+    """The ranks that wait, through others or not, for themselves (Warshall's closure, a bit for each rank)."""
+    bits = {rank: 1 << at for at, rank in enumerate(waits_for)}
+    reached = {rank: sum(bits.get(other, 0) for other in others) for rank, others in waits_for.items()}
+    for through, bit in bits.items():
+        beyond = reached[through]
+        for rank in reached:
+            if reached[rank] & bit:
+                reached[rank] |= beyond
+    return [rank for rank in sorted(bits) if reached[rank] & bits[rank]]
 
 
 def _stray(state: WaitState, rank: int, call: dict, in_cycle: bool, all_have_mail: bool) -> dict | None:

@@ -87,7 +87,7 @@ def bytes_table(trace: Trace) -> Table:
     ]
     if trace.wire_bytes is None:
         columns = [column for column in columns if column.key not in ("wire", "ratio")]
-    return Table([_bytes_row(trace, rank) for rank in range(trace.world_size)], columns)
+    return Table([_bytes_row(trace, rank) for rank in trace.ranks], columns)
 
 
 def _bytes_row(trace: Trace, rank: int) -> dict[str, Any]:

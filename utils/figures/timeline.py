@@ -31,14 +31,14 @@ BLOCKED = ("communicating", "waiting", "stuck")
 
 @styled
 def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None) -> Picture:
-    """One row a rank, milliseconds to the right.  ranks: which ones, in which order; None for all.
+    """One row a rank, milliseconds to the right.  ranks: which ones, in which order; None for all that the trace has.
 
     Upper lane, the rank's own thread: computing (grey, or a span's colour and name), waiting for a partner (orange),
     communicating (blue). Lower lane: asynchronous calls from start to completion, so that overlap can be seen.
     With more than 2000 calls each column shows shares of time instead of single calls.
     Raises: ValueError for a rank that the run has not, or none at all.
     """
-    shown = range(trace.world_size) if ranks is None else ranks
+    shown = trace.ranks if ranks is None else ranks
     if not shown or not set(shown) <= set(range(trace.world_size)):
         raise ValueError(f"ranks: some of 0 to {trace.world_size - 1}, please; got {list(shown)}")
     right_s = right_edge(trace)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import cloudpickle
 
-from utils.deadlocks.errors import BadValue, RankFailed
+from utils.deadlocks.errors import BadType, BadValue, RankFailed
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict
 from utils.deadlocks.waits import WaitState
 from utils.ranks.payload import NotebookTask, pack
@@ -52,8 +52,16 @@ class SimulatedRun(Run):
         return (self.flops if model_flops is None else model_flops) / (self.elapsed_s * peak * self.world_size)
 
     def trace_of(self, ranks: Sequence[int]) -> Trace:
-        """The calls and spans of these ranks."""
-        return _trace([self.programs[rank] for rank in ranks], self.timetable)
+        """The calls and spans of these ranks: of a run of more than 64, `trace` has those of the first 64 only.
+
+        Raises: ValueError or TypeError for what is no list of ranks of this run.
+        """
+        if isinstance(ranks, (str, int)) or not hasattr(ranks, "__iter__"):
+            raise BadType(f"ranks must be a list of rank numbers, such as [0, 1]; got {ranks!r}")
+        wanted = sorted({*ranks})
+        if not wanted or not {*wanted} <= {*range(self.world_size)}:
+            raise BadValue(f"ranks: some of 0 to {self.world_size - 1}, please; got {list(ranks)}")
+        return _trace([self.programs[rank] for rank in wanted], self.timetable)
 
     def __repr__(self) -> str:
         return f"Simulated run of {self.world_size} ranks on {self.cluster.name}: {self.elapsed_s:.4g} s"
@@ -107,19 +115,23 @@ def _run(programs: list[Program], timetable: Timetable, cluster: Cluster) -> Sim
 
 def _trace(programs: Sequence[Program], timetable: Timetable) -> Trace:
     """Of these ranks."""
-    events = [event for program in programs for event in _events(program, timetable)]
-    return build_trace(len(timetable.times), events, None)
+    n, events = len(timetable.times), [event for program in programs for event in _events(program, timetable)]
+    return build_trace(n, events, None, None if len(programs) == n else tuple(program.rank for program in programs))
 
 
 def _events(program: Program, timetable: Timetable) -> list[tuple[int, str, dict]]:
     """What a recorder would have reported, in order, as far as the rank came."""
-    rank, times, done = program.rank, timetable.times[program.rank], timetable.done[program.rank]
+    rank = program.rank
+    times, done, met = timetable.times[rank], timetable.done[rank], timetable.met[rank]
     events, number = [], 0
     for at, (kind, value) in enumerate(zip(program.kinds, program.values, strict=True)):
         if at >= len(times):
             break
         if kind == CALL and number < len(done):
-            events.append((rank, "call", program.facts[int(value)] | {"number": number, "time": times[at], "waits": False}))
+            told = {"number": number, "time": times[at], "waits": False}
+            if met[number] == met[number]:
+                told["last_arrival"] = met[number]
+            events.append((rank, "call", program.facts[int(value)] | told))
             if (rank, number) in timetable.lost:
                 events.append((rank, "dropped", {"number": number, "time": times[at]}))
             if done[number] == done[number]:

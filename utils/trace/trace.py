@@ -69,6 +69,7 @@ class Trace:
     """Every call of a run, in order of start, and what really crossed the wire.
 
     wire_bytes[i][j]: bytes that rank i's kernel sent to rank j (None where the system does not count them).
+    only: the ranks whose calls are here, where those of others were left out (of many simulated ones).
     """
 
     world_size: int
@@ -76,11 +77,27 @@ class Trace:
     spans: tuple[Span, ...] = ()
     wire_bytes: list[list[int]] | None = None
     duration_s: float = 0.0
+    only: tuple[int, ...] | None = None
+
+    @property
+    def ranks(self) -> Sequence[int]:
+        """Those whose calls are here."""
+        return range(self.world_size) if self.only is None else self.only
+
+    @property
+    def _part(self) -> str:
+        return f"{self.world_size} ranks" if self.only is None else f"{len(self.only)} of {self.world_size} ranks"
 
     # ── numbers ──
 
     def of(self, rank: int | None = None, op: str | None = None) -> list[Call]:
-        """The calls of one rank, of one operation, or both."""
+        """The calls of one rank, of one operation, or both.
+
+        Raises: ValueError for a rank whose calls were left out.
+        """
+        if rank is not None and self.only is not None and rank not in self.only:
+            raise ValueError(f"this trace has the calls of {self._part}, and not those of rank {rank}; ask for "
+                             f"run.trace_of([{rank}])")
         calls = self.calls if rank is None else self._by_rank[rank]
         return [c for c in calls if op in (None, c.op)]
 
@@ -96,7 +113,13 @@ class Trace:
         return sum(c.bytes_formula for c in self.of(rank))
 
     def traffic_matrix(self) -> list[list[float]]:
-        """Bytes from each rank to each other rank, in point-to-point calls only (row: sender)."""
+        """Bytes from each rank to each other rank, in point-to-point calls only (row: sender).
+
+        Raises: ValueError where calls of some ranks were left out.
+        """
+        if self.only is not None:
+            raise ValueError(f"this trace has the calls of {self._part}, and the rows of the others would be empty; ask for "
+                             f"run.trace_of(range({self.world_size}))")
         matrix = [[0.0] * self.world_size for _ in range(self.world_size)]
         for call in self.of(op="send"):
             matrix[call.rank][call.peer] += call.bytes
@@ -131,7 +154,7 @@ class Trace:
                   for c in self.calls]
         events += [_chrome_event(s.name, s.rank, "spans", s.start_s, s.end_s, s.facts) for s in self.spans]
         names = [{"name": "process_name", "ph": "M", "pid": rank, "args": {"name": f"rank {rank}"}}
-                 for rank in range(self.world_size)]
+                 for rank in self.ranks]
         document = {"traceEvents": names + events, "displayTimeUnit": "ms"}
         if path is not None:
             Path(path).write_text(json.dumps(document))
@@ -140,7 +163,7 @@ class Trace:
     # ── pictures ──
 
     def timeline(self, ranks: Sequence[int] | None = None):
-        """A figure: per rank (all of them, or these), computing, communicating and waiting."""
+        """A figure: per rank (all that are here, or these), computing, communicating and waiting."""
         from utils.figures.timeline import timeline_figure
 
         return timeline_figure(self, ranks)
@@ -161,17 +184,18 @@ class Trace:
         return str(self.table())
 
     def __repr__(self) -> str:
-        return f"Trace of {self.world_size} ranks, {len(self.calls)} calls\n{self}"
+        return f"Trace of {self._part}, {len(self.calls)} calls\n{self}"
 
     def _repr_html_(self) -> str:
         from utils.figures.style import figure_html
 
-        pictures = [self.timeline()] + ([self.traffic()] if self.of(op="send") else [])
+        pictures = [self.timeline()] + ([self.traffic()] if self.only is None and self.of(op="send") else [])
         return "".join(figure_html(figure) for figure in pictures) + self.table()._repr_html_()
 
 
-def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_bytes: list[list[int]] | None) -> Trace:
-    """Put the reports of all ranks together: (rank, kind, fields) as the ranks reported them."""
+def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_bytes: list[list[int]] | None,
+                only: tuple[int, ...] | None = None) -> Trace:
+    """Put the reports of all ranks together (or of some `only`): (rank, kind, fields) as the ranks reported them."""
     times = [fields[key] for _, _, fields in events for key in ("time", "start", "end") if key in fields]
     origin = min(times, default=0.0)
     calls: dict[tuple[int, int], dict] = {}
@@ -197,7 +221,7 @@ def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_b
             told_until[rank] = max(told_until[rank], fields.get("time", fields.get("end", -math.inf)))
     _note_arrivals(calls.values())
     rows = sorted((_finish_call(raw, origin) for raw in calls.values()), key=lambda c: (c.start_s, c.rank))
-    return Trace(world_size, tuple(rows), tuple(spans), wire_bytes, max(times, default=0.0) - origin)
+    return Trace(world_size, tuple(rows), tuple(spans), wire_bytes, max(times, default=0.0) - origin, only)
 
 
 def _note_wait(raw: dict, kind: str, time: float) -> None:
@@ -212,7 +236,7 @@ def _note_wait(raw: dict, kind: str, time: float) -> None:
 
 
 def _note_arrivals(raws: Iterable[dict]) -> None:
-    """In each call, when the last of the partners that came made the matching call."""
+    """In each call, when the last of the partners that came made the matching call. Of a simulated one that is told."""
     matcher = Matcher()
     met: dict[tuple, list[dict]] = defaultdict(list)
     for raw in raws:
@@ -220,7 +244,7 @@ def _note_arrivals(raws: Iterable[dict]) -> None:
     for partners in met.values():
         last_arrival = max(raw["time"] for raw in partners)
         for raw in partners:
-            raw["last_arrival"] = last_arrival
+            raw.setdefault("last_arrival", last_arrival)
 
 
 _REPORTED = ("rank", "number", "op", "group", "reduce_op", "dtype", "bytes", "bytes_given", "bytes_formula", "is_async")
