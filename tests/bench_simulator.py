@@ -78,6 +78,7 @@ def programs() -> dict[str, Callable]:
 
 def bench_simulator(line: Callable) -> None:
     """A step of each engine on 64 and on 1,024 H100s that are not there."""
+    recorders = 0
     simulate_ranks(lambda: None, NODE)  # the first one starts the server that recorders are forked from
     for name, program in programs().items():
         seconds, calls = {}, {}
@@ -85,11 +86,13 @@ def bench_simulator(line: Callable) -> None:
             began = time.perf_counter()
             run = simulate_ranks(program, n)
             seconds[n] = time.perf_counter() - began
+            recorders = max(recorders, sum(recorded.process_bytes for recorded in run.programs))
             calls[n] = sum(kind != 0 for recorded in run.programs for kind in recorded.kinds)
         line(f"{name}: seconds at {FEW} ranks", seconds[FEW], f"<= {FEW_WANTED_S:g}", seconds[FEW] <= FEW_WANTED_S)
         line(f"{name}: seconds at {MANY:,} ranks", seconds[MANY], f"<= {MANY_WANTED_S:g}", seconds[MANY] <= MANY_WANTED_S)
         growth = seconds[MANY] / calls[MANY] / (seconds[FEW] / calls[FEW])
         line(f"{name}: seconds per call, {MANY:,} / {FEW} ranks", growth, f"<= {GROWTH_WANTED}", growth <= GROWTH_WANTED,
              f"{calls[MANY]:,} calls and waits")
-    peak = max(resource.getrusage(who).ru_maxrss << 10 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    line("largest process, GiB", peak / (1 << 30), f"<= {MEMORY_WANTED_BYTES >> 30}", peak <= MEMORY_WANTED_BYTES)
+    peak = recorders + (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+    line("this process and its recorders, GiB", peak / (1 << 30), f"<= {MEMORY_WANTED_BYTES >> 30}",
+         peak <= MEMORY_WANTED_BYTES)

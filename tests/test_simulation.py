@@ -25,6 +25,8 @@ from utils.simulation.clusters import CLUSTERS
 from utils.simulation.collectives import halving_doubling, hierarchical, tree
 from utils.simulation.roofline import Roofline
 from utils.simulation.shapes import ShapesOnly
+from utils.simulation.simulate import MAX_WORLD_SIZE, SimulatedRun
+from utils.trace.trace import Trace
 
 LATENCY_S, BYTES_PER_S = 1e-5, 1e9
 DEVICE = Device("a device", {"float32": 1e12}, 16e9, 1e12)
@@ -164,6 +166,17 @@ def test_torchs_fused_attention_takes_the_flops_of_its_products():
 
     product = 2 * 2 * 4 * 64 * 64 * 32
     assert simulate_ranks(attend, 1, NODE).flops == (2 + 5) * product  # backward makes the scores again
+
+
+def test_a_lookup_touches_the_rows_that_it_reads():
+    def look_up():
+        table, rows = torch.empty(1_000_000, 64), torch.zeros(8, dtype=torch.int64)
+        columns = torch.zeros(8, 64, dtype=torch.int64)
+        return torch.nn.functional.embedding(rows, table), table.index_select(0, rows), table[rows], table.gather(0, columns)
+
+    made = 8 * 8 + 8 * 64 * 8  # the two zeros: indices are numbers of 8 bytes
+    looked_up = 3 * (2 * 8 * 64 * 4 + 8 * 8) + (2 * 8 * 64 * 4 + 8 * 64 * 8)  # read and written, and the indices
+    assert simulate_ranks(look_up, 1, NODE).works[0].bytes_touched == made + looked_up
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
@@ -315,6 +328,9 @@ def test_a_rank_whose_process_ends_is_missed():
     (lambda: Cluster("c", DEVICE, 8, 8, 1e9), "inside must be a Link"),
     (lambda: Cluster("c", DEVICE, 8, 8, LINK, topology="torus"), "topology must be a topology, such as"),
     (lambda: Cluster("c", DEVICE, 8, 8, LINK, algorithm="tree"), "algorithm must be a Callable; got 'tree'"),
+    (lambda: Cluster("c", DEVICE, 8, 8, "NVLink"), "got 'NVLink', a name.*import a ready one"),
+    (lambda: Cluster("c", DEVICE, 8, 8, LINK, algorithm=hierarchical), r"made by a call, as hierarchical\(8\)"),
+    (lambda: SimulatedRun(2, [], Trace(2), [], cluster=NODE).utilization("float32"), "no time passed"),
     (lambda: Device("d", 1e12, 1, 1), "flops must be a Mapping"), (lambda: Link("l", None, 1), "latency_s must be a number"),
     (lambda: Link("l", 0, 1, shared="no"), "shared must be a bool"), (lambda: Torus(()), "a size for each dimension"),
     (lambda: replace(NODE, devices_per_node=1, between=LINK, topology=Torus((2, 2))).route(0, 5), "fewer nodes than"),
@@ -322,6 +338,18 @@ def test_a_rank_whose_process_ends_is_missed():
 def test_bad_input_is_refused_in_words(make, said):
     with pytest.raises((ValueError, TypeError), match=said):
         make()
+
+
+@pytest.mark.long
+def test_the_most_ranks_are_recorded_and_played():
+    def reduced():
+        dist.all_reduce(torch.empty(MAX_WORLD_SIZE))
+
+    run = simulate_ranks(reduced, MAX_WORLD_SIZE)
+    last = MAX_WORLD_SIZE - 1
+    assert run.trace_of([last]).of(last)[0].members == (*range(MAX_WORLD_SIZE),)
+    assert run.bytes_by_link["NVLink"] > 0 and sum(program.process_bytes > 0 for program in run.programs) <= os.cpu_count()
+    assert run.programs[0].facts[0]["members"] is run.programs[last].facts[0]["members"]
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

@@ -1,6 +1,7 @@
 """Devices, links, and which links a message takes, as data that anyone can write down in ten lines."""
 
 import difflib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -173,11 +174,12 @@ class Cluster:
     source: str = ""
 
     def __post_init__(self):
-        require_kind(f"cluster {self.name!r}: device", self.device, Device)
-        require_kind(f"cluster {self.name!r}: inside", self.inside, Link)
+        _not_a_name(f"cluster {self.name!r}: device", self.device, Device, "H100, A100, TPU_V5P")
+        _not_a_name(f"cluster {self.name!r}: inside", self.inside, Link, "NVLINK_H100, NVLINK_A100")
         if self.between is not None:
-            require_kind(f"cluster {self.name!r}: between", self.between, Link)
+            _not_a_name(f"cluster {self.name!r}: between", self.between, Link, "NDR, HDR, ICI_V5P")
         require_kind(f"cluster {self.name!r}: algorithm", self.algorithm, Callable)
+        _makes_rounds(self.algorithm, f"cluster {self.name!r}: algorithm")
         for what in ("within", "topology"):
             if not callable(getattr(getattr(self, what), "hops", None)):
                 raise BadType(f"cluster {self.name!r}: {what} must be a topology, such as Switched() or Torus((4, 4)); got "
@@ -201,6 +203,21 @@ class Cluster:
             return self.topology.hops(self.between, here, there)
         ends = (Place(0 if self.inside.shared else place.slot, place.slot) for place in (here, there))
         return [hop._replace(wire=(here.node, *hop.wire)) for hop in self.within.hops(self.inside, *ends)]
+
+
+def _not_a_name(what: str, value: Any, kind: type, ready: str) -> None:
+    if isinstance(value, str):
+        raise BadType(f"{what} must be a {kind.__name__}; got {value!r}, a name. Write a {kind.__name__}(...), or import a "
+                      f"ready one from utils.simulation.clusters: {ready} ...")
+    require_kind(what, value, kind)
+
+
+def _makes_rounds(algorithm: Callable, what: str) -> None:
+    try:
+        inspect.signature(algorithm).bind("all_reduce", 1.0, [0, 1], 0)
+    except TypeError as error:
+        raise BadType(f"{what} must take (op, total_bytes, members, root): {error}. Some are made by a call, as "
+                      "hierarchical(8)") from None
 
 
 def _port(link: Link, place: Place) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ class Program:
     COMPUTE: seconds. CALL: which of `facts` (calls are numbered from 0, as they come). WAIT: the number of the call.
     spans, marks: names with positions in the steps (before which step they begin, end or are).
     drops: before which step the Works of which messages are thrown away.
+    process_bytes: the most memory that the process which recorded it has taken (of its last program; else 0).
     """
 
     rank: int
@@ -45,6 +46,7 @@ class Program:
     drops: dict[int, list[int]] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     memory: dict[str, Any] = field(default_factory=dict)
+    process_bytes: int = 0
     result: bytes = b""
     error: dict[str, Any] | None = None
 

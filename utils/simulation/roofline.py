@@ -1,7 +1,8 @@
 """What each torch operation costs on a device that is not there: FLOPs, bytes touched, seconds by the roofline.
 
 An operation takes the longer of computing (its FLOPs at the device's speed) and memory (its inputs and outputs, read and
-written once). Not modelled: caches, fused kernels, small products that do not fill the device.
+written once; of a table in which it looks up rows, those). Not modelled: caches, fused kernels, small products that do not
+fill the device.
 """
 
 import functools
@@ -24,6 +25,9 @@ FORMULAS = {**flop_registry,
                 flop_registry[torch.ops.aten._scaled_dot_product_flash_attention],
             torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward:
                 flop_registry[torch.ops.aten._scaled_dot_product_flash_attention_backward]}
+
+# They read as many rows of their first input as come out, and not all of it.
+LOOKUPS = {torch.ops.aten.embedding, torch.ops.aten.index_select, torch.ops.aten.gather, torch.ops.aten.index}
 
 
 @dataclass
@@ -89,6 +93,8 @@ class Roofline(MemoryMeter):
         formula = FORMULAS.get(func.overloadpacket)
         flops = formula(*args, **kwargs, out_val=result) if formula else 0
         touched = sum({id(tensor): tensor.nbytes for tensor in tensors}.values())
+        if func.overloadpacket in LOOKUPS:
+            touched -= max(0, args[0].nbytes - result.nbytes)
         dtype = str(tensors[0].dtype).removeprefix("torch.")
         seconds = max(flops / self._device.flops_of(dtype), touched / self._device.memory_bytes_per_s)
         self.work.flops += flops

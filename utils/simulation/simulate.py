@@ -49,6 +49,8 @@ class SimulatedRun(Run):
         if peak is None:
             known = ", ".join(self.cluster.device.flops)
             raise BadValue(f"{self.cluster.device.name} has no peak for {dtype!r}; known: {known}")
+        if not self.elapsed_s:
+            raise BadValue("no time passed in this run, so it has no utilization: its ranks computed and sent nothing")
         return (self.flops if model_flops is None else model_flops) / (self.elapsed_s * peak * self.world_size)
 
     def trace_of(self, ranks: Sequence[int]) -> Trace:
