@@ -1,6 +1,8 @@
 """A simulated rank is on its own, makes the calls of a real one, and says so where it cannot know what a real one would."""
 
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -75,6 +77,15 @@ def test_what_a_rank_remembers_does_not_keep_the_next_from_its_calls():
     simulated = simulate_ranks(function, 4)
     assert calls_of(simulated) == calls_of(run_ranks(function, 4))
     assert [call.op for call in simulated.trace.of(3)] == ["all_reduce", "new_group"]
+
+
+def test_calls_draw_none_of_the_programs_random_numbers():
+    def draws():
+        random.seed(1)
+        dist.all_reduce(torch.ones(2))
+        return random.random()
+
+    assert simulate_ranks(draws, 2).results == run_ranks(draws, 2).results
 
 
 def test_a_model_made_outside_is_wrapped_and_trained_by_each_rank():

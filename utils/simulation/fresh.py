@@ -36,14 +36,18 @@ class _Unpickler(pickle.Unpickler):
         return lambda *parts: self._shapes.from_tensor(found(*parts))
 
 
+def settings_found() -> list[tuple[Callable[[Any], Any], Any]]:
+    """What the process has for everyone: torch's settings, random states, variables, folder; each with what sets it."""
+    return [(put, get()) for get, put in _SETTINGS]
+
+
 @contextmanager
-def settings_put_back():
-    """What the process has for everyone is afterwards as it was: torch's settings, random states, variables, folder."""
-    before = [(put, get()) for get, put in _SETTINGS]
+def put_back(found: list[tuple[Callable[[Any], Any], Any]]):
+    """Whatever the block does, the next one finds these settings."""
     try:
         yield
     finally:
-        for put, value in before:
+        for put, value in found:
             put(value)
 
 

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 from utils.ranks.payload import pack
 from utils.ranks.worker import describe_error
 from utils.simulation.cluster import Device
-from utils.simulation.fresh import own_copy, settings_put_back
+from utils.simulation.fresh import own_copy, put_back, settings_found
 from utils.simulation.roofline import Roofline, Work
 from utils.simulation.shapes import ShapesOnly
 from utils.simulation.stand_ins import NEEDS_NUMBERS, NeedsNumbers, put_in_place
@@ -122,6 +122,7 @@ class RecordingStudio:
 
     def __init__(self, task: bytes, world_size: int, device: Device, timeout_s: float):
         self._task, self._world_size, self._device, self._timeout_s = task, world_size, device, timeout_s
+        self._found = settings_found()
         self._known: dict[tuple, Any] = {}
         self._recorder = Recorder(lambda kind, **fields: None)
         put_in_place()
@@ -141,7 +142,7 @@ class RecordingStudio:
         try:
             task = own_copy(self._task, shapes_only)
             arguments = task.arguments(rank, self._world_size, input_blob)
-            with settings_put_back(), _at_most(self._timeout_s), shapes_only, roofline:
+            with put_back(self._found), _at_most(self._timeout_s), shapes_only, roofline:
                 result = task.fn(*tree_map_only(torch.Tensor, shapes_only.from_tensor, arguments))
                 roofline.note_end()
             program.result = pack(_shapes_of(result), f"what rank {rank} returned")

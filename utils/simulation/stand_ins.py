@@ -1,5 +1,6 @@
 """What torch does otherwise in a process that records ranks: tensors there have no numbers, and groups no partners."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -7,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.distributed import device_mesh
+from torch.distributed import _meta_registrations, device_mesh
 from torch.utils._python_dispatch import _disable_current_modes
 
 NEEDS_NUMBERS = ("this needs a tensor's numbers, and in a simulation tensors have shapes only. Return the tensor itself "
@@ -39,6 +40,7 @@ def put_in_place() -> None:
     dist.new_group = dist.distributed_c10d.new_group = _known_before_or(dist.new_group)
     dist.recv = dist.distributed_c10d.recv = _from_anybody_or(dist.recv)
     c10d.FakeWork._source_rank = lambda work: UnknownRank()
+    _meta_registrations.generate_unique_id = itertools.count(1).__next__  # torch's own draws the program's random numbers
     torch.utils.swap_tensors = _take_data_or(torch.utils.swap_tensors)
     torch.Tensor.numpy = _refused_or(torch.Tensor.numpy)
     torch.from_numpy = _without_numbers(torch.from_numpy)
