@@ -26,6 +26,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         ("the last one larger than a bucket", [300, 200, 5000], 1000),
         ("of many sizes", mixed, 1000),
         ("none", [], 1000),
+        ("two bytes each", [2, 2, 2], 6),
     ]
     if grading:
         wanted.append(("of many sizes, small buckets", mixed, 700))

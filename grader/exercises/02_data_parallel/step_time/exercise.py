@@ -42,7 +42,9 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     return [single(f"{ranks(n)}, {'overlapped' if overlapped else 'one after the other'}",
                    compute_s=draw.integer(1, 9) * 1.0, gradient_bytes=draw.integer(1, 9) * 1e9, n_ranks=n,
                    alpha_s=1e-5, beta_s_per_byte=draw.integer(1, 4) * 1e-10, overlapped=overlapped)
-            for n in (1, 2, 4, 64, 1024) for overlapped in (False, True)]
+            for n in (1, 2, 4, 64, 1024) for overlapped in (False, True)] + [
+        single("4 ranks, 10 bytes, one after the other", compute_s=1.0, gradient_bytes=10.0, n_ranks=4, alpha_s=0.5,
+               beta_s_per_byte=0.25, overlapped=False)]
 
 
 def _in_sequence(id: str, hint: str, wrong: Callable[[dict[str, Any]], float]) -> Slip:

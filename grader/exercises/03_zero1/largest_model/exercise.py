@@ -1,6 +1,6 @@
 """The largest model that fits under ZeRO-1: a search for the number of parameters beyond which a rank is full."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, ranks
@@ -33,16 +33,18 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         return of(-(-(WHOLE * n + STATE) * (size + missing) // n) + spare_bytes + other_bytes, n, other_bytes)
 
     return [of(80_000_000_000, 64), of(80_000_000_000, 1), of(draw.integer(20, 90) * 10**9, 8, 10**10),
-            with_room(draw.integer(5, 11), 1), with_room(draw.integer(20, 60), -1), with_room(4, -1)]
+            with_room(draw.integer(5, 11), 1), with_room(draw.integer(20, 60), -1), with_room(4, -1),
+            of(32, 5)]
 
 
 def _room(inputs: dict[str, Any]) -> int:
     return inputs["device_bytes"] - inputs["other_bytes"]
 
 
-def _by(id: str, a_parameter: Callable[[int], float], hint: str) -> Slip:
-    """Another number of bytes a parameter, on n ranks."""
-    return formula(id, lambda inputs: float(_room(inputs) // a_parameter(inputs["n_ranks"])), hint)
+def _by(id: str, whole: int, divided: int, hint: str) -> Slip:
+    """Other numbers of bytes a parameter: some on every rank, some divided among all."""
+    return formula(id, lambda inputs: float(
+        _room(inputs) * inputs["n_ranks"] // (whole * inputs["n_ranks"] + divided)), hint)
 
 
 EXERCISE = Exercise(
@@ -53,13 +55,13 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, rank: _largest(case.inputs[rank])),
     points={VALUES: 2},
     slips=(
-        _by("memory pooled", lambda n: 16 / n, "That is all ranks' memory together, divided by 16. But memory is not one "
-                                               "pool: what is not divided must fit on every single rank."),
-        _by("nothing divided", lambda n: 16, "That is data parallelism, 16 bytes a parameter on every rank, however many "
-                                             "there are: ZeRO-1 divides the state."),
-        _by("gradients divided", lambda n: 2 + 14 / n, "That is ZeRO-2: ZeRO-1 keeps whole gradients on every rank."),
-        _by("state of 8 bytes", lambda n: 4 + 8 / n, "The float32 master copy is state too: 12 bytes, not 8."),
-        _by("master copy whole", lambda n: 8 + 8 / n, "The float32 master copy is part of the state, and divided like it."),
+        _by("memory pooled", 0, 16, "That is all ranks' memory together, divided by 16. But memory is not one pool: what is not "
+                                    "divided must fit on every single rank."),
+        _by("nothing divided", 16, 0, "That is data parallelism, 16 bytes a parameter on every rank, however many there are: "
+                                      "ZeRO-1 divides the state."),
+        _by("gradients divided", 2, 14, "That is ZeRO-2: ZeRO-1 keeps whole gradients on every rank."),
+        _by("state of 8 bytes", 4, 8, "The float32 master copy is state too: 12 bytes, not 8."),
+        _by("master copy whole", 8, 8, "The float32 master copy is part of the state, and divided like it."),
         formula("others forgotten", lambda inputs: _largest(inputs | {"other_bytes": 0}),
                 "other_bytes lie on the device as well: the model gets what they leave."),
         formula("others divided", lambda inputs: _largest(

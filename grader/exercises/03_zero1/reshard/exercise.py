@@ -19,7 +19,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = []
     wanted = ((12, 4, 2), (10, 4, 2), (10, 3, 4), (5, 4, 1), (9, 3, 4), (draw.integer(20, 30), 2, 3), (3, 2, 4), (7, 1, 3))
     for n_elements, old, new in wanted:
-        state = [draw.tensor(n_elements, dtype=dtype) for dtype in (torch.float16, torch.float64)]
+        state = [draw.tensor(n_elements, dtype=dtype) for dtype in (torch.bfloat16, torch.float64)]
         state[0][-1] = 0  # a number like any other
         momenta, variances = (pieces(tensor, old) for tensor in state)
         saved = [{"momentum": momentum, "variance": variance}
