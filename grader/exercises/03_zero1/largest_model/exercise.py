@@ -55,10 +55,10 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, rank: _largest(case.inputs[rank])),
     points={VALUES: 2},
     slips=(
-        _by("memory pooled", 0, 16, "That is all ranks' memory together, divided by 16. But memory is not one pool: what is not "
-                                    "divided must fit on every single rank."),
-        _by("nothing divided", 16, 0, "That is data parallelism, 16 bytes a parameter on every rank, however many there are: "
-                                      "ZeRO-1 divides the state."),
+        _by("memory pooled", 0, 16, "That is all ranks' memory together, divided by 16. But memory is not one pool: what is "
+                                    "not divided must fit on every single rank."),
+        _by("nothing divided", 16, 0, "That is data parallelism, 16 bytes a parameter on every rank, however many there "
+                                      "are: ZeRO-1 divides the state."),
         _by("gradients divided", 2, 14, "That is ZeRO-2: ZeRO-1 keeps whole gradients on every rank."),
         _by("state of 8 bytes", 4, 8, "The float32 master copy is state too: 12 bytes, not 8."),
         _by("master copy whole", 8, 8, "The float32 master copy is part of the state, and divided like it."),
