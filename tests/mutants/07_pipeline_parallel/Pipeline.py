@@ -53,5 +53,4 @@ EQUIVALENT = {
     POP + "stage + 1 → stage - 1": AT_THE_END, POP + "1 → 0": AT_THE_END, POP + "1 → 2": AT_THE_END,
     TAG + '(micro * self.shape.n_stages + stage) * 2 + (kind == "F") → (micro * self.shape.n_stages + stage) * 2 - '
     '(kind == "F")': TAGS, TAG + "2 → 1": TAGS, TAG + "2 → 3": TAGS, TAG + 'kind == "F" → kind != "F"': TAGS,
-    "self.sends.clear() | self.sends.clear() → pass": "The next step's sends take the places of this one's.",
 }
