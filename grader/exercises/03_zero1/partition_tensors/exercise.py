@@ -10,7 +10,7 @@ from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     model = [draw.integer(1, 9) * 64 * (1 + 15 * (k % 2)) for k in range(draw.integer(7, 10))]
     lists = [(model, 2), (model, 3), (model, 4), ([5, 5, 5, 5, 5], 2), ([100, 1, 1, 1], 2), ([3, 8, 0], 4), ([7], 1),
-             ([], 2), ([1 << 24, 1 << 24, 1, 1], 2)]
+             ([], 2), ([1 << 24, 1 << 24, 1, 1, 1, 1], 2)]
     return [single(f"{len(sizes)} tensor{'s' * (len(sizes) != 1)} on {ranks(n)}", sizes=sizes, n_ranks=n)
             for sizes, n in lists]
 
