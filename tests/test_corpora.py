@@ -33,6 +33,7 @@ pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest
 UNITS = {exercise.unit for exercise in EXERCISES.values()}
 GROUP = 16
 TIMEOUT_S = 6.0  # for a case of an attack; marking gives it twice as much
+WEIGHED_TIMEOUT_S = 15.0  # where one is large
 
 
 def corpus(kind: str) -> list[Path]:
@@ -131,9 +132,9 @@ class InShort(Exercise):
 
 
 def in_short(exercise: Exercise, facts: dict) -> Exercise:
-    parts = {part.name: getattr(exercise, part.name) for part in fields(exercise)}
-    return InShort(**parts | {"timeout_s": TIMEOUT_S, "case": facts.get("case", ""),
-                              "kinds": tuple(facts.get("shown_by", ()))})
+    parts, kinds = {part.name: getattr(exercise, part.name) for part in fields(exercise)}, tuple(facts.get("shown_by", ()))
+    return InShort(**parts | {"timeout_s": WEIGHED_TIMEOUT_S if "weighed" in kinds else TIMEOUT_S,
+                              "case": facts.get("case", ""), "kinds": kinds})
 
 
 def aliases(path: Path) -> dict[str, Exercise]:
