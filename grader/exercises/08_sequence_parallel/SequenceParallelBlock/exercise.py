@@ -35,7 +35,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, pieces of {s} positions, {heads} heads", inputs(n, s, b, dim, heads))
              for n, s, b, dim, heads in sizes]
     if grading:
-        cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 64, 32, 256, 4))))
+        cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 64, 64, 256, 4))))
         cases.append(Case("4 ranks, sealed", tuple(sealed_parts(own, make_block(own), 4) for own in inputs(4, 2, 1, 24, 4))))
     seed, of_group = draw.integer(1, 99), draw.integer(1, 99)
     return [*cases, Case("4 ranks, p = 0.25, no seed", inputs(4, 2, 2, 12, 4, 0.25)),
