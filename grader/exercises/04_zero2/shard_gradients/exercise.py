@@ -23,7 +23,7 @@ TINY = "a tensor of 3 numbers"
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     inputs = with_batches(draw, lambda n: 2, PASSES)
     cases = [_cleared(case) if case.name.endswith(TINY) else case for case in odd_models(draw, grading, inputs, TINY)]
-    return [*cases, *weighed_case(inputs, grading, 4, "wider")]
+    return [*cases, *weighed_case(inputs, grading, "wider")]
 
 
 def _cleared(case: Case) -> Case:

@@ -32,7 +32,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                 for r, of_rank in enumerate(make(model, n, seed))]
 
     more = ("frozen", "mixed", "empty") if grading else ()
-    weighed = weighed_case(inputs, grading, 4, "wider", optimizer="SGD", wrapping={"reshard_after_forward": True})
+    weighed = weighed_case(inputs, grading, "wider", optimizer="SGD", micro=1)  # no gradients stand between passes
     return [*model_cases(draw, grading, ("tied", "deep", "odd", "unused", "gpt", *more), inputs), *weighed]
 
 

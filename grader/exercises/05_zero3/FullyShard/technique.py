@@ -130,7 +130,7 @@ TECHNIQUE = Technique(
             "The result is right, but layers or their gradients pile up during the backward pass: as soon as a layer's last "
             "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts. What is "
             "prefetched there must be the layer that backward needs next, the one before.")),
-        *weighs_at_most(dict.fromkeys((BETWEEN_PASSES, END), models(1.4, each_share=1))),  # with the whole ones at the start
+        *weighs_at_most(dict.fromkeys((BETWEEN_PASSES, END), models(1.2, each_share=1))),  # with the whole ones at the start
         Demand("reductions pile up", "never more than two reductions under way", (
             "Reductions pile up, and each one under way keeps a row of whole gradients: finish() the last one when the next "
             "layer starts its own, so that never more than two are under way."), _two_reductions, forbids=True),
