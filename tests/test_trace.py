@@ -39,6 +39,21 @@ def test_waiting_for_a_future_is_waiting_for_its_call(wait):
     assert [call.waited for call in trace.of(op="all_reduce")] == [True, True]
 
 
+def test_who_asks_again_and_again_and_then_waits_has_waited_since_he_asked():
+    def asks(rank):
+        time.sleep(0.1 * rank)
+        works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(2)]
+        while not all(work.is_completed() for work in works):
+            pass
+        mark("has come")
+        works[0].wait()
+
+    trace = run_ranks(asks, 2).trace
+    asked, never = trace.of(0)
+    has_come = next(span for span in trace.spans if span.rank == 0)
+    assert asked.wait_start_s < has_come.start_s - 0.05 and not never.waited
+
+
 def test_a_message_is_waited_for_once():
     def twice(rank):
         work = dist.isend(torch.ones(3), dst=1 - rank)

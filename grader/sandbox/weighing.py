@@ -17,7 +17,7 @@ def weight_of(process: int) -> int | None:
     try:
         begun = [other for other in family(process, children_of_all()) if other != process]
         written = sum(_written_to(f"/proc/{process}/root{folder}") for folder in OWN_FOLDERS)
-        piped = sum({pipe: held for one in (process, *begun) for pipe, held in _pipes_of(one)}.values())
+        piped = sum({pipe: held for one in (process, *begun) for pipe, held in pipes_of(one)}.values())
         return memory_of(process) + sum(map(_memory_if_there, begun)) + written + piped
     except (OSError, ValueError):
         return None
@@ -40,7 +40,7 @@ def _memory_if_there(process: int) -> int:
         return 0
 
 
-def _pipes_of(process: int) -> Iterator[tuple[str, int]]:
+def pipes_of(process: int) -> Iterator[tuple[str, int]]:
     """Each pipe that it has open, and the bytes in it that nobody has read."""
     with contextlib.suppress(OSError):  # it has ended
         for entry in os.scandir(f"/proc/{process}/fd"):

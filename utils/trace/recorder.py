@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,7 @@ class _Begun:
     number: int
     is_message: bool
     waited: bool = False
-    asked: int = 0  # how often in vain whether it has come
-    asked_s: float = 0.0  # when first
+    asked_s: list[float] = field(default_factory=list)  # when it was asked in vain whether it has come
 
 
 class Recorder:
@@ -305,6 +304,10 @@ class Recorder:
                 if once and begun.waited:
                     raise RuntimeError("a send or receive can be waited for once, and this one has been: with gloo a second "
                                        "wait() would never end. Remove it.")
+                if len(begun.asked_s) == IN_VAIN:
+                    self._later.append(("waited", {"number": begun.number, "start": begun.asked_s[0],
+                                                   "time": begun.asked_s[-1]}))
+                    begun.asked_s.clear()
                 with self._blocked(begun.number):
                     result = original(work, *args, **kwargs)
                 begun.waited = begun.waited or (once and begun.is_message)
@@ -319,13 +322,11 @@ class Recorder:
         self._watch_wait_tensor()
 
     def _asked(self, original: Callable) -> Callable:
+        """To ask is no wait by itself; who waits in the end has waited since he asked, if he asked so often."""
         def is_completed(work) -> bool:
             has_come, begun = original(work), self._begun.get(work)
             if begun is not None and not has_come:
-                begun.asked, begun.asked_s = begun.asked + 1, begun.asked_s or self._clock()
-            elif begun is not None and begun.asked >= IN_VAIN:
-                begun.asked = 0
-                self._later.append(("waited", {"number": begun.number, "start": begun.asked_s, "time": self._clock()}))
+                begun.asked_s[IN_VAIN - 1:] = [self._clock()]  # the first ones and the last
             return has_come
 
         return is_completed
