@@ -4,6 +4,7 @@ Whole weights are handed out with a random factor in each number. A rank is told
 put into what the function has made; so whoever computes with others' parts, by whatever means, computes with wrong ones.
 """
 
+import secrets
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,20 +29,25 @@ class Cut(NamedTuple):
 
 
 def handed_out(case: Case) -> list[dict[str, Any]]:
-    """Each rank's inputs as they are sent: those of the case; in a sealed one without what the rank is not to know."""
-    found = [dict(inputs) for inputs in case.inputs]
-    for first in {case.members(rank)[0] for rank in range(case.world_size) if case.sealed and case.members(rank)}:
-        members, cuts = case.members(first), case.inputs[first][SEALED]
-        own: list[dict[str, Tensor]] = [{} for _ in members]
-        for name, cut in ((name, Cut(*cut)) for name, cut in cuts.items()):
-            whole = _at(case.inputs[first], cut.path)
-            factors = _powers_of_two(whole)
-            for place, rank in enumerate(members):
-                found[rank] = _with(found[rank], cut.path, whole / factors)
-                own[place][name] = _part(factors, cut, place * cut.pieces // len(members))
-        for factors, rank in zip(own, members, strict=True):
-            found[rank][SEALED] = factors
+    """Each rank's inputs as they are sent; in a sealed case, where all ranks work together, without what it is not to know."""
+    if not case.sealed:
+        return list(case.inputs)
+    found = [inputs | {SEALED: {}} for inputs in case.inputs]
+    for name, cut in case.inputs[0][SEALED].items():
+        whole = _at(case.inputs[0], cut.path)
+        factors = _powers_of_two(whole)
+        given = whole / factors
+        for rank in range(case.world_size):
+            found[rank] = _with(found[rank], cut.path, given)
+            found[rank][SEALED][name] = _part(factors, cut, rank * cut.pieces // case.world_size)
     return found
+
+
+def with_state(module: nn.Module, inputs: dict[str, Any]) -> nn.Module:
+    """The module; in a sealed case with the parameters that are handed out."""
+    if SEALED in inputs:
+        module.load_state_dict(inputs["state"], strict=False)
+    return module
 
 
 def unseal(module: nn.Module, inputs: dict[str, Any], plain_name: Callable[[str], str] = str) -> None:
@@ -57,8 +63,10 @@ def unseal(module: nn.Module, inputs: dict[str, Any], plain_name: Callable[[str]
 
 
 def _powers_of_two(like: Tensor) -> Tensor:
-    powers = torch.randint(-LARGEST_POWER, LARGEST_POWER + 1, like.shape)
-    signs = torch.randint(0, 2, like.shape) * 2 - 1
+    """Drawn from a seed that nobody finds by trying: torch's own is the same in every new process."""
+    drawn = torch.Generator().manual_seed(secrets.randbits(63))
+    powers = torch.randint(-LARGEST_POWER, LARGEST_POWER + 1, like.shape, generator=drawn)
+    signs = torch.randint(0, 2, like.shape, generator=drawn) * 2 - 1
     return (signs * 2.0 ** powers).to(like.dtype)
 
 

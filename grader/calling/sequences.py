@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from grader.calling.sealing import with_state
 from grader.calling.splitting import built
 from utils.models.blocks import BlockGPT, TransformerBlock
 from utils.models.tiny import same_start
@@ -37,20 +38,14 @@ def laid_out(tensor: Tensor, transposed: bool) -> Tensor:
 def make_block(inputs: dict[str, Any]) -> TransformerBlock:
     """The plain block of a case, its LayerNorms not at their start, in float64 unless the case says otherwise."""
     block = same_start(TransformerBlock, inputs["block_seed"], dim=inputs["dim"], n_heads=inputs["heads"], p=inputs["p"])
-    return _with_state(_stirred(block, inputs["block_seed"]).to(getattr(torch, inputs.get("dtype", "float64"))), inputs)
+    return with_state(_stirred(block, inputs["block_seed"]).to(getattr(torch, inputs.get("dtype", "float64"))), inputs)
 
 
 def make_gpt(inputs: dict[str, Any]) -> BlockGPT:
     """The plain GPT of a case."""
     model = same_start(BlockGPT, inputs["model_seed"], length=inputs["length"], dim=inputs["dim"],
                        n_layers=inputs["layers"], n_heads=inputs["heads"], p=inputs["p"])
-    return _with_state(_stirred(model, inputs["model_seed"]).double(), inputs)
-
-
-def _with_state(module: nn.Module, inputs: dict[str, Any]) -> nn.Module:
-    """With the parameters that a sealed case hands out."""
-    module.load_state_dict(inputs.get("state", {}), strict=False)
-    return module
+    return with_state(_stirred(model, inputs["model_seed"]).double(), inputs)
 
 
 def _stirred(module: nn.Module, seed: int) -> nn.Module:

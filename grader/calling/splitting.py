@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.sealing import unseal
+from grader.calling.sealing import unseal, with_state
 from grader.calling.watching_inputs import watched
 from grader.calling.weighing import END, weigh
 from grader.evidence.case import REFUSED
@@ -157,8 +157,7 @@ def make_gpt(inputs: dict[str, Any]) -> TinyGPT:
                 p += 0.1 * torch.randn(p.shape, generator=generator).to(p.dtype)
             elif name.startswith("blocks."):
                 p *= BLOCK_WEIGHT
-    model.load_state_dict(inputs.get("state", {}), strict=False)
-    return model
+    return with_state(model, inputs)
 
 
 def built(make: Callable[[], Any], sizes: list[int] | None) -> Any:

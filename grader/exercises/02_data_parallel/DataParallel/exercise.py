@@ -28,8 +28,10 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
                 for r, own in enumerate(make(model, n, seed))]
 
     cases = model_cases(draw, grading, ("mlp", "buffered", "tied", "frozen", "unused", "mixed", "empty", "gpt"), inputs)
-    watched = [own | {"watched": True} for own in inputs("buckets", 2, draw.integer(0, SEEDS))] if grading else []
-    return [*cases, *([Case("2 ranks, several buckets", tuple(watched))] if grading else [])]
+    if grading:
+        watched = [own | {"watched": True} for own in inputs("buckets", 2, draw.integer(0, SEEDS))]
+        cases.append(Case("2 ranks, several buckets", tuple(watched)))
+    return cases
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
