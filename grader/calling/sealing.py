@@ -29,7 +29,7 @@ class Cut(NamedTuple):
 
 
 def handed_out(case: Case) -> list[dict[str, Any]]:
-    """Each rank's inputs as they are sent; in a sealed case, where all ranks work together, without what it is not to know."""
+    """Each rank's inputs as they are sent; in a sealed case, one of all ranks together, without what it is not to know."""
     if not case.sealed:
         return list(case.inputs)
     found = [inputs | {SEALED: {}} for inputs in case.inputs]
