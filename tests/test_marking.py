@@ -227,7 +227,8 @@ CALL = dict.fromkeys(("rank", "number", "bytes", "bytes_given"), 0) | dict.fromk
 
 
 def trace_with(**changes) -> dict:
-    return {"trace": {"world_size": 1, "calls": [CALL | changes], "spans": [], "wire_bytes": None, "duration_s": 0.0}}
+    return {"trace": {"world_size": 1, "calls": [CALL | changes], "spans": [], "wire_bytes": None, "duration_s": 0.0,
+                      "only": None}}
 
 
 def test_a_call_and_a_span_are_taken_as_they_are():

@@ -52,9 +52,11 @@ def called_as_in_its_check(fn):
     """A function of a case's facts that calls `fn` as its check does, without looking at the inputs' numbers."""
 
     def rank_function(facts):
+        import grader.calling.going_through as going_through
         import grader.calling.watching_inputs as watching
 
         watching.pack = lambda value: b""
+        going_through.numbers_of = lambda tensor: []
         torch.nn.utils.skip_init = lambda kind, *sizes, **options: kind(*sizes, **options)
         call = runpy.run_path(str(GRADER / facts["way"]))["call"]
         made = [dist.new_group(list(members)) for members in facts["groups"] or ()]

@@ -19,6 +19,7 @@ from utils.trace.trace import Trace
 
 TASK = cloudpickle.dumps(call_function)
 PRELOAD = ("grader.calling.task",)
+LOOKS = 3
 Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts_of
 
 
@@ -47,11 +48,11 @@ def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = 
     job = Job(TASK, [told(candidate.function, facts) for facts in case],
               timeout_s=candidate.timeout_s, memory=candidate.measured, show_output=False, machinery=(str(GRADER),),
               preload=preload)
-    for _ in range(2):
+    for _ in range(LOOKS):
         outcome = launch(job, place())
         crossed, messages, weights = outcome.observed or (None, None, None)
         if messages is None or messages.complete:
-            break  # else packets were missed, on a busy machine: look once more
+            break  # else packets were missed, on a busy machine: look again
     outputs, refused = _outputs(outcome, len(case))
     run = to_run(outcome, outputs)
     error = explain(outcome, candidate.timeout_s)
