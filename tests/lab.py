@@ -20,6 +20,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 ROOT = Path(__file__).resolve().parent.parent
 TOKEN = "token-of-a-test"
 CLICK_MS = 10_000
+BEGUN = ".jp-InputArea-prompt:text-matches('\\[(\\d+|\\*)\\]'), .jp-Notebook-ExecutionIndicator[data-status=busy]"
 PATIENCE_S = 240.0  # for a page, a click, a whole notebook: on a busy machine all of them take their time
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -78,13 +79,15 @@ def open_notebook(page: Page, address: str, path: str) -> None:
 
 def run_all(page: Page, file: Path, timeout_s: float = PATIENCE_S) -> nbformat.NotebookNode:
     """Run > Run All Cells, save, and the notebook as it is then on disk."""
-    deadline = time.monotonic() + timeout_s
+    deadline, begun = time.monotonic() + timeout_s, False
     while time.monotonic() < deadline:
         _answer_questions(page)
-        if page.locator(".jp-InputArea-prompt:text-matches('\\[(\\d+|\\*)\\]')").count() == 0:
+        if not begun:
             try:  # again, if it came before the kernel could take it, or if a question came up meanwhile
                 page.click("text=Run >> nth=0", timeout=CLICK_MS)
                 page.click("text=Run All Cells", timeout=CLICK_MS)
+                page.wait_for_selector(BEGUN, timeout=CLICK_MS)
+                begun = True  # what is on the page later may be text alone
             except PlaywrightTimeout:
                 continue
         page.wait_for_timeout(500)
