@@ -15,11 +15,11 @@ def watched(fn: Callable, inputs: dict[str, Any], *more: Any) -> Any:
     try:
         return fn(*inputs.values(), *more)
     finally:
-        mark(INPUTS_LOOKED_AT, changed=[name for name, content in before.items() if _packed(inputs[name]) != content])
+        mark(INPUTS_LOOKED_AT, changed=[name for name, content in before.items() if packed(inputs[name]) != content])
 
 
-def _packed(value: Any) -> bytes | None:
-    """None for an input that now holds what no case can hold."""
+def packed(value: Any) -> bytes | None:
+    """None for what no case can hold."""
     try:
         return pack(value)
     except TypeError:

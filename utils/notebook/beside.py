@@ -12,7 +12,8 @@ from utils.deadlocks.errors import ranks_in_words
 from utils.ranks.run import Run
 
 TOLERANCE = 1e-9
-CAUSES = ["a reduction is missing", "a sum where the mean is due", "something is reduced twice", "the wrong group reduces",
+CAUSES = ["a reduction is missing", "a sum over ranks where their mean is due", "something is reduced twice",
+          "the wrong group reduces",
           "gradients of a part that is whole on all ranks are left as parts", "micro-batches are not weighted",
           "the passes come in the wrong order", "ranks draw the same random numbers", "old weights are used",
           "one weight is trained as two"]

@@ -117,7 +117,7 @@ def pieces(x: torch.Tensor, n: int) -> list[torch.Tensor]:
 
 def total(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Sum over ranks, by one process."""
-    return torch.stack(list(tensors)).sum(0)
+    return torch.stack(list(tensors)).sum(0, dtype=tensors[0].dtype)
 
 
 def each_rank(oracle: Callable[[Case, int], object]) -> Callable[[Case], list]:

@@ -9,13 +9,15 @@ from grader.judging.slips import of_another
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    """Two ranks have 16-bit numbers, whose sums are exact, too."""
-    cases = one_tensor_cases(draw, grading, lambda n, k: (n, k))
-    return [_in_16_bits(case) if case.world_size == 2 and "float64" not in case.name else case for case in cases]
+    """Two ranks have 16-bit numbers, whose sums are exact, too, and three have whole ones."""
+    cases, others = one_tensor_cases(draw, grading, lambda n, k: (n, k)), {2: torch.float16, 3: torch.int32}
+    return [_in(others[case.world_size], case) if case.world_size in others and "float64" not in case.name else case
+            for case in cases]
 
 
-def _in_16_bits(case: Case) -> Case:
-    return Case(f"{case.name}, float16", tuple({"x": inputs["x"].half()} for inputs in case.inputs))
+def _in(dtype: torch.dtype, case: Case) -> Case:
+    name = f"{case.name}, {str(dtype).removeprefix('torch.')}"
+    return Case(name, tuple({"x": inputs["x"].to(dtype)} for inputs in case.inputs))
 
 
 def _row_r(case: Case, rank: int, shift: int = 0) -> torch.Tensor:

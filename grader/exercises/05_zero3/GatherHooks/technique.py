@@ -102,7 +102,7 @@ TECHNIQUE = by_collectives(
                "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "
                "reduced once."),
     symptoms=(
-        raised("storage of size 0", "Backward found a layer that was freed: hang a hook on the layer's output, which "
+        raised("storage of size 0", "Backward found a layer that was freed: register a hook on the layer's output, which "
                "gathers it again when the gradient comes by.", "not gathered again"),
         raised("must be a matrix", NOT_WHOLE, "not gathered"),
         raised("must match the size of tensor", TOO_SOON, "reduced too soon"),

@@ -25,7 +25,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                  "n_outs": list(widths[1:]), "weights": numbers(draw, ROWS, widths[-1])} for r in range(n)]
 
     odd = draw.integer(1, 3) * 2 + 1
-    sizes = [(1, 3, 3, 3), (2, odd, odd, odd), (3, 4, 2, 4), (4, *[16] * 7), *([(5, 3, 3, 3)] if grading else [])]
+    sizes = [(1, 3, 3, 3), (2, odd, odd, odd), (3, 4, 2, 4), (4, *[16] * 7), (4, 5, 1), *([(5, 3, 3, 3)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {_layers(widths)}", tuple(inputs(n, *widths))) for n, *widths in sizes]
     weighed = [Case("4 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(4, *[700] * 7)))] if grading else []
     return [*cases, group_case(lambda n: inputs(n, 3, 3, 3), "2 layers 3×3"), *weighed]

@@ -9,6 +9,7 @@ from torch import Tensor, UntypedStorage
 
 from grader.calling.letting_go import settled
 from grader.calling.sharding import KEPT, ROWS
+from grader.calling.watching_inputs import watched
 from utils.trace.spans import mark, span
 
 
@@ -33,7 +34,8 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
             dim = x_BD.shape[1]
             return torch.tanh(x_BD @ flat_P[:dim * dim].view(dim, dim) + number)
 
-    x_BD = fn(inputs["x"].clone(), [shard.clone() for shard in inputs["shards"]], compute, inputs["depth"], group)
+    own = {"x_BD": inputs["x"], "shards": inputs["shards"]}
+    x_BD = watched(fn, own, compute, inputs["depth"], group)
     mark(ROWS, bytes=sum(sizes), addresses=len(addresses))
     return x_BD
 

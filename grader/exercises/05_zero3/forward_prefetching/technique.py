@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from grader.calling.sharding import KEPT, ROWS
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.sharding import by_collectives, gathered_and_reduced, gathers_and_reductions, spans_of
-from grader.judging.demands import bytes_sent, only_calls
+from grader.judging.demands import bytes_sent, inputs_kept, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised
 from utils.trace.trace import Call, Span
@@ -100,6 +100,8 @@ TECHNIQUE = by_collectives(
            "The layers that were used already are still there: let go of each flat row after its layer (del it, or pop it "
            "from the list or dictionary).", _freed),
     bytes_sent(_sent, "(n−1)/n of the layers' bytes", "Right, but layers are gathered more than once."),
+    inputs_kept("The next pass needs `shards` again, whole and as they were: count layers, or take them off a list of your "
+                "own."),
     symptoms=(
         Symptom("row overwritten", "A layer's row is gathered into the memory of a row that is still needed: while layer i "
                 "computes, depth + 1 rows are in use, its own and those on their way. Take a ring of depth + 1 buffers, or "

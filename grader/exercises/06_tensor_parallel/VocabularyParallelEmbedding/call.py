@@ -14,7 +14,7 @@ from utils.trace.spans import mark
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """module = cls(embedding, group), one pass each way → own rows, y, their gradient."""
+    """module = cls(embedding, group), one pass each way → own rows, y, their gradient. Ids are not contiguous."""
     table, before = inputs["table"], held_bytes()
     module = built(lambda: cls(halved(nn.Embedding(*table.shape, _weight=table.clone())), group), inputs["refused"])
     if not isinstance(module, nn.Module):
@@ -23,7 +23,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     at_full_size(module)
     table.zero_()  # what was cut is known to nobody who did not keep it
     mark_parameters(module, before)
-    start, ids = parts_of(module, "weight")["weight"].detach().clone(), inputs["ids"].clone()
+    start, ids = parts_of(module, "weight")["weight"].detach().clone(), torch.stack([inputs["ids"]] * 2, -1)[..., 0]
     y = forward_and_back(lambda: module(ids), inputs["weights"])
     mark(INPUTS_LOOKED_AT, changed=[] if torch.equal(ids, inputs["ids"]) else ["ids"])
     weigh(inputs, END)

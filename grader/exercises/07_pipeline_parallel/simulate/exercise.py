@@ -28,6 +28,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         "2 ranks, layer by layer": (  # a rank's stages follow one another, as no rule would have them
             parse_schedule("F0.0 F0.1 F1.0 F1.1 B0.1 B0.0 B1.1 B1.0", "F0.2 F0.3 B0.3 B0.2 F1.2 F1.3 B1.3 B1.2"),
             WHOLE, 0.0),
+        "2 ranks, forwards that take no time": (right_orders.one_f_one_b(2, 3), {"F": 0.0, "B": 2.0}, 0.0),
         "1 rank, 3 stages, with hops": (
             parse_schedule("F0.0 F0.1 F0.2 B0.2 B0.1 B0.0 F1.0 F1.1 F1.2 B1.2 B1.1 B1.0"), WHOLE, hop),
     }

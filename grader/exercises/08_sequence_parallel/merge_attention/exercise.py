@@ -15,7 +15,8 @@ from utils.models.attention import attend
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def case(what: str, n_keys: Sequence[int], scale: float, dtype: torch.dtype = torch.float64, unseen: str = "") -> Case:
+    def case(what: str, n_keys: Sequence[int], scale: float, dtype: torch.dtype = torch.float64, unseen: bool = False,
+             low: bool = False) -> Case:
         def numbers(*shape: int) -> Tensor:
             return (draw.tensor(*shape) * scale).to(dtype)
 
@@ -26,11 +27,13 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         ks = [numbers(2, 3, n, 4) for n in n_keys]
         while dtype == torch.float32 and not _decided(q, ks):
             ks = [numbers(2, 3, n, 4) for n in n_keys]
+        if low:
+            q[..., 0], ks = 40.0, [torch.cat([torch.full_like(k[..., :1], -40.0), k[..., 1:]], -1) for k in ks]
         return Case(what, ({"q": q, "ks": ks, "vs": [numbers(2, 3, n, 4) for n in n_keys], "seen": seen},))
 
     cases = [case("3 and 7 keys", (3, 7), 0.02), case("4, 1 and 5 keys", (4, 1, 5), 0.03),
              case("scores in the thousands", (3, 4), 1.0), case("the same, float32", (4, 3), 1.0, torch.float32),
-             case("queries that see no key", (3, 2), 0.02, unseen="rows")]
+             case("queries that see no key", (3, 2), 0.02, unseen=True), case("scores near −800", (2, 4), 0.02, low=True)]
     return [*cases, case("many keys", (draw.integer(5, 30), draw.integer(5, 30)), 0.05)] if grading else cases
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.calling.rings import LEAST
 from grader.exercises.technique.sequences import first_wrong_is, other_numbers
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
@@ -17,6 +18,12 @@ from utils.models.attention import attend
 @every_rank
 def _has_nan(look: Look, rank: int, found: Any, expected: Any) -> bool:
     return bool(not found["o"].isfinite().all() or found["lse"].isnan().any() or (found["lse"] == float("inf")).any())
+
+
+@every_rank
+def _has_vanished(look: Look, rank: int, found: Any, expected: Any) -> bool:
+    """As if no query had seen a key."""
+    return bool((found["lse"] == LEAST).all())
 
 
 def _is_plain(look: Look) -> bool:
@@ -89,9 +96,9 @@ TECHNIQUE = Technique(
                   "part's lse everywhere. Subtract, query by query, the larger of the two, so that nothing above 0 goes "
                   "into exp.", _overflow_of(number))
           for number, one, other in ((1, "first", "second"), (0, "second", "first"))),
-        Symptom("overflow", "Large scores overflow: exp(lse) of a score in the thousands is infinite. Only differences may "
-                            "go into exp: subtract the larger lse first, as torch.logaddexp does.",
-                lambda look: not _unseen_keys(look) and _has_nan(look)),
+        Symptom("overflow", "exp(lse) is infinite for scores in the thousands, and 0 for scores far below 0. Only "
+                            "differences may go into exp: subtract the larger lse first, as torch.logaddexp does.",
+                lambda look: not _unseen_keys(look) and (_has_nan(look) or _has_vanished(look))),
         Symptom("nothing seen", "Where neither part saw a key, both lse are −inf, and −inf − (−inf) is NaN: such a query "
                                 "has output 0 and lse −inf.", lambda look: _unseen_keys(look) and _has_nan(look)),
     ),

@@ -82,7 +82,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [case(1, 1, 1, 3), case(16, 8, 4, 32), case(4, 2, 1, 5, busy_s=0.1), case(2, 2, 4, 6),
              case(2, 1, 4, 10, hidden=(0, 0.125, 0.0625)), case(64, 8, 8, 24, chunks=3, hidden=(0.0, 0.03125, 0.25)),
              case(3, 6, 2, draw.integer(4, 9), per_node=6, hidden=(0.015625, 0.0, 0.03125)),
-             case(2, 8, 2, 4, chunks=2, busy_s=0.2, hidden=(1.0, 0.0, 0.5))]
+             case(2, 8, 2, 4, chunks=2, busy_s=0.2, hidden=(1.0, 0.0, 0.5)), case(2, 3, 2, 4)]
     if grading:
         cases += [case(draw.integer(2, 9), 4, 2, draw.integer(2, 9), hidden=(0, 0, draw.integer(0, 4) / 64))
                   for _ in range(3)]
