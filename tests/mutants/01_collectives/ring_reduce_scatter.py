@@ -18,7 +18,7 @@ CHANGES = (
     change("far too many bytes", "x_NC[(r - 1) % n]", "x_NC", "x_NC[(r - step - 2) % n]", "x_NC",
            "return partial_C", "return partial_C[r]"),
     change("past the neighbours", "n, r = dist.get_world_size(group), dist.get_rank(group)",
-           "return all_to_all(x_NC, group).sum(0)"),
+           "return all_to_all(x_NC, group).sum(0, dtype=x_NC.dtype)"),
     change("everyone waits", "sending = dist.isend(partial_C, group=group, group_dst=(r + 1) % n)", "pass",
            "sending.wait()", "dist.send(partial_C, group=group, group_dst=(r + 1) % n)"),
     change("missing wait", "dist.recv", "dist.irecv", "empty_like", "zeros_like"),
