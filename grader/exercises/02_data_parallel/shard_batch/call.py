@@ -11,4 +11,4 @@ from grader.calling.watching_inputs import watched
 def call(fn: Callable, inputs: dict[str, Any], group) -> Any:
     """fn(x_BD, group), where x_BD does not begin where its memory does."""
     x_BD = inputs["x_BD"]
-    return watched(fn, {"x_BD": torch.cat([torch.zeros_like(x_BD), x_BD])[len(x_BD):]}, group)
+    return watched(fn, {"x_BD": torch.cat([x_BD - 1, x_BD])[len(x_BD):]}, group)

@@ -23,7 +23,8 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     at_full_size(module)
     table.zero_()  # what was cut is known to nobody who did not keep it
     mark_parameters(module, before)
-    start, ids = parts_of(module, "weight")["weight"].detach().clone(), torch.stack([inputs["ids"]] * 2, -1)[..., 0]
+    start = parts_of(module, "weight")["weight"].detach().clone()
+    ids = torch.cat([inputs["ids"]] * 2, -1)[..., :inputs["ids"].shape[-1]]
     y = forward_and_back(lambda: module(ids), inputs["weights"])
     mark(INPUTS_LOOKED_AT, changed=[] if torch.equal(ids, inputs["ids"]) else ["ids"])
     weigh(inputs, END)
