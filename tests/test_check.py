@@ -52,6 +52,23 @@ def test_right_numbers_by_the_wrong_technique():
     assert "2 of 4 points" in verdict._repr_html_()
 
 
+def test_what_stays_from_one_call_to_the_next_is_named():
+    right = functions_of("solutions", "02_data_parallel")["make_buckets"]
+    kept: list[list[int]] = []
+
+    def one_list_for_all_calls(sizes, limit):
+        kept[:] = right(sizes, limit)
+        return kept
+
+    def grows(sizes, limit, buckets=[]):  # noqa: B006
+        buckets += right(sizes, limit)
+        return [*buckets]
+
+    for function, words in ((one_list_for_all_calls, "the very same list"), (grows, "A default argument that is a list")):
+        with pytest.raises(CheckFailed, match=words):
+            check.make_buckets(function)
+
+
 def test_a_result_of_no_use_is_named_without_a_line_of_ours():
     def returns_a_function(x, group):
         return {"sum": lambda: x}
