@@ -19,7 +19,7 @@ from utils.trace.trace import Trace
 
 TASK = cloudpickle.dumps(call_function)
 PRELOAD = ("grader.calling.task",)
-LOOKS = 3
+LOOKS = 3  # at a case, as long as the network could not be read in full
 Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts_of
 
 

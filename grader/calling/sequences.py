@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.sealing import with_state
-from grader.calling.splitting import built
+from grader.calling.splitting import built, laid_out
 from utils.models.blocks import BlockGPT, TransformerBlock
 from utils.models.tiny import same_start
 from utils.trace.spans import span
@@ -28,11 +28,6 @@ def call_sequence_function(function: type[torch.autograd.Function], inputs: dict
     with span(BACKWARD):
         y.backward(weights)
     return {"y": y, "dx": x.grad}
-
-
-def laid_out(tensor: Tensor, transposed: bool) -> Tensor:
-    """A copy; if asked for with its last dim's numbers first in memory, so that it is not contiguous."""
-    return tensor.transpose(0, -1).contiguous().transpose(0, -1) if transposed else tensor.clone()
 
 
 def make_block(inputs: dict[str, Any]) -> TransformerBlock:

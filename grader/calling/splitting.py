@@ -54,13 +54,13 @@ def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, An
             go_back(y, dy)  # hands over this very tensor, no copy: whether it is changed on the way shows
         return {"y": y_before_backward, "dx": x.grad}
 
-    laid_out = {name: _laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy")}
-    return watched(both_ways, laid_out, group)
+    given = {name: laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy")}
+    return watched(both_ways, given, group)
 
 
-def _laid_out(tensor: Tensor, transposed: bool) -> Tensor:
-    """A fresh copy; its numbers lie in memory column by column if asked for."""
-    return tensor.T.contiguous().T if transposed else tensor.clone()
+def laid_out(tensor: Tensor, transposed: bool) -> Tensor:
+    """A copy; if asked for with its first dim's numbers next to each other in memory, so that it is not contiguous."""
+    return tensor.transpose(0, -1).contiguous().transpose(0, -1) if transposed else tensor.clone()
 
 
 def call_split_linear(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from utils.ranks.run import Run
 
 TOLERANCE = 1e-9
 CAUSES = ["a reduction is missing", "a sum over ranks where their mean is due", "something is reduced twice",
-          "the wrong group reduces",
-          "gradients of a part that is whole on all ranks are left as parts", "micro-batches are not weighted",
-          "the passes come in the wrong order", "ranks draw the same random numbers", "old weights are used",
-          "one weight is trained as two"]
+          "the wrong group reduces", "gradients of a part that is whole on all ranks are left as parts",
+          "micro-batches are not weighted", "the passes come in the wrong order", "ranks draw the same random numbers",
+          "old weights are used", "one weight is trained as two"]
 _OF_CASE = (
     (5, "Gradients add up over micro-batches, so each must count as much as its rows do."),
     (3, "Gradients are averaged over copies of a shard: along the data axis."),

@@ -34,8 +34,8 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
             dim = x_BD.shape[1]
             return torch.tanh(x_BD @ flat_P[:dim * dim].view(dim, dim) + number)
 
-    own = {"x_BD": inputs["x"], "shards": inputs["shards"]}
-    x_BD = watched(fn, own, compute, inputs["depth"], group)
+    given = {"x_BD": inputs["x"], "shards": inputs["shards"]}
+    x_BD = watched(fn, given, compute, inputs["depth"], group)
     mark(ROWS, bytes=sum(sizes), addresses=len(addresses))
     return x_BD
 

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 
 from grader.calling.letting_go import settled_bytes
-from grader.calling.sequences import BACKWARD, FORWARD, KEPT, laid_out, leaf
+from grader.calling.sequences import BACKWARD, FORWARD, KEPT, leaf
+from grader.calling.splitting import laid_out
 from grader.calling.weighing import END, weigh
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span

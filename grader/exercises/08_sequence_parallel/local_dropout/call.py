@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from grader.calling.sequences import RANDOM_CHANGED, laid_out
+from grader.calling.sequences import RANDOM_CHANGED
+from grader.calling.splitting import laid_out
 from grader.calling.watching_inputs import watched
 from utils.trace.spans import mark
 
@@ -13,9 +14,7 @@ from utils.trace.spans import mark
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """fn(x, p, seed, group) twice, the second time without a graph → both results and the gradient of Σ weights·y.
 
-    The first x lies transposed in memory.
-
-    Marks whether the random state has changed.
+    The first x lies transposed in memory. Marks whether the random state has changed.
     """
     inputs, weights = {name: inputs[name] for name in ("x", "p", "seed")}, inputs["weights"]
     x, state = laid_out(inputs["x"], transposed=True).requires_grad_(), torch.get_rng_state()

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.calling.sequences import BACKWARD, FORWARD, laid_out
-from grader.calling.splitting import go_back
+from grader.calling.sequences import BACKWARD, FORWARD
+from grader.calling.splitting import go_back, laid_out
 from utils.trace.spans import span
 
 
