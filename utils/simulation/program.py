@@ -2,6 +2,7 @@
 
 import signal
 from array import array
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
@@ -20,7 +21,9 @@ from utils.simulation.fresh import own_copy, put_back, settings_found
 from utils.simulation.roofline import Roofline, Work
 from utils.simulation.shapes import ShapesOnly
 from utils.simulation.stand_ins import NEEDS_NUMBERS, NeedsNumbers, put_in_place
-from utils.trace.recorder import Recorder
+from utils.trace.calls import flat_tensors
+from utils.trace.memory import METER, tensors_in
+from utils.trace.recorder import Recorder, names_its_peer_plainly
 from utils.trace.spans import RECORDER
 
 COMPUTE, CALL, WAIT = range(3)
@@ -113,6 +116,41 @@ class Tape:
         self.program.values.append(value)
 
 
+class TapeRecorder(Recorder):
+    """A recorder of tensors without numbers. Nothing travels, so a backend that copies them thousandfold is not asked."""
+
+    def _goes_straight_on(self, name: str, group: dist.ProcessGroup, args: tuple) -> bool:
+        tensors = tensors_in(args)
+        if not (names_its_peer_plainly(name, args) and all(map(_is_only_a_shape, tensors)) and _fit(name, group, args)):
+            return False
+        METER.get().see(tensors)
+        return True
+
+    def _begun_by(self, handed_on: Callable, group: dist.ProcessGroup, args: tuple) -> dist.Work:
+        return c10d.FakeWork()
+
+
+def _is_only_a_shape(tensor: torch.Tensor) -> bool:
+    """Without a number that torch keeps (of torch.tensor(3.0)), and without a gradient that torch would warn of."""
+    return (type(tensor) is FakeTensor and tensor.constant is None and tensor.layout is torch.strided
+            and not (tensor.is_neg() or tensor.is_conj()) and not (tensor.requires_grad and torch.is_grad_enabled()))
+
+
+def _fit(name: str, group: dist.ProcessGroup, args: tuple) -> bool:
+    """Whether one rank's part, times the ranks, is as large as what all have. What does not fit is for torch to refuse."""
+    if name in ("allgather_", "_allgather_base_"):
+        whole, part = args
+    elif name in ("reduce_scatter_", "_reduce_scatter_base_"):
+        part, whole = args
+    else:
+        return True
+    pieces, parts = flat_tensors(whole), flat_tensors(part)
+    size = parts[0].numel() if len(parts) == 1 else -1
+    if isinstance(whole, torch.Tensor):
+        return whole.numel() == group.size() * size
+    return len(pieces) == group.size() and all(piece.numel() == size for piece in pieces)
+
+
 class EndlessProgram(BaseException):
     """A rank's program has not ended in its time. Not an Exception: the program may catch those."""
 
@@ -124,7 +162,7 @@ class RecordingStudio:
         self._task, self._world_size, self._device, self._timeout_s = task, world_size, device, timeout_s
         self._found = settings_found()
         self._known: dict[tuple, Any] = {}
-        self._recorder = Recorder(lambda kind, **fields: None)
+        self._recorder = TapeRecorder(lambda kind, **fields: None)
         put_in_place()
         self._recorder.install()
         if "wait" in vars(c10d.FakeWork):

@@ -68,8 +68,12 @@ def _collected(connections: list[Connection], timeout_s: float) -> list[Program]
 def _share_members(programs: list[Program], lists: dict[tuple, list]) -> None:
     """One list of a group's members for all calls of all ranks: of four thousand ranks each would have its own."""
     for program in programs:
+        shared: dict[int, tuple[list, list]] = {}  # id of a list, which most calls of a program have in common -> it, ours
         for facts in program.facts:
-            facts["members"] = lists.setdefault(tuple(facts["members"]), facts["members"])
+            members = facts["members"]
+            if id(members) not in shared:
+                shared[id(members)] = members, lists.setdefault(tuple(members), members)
+            facts["members"] = shared[id(members)][1]
 
 
 def _record_share(connection: Connection, _settings: None) -> None:

@@ -6,6 +6,7 @@ fill the device.
 """
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils.flop_counter import flop_registry
 
 from utils.simulation.cluster import Device
-from utils.simulation.shapes import ShapesOnly
+from utils.simulation.shapes import NO_OPTIONS, Recipe, ShapesOnly
 from utils.trace.memory import MemoryMeter
+
+Cost = tuple[float, float, float]
+NOTHING: Cost = (0, 0, 0)
 
 DEVICE_OF = torch.ops.prim.device.default
 LIFT = torch.ops.aten.lift_fresh.default  # makes a tensor without numbers of one that has some
@@ -50,14 +54,30 @@ class Roofline(MemoryMeter):
         self.work, self._device, self._shapes = Work(), device, shapes
         self._followed: set[int] = set()  # ids of parameters
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=NO_OPTIONS):
         if func is DEVICE_OF:  # which autograd asks more often than all the rest, and a fake tensor answers slowly
             return args[0].fake_device
+        if self._shapes is not None:
+            recipe, tensors = self._shapes.recall(func, args, kwargs)
+            if recipe is not None:
+                return self._remade(recipe, tensors, func, args, kwargs)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
-    def _result_of(self, func, args: tuple, kwargs: dict) -> Any:
-        result = NotImplemented if self._shapes is None else self._shapes.recall(func, args, kwargs)
-        return super()._result_of(func, args, kwargs) if result is NotImplemented else result
+    def _remade(self, recipe: Recipe, tensors: list[torch.Tensor], func, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        """The same in fewer steps: it is known which results are new, and what it costs. tensors: the inputs."""
+        made = self._shapes.made(recipe, args)
+        self._see_all(tensors)
+        for i in recipe.new:
+            tensors.append(made[i])
+            self._hold(made[i].untyped_storage())
+        result = recipe.result_of(made)
+        cost = recipe.cost
+        if cost is None or len({*map(id, tensors)}) < len(tensors):
+            cost = self._cost_of(func, args, kwargs, result, tensors)
+            if len({*map(id, tensors)}) == len(tensors):  # else one costs nothing the second time
+                recipe.cost = cost
+        self._add(cost)
+        return result
 
     def _is_nothing_new(self, func, args: tuple, result: Any) -> bool:
         return (_makes_views(func) and func is not LIFT) or super()._is_nothing_new(func, args, result)
@@ -66,7 +86,8 @@ class Roofline(MemoryMeter):
         """Most are known, and of a size that does not change."""
         if category is None:
             tensors = [tensor for tensor in tensors if not self._is_seen(tensor)]
-        super()._see_all(tensors, category)
+        if tensors:
+            super()._see_all(tensors, category)
 
     def _is_seen(self, tensor: torch.Tensor) -> bool:
         if type(tensor) is not FakeTensor or tensor.layout is not torch.strided:
@@ -78,7 +99,7 @@ class Roofline(MemoryMeter):
     def _on_parameter(self, module, name, parameter) -> None:
         """Its gradient is followed from the first forward pass on: before, module.to() must be able to swap it."""
         if isinstance(parameter, torch.Tensor):
-            self.see(parameter.data, "parameters")
+            self.see(parameter, "parameters")
 
     def _on_forward(self, module, args, output) -> None:
         for name, parameter in module._parameters.items():
@@ -87,9 +108,13 @@ class Roofline(MemoryMeter):
                 super()._on_parameter(module, name, parameter)
         super()._on_forward(module, args, output)
 
-    def _on_operation(self, func, args: tuple, kwargs: dict, result: Any, tensors: list[torch.Tensor]) -> None:
+    def _on_operation(self, func, args: tuple, kwargs: Mapping[str, Any], result: Any, tensors: list[torch.Tensor]) -> None:
+        self._add(self._cost_of(func, args, kwargs, result, tensors))
+
+    def _cost_of(self, func, args: tuple, kwargs: Mapping[str, Any], result: Any, tensors: list[torch.Tensor]) -> Cost:
+        """FLOPs, bytes touched, seconds."""
         if not tensors or _is_free(func):
-            return
+            return NOTHING
         formula = FORMULAS.get(func.overloadpacket)
         flops = formula(*args, **kwargs, out_val=result) if formula else 0
         touched = sum({id(tensor): tensor.nbytes for tensor in tensors}.values())
@@ -97,9 +122,13 @@ class Roofline(MemoryMeter):
             touched -= max(0, args[0].nbytes - result.nbytes)
         dtype = str(tensors[0].dtype).removeprefix("torch.")
         seconds = max(flops / self._device.flops_of(dtype), touched / self._device.memory_bytes_per_s)
+        return flops, touched, seconds + self._device.overhead_s
+
+    def _add(self, cost: Cost) -> None:
+        flops, touched, seconds = cost
         self.work.flops += flops
         self.work.bytes_touched += touched
-        self.work.seconds += seconds + self._device.overhead_s
+        self.work.seconds += seconds
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_
 from utils.trace.calls import OPERATIONS, flat_tensors
 
 NO_OPTIONS: Mapping[str, Any] = {}
+PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
 COMMUNICATION = ("c10d", "_c10d_functional")
 VIEWS_TO_TORCH_UNKNOWN = (torch.ops.aten._unsafe_view.default, torch.ops.aten.unbind.int)  # which it therefore forgets
 
@@ -36,11 +37,21 @@ class _Output(NamedTuple):
     requires_grad: bool
 
 
-class _Recipe(NamedTuple):
-    """What an operation makes."""
+class Recipe:
+    """What an operation makes. cost: what a mode above notes of it, of inputs no two of which are one tensor."""
 
-    outputs: list[_Output]
-    kind: type | None  # tuple or list; None for a single one
+    __slots__ = ("cost", "is_in_place", "kind", "new", "outputs")
+
+    def __init__(self, outputs: list[_Output], kind: type | None):
+        """kind: tuple or list; None for a single one."""
+        self.outputs, self.kind, self.cost = outputs, kind, None
+        self.is_in_place = all(output.given is not None for output in outputs)
+        self.new = [i for i, output in enumerate(outputs)  # those with memory of their own
+                    if output.given is output.viewed is None and output.shape is not None]
+
+    def result_of(self, made: list) -> Any:
+        """As the operation returns it."""
+        return self.kind(made) if self.kind else made[0]
 
 
 class ShapesOnly(FakeTensorMode):
@@ -58,21 +69,25 @@ class ShapesOnly(FakeTensorMode):
         """Nothing is compiled here, so torch's compiler need not be told to keep away."""
         return False
 
-    def recall(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> Any:
-        """What this operation makes, if that is remembered, else NotImplemented. For a mode above this one."""
-        recipe = self._known.get(self._key_of(func, args, kwargs))
-        if recipe is None:
-            return NotImplemented
+    def recall(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> tuple[Recipe | None, list[FakeTensor]]:
+        """What this operation makes, if that is remembered, and its inputs. For a mode above this one."""
+        tensors: list[FakeTensor] = []
+        return self._known.get(self._key_of(func, args, kwargs, tensors)), tensors
+
+    def made(self, recipe: Recipe, args: Sequence) -> list:
+        """Its outputs, made of these inputs. For a mode above this one."""
+        if recipe.is_in_place:
+            return [args[output.given] for output in recipe.outputs]
         with torch._C._DisableTorchDispatch():
-            return self._follow(recipe, args)
+            return [self._make(output, args) for output in recipe.outputs]
 
     def __torch_dispatch__(self, func, types, args: Sequence = (), kwargs: Mapping[str, Any] = NO_OPTIONS):
         if func.namespace in COMMUNICATION and any(x.constant is not None for x in _fakes_in(args, kwargs)):
             with self._numbers_aside(func, args, kwargs):
                 return self.__torch_dispatch__(func, types, args, kwargs)
-        key = self._key_of(func, args, kwargs)
+        key = self._key_of(func, args, kwargs, [])
         if (recipe := self._known.get(key)) is not None:
-            return self._follow(recipe, args)
+            return recipe.result_of([self._make(output, args) for output in recipe.outputs])
         if key is not None and func.namespace == "c10d":  # writes into its inputs, and makes no tensor
             with in_kernel_invocation_manager(self):
                 return func(*args, **kwargs)
@@ -101,10 +116,6 @@ class ShapesOnly(FakeTensorMode):
             for x, constant in kept:
                 x.constant = constant
 
-    def _follow(self, recipe: _Recipe, args: Sequence) -> Any:
-        made = [self._make(output, args) for output in recipe.outputs]
-        return recipe.kind(made) if recipe.kind else made[0]
-
     def _make(self, output: _Output, args: Sequence):
         """What torch makes, without its checks; no mode is active here, so that these tensors of "meta" are plain ones."""
         if output.given is not None:
@@ -125,19 +136,20 @@ class ShapesOnly(FakeTensorMode):
         self._torch_keys.setdefault(func, key)
         return key
 
-    def _key_of(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> tuple | None:
+    def _key_of(self, func, args: Sequence, kwargs: Mapping[str, Any], tensors: list) -> tuple | None:
+        """Where the result is remembered; None for what is not. tensors: to which the inputs are added."""
         key = [func, torch.get_default_dtype(), torch.is_inference_mode_enabled()]
         try:
-            self._add(key, args)
+            self._add(key, args, tensors)
             if kwargs:
                 key += kwargs
-                self._add(key, kwargs.values())
+                self._add(key, kwargs.values(), tensors)
         except _NoKey:
             return None
         return tuple(key)
 
-    def _add(self, key: list, values) -> None:
-        """What of these inputs decides about the result."""
+    def _add(self, key: list, values, tensors: list) -> None:
+        """What of these inputs decides about the result, to the key."""
         for value in values:
             kind = type(value)
             if kind is FakeTensor:
@@ -146,13 +158,16 @@ class ShapesOnly(FakeTensorMode):
                     raise _NoKey
                 key += (value.shape, value.stride(), value.dtype, value.storage_offset(), value.fake_device,
                         value.requires_grad)
+                tensors.append(value)
+            elif kind in PLAIN:
+                key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
             elif kind in (list, tuple):
                 key += (kind, len(value))
-                self._add(key, value)
+                self._add(key, value, tensors)
             elif isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)) or callable(value):
                 raise _NoKey
             else:
-                key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
+                key += (kind, value)
 
 
 def _fakes_in(args: Sequence, kwargs: Mapping[str, Any]) -> list[FakeTensor]:
@@ -171,16 +186,16 @@ def _written_by(func, args: Sequence, kwargs: Mapping[str, Any]) -> list[FakeTen
     return _fakes_in([value for name, value in named.items() if name in receiving], {})
 
 
-def _recipe_of(entry: Any, func, result: Any) -> _Recipe | None:
+def _recipe_of(entry: Any, func, result: Any) -> Recipe | None:
     """Of torch's own entry; None where torch says that it must not be remembered, or where it is not of plain tensors."""
     if func in VIEWS_TO_TORCH_UNKNOWN:
         made = result if isinstance(result, (list, tuple)) else [result]
-        return _Recipe([_Output(None, 0, tuple(x.shape), x.stride(), x.storage_offset(), x.dtype, x.fake_device, False)
+        return Recipe([_Output(None, 0, tuple(x.shape), x.stride(), x.storage_offset(), x.dtype, x.fake_device, False)
                         for x in made], None if made is not result else type(result))
     if not hasattr(entry, "output_infos"):
         return None
     outputs = [_output_of(info, func) for info in entry.output_infos]
-    return None if None in outputs else _Recipe(outputs, tuple if entry.is_output_tuple else None)
+    return None if None in outputs else Recipe(outputs, tuple if entry.is_output_tuple else None)
 
 
 def _output_of(info: Any, func) -> _Output | None:

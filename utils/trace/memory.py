@@ -88,14 +88,11 @@ class MemoryMeter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        result = self._result_of(func, args, kwargs)
+        result = func(*args, **kwargs)
         tensors = tensors_in((args, kwargs, () if self._is_nothing_new(func, args, result) else result))
         self._see_all(tensors)
         self._on_operation(func, args, kwargs, result, tensors)
         return result
-
-    def _result_of(self, func, args: tuple, kwargs: dict) -> Any:
-        return func(*args, **kwargs)
 
     def _is_nothing_new(self, func, args: tuple, result: Any) -> bool:
         """Whether the result's storages are certain to be the inputs'."""
@@ -147,18 +144,24 @@ class MemoryMeter(TorchDispatchMode):
 
     def _follow(self, storage: torch.UntypedStorage, category: str | None = None) -> None:
         """Count a storage, at the size that it has now."""
-        key, nbytes = storage._cdata, storage.nbytes()
+        nbytes = storage.nbytes()
         with self._lock:
-            held = self._held.get(key)
+            held = self._held.get(storage._cdata)
             if held is None:
                 if storage.device.type in self.IGNORED_DEVICES:
                     return
-                held = _Held(weakref.ref(storage, lambda _, key=key: self._forget(key)), 0)
-                self._held[key] = held
+                held = self._hold(storage)
             if held.nbytes != nbytes:
                 self._resize(held, nbytes)
             if category:
                 held.category = category
+
+    def _hold(self, storage: torch.UntypedStorage) -> _Held:
+        """Count a storage that is new."""
+        key = storage._cdata
+        held = self._held[key] = _Held(weakref.ref(storage, lambda _: self._forget(key)), 0)
+        self._resize(held, storage.nbytes())
+        return held
 
     def _resize_storage(self, storage: torch.UntypedStorage, nbytes: int) -> torch.UntypedStorage:
         """UntypedStorage.resize_, of which no operation tells: how FSDP frees a layer, and gets it back."""
@@ -190,7 +193,7 @@ class MemoryMeter(TorchDispatchMode):
 
     def _on_parameter(self, module, name, parameter) -> None:
         if isinstance(parameter, torch.Tensor):
-            self.see(parameter.data if parameter.is_leaf else parameter, "parameters")
+            self.see(parameter, "parameters")
             if parameter.requires_grad and parameter.is_leaf:
                 parameter.register_post_accumulate_grad_hook(self._on_gradient)
 
@@ -198,7 +201,7 @@ class MemoryMeter(TorchDispatchMode):
         """Parameters whose data was put in place for this forward pass only are parameters all the same."""
         for parameter in module._parameters.values():
             if parameter is not None:
-                self.see(parameter.data, "parameters")
+                self.see(parameter, "parameters")
 
     def _on_gradient(self, parameter) -> None:
         if parameter.grad is not None:
@@ -207,7 +210,7 @@ class MemoryMeter(TorchDispatchMode):
     def _on_step(self, optimizer, args, kwargs) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self.see(parameter.detach(), "parameters")
+                self.see(parameter, "parameters")
                 if parameter.grad is not None:
                     self.see(parameter.grad, "gradients")
         self.see([list(state.values()) for state in optimizer.state.values()], "optimizer state")

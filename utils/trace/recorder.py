@@ -168,21 +168,33 @@ class Recorder:
 
     def _met_before(self, original: Callable, name: str, handed_on: Callable, last: type, told: dict[str, str]) -> Callable:
         names = [argument.name for argument in _OPERATORS[name]._schema.arguments if argument.name != "process_group"]
-        backend_of = c10d.ProcessGroup._get_backend
 
         def call(group, *args, **kwargs):
-            if kwargs or not args or type(args[-1]) is not last or not _only_numbers(args[:-1], last is int):
+            if kwargs or not args or type(args[-1]) is not last or not self._goes_straight_on(name, group, args[:-1]):
                 return original(group, *args, **kwargs)
             arguments = dict(zip(names, args, strict=False))
             if last is not int:
                 arguments["async_op"] = args[-1].asyncOp
                 arguments |= {ours: getattr(args[-1], theirs) for ours, theirs in told.items()}
             number = self._report_call(name, group, arguments)
-            work = handed_on(backend_of(group, _CPU), *args)
+            work = self._begun_by(handed_on, group, args)
             self._remember(number, work, arguments)
             return work
 
         return call
+
+    def _goes_straight_on(self, name: str, group: dist.ProcessGroup, args: tuple) -> bool:
+        """Whether there is no more to the call than numbers in memory and, of a message, a plain number for its rank.
+
+        False for tensors of other devices, sparse ones, views that are not what they store, a gradient that torch would
+        warn of, and where a mode looks on at operations.
+        """
+        return not torch._C._len_torch_dispatch_stack() and names_its_peer_plainly(name, args) and all(
+            type(x) in _PLAIN and x.is_cpu and x.layout is torch.strided and not x.requires_grad
+            and not (x.is_neg() or x.is_conj() or x._is_zerotensor()) for arg in args for x in flat_tensors(arg))
+
+    def _begun_by(self, handed_on: Callable, group: dist.ProcessGroup, args: tuple) -> dist.Work:
+        return handed_on(c10d.ProcessGroup._get_backend(group, _CPU), *args)
 
     def _kernel(self, name: str, operator):
         argument_names = [argument.name for argument in operator._schema.arguments]
@@ -403,15 +415,9 @@ class Recorder:
         torch.distributed.device_mesh.new_group = watched(has_line=False)
 
 
-def _only_numbers(args: tuple, is_message: bool) -> bool:
-    """Whether there is no more to the call than numbers in memory and, of a message, a plain number for its rank.
-
-    False for tensors of other devices, sparse ones, views that are not what they store, a gradient that torch would warn of,
-    and where a mode looks on at operations.
-    """
-    return not torch._C._len_torch_dispatch_stack() and (not is_message or type(args[1]) is int) and all(
-        type(x) in _PLAIN and x.is_cpu and x.layout is torch.strided and not x.requires_grad
-        and not (x.is_neg() or x.is_conj() or x._is_zerotensor()) for arg in args for x in flat_tensors(arg))
+def names_its_peer_plainly(name: str, args: tuple) -> bool:
+    """Whether a message's rank is one of Python's own integers; torch's binding judges all others."""
+    return OPERATIONS[name].name not in POINT_TO_POINT or type(args[1]) is int
 
 
 def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
