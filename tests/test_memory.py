@@ -113,3 +113,13 @@ def test_of_distributed_tensors_this_rank_s_shard_counts():
     for held in run_ranks(step, 2).results:
         assert held["parameters"] == held["gradients"] == 8 * KIB
         assert 16 * KIB <= held["optimizer state"] <= 16 * KIB + 64
+
+
+def test_lazy_modules_run_and_are_counted_once_they_are_made():
+    def lazily():
+        model = torch.nn.Sequential(torch.nn.LazyLinear(4))
+        model(torch.ones(2, 3))
+        return model
+
+    memory = run_ranks(lazily, 1).memory[0]
+    assert memory.now["parameters"] == 4 * (3 * 4 + 4)

@@ -140,6 +140,25 @@ def test_results_that_are_remembered_are_those_that_torch_makes():
     assert known and seen[0] == seen[1] == seen[2]
 
 
+def test_one_tensor_for_all_must_have_room_for_all():
+    """As every backend has it; torch's fake one would let it pass."""
+    for call in (lambda: dist.all_gather_single(torch.empty(3), torch.empty(2)),
+                 lambda: dist.reduce_scatter_single(torch.empty(2), torch.empty(3))):
+        with pytest.raises(RankFailed, match=r"must have 2 × 2 elements, .*; it has 3"):
+            simulate_ranks(call, 2, NODE)
+
+
+def test_a_tensor_that_comes_twice_is_read_once_and_calls_of_sizes_that_were_seen_cost_the_same():
+    def add(twice):
+        x, y = torch.empty(1000), torch.empty(1000)
+        for _ in range(3):
+            _ = x + (x if twice else y)
+
+    for twice in (True, False, True):
+        run = simulate_ranks(add, inputs=[twice])
+        assert run.works[0].bytes_touched == 3 * (3 - twice) * 4000
+
+
 # ── times ──
 
 

@@ -21,7 +21,7 @@ from utils.simulation.fresh import own_copy, put_back, settings_found
 from utils.simulation.roofline import Roofline, Work
 from utils.simulation.shapes import ShapesOnly
 from utils.simulation.stand_ins import NEEDS_NUMBERS, NeedsNumbers, put_in_place
-from utils.trace.calls import flat_tensors
+from utils.trace.calls import OPERATIONS
 from utils.trace.memory import METER, tensors_in
 from utils.trace.recorder import Recorder, names_its_peer_plainly
 from utils.trace.spans import RECORDER
@@ -121,8 +121,9 @@ class TapeRecorder(Recorder):
 
     def _goes_straight_on(self, name: str, group: dist.ProcessGroup, args: tuple) -> bool:
         tensors = tensors_in(args)
-        if not (names_its_peer_plainly(name, args) and all(map(_is_only_a_shape, tensors)) and _fit(name, group, args)):
+        if not (names_its_peer_plainly(name, args) and all(map(_is_only_a_shape, tensors))):
             return False
+        _check_sizes(name, group.size(), args)
         METER.get().see(tensors)
         return True
 
@@ -136,19 +137,13 @@ def _is_only_a_shape(tensor: torch.Tensor) -> bool:
             and not (tensor.is_neg() or tensor.is_conj()) and not (tensor.requires_grad and torch.is_grad_enabled()))
 
 
-def _fit(name: str, group: dist.ProcessGroup, args: tuple) -> bool:
-    """Whether one rank's part, times the ranks, is as large as what all have. What does not fit is for torch to refuse."""
-    if name in ("allgather_", "_allgather_base_"):
-        whole, part = args
-    elif name in ("reduce_scatter_", "_reduce_scatter_base_"):
-        part, whole = args
-    else:
-        return True
-    pieces, parts = flat_tensors(whole), flat_tensors(part)
-    size = parts[0].numel() if len(parts) == 1 else -1
-    if isinstance(whole, torch.Tensor):
-        return whole.numel() == group.size() * size
-    return len(pieces) == group.size() and all(piece.numel() == size for piece in pieces)
+def _check_sizes(name: str, n: int, args: tuple) -> None:
+    """Raises: ValueError where one tensor for all ranks is not n times as large as each rank's, as every backend does."""
+    if name in ("_allgather_base_", "_reduce_scatter_base_"):
+        whole, part = args if name == "_allgather_base_" else reversed(args)
+        if whole.numel() != n * part.numel():
+            raise ValueError(f"{OPERATIONS[name].name} among {n} ranks: the tensor for all of them must have {n} × "
+                             f"{part.numel()} elements, {n} times what each rank has; it has {whole.numel()}")
 
 
 class EndlessProgram(BaseException):

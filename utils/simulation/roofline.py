@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.parameter import is_lazy
 from torch.utils.flop_counter import flop_registry
 
 from utils.simulation.cluster import Device
@@ -98,7 +99,7 @@ class Roofline(MemoryMeter):
 
     def _on_parameter(self, module, name, parameter) -> None:
         """Its gradient is followed from the first forward pass on: before, module.to() must be able to swap it."""
-        if isinstance(parameter, torch.Tensor):
+        if isinstance(parameter, torch.Tensor) and not is_lazy(parameter):
             self.see(parameter, "parameters")
 
     def _on_forward(self, module, args, output) -> None:

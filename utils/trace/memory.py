@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
@@ -192,7 +193,7 @@ class MemoryMeter(TorchDispatchMode):
     # ── categories ──
 
     def _on_parameter(self, module, name, parameter) -> None:
-        if isinstance(parameter, torch.Tensor):
+        if isinstance(parameter, torch.Tensor) and not is_lazy(parameter):  # its first forward pass makes it
             self.see(parameter, "parameters")
             if parameter.requires_grad and parameter.is_leaf:
                 parameter.register_post_accumulate_grad_hook(self._on_gradient)
