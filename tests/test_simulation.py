@@ -325,11 +325,11 @@ def test_a_program_without_end_is_named():
 
 def test_a_rank_whose_process_ends_is_missed():
     def one_ends(rank):
-        if rank == 1:
+        if rank == 9:
             os._exit(3)
 
-    with pytest.raises(RankFailed, match="rank 1: RankDied: its process ended without returning"):
-        simulate_ranks(one_ends, 2)
+    with pytest.raises(RankFailed, match="rank 9: RankDied: its process ended without returning"):
+        simulate_ranks(one_ends, 16)
 
 
 @pytest.mark.parametrize("make, said", [

@@ -174,7 +174,7 @@ class _Stage:
         meeting = self._meetings.setdefault((group, count), _Meeting())
         if meeting.facts is None:
             meeting.facts = facts
-        elif difference(meeting.facts, facts):
+        elif meeting.facts is not facts and difference(meeting.facts, facts):
             raise MismatchInPlay(self.timetable)
         meeting.calls.append((rank, number))
         if facts["op"] == "all_to_all":

@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import resource
+import time
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -17,6 +18,7 @@ from utils.simulation.program import Program
 PRELOAD = ("utils.simulation.program", "torch._dynamo")
 FEWEST_RANKS_A_PROCESS = 4
 GRACE_S = 30.0
+EVERY_S = 1.0
 ENDED = {"type": "RankDied", "message": "its process ended without returning (os._exit(), or no memory left?)",
          "frames": [], "notes": []}
 
@@ -34,11 +36,11 @@ def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: 
             far.close()
             near.send_bytes(pickle.dumps((task, [(rank, inputs[rank]) for rank in share], n, device, timeout_s)))
             connections.append(near)
-        programs = sorted(_collected(connections, timeout_s), key=lambda program: program.rank)
-        lost = sorted({*range(n)} - {program.rank for program in programs})
-        if lost and not any(program.error for program in programs):
-            raise RankFailed([to_failure(lost[0], ENDED)], [])
-        return programs
+        programs, begun = _collected(connections, timeout_s)
+        missing = {*range(n)} - {program.rank for program in programs}
+        if missing and not any(program.error for program in programs):
+            raise RankFailed([to_failure(min(missing & begun or missing), ENDED)], [])
+        return sorted(programs, key=lambda program: program.rank)
     finally:
         for connection in connections:
             connection.close()
@@ -48,8 +50,10 @@ def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: 
             process.close()
 
 
-def _collected(connections: list[Connection], timeout_s: float) -> list[Program]:
+def _collected(connections: list[Connection], timeout_s: float) -> tuple[list[Program], set[int]]:
+    """The programs that came, and the ranks that each process recorded last."""
     programs: list[Program] = []
+    begun: dict[Connection, int] = {}
     open_ones, lists = list(connections), {}
     while open_ones:
         ready = wait(open_ones, timeout_s + GRACE_S)
@@ -58,11 +62,15 @@ def _collected(connections: list[Connection], timeout_s: float) -> list[Program]
         for connection in ready:
             try:
                 came = pickle.loads(connection.recv_bytes())
-                _share_members(came, lists)
-                programs += came
             except EOFError:
                 open_ones.remove(connection)
-    return programs
+                continue
+            if isinstance(came, int):
+                begun[connection] = came
+            else:
+                _share_members(came, lists)
+                programs += came
+    return programs, {*begun.values()}
 
 
 def _share_members(programs: list[Program], lists: dict[tuple, list]) -> None:
@@ -77,7 +85,10 @@ def _share_members(programs: list[Program], lists: dict[tuple, list]) -> None:
 
 
 def _record_share(connection: Connection, _settings: None) -> None:
-    """In a process of its own: record these ranks, one after the other, and send each program as soon as it is there."""
+    """In a process of its own: record these ranks, one after the other; tell which one begins, send what is there.
+
+    Programs are sent every second: what they have in common, such as the facts of a mesh's groups, then travels once.
+    """
     import torch
 
     from utils.simulation.program import RecordingStudio
@@ -85,14 +96,19 @@ def _record_share(connection: Connection, _settings: None) -> None:
     torch.set_num_threads(1)
     task, ranks, world_size, device, timeout_s = pickle.loads(connection.recv_bytes())
     studio = RecordingStudio(task, world_size, device, timeout_s)
+    programs, sent_at = [], time.monotonic()
     for at, (rank, input_blob) in enumerate(ranks):
+        connection.send_bytes(pickle.dumps(rank))
         program = studio.record(rank, input_blob)
         if at == 0:  # what stays, the collector need not look through again and again
             gc.collect()
             gc.freeze()
         if at == len(ranks) - 1:
             program.process_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        connection.send_bytes(pickle.dumps([program], protocol=5))
+        programs.append(program)
+        if program.error or at == len(ranks) - 1 or time.monotonic() > sent_at + EVERY_S:
+            connection.send_bytes(pickle.dumps(programs, protocol=5))
+            programs, sent_at = [], time.monotonic()
         if program.error:
             break
     connection.close()

@@ -401,12 +401,8 @@ class Recorder:
                 wanted = world if ranks is None else sorted(map(int, ranks))  # NumPy numbers are no JSON
                 local = kwargs.get("use_local_synchronization", False)
                 source = user_line(sys._getframe(), self.machinery) if has_line else None
-                facts = {
-                    "group": f"new_group {wanted}" if local else "new_group", "members": wanted if local else world,
-                    "is_async": False, "op": "new_group", "dtype": "", "shape": wanted, "bytes": 0, "bytes_given": 0,
-                    "bytes_formula": 0, "root": None, "peer": None, "tag": 0, "reduce_op": None, "splits": None,
-                    "element_count": 0, "source": source}
-                with self._blocked(self._announce(("new_group", tuple(wanted), local, source), lambda: facts)):
+                facts = functools.partial(_facts_of_new_group, tuple(wanted), None if local else len(world), source)
+                with self._blocked(self._announce(("new_group", tuple(wanted), local, source), facts)):
                     return original(ranks, *args, **kwargs)
 
             return new_group
@@ -433,6 +429,16 @@ def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
 def _all_ranks(world_size: int) -> list[int]:
     """One list for all calls: a mesh of a thousand ranks makes hundreds of groups on each of them."""
     return list(range(world_size))
+
+
+@functools.cache
+def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, source: tuple | None) -> dict[str, Any]:
+    """world_size: None where the members alone meet. One dictionary for all calls, as above."""
+    members, shape = list(wanted), list(wanted)
+    return {"group": "new_group" if world_size else f"new_group {members}",
+            "members": _all_ranks(world_size) if world_size else members, "is_async": False, "op": "new_group", "dtype": "",
+            "shape": shape, "bytes": 0, "bytes_given": 0, "bytes_formula": 0, "root": None, "peer": None, "tag": 0,
+            "reduce_op": None, "splits": None, "element_count": 0, "source": source}
 
 
 def _check_ends(op: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> None:
