@@ -124,7 +124,8 @@ class TapeRecorder(Recorder):
         if not (names_its_peer_plainly(name, args) and all(map(_is_only_a_shape, tensors))):
             return False
         _check_sizes(name, group.size(), args)
-        METER.get().see(tensors)
+        if (meter := METER.get()) is not None:  # in a thread of the program's own there is none
+            meter.see(tensors)
         return True
 
     def _begun_by(self, handed_on: Callable, group: dist.ProcessGroup, args: tuple) -> dist.Work:

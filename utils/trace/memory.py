@@ -160,8 +160,9 @@ class MemoryMeter(TorchDispatchMode):
     def _hold(self, storage: torch.UntypedStorage) -> _Held:
         """Count a storage that is new."""
         key = storage._cdata
-        held = self._held[key] = _Held(weakref.ref(storage, lambda _: self._forget(key)), 0)
-        self._resize(held, storage.nbytes())
+        with self._lock:
+            held = self._held[key] = _Held(weakref.ref(storage, lambda _: self._forget(key)), 0)
+            self._resize(held, storage.nbytes())
         return held
 
     def _resize_storage(self, storage: torch.UntypedStorage, nbytes: int) -> torch.UntypedStorage:
