@@ -72,10 +72,11 @@ class Roofline(MemoryMeter):
             tensors.append(made[i])
             self._hold(made[i].untyped_storage())
         result = recipe.result_of(made)
-        cost = recipe.cost
-        if cost is None or len({*map(id, tensors)}) < len(tensors):
+        all_differ = len({*map(id, tensors)}) == len(tensors)  # else one costs nothing the second time
+        cost = recipe.cost if all_differ else None
+        if cost is None:
             cost = self._cost_of(func, args, kwargs, result, tensors)
-            if len({*map(id, tensors)}) == len(tensors):  # else one costs nothing the second time
+            if all_differ:
                 recipe.cost = cost
         self._add(cost)
         return result

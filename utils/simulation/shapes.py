@@ -16,6 +16,7 @@ from utils.trace.calls import OPERATIONS, flat_tensors
 
 NO_OPTIONS: Mapping[str, Any] = {}
 PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
+NO_PLAIN_KEY = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 COMMUNICATION = ("c10d", "_c10d_functional")
 VIEWS_TO_TORCH_UNKNOWN = (torch.ops.aten._unsafe_view.default, torch.ops.aten.unbind.int)  # which it therefore forgets
 
@@ -87,7 +88,7 @@ class ShapesOnly(FakeTensorMode):
                 return self.__torch_dispatch__(func, types, args, kwargs)
         key = self._key_of(func, args, kwargs, [])
         if (recipe := self._known.get(key)) is not None:
-            return recipe.result_of([self._make(output, args) for output in recipe.outputs])
+            return recipe.result_of(self.made(recipe, args))
         if key is not None and func.namespace == "c10d":  # writes into its inputs, and makes no tensor
             with in_kernel_invocation_manager(self):
                 return func(*args, **kwargs)
@@ -159,15 +160,13 @@ class ShapesOnly(FakeTensorMode):
                 key += (value.shape, value.stride(), value.dtype, value.storage_offset(), value.fake_device,
                         value.requires_grad)
                 tensors.append(value)
-            elif kind in PLAIN:
-                key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
             elif kind in (list, tuple):
                 key += (kind, len(value))
                 self._add(key, value, tensors)
-            elif isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)) or callable(value):
+            elif kind not in PLAIN and (callable(value) or isinstance(value, NO_PLAIN_KEY)):
                 raise _NoKey
             else:
-                key += (kind, value)
+                key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
 
 
 def _fakes_in(args: Sequence, kwargs: Mapping[str, Any]) -> list[FakeTensor]:
@@ -191,7 +190,7 @@ def _recipe_of(entry: Any, func, result: Any) -> Recipe | None:
     if func in VIEWS_TO_TORCH_UNKNOWN:
         made = result if isinstance(result, (list, tuple)) else [result]
         return Recipe([_Output(None, 0, tuple(x.shape), x.stride(), x.storage_offset(), x.dtype, x.fake_device, False)
-                        for x in made], None if made is not result else type(result))
+                       for x in made], None if made is not result else type(result))
     if not hasattr(entry, "output_infos"):
         return None
     outputs = [_output_of(info, func) for info in entry.output_infos]

@@ -434,10 +434,10 @@ def _all_ranks(world_size: int) -> list[int]:
 @functools.cache
 def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, source: tuple | None) -> dict[str, Any]:
     """world_size: None where the members alone meet. One dictionary for all calls, as above."""
-    members, shape = list(wanted), list(wanted)
+    members = list(wanted)
     return {"group": "new_group" if world_size else f"new_group {members}",
             "members": _all_ranks(world_size) if world_size else members, "is_async": False, "op": "new_group", "dtype": "",
-            "shape": shape, "bytes": 0, "bytes_given": 0, "bytes_formula": 0, "root": None, "peer": None, "tag": 0,
+            "shape": members, "bytes": 0, "bytes_given": 0, "bytes_formula": 0, "root": None, "peer": None, "tag": 0,
             "reduce_op": None, "splits": None, "element_count": 0, "source": source}
 
 
