@@ -160,6 +160,9 @@ class Recorder:
             elif items:
                 self._send("batch", items=items)
 
+    def _on_main_thread(self) -> bool:
+        return threading.get_ident() == self._main_thread
+
     def _is_alone(self) -> bool:
         """No thread but the main one can make this rank's calls."""
         return threading.active_count() <= self._threads_at_start
@@ -220,7 +223,7 @@ class Recorder:
 
     def _report_call(self, name: str, group: dist.ProcessGroup, arguments: dict[str, Any]) -> int:
         is_async = arguments.get("async_op", OPERATIONS[name].name in POINT_TO_POINT)
-        waits = not is_async and threading.get_ident() == self._main_thread  # the wait follows at once: say so now
+        waits = not is_async and self._on_main_thread()  # the wait follows at once: say so now
         source = user_line(sys._getframe(), self.machinery)
         own_rank, size, group_name, alone = group.rank(), group.size(), group.group_name, self._is_alone()
 
@@ -278,7 +281,7 @@ class Recorder:
         if number is None:
             yield
             return
-        if threading.get_ident() != self._main_thread:
+        if not self._on_main_thread():
             start = self._clock()
             yield
             with self._lock:
@@ -401,8 +404,10 @@ class Recorder:
                 wanted = world if ranks is None else sorted(map(int, ranks))  # NumPy numbers are no JSON
                 local = kwargs.get("use_local_synchronization", False)
                 source = user_line(sys._getframe(), self.machinery) if has_line else None
-                facts = functools.partial(_facts_of_new_group, tuple(wanted), None if local else len(world), source)
-                with self._blocked(self._announce(("new_group", tuple(wanted), local, source), facts)):
+                about = (tuple(wanted), None if local else len(world), source, self._on_main_thread(), self._is_alone())
+                number = self._announce(("new_group", *about), functools.partial(_facts_of_new_group, *about))
+                self._waits_announced = number if self._on_main_thread() else None
+                with self._blocked(number):
                     return original(ranks, *args, **kwargs)
 
             return new_group
@@ -432,13 +437,14 @@ def _all_ranks(world_size: int) -> list[int]:
 
 
 @functools.cache
-def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, source: tuple | None) -> dict[str, Any]:
+def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, source: tuple | None, waits: bool,
+                        alone: bool) -> dict[str, Any]:
     """world_size: None where the members alone meet. One dictionary for all calls, as above."""
     members = list(wanted)
     return {"group": "new_group" if world_size else f"new_group {members}",
             "members": _all_ranks(world_size) if world_size else members, "is_async": False, "op": "new_group", "dtype": "",
             "shape": members, "bytes": 0, "bytes_given": 0, "bytes_formula": 0, "root": None, "peer": None, "tag": 0,
-            "reduce_op": None, "splits": None, "element_count": 0, "source": source}
+            "reduce_op": None, "splits": None, "element_count": 0, "waits": waits, "alone": alone, "source": source}
 
 
 def _check_ends(op: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> None:
