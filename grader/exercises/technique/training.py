@@ -166,19 +166,24 @@ def _backward_and_calls(look: Look, rank: int) -> Iterator[tuple[Span, list[Call
 
 def given_in_backward(operation: str) -> Callable[[Look, int], str]:
     """Where every parameter gets a gradient, each backward pass hands all their bytes to this operation while it goes on."""
+    return lambda look, rank: "" if some_unused(look, rank) else _not_given(look, rank, operation)
 
-    def fault(look: Look, rank: int) -> str:
-        whole = sum(g.nbytes for g in reduced(look.case, rank).values())
-        if look.case.group_size(rank) == 1 or some_unused(look, rank):
-            return ""
-        calls = look.evidence.trace.of(rank, operation)
-        for backward in spans_called(look, rank, "backward"):
-            given = sum(call.bytes_given for call in calls if backward.start_s <= call.start_s < backward.end_s)
-            if given < whole:
-                return f"rank {rank} gave {given:,} of {whole:,} B of gradients to {operation} during a backward pass"
+
+def given_beside_unused(operation: str) -> Callable[[Look, int], str]:
+    """The same where some get none: for what has no buckets, and so nothing that could wait for a gradient."""
+    return lambda look, rank: _not_given(look, rank, operation) if some_unused(look, rank) else ""
+
+
+def _not_given(look: Look, rank: int, operation: str) -> str:
+    whole = sum(g.nbytes for g in reduced(look.case, rank).values())
+    if look.case.group_size(rank) == 1:
         return ""
-
-    return fault
+    calls = look.evidence.trace.of(rank, operation)
+    for backward in spans_called(look, rank, "backward"):
+        given = sum(call.bytes_given for call in calls if backward.start_s <= call.start_s < backward.end_s)
+        if given < whole:
+            return f"rank {rank} gave {given:,} of {whole:,} B of gradients to {operation} during a backward pass"
+    return ""
 
 
 def some_unused(look: Look, rank: int) -> bool:

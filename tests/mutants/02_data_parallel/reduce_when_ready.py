@@ -21,6 +21,17 @@ CHANGES = (
            "        for parameter, work in started:",
            "        started.extend((p, dist.all_reduce(p.grad, group=group, async_op=True)) for p in late)\n"
            "        late.clear()\n        for parameter, work in started:"),
+    change("held up by an unused one", "dist.Work]] = []",  # in one fixed order
+           "dist.Work]] = []\n    trained = [p for p in model.parameters() if p.requires_grad][::-1]\n    waiting = []",
+           START, "waiting.append(parameter)\n        while len(started) < len(trained) and any(\n"
+           "                p is trained[len(started)] for p in waiting):\n"
+           "            p = trained[len(started)]\n"
+           "            started.append((p, dist.all_reduce(p.grad, group=group, async_op=True)))",
+           "        for parameter, work in started:",
+           "        begun = {id(p) for p, _ in started}\n"
+           "        started.extend((p, dist.all_reduce(p.grad, group=group, async_op=True)) for p in waiting\n"
+           "                       if id(p) not in begun)\n"
+           "        waiting.clear()\n        for parameter, work in started:"),
     change("waited too early", START, "dist.all_reduce(parameter.grad, group=group, async_op=True).wait()\n"
            "        parameter.grad /= dist.get_world_size(group)"),
     change("missing wait", "            work.wait()\n", ""),

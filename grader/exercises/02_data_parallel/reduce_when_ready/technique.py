@@ -6,6 +6,7 @@ from grader.exercises.technique.training import (
     FROZEN_HOOKED,
     NO_GRADIENT,
     OVERLAPPED,
+    given_beside_unused,
     given_in_backward,
     gradient_bytes_once,
     gradients_needed,
@@ -29,6 +30,10 @@ TECHNIQUE = Technique(
         Demand("some at the end", "no all-reduce waits for the end of the backward pass",
                "Most gradients are on their way in time, but some are held back until the backward pass is over: let each "
                "one's hook start its all-reduce, the small ones' too.", on_each_rank(given_in_backward("all_reduce"))),
+        Demand("held up by an unused one", "no all-reduce waits for a gradient that never comes",
+               "Where a layer takes no part in the pass, other gradients start only in finish(): they wait for its turn, and "
+               "its gradient never comes. Let each hook start its own all-reduce at once, whatever came before it.",
+               on_each_rank(given_beside_unused("all_reduce"))),
         ONCE,
         results_waited(),
     ),
