@@ -47,8 +47,13 @@ def held_beside(module: nn.Module) -> int:
 
 
 def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
-    """The optimizer that a case names, with the learning rate and options that it names."""
-    return OPTIMIZERS[inputs["optimizer"]](trained, lr=inputs["lr"], **inputs.get("options", {}))
+    """The optimizer that a case names, with the learning rate (if any) and options that it names."""
+    return OPTIMIZERS[inputs["optimizer"]](trained, **options_of(inputs))
+
+
+def options_of(inputs: dict[str, Any]) -> dict[str, Any]:
+    """What an optimizer is handed beside the parameters."""
+    return {name: inputs[name] for name in ("lr",) if name in inputs} | inputs.get("options", {})
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:

@@ -32,7 +32,17 @@ piece_C = gradient_P.chunk({N})[{R}].clone()
     change("no gradient", "if p.grad is not None:", "if True:"),
     change("made anew", STEP, f"self.inner.state.clear()\n        {STEP}"),
     change("options lost", ", **options)\n\n", ")\n\n"),
-    change("lr alone", ", **options)\n\n", ', lr=options["lr"])\n\n'),
+    change("lr alone", ", **options)\n\n", ', **{name: value for name, value in options.items() if name == "lr"})\n\n'),
+    change("piece without padding", "self.flat_P.chunk(n)[r].clone()", "row.tensor_split([\n"
+           "            min(i * (len(self.flat_P) // n), len(row)) for i in range(1, n)])[r].clone()",
+           STEP, f"""sum_C = gradient_P.new_empty(len(gradient_P) // {N})
+        dist.reduce_scatter_single(sum_C, gradient_P, group=self.group)
+        self.shard_C.grad = sum_C[:len(self.shard_C)] / {N}
+        self.inner.step()
+        padded_C = F.pad(self.shard_C.detach(), (0, len(sum_C) - len(self.shard_C)))
+        dist.all_gather_single(self.flat_P, padded_C, group=self.group)"""),
+    change("options of its own", "group: dist.ProcessGroup | None = None, **", "group=None, lr=0.02, **",
+           ", **options)\n\n", ", lr=lr, **options)\n\n"),
     change("gaps closed", STEP, f"""row = torch.cat([p.grad.flatten() for p in self.params if p.grad is not None])
         gradient_P = F.pad(row, (0, len(gradient_P) - len(row)))
         {STEP}"""),

@@ -31,8 +31,8 @@ TECHNIQUE = Technique(
                "Most gradients are on their way in time, but some are held back until the backward pass is over: let each "
                "one's hook start its all-reduce, the small ones' too.", on_each_rank(given_in_backward("all_reduce"))),
         Demand("held up by an unused one", "no all-reduce waits for a gradient that never comes",
-               "Where a layer takes no part in the pass, other gradients start only in finish(): they wait for its turn, and "
-               "its gradient never comes. Let each hook start its own all-reduce at once, whatever came before it.",
+               "Where a layer takes no part in the pass, others' gradients start only in finish(): they wait for its turn, "
+               "which never comes. Let each hook start its own all-reduce at once, whatever came before it.",
                on_each_rank(given_beside_unused("all_reduce"))),
         ONCE,
         results_waited(),

@@ -1,24 +1,29 @@
 """How a rank calls FlatOptimizer."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
-from grader.calling.training import OPTIMIZERS, Held, parameters
+from grader.calling.training import OPTIMIZERS, Held, options_of, parameters
 from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, loss_rows
-from utils.trace.spans import span
+from utils.trace.spans import mark, span
 
-STEP = "step"
+STEP, MADE = "step", "inner optimizer made"
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """fn(params, optimizer class, group, lr=…) and some steps on batches of its own → all parameters of the model."""
+    """fn(params, optimizer class, group, lr=…) and some steps on batches of its own → all parameters of the model.
+
+    Marks what the inner optimizer is made of.
+    """
     model = build(inputs["model"], inputs["seed"])
     trained = (p for p in model.parameters() if p.requires_grad)  # to be run through once, as parameters() gives them
     of_group = () if group is dist.group.WORLD else (group,)
-    optimizer = fn(trained, OPTIMIZERS[inputs["optimizer"]], *of_group, lr=inputs["lr"], **inputs["options"])
+    optimizer = fn(trained, _marking(OPTIMIZERS[inputs["optimizer"]]), *of_group, **options_of(inputs))
     for x, y in zip(inputs["xs"], inputs["ys"], strict=True):
         model.zero_grad()
         loss_rows(model(x), y).mean().backward()
@@ -27,3 +32,15 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     model.zero_grad()
     weigh(inputs, END)
     return Held({"parameters": parameters(model)}, model, optimizer)
+
+
+def _marking(cls: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
+    """The same class; its objects mark how many numbers each of their parameters has, and the names of their options."""
+
+    class Marking(cls):
+        @functools.wraps(cls.__init__)
+        def __init__(self, *params, **options):
+            super().__init__(*params, **options)
+            mark(MADE, numbers=[p.numel() for group in self.param_groups for p in group["params"]], options=list(options))
+
+    return Marking

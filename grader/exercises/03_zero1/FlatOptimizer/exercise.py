@@ -19,10 +19,12 @@ STEPS, LR = 4, 0.05
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    """The ranks divide the number of parameters of none but the first and the MLP in a group of two."""
+    """The ranks divide the number of parameters of none but the first, which names no learning rate, and the MLP in a group
+    of two."""
 
     def inputs(model: str, n: int) -> list[dict[str, Any]]:
-        drawn = with_rests(with_batches(draw, lambda n: 2, STEPS, lr=LR, **optimizer_for(model, n)))
+        lr = {"lr": LR} if n > 1 else {}
+        drawn = with_rests(with_batches(draw, lambda n: 2, STEPS, **lr, **optimizer_for(model, n)))
         return drawn(model, n, draw.integer(0, SEEDS))
 
     models = [("mlp", 1), ("tied", 2), ("seldom", 3), ("linear", 4), *([("frozen", 5)] if grading else [])]
@@ -47,7 +49,7 @@ def _train(case: Case, rank: int, factor: float = 1.0, own: bool = False, piled_
     trained = [p for p in model.parameters() if p.requires_grad]
     updated = [nn.Parameter(p.detach().clone()) for p in trained]
     optimizer = make_optimizer(inputs, updated) if options is None else OPTIMIZERS[inputs["optimizer"]](
-        updated, **{name: inputs[name] for name in options})
+        updated, **{name: inputs[name] for name in options if name in inputs})
     missing = [torch.zeros(0 if closed_up else p.numel()) for p in trained]
     earlier, last, size = torch.zeros(1), [missing] * len(case.members(rank)), sum(p.numel() for p in trained)
     for step in range(STEPS):

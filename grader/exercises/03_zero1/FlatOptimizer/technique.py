@@ -3,18 +3,22 @@
 from collections import Counter
 from dataclasses import replace
 
+from torch import nn
+
+from grader.calling.training import options_of
 from grader.calling.weighing import END
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import model_seen
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
+from grader.exercises.technique.training import instead
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 
-from .call import STEP
+from .call import MADE, STEP
 
 WANTED = {"reduce_scatter": 1, "all_gather": 1}
 NUMBER_BYTES = 16  # of state, for a number of padding
@@ -67,9 +71,39 @@ def _state_divided() -> Demand:
         "piece of the row, ⌈Ψ/n⌉ numbers long, and makes state for nothing else."), on_each_rank(fault))
 
 
+def _whole_piece() -> Demand:
+    """The inner optimizer has one parameter, of as many numbers on every rank."""
+
+    def fault(look: Look, rank: int) -> str:
+        wanted = _padded_bytes(look, rank) // look.case.group_size(rank) // _trained(look, rank)[0].itemsize
+        made = [one.facts["numbers"] for one in spans_called(look, rank, MADE)]
+        wrong = [numbers for numbers in made if numbers != [wanted]]
+        return f"rank {rank}: one of {wrong[0]} numbers, wanted one parameter of {wanted}" if wrong else ""
+
+    return Demand("piece without padding", "optimizer_class gets one parameter of ⌈Ψ/n⌉ numbers", (
+        "The result is right, but optimizer_class does not get one parameter of ⌈Ψ/n⌉ numbers on every rank. Padding "
+        "belongs to the piece: without it the last ranks' pieces are shorter, perhaps empty."), on_each_rank(fault))
+
+
+def _fault_of_options(look: Look, rank: int) -> str:
+    named = options_of(look.case.inputs[rank])
+    own = [name for one in spans_if_any(look, rank, MADE) for name in one.facts["options"] if name not in named]
+    return f"rank {rank} was made with {own[0]}, which nobody gave" if own else ""
+
+
+OWN_OPTIONS = Demand("options of its own", "the inner optimizer gets **options and nothing else", (
+    "The inner optimizer gets an option that the caller did not name, such as a default lr of yours, and so never its own "
+    "default, which other optimizers have otherwise (Adagrad 0.01, Adadelta 1). Hand **options on as they come."),
+    on_each_rank(_fault_of_options), forbids=True)
+
+
+def _trained(look: Look, rank: int) -> list[nn.Parameter]:
+    return [p for p in model_seen(look.case, rank).parameters() if p.requires_grad]
+
+
 def _padded_bytes(look: Look, rank: int) -> int:
     """The row of all that is trained, padded once."""
-    trained, n = [p for p in model_seen(look.case, rank).parameters() if p.requires_grad], look.case.group_size(rank)
+    trained, n = _trained(look, rank), look.case.group_size(rank)
     return -(-sum(p.numel() for p in trained) // n) * n * trained[0].itemsize
 
 
@@ -110,11 +144,14 @@ TECHNIQUE = by_collectives(
     _one_of_each(),
     zero.own_dtypes(),
     _padded_once(),
+    _whole_piece(),
+    OWN_OPTIONS,
     bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of the padded row: each number travels "
                "once on each of the two ways."),
     group_hint=GROUP,
     symptoms=(
+        instead(OWN_OPTIONS),
         Symptom("no gradient", "A parameter that took no part in this step has p.grad None: leave zeros in its place in the "
                                "row, so that all the others keep theirs.",
                 lambda look: look.evidence.ending == RAISED and _has_rests(look) and "NoneType" in look.evidence.error,
