@@ -31,10 +31,10 @@ def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs
     return [*cases, of_group]
 
 
-def weighed_case(inputs: Inputs, grading: bool, model: str = "wide", **more: Any) -> list[Case]:
-    """Two ranks with a model so large that their memory shows from outside; for grading only. more: changed inputs."""
-    of_ranks = [own | {WEIGHED: True} | more for own in inputs(model, 2, 1)] if grading else []
-    return [Case(f"{ranks(2)}, {IN_WORDS[model]}", tuple(of_ranks))] if grading else []
+def weighed_case(inputs: Inputs, grading: bool, model: str = "wide", n: int = 2, **more: Any) -> list[Case]:
+    """Ranks with a model so large that their memory shows from outside; for grading only. more: changed inputs."""
+    of_ranks = [own | {WEIGHED: True} | more for own in inputs(model, n, 1)] if grading else []
+    return [Case(f"{ranks(n)}, {IN_WORDS[model]}", tuple(of_ranks))] if grading else []
 
 
 def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any) -> Inputs:
