@@ -25,15 +25,18 @@ def wrong_ranks(test: Callable[[Look, int, Any, Any], bool]) -> Callable[[Look],
 
 
 def deadlocked(kind: str, hint: str, id: str | None = None) -> Symptom:
-    """The run stood still in a known pattern, or ranks disagreed; an empty kind matches any.
+    """The run stood still in a known pattern, or ranks disagreed; an empty kind matches any but another dtype.
 
     kind: (part of) what utils.deadlocks.verdicts calls it: "cycle of receives", "cycle of sends", "cycle of messages",
         "opposite order", "tags differ", "receive from the wrong rank", "send without receive", "receive without send",
         "rank returned early", "rank never calls", "member does not join", "dropped message"; of a disagreement "operation
         differs", "dtype differs", "root differs", "reduce_op differs", "size differs".
     """
-    return Symptom(id or kind, hint,
-                   lambda look: look.evidence.ending == DEADLOCKED and kind in look.evidence.error_kind)
+    def matches(look: Look) -> bool:
+        ended, found = look.evidence.ending == DEADLOCKED, look.evidence.error_kind
+        return ended and kind in found and (bool(kind) or "dtype differs" not in found)
+
+    return Symptom(id or kind, hint, matches)
 
 
 def raised(text: str, hint: str, id: str) -> Symptom:

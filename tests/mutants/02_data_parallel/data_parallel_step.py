@@ -23,6 +23,7 @@ CHANGES = (
     change("loss of means", STEP, OWN_MEAN, "return mean_loss", "return mean_loss / dist.get_world_size(group)"),
     change("means summed", STEP, OWN_MEAN),
     change("loss attached", "loss.detach().clone()", "loss.clone()", "all_reduce(mean_loss", "all_reduce(mean_loss.data"),
+    change("loss of another type", "return mean_loss", "return torch.tensor(mean_loss.item())"),
     change("loss not a tensor", "return mean_loss", "return mean_loss.item()"),
     change("some left out", "in model.parameters()", 'in optimizer.param_groups[0]["params"]'),
     change("stopped without rows", "    loss =", "    if not len(x):\n        return torch.zeros(())\n    loss ="),

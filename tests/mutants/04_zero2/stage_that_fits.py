@@ -14,6 +14,7 @@ CHANGES = (
     change("highest stage", LOOP, "for stage, held in reversed(list(enumerate(a_parameter))):"),
     change("always stage 2", LOOP, "for stage, held in [(2, a_parameter[2])]:"),
     change("must stay below", "<= budget_bytes", "< budget_bytes"),
+    change("nearly fits", "<= budget_bytes", "<= budget_bytes * (1 + 1e-9)"),
     change("rounded down", "held * n_parameters", "int(held * n_parameters)"),
     change("3 for None", "return None", "return 3"),
     change("parameters divided", "(16, 4 + 12 / n_ranks, 2 + 14 / n_ranks)", "(14, 2 + 12 / n_ranks, 14 / n_ranks)"),

@@ -14,6 +14,7 @@ CHANGES = (
     change("backward for free", "3 if reshard_after_forward else 2", "2"),
     change("kept for nothing", "3 if reshard_after_forward else 2", "3"),
     change("once a step", "n_micro * ", ""),
+    change("kept from backward", "n_micro * (3 if reshard_after_forward else 2)", "(2 * n_micro + reshard_after_forward)"),
     change("reduced once", "(3 if reshard_after_forward else 2)", "(1 + reshard_after_forward) + 1"),
     change("float32", "/ n_ranks * 2", "/ n_ranks * 4"),
     change("reduce-scatter whole", "passes_over_all * (n_ranks - 1) / n_ranks",

@@ -33,6 +33,7 @@ CHANGES = (
     change("recompute ignored", CORE, "", 'if layout["recompute"] == "full"', "if False"),
     change("a batch of one", 's * layout["micro_batch"]', "s"),
     change("logits forgotten", LOGITS, "0"),
+    change("logits of one sequence", LOGITS, LOGITS.replace("positions", 's')),
     change("logits of 2 bytes", LOGITS, LOGITS.replace("4 *", "2 *")),
     change("logits not cut", LOGITS, LOGITS.replace(" / t", "")),
     change("always the first stage", "range(p)", "[0]"),

@@ -2,6 +2,7 @@
 
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import raised, wrong_ranks
 
 
@@ -23,6 +24,7 @@ TECHNIQUE = Technique(
                "ones, of float32): cut the list itself.", "list made a tensor"),
     ),
     fallbacks=(
+        IN_GROUPS_ONLY,
         Symptom("lost or doubled", "Put end to end, the shares do not give the list: items are lost or doubled. Rank "
                 "r+1 must start where rank r ends.", lambda look: not _whole(look)),
         Symptom("cut elsewhere", "Put end to end, the shares give the list, but they are cut at other places: of m items "

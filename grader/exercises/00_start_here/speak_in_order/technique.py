@@ -126,8 +126,8 @@ TECHNIQUE = Technique(
                    "from rank r−1 and sends to rank r+1, counted in the group."),
         deadlocked("send without receive", "The last rank sends the token to a rank that does not wait for it: it has "
                    "nobody to pass it to.", "sent past the end"),
-        raised("itself", "With one rank there is nobody to wait for and nobody to pass to: it only speaks.",
-               "no neighbour"),
+        replace(raised("itself", "With one rank there is nobody to wait for and nobody to pass to: it only speaks.",
+                       "no neighbour"), refuted=lambda look: look.case.world_size > 1),
         no_such_rank("The last rank passes the token to nobody: there is no next one."),
         forgotten_send(),
         group_ignored(),

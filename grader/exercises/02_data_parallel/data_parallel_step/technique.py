@@ -68,6 +68,11 @@ TECHNIQUE = Technique(
                 wrong_ranks(lambda _, rank, found, right: same({**found, "detached": True}, right))),
         Symptom("loss not a tensor", "The parameters are right, but the loss is no tensor: return it detached, and leave "
                                      ".item() to the caller.", wrong_ranks(_no_tensor)),
+        Symptom("loss of another type", "The losses are right, but come in another dtype than the model's: a tensor that "
+                "is made of a number, torch.tensor(loss.item()), is float32. Return loss.detach().", wrong_ranks(
+                    lambda _, rank, found, right: same(found["parameters"], right["parameters"]) and all(
+                        loss.dtype != wanted.dtype and same(loss.to(wanted.dtype), wanted, 1e-5)
+                        for loss, wanted in zip(found["losses"], right["losses"], strict=True)))),
         Symptom("own loss returned", "The parameters are right, the loss is not the whole batch's: what each rank's rows "
                                      "add to the mean is to be summed over the ranks as well.",
                 wrong_ranks(lambda look, rank, found, right: same(found["parameters"], right["parameters"])

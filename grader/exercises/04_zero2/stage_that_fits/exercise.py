@@ -12,6 +12,7 @@ STAGES = (0, 1, 2)
 BYTES = {"parameters": 2, "gradients": 2, "state": 12}
 DIVIDED_FROM = {"parameters": 3, "gradients": 2, "state": 1}  # the first stage that does
 M = 10**6
+TOLERANCE = 1e-9  # of math.isclose
 
 
 def _needed(inputs: Mapping[str, int], stage: int, sizes: Mapping[str, int] = BYTES,
@@ -77,6 +78,9 @@ EXERCISE = Exercise(
                 "The activations are missing: no stage of ZeRO divides them, and every stage needs them."),
         _chosen("buffers forgotten", lambda inputs: _lowest(inputs | {"buffer_bytes": 0}),
                 "The buffers are missing: at stage 2 they come on top of everything."),
+        _chosen("nearly fits", lambda inputs: _lowest(inputs | {"budget_bytes": inputs["budget_bytes"] * (1 + TOLERANCE)}),
+                "A budget that is exceeded by one byte is exceeded: math.isclose allows a billionth, which is 80 bytes of "
+                "80 GB. Compare with <=, and nothing beside it."),
         _chosen("buffers taken off first", lambda inputs: _lowest(inputs) if (
             inputs["activation_bytes"] + inputs["buffer_bytes"] <= inputs["budget_bytes"]) else None,
                 "Buffers that alone exceed the budget rule out stage 2 only: stages 0 and 1 are counted without them."),

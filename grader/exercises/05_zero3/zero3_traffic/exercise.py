@@ -53,6 +53,8 @@ EXERCISE = Exercise(
                 "kept until their backward only, not for the next micro-batch: each one gathers anew."),
         _passes("gathered once", lambda k, again: 1 + again + k, "Nothing whole survives a micro-batch: each one gathers "
                 "the parameters anew, not only the first of the step."),
+        _passes("kept from backward", lambda k, again: 2 * k + again, "What backward has gathered is freed again, too: the "
+                "next micro-batch gathers its layers anew before its forward."),
         _passes("reduced once", lambda k, again: k * (1 + again) + 1, "A whole gradient has no place to wait for the last "
                 "micro-batch: each one is reduced."),
         _passes("float32", lambda k, again: 2 * k * (2 + again), "In mixed precision parameters and gradients travel with 2 "

@@ -188,6 +188,8 @@ EXERCISE = Exercise(
               "last one fuller, with its logits. Compare the stages.", stages=lambda given: (0,)),
         _slip("logits forgotten", "The last stage holds logits, a number for each position and word of the vocabulary.",
               logits=lambda given, stage: Fraction(0)),
+        _slip("logits of one sequence", "A micro-batch may have several sequences, and the logits are those of all: times "
+              "micro_batch, as activations are.", logits=_as_if(logits, micro_batch=1)),
         _slip("logits of 2 bytes", "The logits take 4 bytes each: the loss is computed in float32.",
               logits=lambda given, stage: logits(given, stage) / 2),
         _slip("logits not cut", "Each rank of a tensor group has the logits of its part of the vocabulary.",
