@@ -10,6 +10,7 @@ CHANGES = (
     change("bits", "size * n_parameters", "8 * size * n_parameters"),
     change("state halved", '"momentum": 4, "variance": 4', '"momentum": low, "variance": low'),
     change("gradients in float32", '"gradients": low', '"gradients": 4'),
+    change("gradients twice", '"gradients": low', '"gradients": low + master'),
     change("gradients for master copy", '"gradients": low, "master parameters": master',
            '"gradients": 4, "master parameters": 2 if mixed_precision else 0'),
     change("items exchanged", '"parameters": low', '"parameters": 4', '"momentum": 4',

@@ -36,6 +36,7 @@ CHANGES = (
     change("attention not added", "x_PBD = x_PBD + drop(1", "x, x_PBD = x_PBD, x_PBD + drop(1", "return x_PBD", "return x"),
     change("weights not dropped", "drop(0, weights)", "weights"),
     change("seed 0 for none", "seed is None", "not seed"),
+    change("off in eval mode", "seed is None", "seed is None or not self.training"),
     change("dropout without a seed", "lambda weights: drop(0, weights)",
            "seed is not None and (lambda weights: drop(0, weights)) or None"),
     change("only in groups", "number, group)", "number, None)"),

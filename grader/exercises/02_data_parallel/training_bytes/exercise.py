@@ -55,6 +55,9 @@ EXERCISE = Exercise(
                     {name: 2}, lambda case: case.inputs[0]["mixed_precision"]) for name in ("momentum", "variance")),
         _mistaken("gradients in float32", "In mixed precision the gradients have the parameters' 16 bits: 2 bytes.",
                   {"gradients": 4}),
+        _mistaken("gradients twice", "The gradients are counted twice in mixed precision, in 16 bits and in float32. They "
+                                     "have 2 bytes; what the optimizer keeps in float32 is the master copy and its state.",
+                  {"gradients": 6}, lambda case: case.inputs[0]["mixed_precision"]),
         _mistaken("gradients for master copy", "The sum is right, but the gradients have the master copy's bytes, and it "
                                                "has theirs. What the backward pass makes has 16 bits; the copy is there "
                                                "because 16 bits are too few for it.",

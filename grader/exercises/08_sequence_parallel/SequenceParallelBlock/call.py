@@ -31,7 +31,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     if isinstance(wrapped, dict):
         return wrapped
     unseal(wrapped.block, inputs)
-    wrapped.train()  # as a loop does that trains and evaluates in turn
+    wrapped.train(inputs["training"])  # as a loop does that trains and evaluates in turn
     mark(NUMBERS, count=sum(p.numel() for p in wrapped.parameters()))
     start = held_bytes() - (held_beside(wrapped) - before)  # what else it holds, it has been keeping since it was made
     with FlopCounter() as counter, span(FORWARD):

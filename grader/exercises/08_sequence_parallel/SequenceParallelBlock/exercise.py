@@ -23,9 +23,9 @@ BIASES = ("out.bias", "down.bias")
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, s: int, b: int, dim: int, heads: int, p: float = 0.0, dtype: str = "float64",
-               seed: int | None = None) -> tuple[dict, ...]:
+               seed: int | None = None, training: bool = True) -> tuple[dict, ...]:
         common = {"dim": dim, "heads": heads, "p": p, "block_seed": draw.seed(), "dtype": dtype, "seed": seed,
-                  "refused": [heads, n] if heads % n else None}
+                  "training": training, "refused": [heads, n] if heads % n else None}
         kind = getattr(torch, dtype)
         return tuple({**common, "x": draw.tensor(s, b, dim, dtype=kind) / 50,
                       "weights": draw.tensor(s, b, dim, dtype=kind) / 50} for _ in range(n))
@@ -40,7 +40,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     seed, of_group = draw.integer(1, 99), draw.integer(1, 99)
     return [*cases, Case("4 ranks, p = 0.25, no seed", inputs(4, 2, 2, 12, 4, 0.25)),
             Case("3 ranks, seed 0", inputs(3, 2, 1, 6, 3, 0.25, seed=0)),
-            Case(f"2 ranks, seed {seed}, float32", inputs(2, 3, 2, 12, 4, 0.25, "float32", seed)),
+            Case(f"2 ranks, seed {seed}, float32, eval mode", inputs(2, 3, 2, 12, 4, 0.25, "float32", seed, training=False)),
             Case("2 ranks, 3 heads: refused", inputs(2, 2, 1, 6, 3)),
             group_case(lambda n: inputs(n, 2, 1, 12, 6, 0.5, seed=of_group), f"6 heads, seed {of_group}")]
 
@@ -221,6 +221,8 @@ EXERCISE = Exercise(
                                      "argument.", "y", _another_way(_weights_kept)),
         _slip("seed 0 for none", "0 is a seed as any other: only None means no dropout, so ask `seed is None`.", "y",
               _another_way(_no_dropout), lambda case: case.inputs[0]["seed"] == 0),
+        _slip("off in eval mode", "Nothing is dropped in eval mode. Here the seed alone decides: with one, dropouts drop "
+              "whatever the block's mode is.", "y", _another_way(_no_dropout), lambda case: not case.inputs[0]["training"]),
         _slip("same masks", "All ranks draw the same dropout masks: their heads and positions differ, and so must their "
                             "masks. Use local_dropout.", "y", _same_masks),
         _slip("norms not reduced", "y and dx are right; the LayerNorms' gradients are those of this rank's positions "
