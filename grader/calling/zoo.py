@@ -73,7 +73,7 @@ class Buffered(MLP):
         super().__init__()
         self.register_buffer("scale", torch.rand(OUT) + 0.5)
         self.register_buffer("offset", torch.rand(OUT), persistent=False)
-        self.register_buffer("count", torch.randint(1 << 40, ()))
+        self.register_buffer("count", torch.randint(1 << 62, ()))
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) * self.scale + self.offset

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from grader.evidence.evidence import MISSING, Placeholder
 
@@ -52,6 +53,15 @@ def same(found: Any, expected: Any, tolerance: float = 1e-6) -> bool:
     return _difference(found, expected, tolerance, ()) is None
 
 
+def same_at_first(found: Any, expected: Any) -> bool:
+    """Whether two results have the same first digits, whole numbers too: what passed through a type with fewer."""
+    return same(_in_floats(found), _in_floats(expected), tolerance=1e-3)
+
+
+def _in_floats(value: Any) -> Any:
+    return tree_map(lambda leaf: leaf.double() if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
 def first_difference(found: Any, expected: Any, tolerance: float) -> str:
     """The first place where `found` is not `expected`, in words; empty if there is none."""
     words = _difference(found, expected, tolerance, ())
@@ -92,18 +102,23 @@ def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, pat
         return lambda: f"{_place(path)}: expected shape {list(expected.shape)}, found {list(found.shape)}"
     if found.dtype != expected.dtype:
         return lambda: f"{_place(path)}: expected {expected.dtype}, found {found.dtype}".replace("torch.", "")
-    tolerance = max(tolerance, ROUNDING.get(expected.dtype, 0.0)) if tolerance else 0.0
-    a, b = found.double(), expected.double()
-    near = (a - b).abs() <= tolerance * b.abs().clamp(min=1.0)  # NaN is not
-    wrong = ~torch.where(b.isinf(), a == b, near | a.isnan() & b.isnan())  # a mistake, too, may make NaN
+    wrong = _beyond(found, expected, tolerance) if expected.is_floating_point() else found != expected
     if not wrong.any():
         return None
 
     def words() -> str:
         index = tuple(wrong.nonzero()[0].tolist())
-        return f"{_place(path)}{list(index) if index else ''}: {_apart(b[index].item(), a[index].item())}"
+        return f"{_place(path)}{list(index) if index else ''}: {_apart(expected[index].item(), found[index].item())}"
 
     return words
+
+
+def _beyond(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> torch.Tensor:
+    """Which numbers are further apart than the tolerance allows. Whole numbers have none: nothing rounds them."""
+    tolerance = max(tolerance, ROUNDING.get(expected.dtype, 0.0)) if tolerance else 0.0
+    a, b = found.double(), expected.double()
+    near = (a - b).abs() <= tolerance * b.abs().clamp(min=1.0)  # NaN is not
+    return ~torch.where(b.isinf(), a == b, near | a.isnan() & b.isnan())  # a mistake, too, may make NaN
 
 
 def _first_of(parts: Iterable[tuple[Any, Any, Any]], tolerance: float, path: tuple) -> Words | None:
@@ -124,7 +139,7 @@ def _apart(expected: float, found: Any) -> str:
     """Both numbers, with as many digits as it takes to see that they differ."""
     if isinstance(found, float) and f"{found:.6g}" == f"{expected:.6g}":
         return f"expected {expected:.15g}, found {found:.15g}"
-    return f"expected {expected:.6g}, found {_brief(found)}"
+    return f"expected {_brief(expected)}, found {_brief(found)}"
 
 
 def _brief(value: Any) -> str:

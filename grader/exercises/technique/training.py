@@ -6,7 +6,7 @@ from grader.calling.training import STANDING
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_seen, reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
-from grader.judging.compare import same
+from grader.judging.compare import same_at_first
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import Moves, needs
@@ -85,7 +85,7 @@ def left_out(steps: int = 1) -> Symptom:
 FEW_DIGITS = Symptom(
     "few digits", "Right in the first digits only: the numbers pass through a type that has fewer, or something small was "
     "added on the way. Let each tensor travel in its own dtype, and add nothing.",
-    every_rank(lambda _, rank, found, right: same(found, right, 1e-3)))
+    every_rank(lambda _, rank, found, right: same_at_first(found, right)))
 
 
 def instead(demand: Demand) -> Symptom:

@@ -10,6 +10,10 @@ MEAN = "mean_C = row_P.new_empty(len(self.shard_C))"
 CHANGES = (
     change("start not shared", "(*module.parameters(), *module.buffers())", "()"),
     change("buffers not shared", "(*module.parameters(), *module.buffers())", "module.parameters()"),
+    change("buffers rounded", "dist.broadcast(tensor.data, group=group, group_src=0)",
+           "as_float = tensor.data.double()\n"
+           "            dist.broadcast(as_float, group=group, group_src=0)\n"
+           "            tensor.data.copy_(as_float)"),
     change("gathered too often", "if self.reshard_after_forward or not trained", "if True"),
     change("reductions pile up", "            if self.reducing is not None:\n                self.reducing.finish()\n"
            "            self.reducing = layer\n", ""),

@@ -15,7 +15,7 @@ from grader.exercises.technique.sharding import (
     spans_of,
 )
 from grader.exercises.technique.weights import models, weighs_at_most
-from grader.judging.compare import same
+from grader.judging.compare import same, same_at_first
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
@@ -84,6 +84,9 @@ def _two_reductions(look: Look) -> tuple[bool, str]:
 def _in_start(test: Callable[[dict, dict], bool]) -> Callable[[Look], bool]:
     """Whether test(found, right) holds of the first full_parameters() on every rank whose result is wrong."""
     return wrong_ranks(lambda look, rank, found, right: test(found["start"], right["start"]))
+
+
+_buffers_rounded = wrong_ranks(lambda look, rank, found, right: same_at_first(found["buffers"], right["buffers"]))
 
 
 def _incomplete(look: Look, rank: int) -> set[str]:
@@ -175,6 +178,9 @@ TECHNIQUE = Technique(
         Symptom("start in another dtype", "full_parameters() has another dtype: it gathers the shards as they are, not in "
                                           "compute_dtype.", _in_start(
                                               lambda found, right: any(found[k].dtype != right[k].dtype for k in right))),
+        Symptom("buffers rounded", "The buffers are rank 0's in their first digits only: on the way they had another dtype. "
+                                   "torch.cat makes floats of whole numbers; broadcast each tensor in its own dtype.",
+                lambda look: first_wrong_is("buffers")(look) and _buffers_rounded(look)),
         Symptom("buffers not shared", "The parameters are those of rank 0, the buffers are not: broadcast "
                                       "module.buffers() as well.", first_wrong_is("buffers")),
         Symptom("incomplete layers", "Parameters that share a layer with a frozen or an unused one are never trained: that "
