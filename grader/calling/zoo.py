@@ -134,18 +134,18 @@ class Odd(Buffered):
 
 
 class Backwards(nn.Module):
-    """A layer of two weights, the first of which is used last: of the two it has its gradient first."""
+    """A layer of two modules, the first of which is used last: of the two weights its one has its gradient first."""
 
     def __init__(self):
         super().__init__()
-        self.after, self.before = (nn.Parameter(torch.rand(7, 7) - 0.5) for _ in range(2))
+        self.after, self.before = (nn.Linear(7, 7, bias=False) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.gelu(x @ self.before) @ self.after
+        return self.after(F.gelu(self.before(x)))
 
 
 class Crossed(MLP):
-    """Its middle layer has such weights."""
+    """Its middle layer is such a one."""
 
     def __init__(self):
         super().__init__()

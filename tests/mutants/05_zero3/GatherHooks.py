@@ -26,6 +26,11 @@ LATE = """            layer.reduce()
 SCATTER = "work = dist.reduce_scatter_single(mean_C, row_P, group=self.group, async_op=True)"
 CHANGES = (
     change("sum for mean", "/ self.n", "", of="ShardedLayer"),
+    change("each module a layer", "for part, parameters in layers_of(module):\n",
+           "for part in module.modules():\n"
+           "            parameters = list(part.parameters(recurse=False))\n"
+           "            if not parameters:\n"
+           "                continue\n"),
     change("not gathered", "        layer.gather()\n", "        pass\n"),
     change("not gathered again", "output.register_hook(lambda gradient: layer.gather())", "pass"),
     change("whole layers in forward", "layer.free()", "pass"),

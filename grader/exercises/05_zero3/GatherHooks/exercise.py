@@ -1,10 +1,10 @@
 """GatherHooks: the layers of a chain, each whole only while it computes, by hooks that wait for every collective."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from grader.calling.training import parameters
 from grader.exercises.shared.cases import each_rank, group_case, ranks
@@ -17,8 +17,9 @@ from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from utils.models.layers import layers_of
 
+Layers = Callable[[nn.Module], Iterable[tuple[nn.Module, list[nn.Parameter]]]]
 STEPS, LR = 2, 0.05
-IN_WORDS = {"mlp": "3 layers", "deep": "13 layers", "crossed": "a layer of two products"}
+IN_WORDS = {"mlp": "3 layers", "deep": "13 layers", "crossed": "a layer of two modules"}
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -34,20 +35,26 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return [*cases, group_case(lambda n: inputs(n, "mlp"), IN_WORDS["mlp"]), *weighed]
 
 
-def _pieces(case: Case, rank: int, values: dict[str, Tensor]) -> dict[str, Tensor | None]:
+def _each_module(model: nn.Module) -> Iterable[tuple[nn.Module, list[nn.Parameter]]]:
+    """A wrong layers_of: every module that has parameters of its own, inside a layer too."""
+    own = ((part, list(part.parameters(recurse=False))) for part in model.modules())
+    return ((part, parameters) for part, parameters in own if parameters)
+
+
+def _pieces(case: Case, rank: int, values: dict[str, Tensor], layers: Layers = layers_of) -> dict[str, Tensor | None]:
     """Name → the part of the parameter's value that lies on `rank`, None where nothing does."""
     model, own = model_of(case, rank), {}
     names = {p: name for name, p in model.named_parameters()}
-    for _, of_layer in layers_of(model):
+    for _, of_layer in layers(model):
         of_names = [names[p] for p in of_layer]
         parts = own_pieces(case, rank, [values[name] for name in of_names])
         own |= {name: part if part.numel() else None for name, part in zip(of_names, parts, strict=True)}
     return {name: own[name] for name in names.values()}
 
 
-def _plain(case: Case, rank: int, factor: float = 1.0) -> dict[str, Any]:
+def _plain(case: Case, rank: int, factor: float = 1.0, layers: Layers = layers_of) -> dict[str, Any]:
     trained = train(case, rank, factor=factor)
-    return {part: _pieces(case, rank, trained[part]) for part in ("gradients", "parameters")}
+    return {part: _pieces(case, rank, trained[part], layers) for part in ("gradients", "parameters")}
 
 
 def _of_passes(case: Case, rank: int, members: Sequence[int], first: int = 0) -> dict[str, Any]:
@@ -73,6 +80,9 @@ EXERCISE = Exercise(
     slips=(
         Slip("sum for mean", "The gradients are n times too large: divide by the number of ranks.",
              lambda case, r, right: _plain(case, r, factor=case.group_size(r))),
+        Slip("each module a layer", "Modules inside a layer are in rows of their own: a layer of layers_of(module) is one "
+                                    "ShardedLayer, whatever it is made of, so go over those pairs and not over modules().",
+             lambda case, r, right: _plain(case, r, layers=_each_module)),
         Slip("last pass only", "Of two passes only the last one counts: finish() adds to the p.grad that is there, so leave "
                                "it alone between the passes.",
              lambda case, r, right: _of_passes(case, r, case.members(r), first=case.inputs[r]["micro"] - 1)),
