@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.letting_go import settled_bytes
-from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, HELD, REDUCING, copied_pieces, dtype_of
+from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, HELD, REDUCING, UNUSED, copied_pieces, dtype_of
 from grader.calling.weighing import END, weigh
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -15,8 +15,8 @@ from utils.trace.spans import mark, span
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """Two rounds on one layer, as a wrapper makes them: start_gather, gather, forward, free, gather, backward, reduce,
-    finish; then a step that turns the signs (after the first round, a gather is given up before it) → what its parameters
-    are in each state.
+    finish; then a step that turns the signs (after the first round, a gather is given up before it); in the end it is whole
+    for nothing → what its parameters are in each state.
     """
     originals = [p + 0 for p in inputs["parameters"]]  # new tensors, so that they are counted from now on
     rounds = [[None if g is None else g + 0 for g in gradients] for gradients in inputs["gradients"]]
@@ -44,7 +44,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         loss = sum((view * weights).sum() for view, weights in used)  # the weights are the gradient of the view
         layer.free()
         layer.free()
-        _at_rest("free", parameters, shapes)
+        _at_rest("free()", parameters, shapes)
         mark(HELD, phase="freed", bytes=settled_bytes(start + sum(weights.nbytes for _, weights in used), FREED_BYTES))
         layer.gather()
         if not all(view.untyped_storage().nbytes() for view, _ in used):  # torch would crash
@@ -53,13 +53,14 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         layer.gather()
         del loss, used
         layer.reduce()
-        _at_rest("reduce", parameters, shapes)
+        _at_rest("reduce()", parameters, shapes)
         with span(REDUCING):
             pass
         states[f"pieces, round {number}"] = copied_pieces(p.data for p in parameters)
         layer.finish()
         mark(HELD, phase="freed", bytes=settled_bytes(start, FREED_BYTES))
         states[f"gradients, round {number}"] = copied_pieces(p.grad for p in parameters)
+        states[f"gradients there, round {number}"] = [p.grad is not None for p in parameters]
         weigh(inputs, END)
         if number == 0:  # a gather that was begun and is not needed after all
             kept = [p.grad for p in parameters]
@@ -68,7 +69,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
                 p.grad = None  # nothing is put aside yet
             layer.free()
             mark(GIVEN_UP)
-            _at_rest("free", parameters, shapes)
+            _at_rest("free()", parameters, shapes)
             if any(p.grad is not None for p in parameters):
                 raise RuntimeError("start_gather() changed p.grad, in the end")
             for p, gradient in zip(parameters, kept, strict=True):
@@ -80,16 +81,21 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     layer.free()
     if any(p.grad is not None for p in parameters):
         raise RuntimeError("free() at rest changed p.grad")
+    layer.gather()
+    with span(UNUSED):
+        layer.reduce()
+    _at_rest("reduce() without gradients", parameters, shapes)
+    layer.finish()
     pairs = zip(states["pieces"], copied_pieces(p.data for p in parameters), strict=True)
     states["pieces as before"] = all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs)
     return states
 
 
-def _at_rest(method: str, parameters: Sequence[Tensor], shapes: Sequence[torch.Size]) -> None:
+def _at_rest(call: str, parameters: Sequence[Tensor], shapes: Sequence[torch.Size]) -> None:
     """Raises: RuntimeError where a parameter has not the shape again that it had at rest."""
     for p, shape in zip(parameters, shapes, strict=True):
         if p.shape != shape:
-            raise RuntimeError(f"not at rest after {method}(): p.data has shape {list(p.shape)}, its piece {list(shape)}")
+            raise RuntimeError(f"not at rest after {call}: p.data has shape {list(p.shape)}, its piece {list(shape)}")
 
 
 def _copies(values: Iterable[Tensor | None]) -> list[Tensor | None]:

@@ -16,6 +16,7 @@ from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 Pieces = list[Tensor | None]
+THERE = [f"gradients there, round {number}" for number in range(ROUNDS)]
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -64,6 +65,13 @@ def _gradients(case: Case, rank: int, numbers: Iterable[int]) -> Pieces:
     return _pieces(case, rank, sums)
 
 
+def _there(case: Case, rank: int, numbers: Iterable[int]) -> list[bool]:
+    """Which parameters have had a gradient in these rounds: their pieces have one, empty ones too."""
+    of_members = [[rounds[number] for number in numbers] for rounds in case.peers_inputs(rank, "gradients")]
+    return [any(gradients[k] is not None for rounds in of_members for gradients in rounds)
+            for k in range(len(case.inputs[rank]["parameters"]))]
+
+
 def _states(case: Case, rank: int) -> dict[str, Any]:
     inputs = case.inputs[rank]
     whole = [p.to(dtype_of(inputs["compute_dtype"] or "float64")) for p in inputs["parameters"]]
@@ -74,6 +82,7 @@ def _states(case: Case, rank: int) -> dict[str, Any]:
         states[f"gradients while whole, round {number}"] = [None] * len(whole)
         states[f"pieces, round {number}"] = [piece if piece is None else piece * sign for piece in states["pieces"]]
         states[f"gradients, round {number}"] = _gradients(case, rank, range(number + 1))
+        states[f"gradients there, round {number}"] = _there(case, rank, range(number + 1))
     return {**states, "pieces as before": True}  # the sign was changed twice
 
 
@@ -100,7 +109,13 @@ def _times(states: dict[str, Any], factor: float) -> dict[str, Any]:
 
 def _zeros_for_none(states: dict[str, Any]) -> dict[str, Any]:
     return _with_gradients(states, lambda gradient, piece: gradient if gradient is not None or piece is None
-                           else torch.zeros_like(piece))
+                           else torch.zeros_like(piece)) | {there: ANYTHING for there in THERE}
+
+
+def _empty_without(states: dict[str, Any]) -> dict[str, Any]:
+    """Pieces without numbers never get a gradient."""
+    return states | {there: [has and piece is not None for has, piece in zip(states[there], states["pieces"], strict=True)]
+                     for there in THERE}
 
 
 def _exact(case: Case, rank: int) -> bool:
@@ -134,6 +149,9 @@ EXERCISE = Exercise(
                  f"gradients, round {ROUNDS - 1}": _gradients(case, r, [ROUNDS - 1])}),
         Slip("zeros for none", "A parameter without a gradient has one of zeros now, by which AdamW would decay it: leave "
                                "None.", lambda case, r, right: _zeros_for_none(right[r])),
+        Slip("empty left out", "A parameter of which this rank holds nothing had a gradient and has none now: its piece is "
+                               "an empty tensor and gets an empty gradient, so that p.grad is None on all ranks or none.",
+             lambda case, r, right: _empty_without(right[r])),
         Slip("precision lost", "After a round the pieces have lost digits: the shard must stay in its own dtype; only a "
                                "copy is cast.", lambda case, r, right: right[r] | {"pieces as before": _exact(case, r)}),
         Slip("never stepped", "What an optimizer changes in p.data does not reach the next gather(): p.data must be a view "
