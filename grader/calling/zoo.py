@@ -27,15 +27,26 @@ class MLP(nn.Module):
         return self.third(F.gelu(self.second(F.gelu(self.first(x)))))
 
 
-class Tied(MLP):
-    """The second layer runs twice, and the last one uses the first one's weight again."""
+class TiedEnds(MLP):
+    """The last layer uses the first one's weight again."""
+
+    def __init__(self):
+        super().__init__()
+        self.third = nn.Linear(7, IN)
+        self.last = nn.Linear(IN, 7)
+        self.last.weight = self.first.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.gelu(self.second(F.gelu(self.first(x))))
+        return self.last(F.gelu(self.third(x)))[:, :OUT]
+
+
+class Tied(TiedEnds):
+    """There the second layer runs twice, too."""
 
     def __init__(self):
         super().__init__()
         self.second_again = self.second
-        self.third = nn.Linear(7, IN)
-        self.last = nn.Linear(IN, 7)
-        self.last.weight = self.first.weight
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.gelu(self.second_again(F.gelu(self.second(F.gelu(self.first(x))))))
@@ -161,7 +172,7 @@ class Empty(nn.Module):
 
 ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
-    "mlp": MLP, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
+    "mlp": MLP, "tied ends": TiedEnds, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
     "buffered": Buffered, "mixed": Mixed, "empty": Empty, "odd": Odd, "deep": Deep,
     "crossed": Crossed,
     "buckets": lambda: Deep(8, 300),  # 5 MB: more than one bucket of 1 MiB

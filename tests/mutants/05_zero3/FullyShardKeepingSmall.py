@@ -16,6 +16,15 @@ CHANGES = (
     change("divided twice", MEAN, f"{MEAN}**2"),
     change("divided by the world", MEAN, "row /= dist.get_world_size()"),
     change("small divided", SMALL, "False"),
+    change("tied one divided",
+           "with hiding(module, small.values()):\n            super().__init__(module, compute_dtype, group)",
+           "places = [(module.get_submodule(name.rpartition('.')[0]), name.rpartition('.')[2], p)\n"
+           "                  for name, p in small.items()]\n"
+           "        for part, last, _ in places:\n"
+           "            part._parameters[last] = None\n"
+           "        super().__init__(module, compute_dtype, group)\n"
+           "        for part, last, p in places:\n"
+           "            part._parameters[last] = p"),
     change("large not divided", SMALL, "True"),
     change("at the threshold", SMALL, "p.numel() <= keep_whole_below"),
     change("whole ones missing", "super().full_parameters() | small", "super().full_parameters()"),

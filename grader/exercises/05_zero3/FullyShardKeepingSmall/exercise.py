@@ -33,11 +33,11 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         kept = {0: "all in shards", ALL: "all whole"}.get(below, f"whole below {below}")
         return f"{IN_WORDS[model]}, {kept}"
 
-    sizes = [(2, "gpt", 5), (3, "frozen", 8), (4, "mlp", 0), (2, "unused", ALL), *([(1, "mlp", 8)] if grading else [])]
+    sizes = [(2, "gpt", 5), (3, "tied ends", 49), (4, "mlp", 0), (2, "unused", ALL), *([(1, "mlp", 8)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {name(model, below)}", tuple(inputs(n, model, below))) for n, model, below in sizes]
     cases.append(Case(f"2 ranks, {name('mlp', 8)}, computing in float32, before the first step",
                       tuple(inputs(2, "mlp", 8, "float32"))))
-    return [*cases, group_case(lambda n: inputs(n, "mlp", 7), name("mlp", 7))]  # where two parameters have 7 numbers
+    return [*cases, group_case(lambda n: inputs(n, "frozen", 21), name("frozen", 21))]  # one parameter has 21
 
 
 def _small(case: Case, rank: int, values: dict[str, Tensor | None]) -> dict[str, Tensor | None]:

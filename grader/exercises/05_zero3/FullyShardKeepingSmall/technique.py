@@ -1,6 +1,7 @@
 """How FullyShardKeepingSmall must be done, and how it can fail."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from grader.calling.sharding import OWNED, dtype_of
@@ -66,6 +67,16 @@ SMALL_DIVIDED = ("Parameters under the threshold are cut into pieces: they must 
                  "that it neither cuts nor hooks them. The threshold counts numbers, p.numel(), not bytes.")
 _small_whole = _each_held(lambda numbers, below, held, n: numbers < below and held != n * numbers, "to be whole")
 
+
+
+def _tied_divided(look: Look) -> bool:
+    """Whether small ones are cut where some stand in several places: so the ranks' pieces go into a broadcast, or remain."""
+    model, below = model_seen(look.case, look.working[0]), look.case.inputs[0]["keep_whole_below"]
+    places = Counter(p for _, p in model.named_parameters(remove_duplicate=False) if p.numel() < below)
+    in_two = any(count > 1 for count in places.values())
+    return in_two and ("size in broadcast" in look.evidence.error or not _small_whole(look)[0])
+
+
 TECHNIQUE = by_collectives(
     needs(_needed),
     only_calls("all_gather", "reduce_scatter", "all_reduce", "broadcast", hint=(
@@ -81,6 +92,9 @@ TECHNIQUE = by_collectives(
         "Right, but too much was sent: of what is whole only the gradients travel, once a pass, and of what is sharded only "
         "what FullyShard sends.")),
     symptoms=(
+        Symptom("tied one divided", "A small parameter that stands in two places (tied weights) is cut into pieces: "
+                                    "FullyShard still saw it at the second one. named_parameters() names only one; hiding() "
+                                    "takes it away wherever it stands.", _tied_divided),
         Symptom("small divided", SMALL_DIVIDED, lambda look: not _small_whole(look)[0]),
         raised("full_parameters", "full_parameters() must work as FullyShard's does: call super().full_parameters(), and "
                "add what is whole.", "no full_parameters"),

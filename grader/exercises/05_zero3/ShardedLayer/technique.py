@@ -152,6 +152,6 @@ TECHNIQUE = by_collectives(
         Symptom("not at rest", NOT_AT_REST, first_wrong_is("pieces, round 0", "pieces, round 1")),
         Symptom("wrong gradients", "The pieces of the gradient are not those of the mean over ranks: lay each gradient "
                                    "where its parameter lies in the flat row, zeros where there is none.",
-                first_wrong_is(*(f"gradients{what}, round {number}" for number in range(ROUNDS) for what in ("", " there")))),
+                first_wrong_is(*(f"gradients{of}, round {number}" for number in range(ROUNDS) for of in ("", " there")))),
     ),
 )
