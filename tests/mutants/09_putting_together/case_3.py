@@ -26,5 +26,7 @@ CHANGES = (
     half_repaired("ranks disagree", BODY, "for p in model.head.parameters():"),
     half_repaired("too many bytes", *more(f"        {LOOP}\n            dist.all_reduce(p.grad, group=group)\n"
                                           "            p.grad /= dist.get_world_size(group)")),
+    change("by way of one rank", "dist.all_reduce(p.grad, group=group)",
+           "dist.reduce(p.grad, group_dst=0, group=group); dist.broadcast(p.grad, group_src=0, group=group)"),
     change("group ignored", ", group=group", "", "(group)", "()"),
 )
