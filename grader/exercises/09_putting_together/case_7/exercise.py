@@ -70,7 +70,7 @@ def _all_summed(inputs: Inputs) -> list[Notes]:
     return simulated(stages, len(steps), losses, combine)
 
 
-EXERCISE = hunted("Case 7: after the restart", ("steps", "lr"), worlds(_inputs, (2, 3), (1, 4), groups=False), _plain, {
+EXERCISE = hunted("Case 7: after the restart", ("steps", "lr"), worlds(_inputs, (1, 2, 3), (4,), groups=False), _plain, {
     UNTOUCHED: ("Each end trains a table of its own, with the gradient of its own use: after one step they are two weights. "
                 "In one process both uses add to one gradient.", _tables(lambda own, both, place: own)),
     "mean for sum": ("The two gradients are averaged. They are parts of one loss's gradient, one from each use: add them "

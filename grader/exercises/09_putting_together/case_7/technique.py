@@ -31,6 +31,8 @@ TECHNIQUE = repaired(
            "The passes of the stages are not seen: leave them to hunted.Passes; what is missing comes after them.",
            on_each_rank(_not_seen), gate=True),
     symptoms=(
+        raised("would send to itself", "A single rank is both ends at once: its table has its whole gradient already, and "
+                                       "there is nobody to exchange it with.", "alone"),
         raised("has no attribute 'table'", "A stage between the ends is asked for its table, and has none: only the first "
                                            "and the last take part (ends is None elsewhere).", "stages between"),
     ),
