@@ -20,6 +20,7 @@ FORWARD, BACKWARD = "forward", "backward"
 OWN_NUMBERS, HELD, KEPT_ALIVE = "own numbers", "bytes held", "bytes kept alive"
 WORK = "FLOPs"
 MASK = "mask drawn"
+SHARED = "memory shared with the whole"
 NO_PART = "was made without"
 BLOCK_WEIGHT = 15.0  # in the blocks of a GPT, times the usual standard deviation of 0.02
 

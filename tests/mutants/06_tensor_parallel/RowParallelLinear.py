@@ -41,6 +41,7 @@ CHANGES = (
     change("no error", _WEIGHT,
            "linear.weight.detach().tensor_split(dist.get_world_size(group), 1)[dist.get_rank(group)].clone()"),
     change("whole weight kept", _WEIGHT, "linear.weight.detach()[:, own_slice(linear.in_features, group)]"),
+    change("not a copy", _WEIGHT, "linear.weight.detach()[:, own_slice(linear.in_features, group)].contiguous()"),
     change("parameters not divided", _START, f"{_START}\n        self.linear = linear"),
     change("library call", _SUM,
            f"{_PRODUCT}\n        parts = [torch.empty_like(y) for _ in range(dist.get_world_size(self.group))]\n"
@@ -54,7 +55,4 @@ CHANGES = (
 EQUIVALENT = {
     "self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone()) | "
     "linear.bias.detach() → linear.bias": "nn.Parameter() takes the numbers, and no graph.",
-    "self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone()) | "
-    "linear.bias.detach().clone() → linear.bias.detach()":
-        "The layer that was given is not looked at again; the weight, which is large, must be a copy.",
 }

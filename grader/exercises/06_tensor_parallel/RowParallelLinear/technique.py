@@ -1,9 +1,10 @@
 """How RowParallelLinear must be done, and how it can fail."""
 
-from grader.calling.splitting import BACKWARD, FORWARD
+from grader.calling.splitting import BACKWARD, FORWARD, SHARED
 from grader.calling.weighing import END
 from grader.evidence.evidence import RAISED
 from grader.exercises.technique.linears import layer_fallbacks, layer_symptoms
+from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
 from grader.exercises.technique.splitting import (
     calls_are,
     linear_flops,
@@ -14,7 +15,7 @@ from grader.exercises.technique.splitting import (
 )
 from grader.exercises.technique.weights import shares, weighs_at_most
 from grader.judging.demands import only_calls, results_waited
-from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.exercise import Demand, Look, Symptom, Technique
 
 
 def _outputs_cut(look: Look) -> bool:
@@ -22,6 +23,11 @@ def _outputs_cut(look: Look) -> bool:
     outputs, cut = len(look.case.inputs[look.working[0]]["linear"]["weight"]), refused_to_cut(look)
     said = look.evidence.ending == RAISED and "must match the size of tensor" in look.evidence.error
     return cut[0] == outputs if cut else said
+
+
+def _shared(look: Look, rank: int) -> str:
+    names = [] if look.refused else the_mark(look, rank, SHARED)["names"]
+    return f"rank {rank}: {' and '.join(names)} in the memory of the whole" if names else ""
 
 
 TECHNIQUE = Technique(
@@ -32,6 +38,10 @@ TECHNIQUE = Technique(
         calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce, g's."),
         calls_are(BACKWARD, {}, "The result is right, but backward communicates: dy is whole on every rank already."),
         *share_only(),
+        Demand("not a copy", "weight and bias are copies", (
+            "The result is right, but a parameter lies in the memory of the layer that was given: to train one changes both "
+            "of them. contiguous() copies only what is not contiguous, and a single rank's columns are: take clone()."),
+            on_each_rank(_shared)),
         *weighs_at_most({END: shares(2.6, lambda look, r: look.case.inputs[r]["linear"]["weight"].nbytes)}),  # and gradient
         work_divided(linear_flops("linear")),
         results_waited(),
