@@ -8,6 +8,8 @@ _KEEP, _SCALED = "keep = torch.rand(x.shape, generator=self.generator)", "x * ke
 
 CHANGES = (
     change("same mask where split", _STREAM, "0"),
+    change("an exact share", f"{_KEEP} >= self.p", "order = torch.randperm(x.numel(), generator=self.generator)\n"
+           "        keep = (order >= round(self.p * x.numel())).view(x.shape)"),
     change("masks differ where replicated", _STREAM, "rank"),
     change("same mask every call", _GENERATOR, f"self.p, self.seed = p, {_SEED}",
            "generator=self.generator", "generator=torch.Generator().manual_seed(self.seed)"),

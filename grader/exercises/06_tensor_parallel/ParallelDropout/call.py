@@ -37,10 +37,12 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     y = first(x * scale)
     y.sum().backward()
     small = torch.ones(SMALL, dtype=dtype)
-    digests = {}
+    digests, counts = {}, set()
     for number in inputs["seeds"]:
         module = made(number)
-        digests[str(number)] = [_digest(dropped(module, small)) for _ in range(2)]
+        masks = [dropped(module, small) == 0 for _ in range(2)]
+        digests[str(number)] = [_digest(mask) for mask in masks]
+        counts |= {int(mask.sum()) for mask in masks}
     facts["global random state as it was"] = torch.equal(state, torch.get_rng_state())
     facts["input left as it was"] = all(kept)
     torch.manual_seed(7)
@@ -55,9 +57,9 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     first.eval()
     facts["eval changes nothing"] = torch.equal(first(scale), scale)
     mark(MASK, calls=["".join("01"[number == 0] for number in output.flatten().tolist()) for output in outputs],
-         of_seeds=digests)
+         of_seeds=digests, counts=sorted(counts))
     return facts
 
 
-def _digest(output: Tensor) -> str:
-    return hashlib.sha256(bytes((output == 0).tolist())).hexdigest()[:12]
+def _digest(mask: Tensor) -> str:
+    return hashlib.sha256(bytes(mask.tolist())).hexdigest()[:12]

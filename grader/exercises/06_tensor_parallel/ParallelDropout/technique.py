@@ -20,7 +20,8 @@ ALIKE = 0.5  # a correlation that masks drawn by themselves are far from at ever
 
 
 def _drawn(look: Look, rank: int) -> dict[str, Any]:
-    """What a rank marked: "calls", its masks as texts (1: dropped), and "of_seeds", digests of those of other seeds."""
+    """What a rank marked: "calls", its masks as texts (1: dropped), "of_seeds", digests of small ones of other seeds, and
+    "counts", how many numbers these drop."""
     return the_mark(look, rank, MASK)
 
 
@@ -117,6 +118,15 @@ def _no_collision(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def _counts_vary(look: Look) -> tuple[bool, str]:
+    """Of the masks of other seeds, hundreds, not all drop equally many numbers."""
+    for rank in look.working:
+        drawn = _drawn(look, rank)
+        if drawn["of_seeds"] and len(drawn["counts"]) == 1:
+            return False, f"rank {rank} dropped {drawn['counts'][0]} numbers in each of {2 * len(drawn['of_seeds'])} masks"
+    return True, ""
+
+
 def _gate(id: str, label: str, hint: str, judge: Callable[[Look], tuple[bool, str]]) -> Demand:
     return Demand(id, label, hint, judge, gate=True)
 
@@ -149,6 +159,9 @@ TECHNIQUE = Technique(
                "The masks are right, but two pairs of seed and rank draw the same: with seed + rank it is 5 on rank 1 and 6 "
                "on rank 0, with a product it is seed 0 everywhere. Make a seed from both that no other pair gives, such "
                "as seed·(n + 1) + rank.", _no_collision),
+        _gate("an exact share", "each number by itself is dropped or not", (
+            "Every mask drops exactly the same count of numbers. Probability p is for each number by itself, so that the "
+            "count varies: draw one random number for each, and compare it with p."), _counts_vary),
     ),
     symptoms=(
         Symptom("dtype changed", "The result must have the dtype of x: a mask of floats takes a short x into its own dtype.",
