@@ -8,6 +8,8 @@ WRITE = "gradient.copy_(total.view_as(gradient))"
 
 CHANGES = (
     change("nothing reduced", WRITE, "pass"),
+    change("only in the first step", OWN, f"{OWN[:-1]} and not hasattr(p.grad, 'summed')]", WRITE,
+           f"{WRITE}; gradient.summed = True"),
     change("mean for sum", WRITE, "gradient.copy_(total.view_as(gradient) / dist.get_world_size(group))"),
     change("too many messages", REDUCE, "for gradient in gradients: dist.all_reduce(gradient, group=group)", WRITE, "pass"),
     change("no gradient", " if p.grad is not None", ""),

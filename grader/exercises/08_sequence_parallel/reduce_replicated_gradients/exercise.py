@@ -21,8 +21,10 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     width = draw.integer(2, 9)
     five = inputs(2, *[(width,)] * 5)
     five[1]["gradients"][2].zero_()  # a gradient all the same
+    for of_rank in five:
+        of_rank["before"] = draw.tensors(5, width, dtype=torch.float64)
     cases = [Case(ranks(1), inputs(1, (5,), (5,))),
-             Case(f"{ranks(2)}, five tensors of {width}", five),
+             Case(f"{ranks(2)}, five tensors of {width}, in two steps", five),
              Case(f"{ranks(3)}, one without a gradient", inputs(3, (3,), (4,), (3, 2), frozen=1)),
              Case(f"{ranks(4)}, of several shapes", inputs(4, (7,), (3, 5), (), (1, 4))),
              group_case(lambda n: inputs(n, (3,), (5,)), "two tensors")]
@@ -56,6 +58,9 @@ EXERCISE = Exercise(
     oracle=each_rank(_right),
     tolerance=1e-9,
     slips=(
+        Slip("only in the first step", "In a second step the gradients stay each rank's own: zero_grad(set_to_none=False) "
+             "keeps the tensors, so a mark on one says nothing of the next step's numbers. Each call sums what it is given.",
+             lambda case, rank, right: case.inputs[rank]["gradients"], shows=lambda case: "before" in case.inputs[0]),
         Slip("nothing where one is missing", "Where one gradient is missing, none is summed: leave out only the parameters "
              "that have none, and sum the others.",
              lambda case, rank, right: case.inputs[rank]["gradients"] if None in right[rank] else right[rank]),

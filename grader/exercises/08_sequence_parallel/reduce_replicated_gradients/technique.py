@@ -15,16 +15,24 @@ from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
 
+def _calls(look: Look, rank: int) -> int:
+    return 2 if "before" in look.case.inputs[rank] else 1
+
+
+def _bytes(look: Look, rank: int) -> int:
+    """Of the gradients of all calls."""
+    return _calls(look, rank) * sum(g.nbytes for g in look.case.inputs[rank]["gradients"] if g is not None)
+
+
 def _limit(look: Look, rank: int) -> float:
-    own = sum(g.nbytes for g in look.case.inputs[rank]["gradients"] if g is not None)
-    return bytes_sent_per_rank("all_reduce", own, look.case.group_size(rank))
+    return bytes_sent_per_rank("all_reduce", _bytes(look, rank), look.case.group_size(rank))
 
 
 def _one_message(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         count = len(look.evidence.trace.of(rank))
-        if count > 1:
-            return False, f"rank {rank} made {count} calls"
+        if count > _calls(look, rank):
+            return False, f"rank {rank} made {count} calls, in {_calls(look, rank)} of the function"
     return True, ""
 
 
@@ -39,7 +47,7 @@ def _sorted(gradients: list[Tensor | None]) -> Tensor:
 
 TECHNIQUE = Technique(
     demands=(
-        needs(lambda look, r: [("all_reduce", sum(g.nbytes for g in look.case.inputs[r]["gradients"] if g is not None))]),
+        needs(lambda look, r: [("all_reduce", _bytes(look, r))]),
         only_calls("all_reduce", hint="One all-reduce of all gradients together does it: each rank needs the whole sum, "
                                       "because each has the whole parameter."),
         Demand("too many messages", "one message for all gradients",
