@@ -76,6 +76,12 @@ def _left_under_way(look: Look, rank: int) -> str:
     return ""
 
 
+def _reduced_too_soon(look: Look) -> bool:
+    """A gradient finds a piece for its parameter, or a product inside the layer no weight where some layer was reduced."""
+    reduced, error = any(call.op == "reduce_scatter" for call in look.evidence.trace.calls), look.evidence.error
+    return "must match the size of tensor" in error or (reduced and "storage of size 0" in error)
+
+
 TECHNIQUE = by_collectives(
     gathered_and_reduced(_needed),
     only_calls("all_gather", "reduce_scatter", hint=(
@@ -102,10 +108,10 @@ TECHNIQUE = by_collectives(
                "Right, but too much was sent: in each pass a layer is gathered once in forward and once in backward, and "
                "reduced once."),
     symptoms=(
+        Symptom("reduced too soon", TOO_SOON, _reduced_too_soon),
         raised("storage of size 0", "Backward found a layer that was freed: register a hook on the layer's output, which "
                "gathers it again when the gradient comes by.", "not gathered again"),
         raised("must be a matrix", NOT_WHOLE, "not gathered"),
-        raised("must match the size of tensor", TOO_SOON, "reduced too soon"),
         Symptom("not at rest", NOT_AT_REST, lambda look: not _at_rest(look)[0]),
     ),
     fallbacks=(
