@@ -14,7 +14,7 @@ HELD, OWNED, COMPUTED_IN, KEPT = "bytes held", "numbers owned", "computed in", "
 ROWS = "storages of rows"
 FREED_BYTES = 900
 FORWARD, BACKWARD, BETWEEN, AFTER = "forward", "backward", "between start_gather and gather", "afterwards"
-REDUCING, GIVEN_UP, UNUSED = "between reduce and finish", "gather given up", "reduce without gradients"
+REDUCING, GIVEN_UP = "between reduce and finish", "gather given up"
 ROUNDS = 2  # in which a sharded layer is gathered and its gradients reduced
 
 

@@ -14,7 +14,6 @@ CHANGES = (
     change("zeros for none", "if has_gradient", "if True"),
     change("empty left out", "if has_gradient", "if has_gradient and len(mean)"),
     change("unused", "= work, mean_C, trained\n        self.free()", "= work, mean_C, trained\n            self.free()"),
-    change("nothing to reduce", "if any(trained)", "if True"),
     change("not freed", "self.row_P.untyped_storage().resize_(0)", "pass"),
     change("gather blocks", GATHER, f"{GATHER}\n            self.gathering.wait()"),
     change("too many bytes", CAST, f"{CAST}\n            dist.all_gather_single(self.row_P, shard_C, group=self.group)"),

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from grader.calling.letting_go import settled_bytes
-from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, HELD, REDUCING, UNUSED, copied_pieces, dtype_of
+from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, HELD, REDUCING, copied_pieces, dtype_of
 from grader.calling.weighing import END, weigh
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -15,8 +16,8 @@ from utils.trace.spans import mark, span
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """Two rounds on one layer, as a wrapper makes them: start_gather, gather, forward, free, gather, backward, reduce,
-    finish; then a step that turns the signs (after the first round, a gather is given up before it); in the end it is whole
-    for nothing → what its parameters are in each state.
+    finish; then a step that turns the signs (after the first round, a gather is given up before it); alone, it is whole for
+    nothing in the end → what its parameters are in each state.
     """
     originals = [p + 0 for p in inputs["parameters"]]  # new tensors, so that they are counted from now on
     rounds = [[None if g is None else g + 0 for g in gradients] for gradients in inputs["gradients"]]
@@ -81,11 +82,11 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     layer.free()
     if any(p.grad is not None for p in parameters):
         raise RuntimeError("free() at rest changed p.grad")
-    layer.gather()
-    with span(UNUSED):
+    if dist.get_world_size(group) == 1:  # where no gather is counted
+        layer.gather()
         layer.reduce()
-    _at_rest("reduce() without gradients", parameters, shapes)
-    layer.finish()
+        _at_rest("reduce() without gradients", parameters, shapes)
+        layer.finish()
     pairs = zip(states["pieces"], copied_pieces(p.data for p in parameters), strict=True)
     states["pieces as before"] = all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs)
     return states

@@ -146,7 +146,7 @@ EXERCISE = Exercise(
              lambda case, r, right: _times(right[r], case.group_size(r) / case.world_size)),
         Slip("last round only", "The gradients of the first round are lost: finish() adds to the gradient that is there.",
              lambda case, r, right: right[r] | {
-                 f"gradients, round {ROUNDS - 1}": _gradients(case, r, [ROUNDS - 1])}),
+                 f"gradients, round {ROUNDS - 1}": _gradients(case, r, [ROUNDS - 1]), THERE[-1]: ANYTHING}),
         Slip("zeros for none", "A parameter without a gradient has one of zeros now, by which AdamW would decay it: leave "
                                "None.", lambda case, r, right: _zeros_for_none(right[r])),
         Slip("empty left out", "A parameter of which this rank holds nothing had a gradient and has none now: its piece is "

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, REDUCING, ROUNDS, UNUSED, dtype_of
+from grader.calling.sharding import BETWEEN, FREED_BYTES, GIVEN_UP, REDUCING, ROUNDS, dtype_of
 from grader.calling.weighing import END
 from grader.exercises.technique.sharding import (
     by_collectives,
@@ -35,9 +35,8 @@ def _row_bytes(look: Look, rank: int) -> int:
 
 
 def _sent(look: Look, rank: int) -> float:
-    """Each round, a whole row is gathered twice and one is reduced, all in the compute dtype; one gather is given up, and
-    one is for nothing."""
-    return gathers_and_reductions(look, rank, _row_bytes(look, rank), gathers=2 * ROUNDS + 2, reductions=ROUNDS)
+    """Each round, a whole row is gathered twice and one is reduced, all in the compute dtype; one gather is given up."""
+    return gathers_and_reductions(look, rank, _row_bytes(look, rank), gathers=2 * ROUNDS + 1, reductions=ROUNDS)
 
 
 def _states(look: Look, rank: int) -> float:
@@ -78,15 +77,6 @@ def _ended(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
-def _nothing_reduced(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        for unused in spans_of(look, rank, UNUSED) if look.case.group_size(rank) > 1 else ():
-            begun = [call.op for call in look.evidence.trace.of(rank) if unused.start_s <= call.start_s <= unused.end_s]
-            if begun:
-                return False, f"rank {rank}: reduce() without gradients began a {begun[0]}"
-    return True, ""
-
-
 def _pieces_cast(look: Look, rank: int, found: dict[str, Any], right: dict[str, Any]) -> bool:
     pairs = [(a, b) for a, b in zip(found["pieces"], right["pieces"], strict=False) if a is not None and b is not None]
     return not pairs or any(a.dtype != b.dtype for a, b in pairs)
@@ -113,9 +103,6 @@ TECHNIQUE = by_collectives(
            "reduce() must return while the reduce-scatter runs: async_op=True, keep the Work and its tensors, wait in "
            "finish().", _returns_at_once("reduce", "reduce_scatter", REDUCING)),
     Demand("gather not ended", "free() ends a gather that was only started", NOT_ENDED, _ended),
-    Demand("nothing to reduce", "reduce() sends nothing where no parameter has a gradient", (
-        "reduce() began a collective though no parameter had a gradient: then there is nothing to send, and the layer is "
-        "only freed."), _nothing_reduced, forbids=True),
     bytes_sent(_sent, "(n−1)/n of the row for each all-gather and reduce-scatter, in the compute dtype",
                "Right, but too much was sent: one all-gather a gather() and one reduce-scatter a reduce(), both in the "
                "compute dtype (cast the shard before it is sent, not after)."),
