@@ -12,5 +12,6 @@ CHANGES = (
     change("float32 gradients", "(2, 2)", "(2, 4)"),
     change("parts exchanged", "(3, 2), (2, 2), (1, 12)", "(1, 2), (2, 2), (3, 12)"),
     change("own stage only", "stage >= first", "stage == first"),
+    change("few digits", "return each * n_parameters", "return (torch.tensor(each) * n_parameters).item()"),
     change("whole bytes", "size /", "size //"),
 )

@@ -43,7 +43,7 @@ EXERCISE = Exercise(
     parameters=("n_parameters", "n_ranks", "stage"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _held(case.inputs[r])),
-    tolerance=1e-6,
+    tolerance=1e-9,
     points={VALUES: 2},
     slips=(
         Slip("stages shifted", "Stage 0 divides nothing: it is data parallelism. Stage 1 is the first that divides.",
