@@ -14,6 +14,7 @@ CHANGES = (
            "as_float = tensor.data.double()\n"
            "            dist.broadcast(as_float, group=group, group_src=0)\n"
            "            tensor.data.copy_(as_float)"),
+    change("kept from a pass before", "if layer.gathering is not None", "if False"),
     change("gathered too often", "if self.reshard_after_forward or not trained", "if True"),
     change("reductions pile up", "            if self.reducing is not None:\n                self.reducing.finish()\n"
            "            self.reducing = layer\n", ""),
@@ -51,8 +52,6 @@ EQUIVALENT = {
         "Prefetching is allowed and not demanded.",
     "self._gather(layer, +1) | 1 → 0": "Prefetching is allowed and not demanded.",
     "self._gather(layer, +1) | 1 → 2": "Prefetching is allowed and not demanded.",
-    "layer.free() | layer.free() → pass, again":
-        "What was gathered in vain is freed at the end, and until then stays within the bounds.",
     "layer.free() | layer.free() → pass, again, again": "reduce() has freed what was whole.",
     "if 0 <= neighbour < len(self.order): | 0 → (-1)": "A layer that is gathered in vain stays within the bounds.",
     "self.order[neighbour].start_gather() | neighbour → neighbour - 1":

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from grader.calling.sharding import BACKWARD, COMPUTED_IN, OWNED, dtype_of, watch_layers
 from grader.calling.training import make_optimizer
 from grader.calling.weighing import BETWEEN_PASSES, END, weigh
@@ -12,7 +14,10 @@ from utils.trace.spans import mark, span
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """wrapped = fn(module, compute_dtype, group); steps of `micro` passes each → the whole parameters at the end."""
+    """wrapped = fn(module, compute_dtype, group); steps of `micro` passes each → the whole parameters at the end.
+
+    glance: what a pass without gradients gets before the first update, if there is one.
+    """
     module = build(inputs["model"], inputs["seed"])
     numbers: dict[str, int] = {}
     watch_layers(module, numbers)
@@ -33,6 +38,9 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
             if loss.requires_grad:
                 loss.backward()
         wrapped.finish_gradient_synchronization()
+        if "glance" in inputs and number == inputs["micro"]:
+            with torch.no_grad():
+                wrapped(inputs["glance"])
         if number % inputs["micro"] == 0 and optimizer:
             optimizer.step()
             optimizer.zero_grad()

@@ -21,19 +21,25 @@ STEPS, LR = 2, 0.05
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    """Half of the cases accumulate, one computes in float32 (by SGD, which does not blow up rounding), one keeps layers."""
+    """Half of the cases accumulate, one computes in float32 (by SGD, which does not blow up rounding), one keeps layers; in
+    one a pass without gradients, which skips a layer, comes before the first update.
+    """
+
+    def glance(model: str, x: Tensor) -> dict[str, Tensor]:
+        """Rows for which a layer of "seldom" rests."""
+        return {"glance": torch.cat([torch.zeros_like(x[:1]), x[1:]])} if model == "seldom" else {}
 
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
         lower = model == "odd"
         micro = 2 if n in (2, 3) else 1
         make = with_batches(draw, lambda n: ROWS, STEPS * micro, micro=micro, lr=LR, optimizer="SGD" if lower else "AdamW",
-                            compute_dtype="float32" if lower else None, wrapping={"reshard_after_forward": n != 4})
-        return [{**of_rank, "seed": seed if r == 0 else draw.integer(0, SEEDS)}
+                            compute_dtype="float32" if lower else None, wrapping={"reshard_after_forward": model != "gpt"})
+        return [{**of_rank, **glance(model, of_rank["xs"][0]), "seed": seed if r == 0 else draw.integer(0, SEEDS)}
                 for r, of_rank in enumerate(make(model, n, seed))]
 
     more = ("frozen", "mixed", "empty") if grading else ()
     weighed = weighed_case(inputs, grading, "wider", optimizer="SGD", micro=1)  # no gradients stand between passes
-    return [*model_cases(draw, grading, ("tied", "deep", "odd", "unused", "gpt", *more), inputs), *weighed]
+    return [*model_cases(draw, grading, ("tied", "deep", "odd", "seldom", "gpt", *more), inputs), *weighed]
 
 
 def _plain(case: Case, rank: int) -> dict[str, Any]:

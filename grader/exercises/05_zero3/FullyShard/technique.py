@@ -46,7 +46,7 @@ def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
 def _gathered(look: Look, rank: int) -> float:
     """Both looks at the whole parameters, and each pass's gathers."""
     inputs = look.case.inputs[rank]
-    times = len(inputs["xs"]) * (1 + inputs["wrapping"]["reshard_after_forward"])
+    times = len(inputs["xs"]) * (1 + inputs["wrapping"]["reshard_after_forward"]) + ("glance" in inputs)
     return (gathers_and_reductions(look, rank, _whole_bytes(look, rank), gathers=2, reductions=0)
             + gathers_and_reductions(look, rank, _whole_bytes(look, rank, computing=True), gathers=times, reductions=0))
 
@@ -107,6 +107,15 @@ def _incomplete_lost(look: Look) -> bool:
         if not names or not names <= kept or not reduced(look.case, rank).keys() - kept:
             return False
     return True
+
+
+def _kept_from_before(look: Look) -> bool:
+    """Where a layer was skipped before the first update, only parameters that have a gradient are wrong in the end."""
+    if "glance" not in look.case.inputs[0] or not first_wrong_is("parameters")(look):
+        return False
+    wrong = {name for rank, found, right in look.pairs() for name, p in right["parameters"].items()
+             if not same(found["parameters"].get(name), p)}
+    return wrong <= reduced(look.case, look.working[0]).keys()
 
 
 def _computed(look: Look) -> tuple[bool, str]:
@@ -186,6 +195,9 @@ TECHNIQUE = Technique(
         Symptom("incomplete layers", "Parameters that share a layer with a frozen or an unused one are never trained: that "
                                      "layer waits for a gradient which never comes. finish_gradient_synchronization() must "
                                      "reduce every layer that is still whole, not only free it.", _incomplete_lost),
+        Symptom("kept from a pass before", "Right until a pass skips a layer: what was prefetched for it stays, and after "
+                                           "an update it is out of date. When forward has ended, free what was started and "
+                                           "not used (free() waits for it first).", _kept_from_before),
         Symptom("later parameters wrong", "The start is right, the parameters after training are not: every gradient must "
                                           "be the mean over ranks, and those of several passes add up.",
                 first_wrong_is("parameters")),
