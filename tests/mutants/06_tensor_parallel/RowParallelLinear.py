@@ -55,4 +55,7 @@ CHANGES = (
 EQUIVALENT = {
     "self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone()) | "
     "linear.bias.detach() → linear.bias": "nn.Parameter() takes the numbers, and no graph.",
+    "self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone()) | "
+    "linear.bias.detach().clone() → linear.bias.detach()":
+        "The layer that was given is not looked at again; the weight, which is large, must be a copy.",
 }
