@@ -68,7 +68,6 @@ SMALL_DIVIDED = ("Parameters under the threshold are cut into pieces: they must 
 _small_whole = _each_held(lambda numbers, below, held, n: numbers < below and held != n * numbers, "to be whole")
 
 
-
 def _tied_divided(look: Look) -> bool:
     """Whether small ones are cut where some stand in several places: so the ranks' pieces go into a broadcast, or remain."""
     model, below = model_seen(look.case, look.working[0]), look.case.inputs[0]["keep_whole_below"]
