@@ -12,6 +12,10 @@ CHANGES = (
     change("sum for mean", "p.grad /= dist.get_world_size(self.group)", "pass"),
     change("gradients not reduced", f"[{REDUCE} for p in trained]", "[]"),
     change("parameters not sent", COPIES, "[]", "require_equal(params, self.group)", "pass"),
+    change("old plan", "self.wrapped = group, {}, None", "self.wrapped = group, {}, None\n        self.plan = None",
+           "trained = [p for p in self.owner if p.grad is not None]",
+           "self.plan = self.plan or [p for p in self.owner if p.grad is not None]\n"
+           "        trained = [p for p in self.plan if p.grad is not None]"),
     change("not sharded", OWN_PART, "groups", REDUCE, ALL_REDUCE, COPIES, "[]"),
     change("library call", REDUCE, ALL_REDUCE),
     change("state not divided", "partition_tensors([p.numel() for p in params], dist.get_world_size(self.group))",
