@@ -10,9 +10,7 @@ LAST = "        if self.waiting:\n            self._send()\n"
 ADD = "self.shards[p] = self.shards[p] + piece if p in self.shards else piece"
 
 CHANGES = (
-    change("left too early", "if sum(p.grad.nbytes for p in self.waiting) >= self.bucket_bytes:\n",
-           "self.bytes = getattr(self, 'bytes', 0) + parameter.grad.nbytes\n        if self.bytes >= self.bucket_bytes:\n"
-           "            self.bytes = 0\n"),
+    change("left too early", "p.grad.nbytes for", "-(-p.numel() // self.n) * self.n * p.itemsize for"),
     change("not overlapped", "hook(self._arrived)", "hook(came.append)", "self.bucket_bytes, self.in_flight =",
            "self.came = came = []\n        self.bucket_bytes, self.in_flight =",
            LAST, f"        for p in self.came:\n            self._arrived(p)\n        self.came.clear()\n{LAST}"),

@@ -22,6 +22,18 @@ CHANGES = (
     change("gradients pile up", "shard.grad = None", "pass"),
     change("full gradients", HOOK, "pass", STEP,
            f"[self._reduce(parameter) for parameter in self.shards if parameter.grad is not None]; {STEP}"),
+    change("rows wait", "optimizer_class(self.shards.values(), **options)",
+           "optimizer_class(self.shards.values(), **options)\n        self.under_way = []",
+           "mean /= self.n\n        shard.grad = mean if shard.grad is None else shard.grad + mean",
+           "self.under_way.append((shard, mean, flat, work))", REDUCE, f"work = {REDUCE[:-1]}, async_op=True)",
+           STEP, f"""for shard, mean, flat, work in self.under_way:
+            work.wait()
+            mean /= self.n
+            shard.grad = mean if shard.grad is None else shard.grad + mean
+        self.under_way = []
+        {STEP}"""),
+    change("no shards of padding", "optimizer_class(self.shards.values()",
+           "optimizer_class([s for p, s in self.shards.items() if dist.get_rank(group) * len(s) < p.numel()]"),
     change("too many bytes", GATHER, f"{GATHER}; {GATHER}"),
     change("not sharded", "optimizer_class(self.shards.values()", "optimizer_class(trained", STEP, "pass",
            "shard.detach()", "shard.grad", COPY, "parameter.grad = whole[:parameter.numel()].view_as(parameter)",

@@ -1,6 +1,7 @@
 """How GradientBuckets must be done, and how it can fail."""
 
 import heapq
+import itertools
 from collections.abc import Iterator
 
 import torch
@@ -59,12 +60,14 @@ def _begun_late(look: Look, rank: int) -> str:
 
 
 def _left_early(look: Look, rank: int) -> str:
-    """What leaves during the backward pass is full; the rest is left for the end of it."""
-    enough = look.case.inputs[rank]["bucket_bytes"]
+    """What leaves during the backward pass is full, without its padding; the rest is left for the end of it."""
+    enough, came = look.case.inputs[rank]["bucket_bytes"], spans_of(look, rank, STANDING)
     for backward, calls in _passes(look, rank):
-        short = [call.bytes_given for call in calls if call.start_s <= backward.end_s and call.bytes_given < enough]
-        if short:
-            return f"rank {rank} sent a bucket of {short[0]} B during the backward pass, wanted {enough} B or more"
+        left_s = [backward.start_s, *(call.start_s for call in calls if call.start_s <= backward.end_s)]
+        for begin_s, end_s in itertools.pairwise(left_s):
+            nbytes = sum(one.facts["newest"] for one in came if begin_s <= one.start_s < end_s)
+            if nbytes < enough:
+                return f"rank {rank} sent a bucket of {nbytes} B during the backward pass, wanted {enough} B or more"
     return ""
 
 
@@ -186,8 +189,8 @@ TECHNIQUE = by_collectives(
            "More reduce-scatters than there are buckets: let gradients gather until together they have bucket_bytes or "
            "more, and send them as one row.", on_each_rank(_too_small)),
     Demand("left too early", "only full buckets leave during the backward pass",
-           "A bucket leaves before it has bucket_bytes: count the bytes of the gradients that wait now, and begin anew when "
-           "they have left, in finish() too.", on_each_rank(_left_early), forbids=True),
+           "A bucket leaves before it has bucket_bytes: count the gradients' own bytes, without padding, of those that wait "
+           "now, and begin anew when they have left, in finish() too.", on_each_rank(_left_early), forbids=True),
     bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
                "Right, but gradients were reduced more than once a backward pass."),
     group_hint="The ranks of other groups are touched: pass group=group.",

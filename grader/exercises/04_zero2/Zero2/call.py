@@ -13,8 +13,11 @@ from grader.calling.sharding import AFTER, HELD
 from grader.calling.training import OPTIMIZERS, Held, held_before, parameters, state_bytes, watch_gradients
 from grader.calling.weighing import END, weigh, weigh_at_gradients
 from grader.calling.zoo import build, loss_rows
+from utils.models.tiny import same_start
+from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
+WAITING = "after a backward pass"
 ANOTHER, ACCEPTED, STEPPED_IN = "another optimizer", "accepted", "types of the shards"
 NOTHING, UNEQUAL = "nothing to train", "ranks that differ"
 
@@ -22,8 +25,8 @@ NOTHING, UNEQUAL = "nothing to train", "ranks that differ"
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """trainer = fn(module, optimizer class, group, lr=…); steps of `micro` backward passes each → the parameters.
 
-    Marks what is held in the end beside the module, the shards and their state; another optimizer than at the start; and,
-    where the case asks for it, which modules are taken though they must not be.
+    Marks what each backward pass leaves behind; what is held in the end beside the module, the shards and their state;
+    another optimizer than at the start; and, where the case asks for it, which modules are taken though they must not be.
     """
     model = build(inputs["model"], inputs["seed"])
     if inputs["model"] == "linear":
@@ -36,8 +39,10 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     optimizer = trainer.optimizer
     scheduler = StepLR(optimizer, 1, gamma=inputs["gamma"])
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
+        begun = held_bytes()
         with span("backward"):
             (loss_rows(model(x), y).mean() / inputs["micro"]).backward()
+        mark(HELD, phase=WAITING, bytes=settled_bytes(begun, _room(model, optimizer)))
         if number % inputs["micro"] == 0:
             for _ in range(1 + (number // inputs["micro"] in inputs["twice"])):
                 trainer.step()
@@ -61,6 +66,12 @@ def _made(fn: Callable, model: nn.Module, inputs: dict[str, Any], group) -> Any:
     return fn(model, OPTIMIZERS[inputs["optimizer"]], *of_group, lr=inputs["lr"], **inputs["options"])
 
 
+def _room(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """For the shards' gradients, and for the largest gradient twice: on its way, and not yet let go of by the transport."""
+    gradients = [p.grad.nbytes for p in _stepped_on(optimizer) if p.grad is not None]
+    return sum(gradients) + 2 * max(p.nbytes for p in model.parameters())
+
+
 def _bytes_of(optimizer: torch.optim.Optimizer) -> int:
     """What it steps on, and its state."""
     return state_bytes(optimizer) + sum(tensor.nbytes for tensor in _stepped_on(optimizer))
@@ -71,8 +82,10 @@ def _stepped_on(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _offer(fn: Callable, inputs: dict[str, Any], group) -> None:
-    """Two modules that a ValueError should answer; ranks that differ need not be noticed by the first one."""
+    """One number, of which most ranks have padding alone; then two modules that a ValueError should answer; ranks that
+    differ need not be noticed by the first one."""
     rank = dist.get_rank(group)
+    _made(fn, same_start(lambda: nn.Linear(1, 1, bias=False), inputs["seed"]), inputs, group)
     offers = {NOTHING: build(inputs["model"], inputs["seed"]).requires_grad_(False),
               UNEQUAL: build(inputs["model"], inputs["seed"] + rank)}
     accepted = []

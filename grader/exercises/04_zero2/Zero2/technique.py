@@ -4,14 +4,14 @@ from grader.calling.weighing import END, GRADIENT
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
-from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
+from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, held_at_most
 from grader.exercises.technique.training import dtypes_of, instead
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 
-from .call import ACCEPTED, ANOTHER, STEPPED_IN
+from .call import ACCEPTED, ANOTHER, STEPPED_IN, WAITING
 
 STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with momentum
 
@@ -31,6 +31,13 @@ def _share(look: Look, rank: int) -> float:
     n, of_each = look.case.group_size(rank), STATE_TENSORS[look.case.inputs[rank]["optimizer"]]
     return sum(of_each * -(-g.numel() // n) * g.itemsize + zero.STATE_SLACK_BYTES
                for g in reduced(look.case, rank).values())
+
+
+def _room(look: Look, rank: int) -> float:
+    """For the shards of gradients, and a row that the transport has not let go of yet, with its piece."""
+    gradients, n = reduced(look.case, rank).values(), look.case.group_size(rank)
+    padded = [-(-g.numel() // n) * n * g.itemsize for g in gradients]
+    return sum(padded) / n + 2 * max(padded, default=0)
 
 
 def _taken(look: Look, rank: int) -> str:
@@ -60,6 +67,10 @@ TECHNIQUE = by_collectives(
     zero.nothing_else_kept("The result is right, but more is kept than the shards and their state. Whoever keeps a slice "
                            "of a tensor keeps all of it: clone() the shard; p.grad is to be None after each pass; and no "
                            "copy of the parameters is needed."),
+    held_at_most("rows wait", [WAITING], _room, "a backward pass leaves shards only", (
+        "The result is right, but after a backward pass the rows of all gradients are still there, until step() waits for "
+        "them: each gradient leaves as it comes, so wait for its reduce-scatter in the hook, or in that of the next "
+        "one, and keep the shard alone.")),
     *weighs_at_most(dict.fromkeys((GRADIENT, END), models(1.4, each_share=SHARDS))),
     OWN_DTYPES,
     Demand("shards of another type", "each shard has its parameter's type", (
@@ -85,6 +96,9 @@ TECHNIQUE = by_collectives(
         zero.other_type(),
         zero.misfit(),
         zero.hooked_twice(),
+        raised("empty parameter list", "A rank on which all shards are padding gave the optimizer an empty list: every rank "
+                                       "hands over one shard for each trained parameter, be there only padding in it.",
+               "no shards of padding"),
         zero.raised_any("no gradient", "A parameter that took no part has no gradient in this step: leave it, and its "
                                        "shard, alone.", "KeyError", "NoneType"),
         raised("zero_grad", "zero_grad() is missing: it forgets the gradient shards.", "no zero_grad"),
