@@ -16,13 +16,17 @@ FORWARD, BACKWARD, REDUCE = "forward", "backward", "reduce"
 
 
 def call_sequence_function(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
-    """function.apply(x, group) and x's gradient, from weights as that of y; or which sizes were refused by naming them."""
+    """function.apply(x, group) and x's gradient, from weights as that of y; or which sizes were refused by naming them.
+
+    Between forward and backward it is applied to −x, as in another layer: what the first call gave must not change.
+    """
     x, weights = (laid_out(inputs[name], inputs.get("transposed", False)) for name in ("x", "weights"))
     x.requires_grad_()
     with span(FORWARD):
         y = built(lambda: function.apply(x, group), inputs.get("refused"))
     if not isinstance(y, Tensor):
         return y
+    function.apply(-x.detach(), group)
     if y.shape != weights.shape:
         return {"y": y, "dx": None}
     with span(BACKWARD):

@@ -71,6 +71,11 @@ def total_times_n(case: Case, rank: int, name: str) -> Tensor:
     return total(case, rank, name) * case.group_size(rank)
 
 
+def total_of_the_second_call(case: Case, rank: int, name: str) -> Tensor:
+    """The sum over the group of −x, see call_conjugate."""
+    return -total(case, rank, name)
+
+
 def mean(case: Case, rank: int, name: str) -> Tensor:
     """The mean over the group."""
     return total(case, rank, name) / case.group_size(rank)

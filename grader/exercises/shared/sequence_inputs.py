@@ -41,6 +41,11 @@ def divided_by_n(case: Case, rank: int, right: Tensor) -> Tensor:
     return right / case.group_size(rank)
 
 
+def of_the_second_call(case: Case, rank: int, right: Tensor) -> Tensor:
+    """What call_sequence_function's second call, with −x, gives."""
+    return -right
+
+
 def keep_mask(shape: Sequence[int], p: float, seed: int) -> Tensor:
     """True where a number drawn uniformly from a generator with this seed is at least p."""
     return drawn_by(shape, seed) >= p

@@ -1,5 +1,6 @@
 """What f and g demand, and how they fail."""
 
+from grader.calling.splitting import FORWARD
 from grader.exercises.technique.splitting import all_reduced, calls_are, other_dtype, sent_at_most
 from grader.judging.demands import inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Technique
@@ -9,7 +10,11 @@ from grader.judging.symptoms import group_ignored, raised, too_few_gradients, un
 
 
 def one_all_reduce(phase: str, silent: str) -> Technique:
-    """One all-reduce of x in `phase`, nothing in the `silent` direction, inputs and gradients left as they were."""
+    """One all-reduce of x in `phase`, nothing in the `silent` direction, inputs and gradients left as they were.
+
+    Two calls forward, one backward, as call_conjugate makes them.
+    """
+    times = 2 if phase == FORWARD else 1
     return Technique(
         demands=(
             only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
@@ -22,7 +27,7 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
                          "too many bytes"),
             inputs_kept("The result is right, but the tensor that was handed in was changed on the way: others may still "
                         "need it. all_reduce works in place, so give it a clone."),
-            needs(lambda look, rank: [("all_reduce", tensor_bytes(look, rank))]),
+            needs(lambda look, rank: [("all_reduce", times * tensor_bytes(look, rank))]),
             results_waited(),
         ),
         symptoms=(

@@ -28,6 +28,15 @@ def function_symptoms(returned: str, ignored: str = KEEP_IN_CTX) -> tuple[Sympto
     return group_ignored(ignored), unwaited(), *gradient_symptoms(returned), *not_contiguous(), *other_numbers()
 
 
+WRITTEN_OVER = ("y holds what a later call gave: it lies in memory that stays from call to call, and the next one writes "
+                "over it. Make a new tensor in each call.")
+
+
+def written_over() -> Symptom:
+    """A second call wrote into what the first one had returned, and autograd noticed."""
+    return raised("is a view and its base or another view of its base has been modified", WRITTEN_OVER, "written over")
+
+
 def gradient_symptoms(returned: str) -> tuple[Symptom, ...]:
     """Of a backward that returns too few values, or values in other places."""
     misplaced = ("What backward returns stands in another place, or has another shape, than the argument of forward that it "

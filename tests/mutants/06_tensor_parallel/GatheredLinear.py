@@ -25,6 +25,8 @@ CHANGES = (
     change("other dtype", _JOIN, f"{_JOIN}.float()"),
     change("only in groups", "own_slice(dy_BO.shape[-1], ctx.group)",
            "dist.get_rank() * w_PI.shape[0]:(dist.get_rank() + 1) * w_PI.shape[0]"),
+    change("kept on the class", "ctx.save_for_backward(x_BI, w_PI)", "GatheredLinear.kept = x_BI, w_PI",
+           "ctx.saved_tensors", "GatheredLinear.kept"),
     change("shapes", _DW, "dy_BO.T @ x_BI"),
     change("too few gradients", f"{_DW}, None", _DW),
     change("weights gathered", "y_BP = x_BI @ w_PI.T", "y_BP = w_PI",

@@ -113,5 +113,9 @@ EXERCISE = Exercise(
         *(Slip("first columns", "Every rank uses the first columns of dy: rank r's are dy[:, r·P : (r+1)·P].",
                lambda case, r, right, of=of: right[r] | {"dx": of(case, r, right), "dW": _group_dws(case, r, right)[0]})
           for of in (lambda case, r, right: right[r]["dx"], _dx_of_first)),
+        *(Slip("kept on the class", "backward computes with what a later call of forward kept: x and w belong to one call, "
+               "so keep them in its ctx (ctx.save_for_backward), not on the class or in a global.",
+               lambda case, r, right, x=x, w=w: right[r] | {"dx": right[r]["dx"] * w, "dW": right[r]["dW"] * x})
+          for x, w in ((-1, 2), (-1, 1), (1, 2))),
     ),
 )

@@ -35,7 +35,7 @@ _SHAPES = ("The sizes do not fit. Of dy (B, O) this rank needs its own P columns
 
 TECHNIQUE = Technique(
     demands=(
-        needs(lambda look, r: [("all_gather", look.right[r]["y"].nbytes), ("all_reduce", tensor_bytes(look, r))]),
+        needs(lambda look, r: [("all_gather", 2 * look.right[r]["y"].nbytes), ("all_reduce", tensor_bytes(look, r))]),
         only_calls("all_gather", "all_reduce", hint=(
             "All-gather the outputs in forward, all-reduce dx in backward: those two are all the communication.")),
         sent_at_most(FORWARD, _gathered, "forward sends parts of y, no weights",

@@ -12,6 +12,7 @@ from grader.exercises.shared.conjugates import (
     own,
     own_times_n,
     total,
+    total_of_the_second_call,
     total_of_the_world,
     total_times_n,
 )
@@ -26,6 +27,8 @@ EXERCISE = conjugate("g: sum forward, copy backward", y=total, dx=own, slips=(
             dx=total_of_the_world),
     made_by("summed twice", "y is n times too large: it was summed over ranks, and then once more. One all-reduce gives the "
                             "whole sum.", y=total_times_n),
+    made_by("written over", "y holds the sum of a later call: it lies in memory that stays from call to call, and the next "
+                            "one writes over it. Make a new tensor in each call.", y=total_of_the_second_call),
     made_by("not summed", "y is this rank's part of the sum only.", y=own),
     made_by("mean", "y is n times too small: the parts are terms of a sum, not estimates to be averaged.", y=mean),
     made_by("first rank's term", "y is the first rank's term: every rank must bring its own x into the sum.", y=of_first),

@@ -7,8 +7,15 @@ import torch
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks, total, xs_of
 from grader.exercises.shared.conjugates import DIFFERENTIABLE
-from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece, x_and_weights
+from grader.exercises.shared.sequence_inputs import (
+    divided_by_n,
+    joined,
+    of_the_second_call,
+    own_piece,
+    x_and_weights,
+)
 from grader.exercises.shared.split_inputs import first_wrong_slip
+from grader.exercises.technique.sequences import WRITTEN_OVER
 from grader.judging.exercise import Case, Draw, Exercise
 
 
@@ -44,6 +51,7 @@ EXERCISE = Exercise(
                          lambda case, r, y: torch.cat(xs_of(case, r)[::-1])),
         *(first_wrong_slip("gathered along the batch", "The pieces were joined along another dim: the sequence is dim 0.",
                            "y", lambda case, r, y, dim=dim: torch.cat(xs_of(case, r), dim)) for dim in (1, 2)),
+        first_wrong_slip("written over", WRITTEN_OVER, "y", of_the_second_call),
         first_wrong_slip("gradient not summed", "dx is the gradient of this rank's own use of x. But every rank has used "
                          "your piece: the conjugate of an all-gather sums over ranks, and each keeps its piece.", "dx",
                          lambda case, r, dx: own_piece(case, r, case.inputs[r]["weights"])),

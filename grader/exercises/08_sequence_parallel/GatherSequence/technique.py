@@ -5,6 +5,7 @@ from grader.exercises.technique.sequences import (
     first_wrong_is,
     function_symptoms,
     whole_bytes,
+    written_over,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited
@@ -13,16 +14,17 @@ from grader.judging.general import IN_GROUPS_ONLY
 
 TECHNIQUE = Technique(
     demands=(
-        gathered_and_reduced(whole_bytes),
+        # Two calls forward, one backward, as call_sequence_function makes them.
+        gathered_and_reduced(whole_bytes, gathers=2),
         only_calls("all_gather", "reduce_scatter", hint=(
             "An all-gather forward, a reduce-scatter backward, nothing else: an all-reduce moves twice the bytes and leaves "
             "every rank gradients of positions that are not its own.")),
-        bytes_sent(lambda look, rank: gathers_and_reductions(look, rank, whole_bytes(look, rank)),
-                   "2(n−1)/n of the whole tensor's bytes",
+        bytes_sent(lambda look, rank: gathers_and_reductions(look, rank, whole_bytes(look, rank), gathers=2),
+                   "(n−1)/n of the whole tensor's bytes in each pass",
                    "Right, but more was sent than one all-gather of x and one reduce-scatter of its gradient."),
         results_waited(),
     ),
-    symptoms=function_symptoms("dx and None"),
+    symptoms=(written_over(), *function_symptoms("dx and None")),
     fallbacks=(
         IN_GROUPS_ONLY,
         Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: piece r of the sum "

@@ -8,8 +8,15 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import group_case, ranks, total, xs_of
 from grader.exercises.shared.conjugates import DIFFERENTIABLE
-from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece, x_and_weights
+from grader.exercises.shared.sequence_inputs import (
+    divided_by_n,
+    joined,
+    of_the_second_call,
+    own_piece,
+    x_and_weights,
+)
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
+from grader.exercises.technique.sequences import WRITTEN_OVER
 from grader.judging.exercise import Case, Draw, Exercise
 
 
@@ -64,6 +71,7 @@ EXERCISE = Exercise(
                          "added.", "y", lambda case, r, y: own_piece(case, r, case.inputs[r]["x"])),
         first_wrong_slip("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.",
                          "y", divided_by_n),
+        first_wrong_slip("written over", WRITTEN_OVER, "y", of_the_second_call),
         first_wrong_slip("gradient not gathered", "dx has this rank's rows only. But each rank's x went into all positions "
                          "of the result: the conjugate of a reduce-scatter is an all-gather.", "dx", _own_rows),
         first_wrong_slip("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, "

@@ -5,6 +5,7 @@ from grader.exercises.technique.sequences import (
     first_wrong_is,
     function_symptoms,
     not_refused,
+    written_over,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
@@ -13,16 +14,18 @@ from grader.judging.general import IN_GROUPS_ONLY
 
 TECHNIQUE = Technique(
     demands=(
-        gathered_and_reduced(tensor_bytes),
+        # Two calls forward, one backward, as call_sequence_function makes them.
+        gathered_and_reduced(tensor_bytes, reductions=2),
         only_calls("reduce_scatter", "all_gather", hint=(
             "A reduce-scatter forward, an all-gather backward, nothing else: after an all-reduce each rank would have sums "
             "for all positions, and throw most of them away.")),
-        bytes_sent(lambda look, rank: gathers_and_reductions(look, rank, tensor_bytes(look, rank)),
-                   "2(n−1)/n of the whole tensor's bytes",
+        bytes_sent(lambda look, rank: gathers_and_reductions(look, rank, tensor_bytes(look, rank), reductions=2),
+                   "(n−1)/n of the whole tensor's bytes in each pass",
                    "Right, but more was sent than one reduce-scatter of x and one all-gather of the gradient."),
         results_waited(),
     ),
     symptoms=(
+        written_over(),
         *function_symptoms("dx and None"),
         not_refused("A sequence that the ranks do not divide, or an empty one, must raise a ValueError that names both "
                     "sizes, before any call."),
