@@ -404,9 +404,10 @@ class Recorder:
                 wanted = world if ranks is None else sorted(map(int, ranks))  # NumPy numbers are no JSON
                 local = kwargs.get("use_local_synchronization", False)
                 source = user_line(sys._getframe(), self.machinery) if has_line else None
-                about = (tuple(wanted), None if local else len(world), source, self._on_main_thread(), self._is_alone())
+                waits = self._on_main_thread()
+                about = (tuple(wanted), None if local else len(world), source, waits, self._is_alone())
                 number = self._announce(("new_group", *about), functools.partial(_facts_of_new_group, *about))
-                self._waits_announced = number if self._on_main_thread() else None
+                self._waits_announced = number if waits else None
                 with self._blocked(number):
                     return original(ranks, *args, **kwargs)
 

@@ -46,6 +46,11 @@ def state_held(look: Look, rank: int) -> int:
     return memory.now["optimizer state"]
 
 
+def has_rests(look: Look) -> bool:
+    """Whether a layer of the case's model takes no part in some passes."""
+    return look.case.inputs[0]["model"] == "seldom"
+
+
 def something_sharded() -> Demand:
     """Gate: not every rank of a group holds the state of all tensors."""
 
@@ -102,10 +107,15 @@ def check_bytes(look: Look, rank: int, times: int = 1) -> int:
 # ── gradients ──
 
 
-def padded_bytes(look: Look, rank: int) -> int:
-    """Bytes of all gradients, each padded to a multiple of the number of ranks; a tied one once."""
+def padded_rows(look: Look, rank: int) -> list[int]:
+    """Bytes of each gradient, padded to a multiple of the number of ranks; a tied one once."""
     n = look.case.group_size(rank)
-    return sum(-(-g.numel() // n) * n * g.itemsize for g in reduced(look.case, rank).values())
+    return [-(-g.numel() // n) * n * g.itemsize for g in reduced(look.case, rank).values()]
+
+
+def padded_bytes(look: Look, rank: int) -> int:
+    """Of all of them."""
+    return sum(padded_rows(look, rank))
 
 
 def trained_needed(steps: Callable[[Look, int], int], *operations: str) -> Demand:
@@ -140,8 +150,7 @@ def nothing_else_kept(hint: str) -> Demand:
     """Afterwards no more is held than the shards, and what belongs to them; and perhaps the room of one gradient."""
 
     def allowed(look: Look, rank: int) -> float:
-        n = look.case.group_size(rank)
-        return max((-(-g.numel() // n) * n * g.itemsize for g in reduced(look.case, rank).values()), default=0) + CHECK_BYTES
+        return max(padded_rows(look, rank), default=0) + CHECK_BYTES
 
     return held_at_most("more kept", [AFTER], allowed, "afterwards only shards are kept", hint)
 

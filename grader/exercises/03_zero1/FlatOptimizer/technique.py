@@ -126,10 +126,6 @@ def _sent(look: Look, rank: int) -> float:
     return steps * gathers_and_reductions(look, rank, _padded_bytes(look, rank)) + zero.check_bytes(look, rank)
 
 
-def _has_rests(look: Look) -> bool:
-    return look.case.inputs[0]["model"] == "seldom"
-
-
 GROUP = ("Right for the whole world, wrong in a group: hand the group on to every call, and ask dist.get_rank(group) and "
          "dist.get_world_size(group).")
 PAD = ("The sizes do not fit: pad the row with zeros at its end, so that n divides its length, and cut the slices for the "
@@ -154,8 +150,8 @@ TECHNIQUE = by_collectives(
         instead(OWN_OPTIONS),
         Symptom("no gradient", "A parameter that took no part in this step has p.grad None: leave zeros in its place in the "
                                "row, so that all the others keep theirs.",
-                lambda look: look.evidence.ending == RAISED and _has_rests(look) and "NoneType" in look.evidence.error,
-                refuted=lambda look: not _has_rests(look)),
+                lambda look: look.evidence.ending == RAISED and zero.has_rests(look) and "NoneType" in look.evidence.error,
+                refuted=lambda look: not zero.has_rests(look)),
         raised("NoneType", "The piece's .grad is None until you give it a tensor (torch.empty_like(shard_C)); and the "
                            "output comes first: dist.reduce_scatter_single(output, input, group=group).", "no output"),
         raised("non-empty list", "params may be a generator, such as model.parameters(), which can be run through only "

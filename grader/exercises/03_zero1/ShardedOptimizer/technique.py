@@ -67,14 +67,10 @@ def _never_reduced(look: Look) -> bool:
 
 def _old_plan(look: Look) -> bool:
     """The last step reduces no more than the one before it, in which a layer rested, and which was its optimizer's first."""
-    if not _has_rests(look) or not NOT_SENT.matches(look):
+    if not zero.has_rests(look) or not NOT_SENT.matches(look):
         return False
     steps = [[len(_reductions(look, rank, step)) for step in spans_if_any(look, rank, STEP)] for rank in look.working]
     return all(first > resting == last for first, *_, resting, last in steps)
-
-
-def _has_rests(look: Look) -> bool:
-    return look.case.inputs[0]["model"] == "seldom"
 
 
 def _closures(look: Look) -> list[tuple[int, Span, list[Span]]]:
@@ -155,7 +151,7 @@ TECHNIQUE = by_collectives(
                 lambda look: _reduced_before_closure(look) and NOT_SENT.matches(look)),
         Symptom("old plan", "A layer that had no gradient in the first step has one later, and nobody reduces or sends it: "
                             "the list of what travels was made in the first step. Ask in each step anew whose grad is not "
-                            "None.", _old_plan, refuted=lambda look: not _has_rests(look)),
+                            "None.", _old_plan, refuted=lambda look: not zero.has_rests(look)),
         _either(NOT_SENT, raised("but other numbers", DRIFTED, "")),  # so the next one finds, when it is made
         instead(OWN_DTYPES),
         raised("empty parameter list", "params may be a generator, such as model.parameters(), which can be run through "

@@ -35,9 +35,8 @@ def _share(look: Look, rank: int) -> float:
 
 def _room(look: Look, rank: int) -> float:
     """For the shards of gradients, and a row that the transport has not let go of yet, with its piece."""
-    gradients, n = reduced(look.case, rank).values(), look.case.group_size(rank)
-    padded = [-(-g.numel() // n) * n * g.itemsize for g in gradients]
-    return sum(padded) / n + 2 * max(padded, default=0)
+    rows = zero.padded_rows(look, rank)
+    return sum(rows) / look.case.group_size(rank) + 2 * max(rows, default=0)
 
 
 def _taken(look: Look, rank: int) -> str:
