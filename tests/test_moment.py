@@ -76,9 +76,10 @@ def test_what_cannot_be_played_is_refused(trace):
 def test_a_real_run_is_played_and_stepped_through():
     def work(rank):
         x = torch.ones(1 << 16)
+        dist.barrier()
         if rank == 0:
             with span("slow"):
-                time.sleep(0.05)
+                time.sleep(0.3)
             dist.send(x, 1)
         else:
             dist.recv(x, 0)

@@ -61,6 +61,8 @@ class IsolatedPlace(Place):
         self._bytes_before = loopback_bytes()
 
     def look_at(self, rank: int, name: str, facts: dict[str, Any]) -> None:
+        if self._witness:
+            self._witness.look(self._holders)  # weighing takes a while, and other ranks go on sending
         if self._weights is None or len(self._weights) >= MOST_WEIGHTS:
             return
         weight = weight_of(self._processes()[rank])

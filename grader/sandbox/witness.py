@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from grader.evidence.traffic import NOT_TCP, Flow, Observed
 from grader.sandbox.streams import Connection, End, Segment, most_ahead, opens, summed
 
-BLOCK_BYTES, BLOCKS = 256 << 10, 512  # room for what ranks send while this process waits for its turn
+BLOCK_BYTES, BLOCKS = 1 << 20, 256  # room for all that ranks send from one look at their memory to the next
 RETIRE_MS = 3  # a block that is not full is handed over after this long
 MARKER_BYTES, MARKER_PATIENCE_S = 60_000, 2.0
 _SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _IGNORE_OUTGOING, _TPACKET_V3 = 263, 5, 6, 10, 23, 2

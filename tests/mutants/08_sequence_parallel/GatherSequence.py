@@ -24,8 +24,8 @@ CHANGES = (
            GATHER, "return " + _rejoined("GatherSequence.gathered(x_PBD, group)", "group", "), 1"),
            "scattered(dy_SBD, ", "scattered(" + _rejoined("dy_SBD", "ctx.group", ", 1)") + ", "),
     change("written over", GATHER, "y_SBD = GatherSequence.gathered(x_PBD, group)\n"
-           "        GatherSequence.row = getattr(GatherSequence, 'row', y_SBD).copy_(y_SBD)\n"
-           "        return GatherSequence.row.detach()"),
+           "        rows = GatherSequence.rows = getattr(GatherSequence, 'rows', {})\n"
+           "        return rows.setdefault((y_SBD.shape, y_SBD.dtype), y_SBD).copy_(y_SBD).detach()"),
     change("too few gradients", SCATTER + ", None", SCATTER),
     change("group ignored", SCATTER, "GatherSequence.scattered(dy_SBD, None)"),
     change("missing wait", "x_PBD.contiguous(), group=group)", "x_PBD.contiguous(), group=group, async_op=True)"),

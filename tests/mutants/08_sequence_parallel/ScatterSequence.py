@@ -9,8 +9,8 @@ OWN_PIECE = "x_SBD.chunk(n)[dist.get_rank(group)].clone()"
 CHANGES = (
     change("not reduced", SCATTER, f"return {OWN_PIECE}"),
     change("written over", SCATTER, "y_PBD = GatherSequence.scattered(x_SBD, group)\n"
-           "        ScatterSequence.row = getattr(ScatterSequence, 'row', y_PBD).copy_(y_PBD)\n"
-           "        return ScatterSequence.row.detach()"),
+           "        rows = ScatterSequence.rows = getattr(ScatterSequence, 'rows', {})\n"
+           "        return rows.setdefault((y_PBD.shape, y_PBD.dtype), y_PBD).copy_(y_PBD).detach()"),
     change("library call", SCATTER, f"dist.all_reduce(x_SBD := x_SBD.clone(), group=group); return {OWN_PIECE}"),
     change("mean for sum", SCATTER, SCATTER + " / n"),
     change("gradient not gathered", GATHER, "torch.cat([dy_PBD * (i == dist.get_rank(ctx.group)) "
