@@ -3,9 +3,9 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +220,8 @@ def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_b
         if kind in ("span", "mark"):
             told_until[rank] = max(told_until[rank], fields.get("time", fields.get("end", -math.inf)))
     _note_arrivals(calls.values())
-    rows = sorted((_finish_call(raw, origin) for raw in calls.values()), key=lambda c: (c.start_s, c.rank))
+    line_of = cache(lambda *where: to_line(where))  # a loop makes its calls from few lines
+    rows = sorted((_finish_call(raw, origin, line_of) for raw in calls.values()), key=lambda c: (c.start_s, c.rank))
     return Trace(world_size, tuple(rows), tuple(spans), wire_bytes, max(times, default=0.0) - origin, only)
 
 
@@ -250,14 +251,14 @@ def _note_arrivals(raws: Iterable[dict]) -> None:
 _REPORTED = ("rank", "number", "op", "group", "reduce_op", "dtype", "bytes", "bytes_given", "bytes_formula", "is_async")
 
 
-def _finish_call(raw: dict, origin: float) -> Call:
+def _finish_call(raw: dict, origin: float, line_of: Callable[..., Line | None]) -> Call:
     wait_start, blocked, end = raw.get("wait_start"), raw.get("blocked", 0.0), raw.get("end")
     waiting = 0.0 if wait_start is None else min(blocked, max(0.0, raw["last_arrival"] - wait_start))
     return Call(
         **{name: raw[name] for name in _REPORTED}, members=tuple(raw["members"]), shape=tuple(raw["shape"]),
         peer=peer_of(raw), root=root_of(raw), start_s=raw["time"] - origin,
         end_s=None if end is None else end - origin, wait_start_s=None if wait_start is None else wait_start - origin,
-        blocked_s=blocked, waiting_s=waiting, source=to_line(raw["source"]), changed=raw["changed"])
+        blocked_s=blocked, waiting_s=waiting, source=line_of(*raw["source"] or ()), changed=raw["changed"])
 
 
 def _chrome_event(name: str, rank: int, thread: str, start_s: float, end_s: float, arguments: dict) -> dict:
