@@ -180,3 +180,18 @@ def test_fused_attention_makes_the_scores_again():
     plain, fused = (plan(shape, Layout(), replace(cluster_named("H100"), n_devices=1), 1,
                          assumptions=Assumptions(fused_attention=flag)).times["compute"] for flag in (False, True))
     assert fused / plain - 1 == pytest.approx(shape.attention_core_flops() / 2 / shape.step_flops(), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["Llama 3 8B", "Gemma 2 27B"])
+def test_a_plan_that_skips_masked_scores(name):
+    """Half of whole attention, and of a window what the diagonal leaves; 2505.09343 prints both ways of counting."""
+    shape = replace(model_named(name), sequence=32_768)
+    ways = [plan(shape, Layout(recompute="selective"), replace(cluster_named("H100"), n_devices=1), 2,
+                 assumptions=Assumptions(fused_attention=True, causal=flag)) for flag in (False, True)]
+    skipped = shape.attention_core_flops(2) - shape.attention_core_flops(2, causal=True)
+    whole, causal = ways
+    assert whole.hardware_flops - causal.hardware_flops == pytest.approx(4 * skipped)
+    speed = 989.4e12 * causal.cluster.device.efficiency
+    assert whole.times["compute"] - causal.times["compute"] == pytest.approx(4.5 * skipped / speed, rel=1e-3)
+    assert causal.mfu == mfu(shape, 2, float(causal.time), 1, causal.peak_flops, causal=True)
+    assert causal.memory == whole.memory

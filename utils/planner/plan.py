@@ -76,24 +76,25 @@ class Plan:
     @cached_property
     def model_flops(self) -> Explained:
         """FLOPs that the model needs in a step."""
-        return self.shape.step_flops(self.global_batch)
+        return self.shape.step_flops(self.global_batch, self.assumptions.causal)
 
     @cached_property
     def hardware_flops(self) -> Explained:
         """FLOPs that the devices do in a step, recomputation included."""
-        return self.shape.hardware_flops(self.global_batch, self.layout.recompute,
-                                         attention_again=self.assumptions.attention_again)
+        return self.shape.hardware_flops(self.global_batch, self.layout.recompute, self.assumptions.causal,
+                                         self.assumptions.attention_again)
 
     @cached_property
     def mfu(self) -> Explained:
         """Model FLOPs per second, as a share of all devices' peak."""
-        return mfu(self.shape, self.global_batch, float(self.time), self.layout.devices, self.peak_flops)
+        return mfu(self.shape, self.global_batch, float(self.time), self.layout.devices, self.peak_flops,
+                   self.assumptions.causal)
 
     @cached_property
     def hfu(self) -> Explained:
         """Hardware FLOPs per second, as a share of all devices' peak."""
         return hfu(self.shape, self.global_batch, float(self.time), self.layout.devices, self.peak_flops,
-                   self.layout.recompute, attention_again=self.assumptions.attention_again)
+                   self.layout.recompute, self.assumptions.causal, self.assumptions.attention_again)
 
     @property
     def peak_flops(self) -> float:

@@ -44,7 +44,8 @@ class Assumptions:
     ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. rails: how many ports to other nodes one group's ring
     may use: of its neighbours in a node; on a torus of a device's own, two for each dimension that the group spans (1, as
     the simulation has it: one way round, one dimension). fused_attention: scores never leave the chip, and the backward
-    pass makes them again: half of a forward pass of the core (FlashAttention-2, 2307.08691). Masked scores are counted.
+    pass makes them again: half of a forward pass of the core (FlashAttention-2, 2307.08691). causal: scores that the mask
+    leaves out are skipped, and counted neither in times nor in MFU and HFU; a kernel skips blocks, so not quite all of them.
     efficiency: share of the peak that matrix products reach; None: the device's own. dtype: of products, one that the device
     has a peak for. In 8 bits are only the inputs of products with weights; the attention core and the logits run at the
     16-bit peak (DeepSeek-V3, 2412.19437, section 3.3). activation_bytes: of a number that is kept for the backward pass, or
@@ -60,6 +61,7 @@ class Assumptions:
     hidden_dp: float = 0.0
     rails: int = 1
     fused_attention: bool = False
+    causal: bool = False
     efficiency: float | None = None
     dtype: str = "bfloat16"
     attention_again: float = 1
@@ -75,6 +77,7 @@ class Assumptions:
         if self.attention_again < 0:
             raise BadValue(f"attention_again counts passes, from 0; got {self.attention_again}")
         require_flag("fused_attention", self.fused_attention)
+        require_flag("causal", self.causal)
         if self.efficiency is not None:
             require_positive("efficiency", self.efficiency)
             if self.efficiency > 1:
@@ -144,11 +147,12 @@ class _Flops(NamedTuple):
 
 
 @functools.cache
-def _flops(shape: ModelShape, global_batch: int, recompute: str, fused: bool) -> _Flops:
-    model, logits = float(shape.step_flops(global_batch)), 3 * float(shape.forward_flops(global_batch).part("logits"))
-    core = float(shape.attention_core_flops(global_batch))
+def _flops(shape: ModelShape, global_batch: int, recompute: str, fused: bool, causal: bool) -> _Flops:
+    model = float(shape.step_flops(global_batch, causal))
+    logits = 3 * float(shape.forward_flops(global_batch).part("logits"))
+    core = float(shape.attention_core_flops(global_batch, causal))
     scores = core / 2 if fused else 0.0
-    again = float(shape.hardware_flops(global_batch, recompute)) - model + scores
+    again = float(shape.hardware_flops(global_batch, recompute, causal)) - model + scores
     return _Flops(model - logits, logits, again, core * (3 if recompute == "none" else 4) + scores)
 
 
@@ -163,26 +167,29 @@ THIRDS = Shares(1 / 3, 1 / 3)  # with few scores, and nothing computed again
 
 
 @functools.cache
-def pass_shares(shape: ModelShape, global_batch: int, recompute: str, fused: bool = False, slow: float = 1.0) -> Shares:
+def pass_shares(shape: ModelShape, global_batch: int, recompute: str, fused: bool = False, slow: float = 1.0,
+                causal: bool = False) -> Shares:
     """The scores of attention have no weights; what is recomputed belongs to the backward pass.
 
-    fused: as in Assumptions. slow: Assumptions.slowdown, which attention core and logits have.
+    fused, causal: as in Assumptions. slow: Assumptions.slowdown, which attention core and logits have.
     """
-    step, core = _flops(shape, global_batch, recompute, fused), float(shape.attention_core_flops(global_batch))
-    forward = float(shape.forward_flops(global_batch)) + (slow - 1) * (core + step.logits / 3)
+    step = _flops(shape, global_batch, recompute, fused, causal)
+    core = float(shape.attention_core_flops(global_batch, causal))
+    forward = float(shape.forward_flops(global_batch, causal)) + (slow - 1) * (core + step.logits / 3)
     done = step.layers + step.logits + step.again + (slow - 1) * (step.core + step.logits)
     return Shares(forward / done, (forward - slow * core) / done)
 
 
 def step_shares(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int, assumptions: Assumptions) -> Shares:
     """The same for a layout's step on a cluster."""
-    return pass_shares(shape, global_batch, layout.recompute, assumptions.fused_attention, assumptions.slowdown(cluster))
+    return pass_shares(shape, global_batch, layout.recompute, assumptions.fused_attention, assumptions.slowdown(cluster),
+                       assumptions.causal)
 
 
 def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
                  assumptions: Assumptions) -> Explained:
     """Matrix products on the slowest device: the last, which has the logits, or one with more layers, all as the mean."""
-    step = _flops(shape, global_batch, layout.recompute, assumptions.fused_attention)
+    step = _flops(shape, global_batch, layout.recompute, assumptions.fused_attention, assumptions.causal)
     counts, slow = layer_counts(shape, layout), assumptions.slowdown(cluster)
     name, layers, logits = "FLOPs of a device on the slowest stage", "(layers + again)", "logits"
     if slow > 1:
