@@ -42,7 +42,8 @@ def needs(moves: Moves) -> Demand:
 
     return Demand(NOT_CROSSED, "what the results need crossed the network", (
         "The result is right, but less crossed between the ranks than it takes: what a rank does not have must come to it "
-        "by a dist call, and what only it has must leave it. Nothing computed twice, and no other way, stands for that."),
+        "by a dist call, and what only it has must leave it. Nothing computed twice, no other way and no shorter dtype "
+        "stands for that."),
         judge, gate=True, for_right_values=True)
 
 

@@ -119,8 +119,9 @@ def part_only(part: str, too_many: str, kept_alive: str) -> tuple[Demand, Demand
         _marked_at_most("whole weights kept alive", "no view of a whole weight", KEPT_ALIVE, part, kept_alive,
                         slack=KEPT_SLACK_BYTES),
         _marked_at_most("whole weights kept", "nothing whole beside the parameters", HELD, part,
-                        "The result is right, but more stays in memory than the parameters: whole weights, in a list or an "
-                        "attribute. Keep this rank's part, and nothing that it was cut from.", slack=HELD_SLACK_BYTES))
+                        "The result is right, but more stays in memory than the parameters: whole weights, or tensors made "
+                        "once for later passes, in a list, an attribute or a closure. Keep this rank's part alone.",
+                        slack=HELD_SLACK_BYTES))
 
 
 def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack: int = 0) -> Demand:
@@ -143,7 +144,7 @@ def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack:
 
 
 _PARTS_OF_OTHERS = ("The result is right, but ranks compute what is not theirs: with n ranks each one does an n-th of the "
-                    "products, forward and backward, with its part of the weights.")
+                    "products, forward and backward, with its part of the weights, and none of them twice.")
 
 
 def work_divided(forward: Callable[[Look, int], list[float]], hint: str = _PARTS_OF_OTHERS) -> Demand:

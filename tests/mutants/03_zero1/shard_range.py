@@ -13,6 +13,8 @@ CHANGES = (
            "n_elements if rank == n_ranks - 1 else (rank + 1) * length"),
     change("beyond the end", START, "rank * length", STOP, "(rank + 1) * length"),
     change("start beyond the end", START, "rank * length"),
+    change("start before the end", START, "min(rank * length, n_elements - 1)",
+           STOP, "min(min(rank * length, n_elements - 1) + length, n_elements)"),
     change("length for stop", STOP, f"{STOP} - {START}"),
     change("elements", f"{START}, {STOP}", "torch.arange(n_elements).tensor_split(n_ranks)[rank]"),
     change("rest to the last", "-(-n_elements // n_ranks)", "n_elements // n_ranks", STOP,

@@ -39,6 +39,13 @@ def _uncut(inputs: dict[str, int]) -> Range:
     return inputs["rank"] * length, (inputs["rank"] + 1) * length
 
 
+def _at_an_element(inputs: dict[str, int]) -> Range:
+    """No part begins behind the last element."""
+    (start, stop), end = _uncut(inputs), inputs["n_elements"]
+    begin = min(start, end - 1)
+    return begin, min(begin + stop - start, end)
+
+
 def _last_cut(inputs: dict[str, int], starts_too: bool) -> Range:
     """Only the last part ends where the array does. starts_too: no part begins beyond that."""
     (start, stop), end = _uncut(inputs), inputs["n_elements"]
@@ -78,9 +85,12 @@ EXERCISE = Exercise(
                   "Only the last rank's part is cut at the end of the array: with few elements others reach beyond it, too.")
           for starts_too in (False, True)),
         formula("beyond the end", _uncut, "A range ends beyond the array: cut it at n_elements."),
-        Slip("start beyond the end", "Some ranks have nothing left, and their range starts beyond the array: then start and "
-                                     "stop are both n_elements.",
-             lambda case, r, right: (_uncut(case.inputs[r])[0], right[r][1])),
+        *(Slip("start beyond the end", "Some ranks have nothing left, and their range starts beyond the array: then start "
+                                       "and stop are both n_elements.",
+               lambda case, r, right, stop=stop: (_uncut(case.inputs[r])[0], stop(_uncut(case.inputs[r])[0], right[r][1])))
+          for stop in (lambda start, stop: stop, max)),
+        formula("start before the end", _at_an_element, "A rank with nothing left has start = stop = n_elements: then start "
+                                                        "is no element's index, and is not held back at the last one."),
         Slip("zero for the end", "A rank with nothing left gets start = stop = n_elements, where the array ends, not zeros.",
              lambda case, r, right: (0, 0) if right[r][0] == right[r][1] else right[r]),
         Slip("length for stop", "The second number is where the range ends, not its length.",

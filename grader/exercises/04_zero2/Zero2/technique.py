@@ -74,7 +74,8 @@ TECHNIQUE = by_collectives(
     OWN_DTYPES,
     Demand("shards of another type", "each shard has its parameter's type", (
         "The shards have another type than the parameters that they are pieces of: float32 cuts the numbers of a float64 "
-        "module short. Cut each shard out of its parameter as it is."), on_each_rank(_shortened)),
+        "module short, and torch.cat makes one type of all. Cut each shard out of its parameter as it is."),
+        on_each_rank(_shortened)),
     Demand("accepted", "a module that ranks hold differently, or with nothing to train, is a ValueError", (
         "A module with nothing to train, or one that is not equal on all ranks, must be refused with a ValueError when the "
         "trainer is made: require_equal(module.parameters(), group) compares."), on_each_rank(_taken)),
