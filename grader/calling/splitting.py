@@ -96,7 +96,7 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *nam
     for whole in tensors_in([value for name, value in inputs.items() if name not in ("x", "dy")]):
         whole.zero_()  # what was cut is known to nobody who did not keep it
     mark_parameters(layer, start)
-    x = inputs["x"].clone().requires_grad_()
+    x = laid_out(inputs["x"], transposed=inputs["x"].dim() > 2).requires_grad_()
     with FlopCounter() as counter, span(FORWARD):
         y = layer(x)
     y_before_backward = y.detach().clone()

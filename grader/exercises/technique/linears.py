@@ -1,6 +1,7 @@
 """What the exercises on split linear layers have in common: the dims, and how such layers fail."""
 
 from grader.exercises.technique.splitting import (
+    VIEWED,
     first_wrong,
     other_dtype,
     part_missing,
@@ -27,6 +28,7 @@ def layer_symptoms(shapes: str, *more: Symptom) -> tuple[Symptom, ...]:
                     "ones."),
         part_missing("weight or bias is not there: the layer needs both, and bias is None where linear has none."),
         raised("'NoneType'", NO_BIAS, "bias taken for granted"),
+        VIEWED,
         *more,
         sizes_differ(shapes, "shapes"),
     )

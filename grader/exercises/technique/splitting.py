@@ -206,6 +206,10 @@ def sizes_differ(hint: str, id: str, *said: str) -> Symptom:
                    and any(text in look.evidence.error for text in words))
 
 
+VIEWED = raised("view size is not compatible", "x need not be contiguous in memory, and view() takes only what is: use "
+                "reshape(), or flatten() and unflatten().", "not contiguous")
+
+
 # ── where a result first differs ──
 
 

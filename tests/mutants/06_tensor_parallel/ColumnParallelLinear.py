@@ -35,6 +35,7 @@ CHANGES = (
     _with_rows("every n-th row", "slice(dist.get_rank(group), None, dist.get_world_size(group))"),
     _with_rows("first rows", "slice(0, part.stop - part.start)"),
     _with_rows("whole y", "slice(None)"),
+    change("not contiguous", _Y, f"{_Y.replace('x,', 'x.view(-1, x.shape[-1]),')}.view(*x.shape[:-1], -1)"),
     change("bias missing", _Y, "F.linear(x, self.weight)"),
     change("shapes", _WEIGHT, "linear.weight.detach().chunk(dist.get_world_size(group), 1)[dist.get_rank(group)].clone()"),
     change("no error", _WEIGHT, _uneven("weight"), _BIAS, _uneven("bias")),

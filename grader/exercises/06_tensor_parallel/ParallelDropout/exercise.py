@@ -62,6 +62,6 @@ EXERCISE = Exercise(
                "(autograd does, if you multiply by it)."),
         _false("drops in eval", "eval changes nothing", "In eval() nothing is dropped: ask self.training."),
         _false("draws in eval", "eval draws nothing", "An evaluation in between changes the masks that follow: in eval() "
-               "draw no numbers either, so ask self.training first."),
+               "draw no numbers either (ask self.training first), and afterwards go on where you were."),
     ),
 )

@@ -3,6 +3,7 @@
 from grader.calling.splitting import BACKWARD, FORWARD
 from grader.exercises.technique.linears import layer_fallbacks
 from grader.exercises.technique.splitting import (
+    VIEWED,
     calls_are,
     linear_flops,
     other_dtype,
@@ -37,6 +38,7 @@ TECHNIQUE = Technique(
         other_dtype(),
         part_missing("A part is not there: they are called up, down and gate, each with weight and bias; gate is None where "
                      "there is none."),
+        VIEWED,
         sizes_differ("The sizes do not fit: up and gate keep rows (column parallel), down keeps columns (row parallel), and "
                      "nothing between them is cut or gathered.", "shapes"),
     ),

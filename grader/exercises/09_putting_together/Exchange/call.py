@@ -11,11 +11,15 @@ from utils.trace.spans import span
 
 
 def call(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
-    """received, came = function.apply(rows, counts, group), then back with the gradient weights → both, and that of rows."""
+    """received, came = function.apply(rows, counts, group), then back with the gradient weights → both, and that of rows.
+
+    Between forward and backward it is applied to no rows, as in another layer: the first call's splits must not change.
+    """
     rows, weights = (laid_out(inputs[name], inputs["transposed"]) for name in ("rows", "weights"))
     rows.requires_grad_()
     with span(FORWARD):
         received, came = function.apply(rows, inputs["counts"].clone(), group)
+    function.apply(rows.detach()[:0], torch.zeros_like(inputs["counts"]), group)
     if isinstance(received, Tensor) and received.shape == weights.shape and received.requires_grad:
         with span(BACKWARD):
             go_back(received, weights)

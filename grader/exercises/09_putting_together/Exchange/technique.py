@@ -55,7 +55,8 @@ def _differ(look: Look) -> bool:
 
 
 _SPLITS = ("What a rank sends and what the other expects differ: a rank receives as many rows as came_ne says and sends as "
-           "many as counts_ne says, summed over experts; in backward it is the other way round.")
+           "many as counts_ne says, summed over experts. In backward it is the other way round, with that call's numbers: "
+           "keep them in ctx.")
 
 TECHNIQUE = Technique(
     demands=(
