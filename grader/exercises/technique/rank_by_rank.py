@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from grader.judging.demands import NotSeen
 from grader.judging.exercise import Look
-from utils.trace.trace import Span
+from utils.trace.trace import Call, Span
 
 
 def on_each_rank(fault: Callable[[Look, int], str]) -> Callable[[Look], tuple[bool, str]]:
@@ -32,6 +32,11 @@ def the_mark(look: Look, rank: int, name: str) -> dict[str, Any]:
 def spans_if_any(look: Look, rank: int, name: str) -> list[Span]:
     """The same where it is in order that there is none, or where something else is said of it."""
     return [span for span in look.evidence.trace.spans if span.rank == rank and span.name == name]
+
+
+def barriers(look: Look, rank: int) -> list[Call]:
+    """Where a rank stood until all others had come; with gloo also until all that it had begun before was through."""
+    return [call for name in ("barrier", "monitored_barrier") for call in look.evidence.trace.of(rank, name)]
 
 
 def not_seen(rank: int, name: str) -> NoReturn:

@@ -117,6 +117,7 @@ _USUAL = (
 EXERCISE = Exercise(
     title="Clip by the global norm",
     parameters=("gradient_C", "max_norm", "group"),
+    forbidden=("torch.distributed.tensor",),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _clipped(case, r, _whole_norm(case, r))),
     trains=True,

@@ -12,7 +12,7 @@ from grader.calling.weighing import GRADIENT
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
+from grader.exercises.technique.rank_by_rank import barriers, on_each_rank, spans_called
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, held_at_most, spans_of
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.compare import same
@@ -82,6 +82,8 @@ def _waited_early(look: Look, rank: int) -> str:
     """During the backward pass only for the oldest of `in_flight`, and only when another bucket is to leave at once."""
     wanted, came_s = look.case.inputs[rank]["in_flight"], [s.start_s for s in spans_of(look, rank, STANDING)]
     for backward, calls in _passes(look, rank):
+        if any(backward.start_s < barrier.start_s < backward.end_s for barrier in barriers(look, rank)):
+            return f"rank {rank} stood at a barrier, which is over when all that was begun before is"
         for call in (c for c in calls if c.is_async and c.wait_start_s is not None and c.wait_start_s < backward.end_s):
             wait_s, under_way = call.wait_start_s, _under_way(calls, call.wait_start_s)
             next_s = min((c.start_s for c in calls if c.start_s > wait_s), default=backward.end_s)

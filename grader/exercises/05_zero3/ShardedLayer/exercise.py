@@ -128,6 +128,7 @@ def _exact(case: Case, rank: int) -> bool:
 EXERCISE = Exercise(
     title="A layer that is whole when needed",
     parameters=("parameters", "group", "compute_dtype"),
+    forbidden=("torch.distributed.fsdp", "torch.distributed.tensor"),
     make_cases=_cases,
     oracle=each_rank(_states),
     trains=True,

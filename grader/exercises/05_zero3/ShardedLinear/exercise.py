@@ -72,6 +72,7 @@ def _dx_divided(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
 EXERCISE = Exercise(
     title="A linear layer in shards",
     parameters=("x_BI", "shard_C", "n_out", "group"),
+    forbidden=("torch.distributed.tensor", "torch.utils.checkpoint"),
     make_cases=_cases,
     oracle=each_rank(_plain),
     trains=True,

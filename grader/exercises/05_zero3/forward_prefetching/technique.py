@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from grader.calling.sharding import KEPT, ROWS
 from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.rank_by_rank import barriers
 from grader.exercises.technique.sharding import by_collectives, gathered_and_reduced, gathers_and_reductions, spans_of
 from grader.judging.demands import bytes_sent, inputs_kept, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
@@ -54,8 +55,9 @@ def _not_too_far(look: Look) -> tuple[bool, str]:
 def _waited_late(look: Look) -> tuple[bool, str]:
     for rank, number, computing, gathers, _ in _each_compute(look):
         for later, call in enumerate(gathers[number + 1:], number + 1):
-            early = call.start_s < computing.start_s and (not call.is_async or (
-                call.wait_start_s is not None and call.wait_start_s < computing.start_s))
+            waits_s = [call.wait_start_s] * (call.wait_start_s is not None) + [b.start_s for b in barriers(look, rank)]
+            early = call.start_s < computing.start_s and (
+                not call.is_async or any(call.start_s < wait_s < computing.start_s for wait_s in waits_s))
             if early:
                 return False, f"rank {rank} waited for layer {later} before it computed layer {number}"
     return True, ""

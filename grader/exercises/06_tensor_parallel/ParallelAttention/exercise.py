@@ -164,6 +164,7 @@ def _kv_summed_over_all(case: Case, rank: int, right: dict[str, Any]) -> dict[st
 EXERCISE = Exercise(
     title="Attention, split by heads",
     parameters=("q", "k", "v", "out", "n_heads", "n_kv_heads", "group"),
+    forbidden=("torch.distributed.tensor",),
     make_cases=_cases,
     oracle=or_refused(_right),
     trains=True,

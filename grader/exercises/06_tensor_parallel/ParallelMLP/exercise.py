@@ -133,6 +133,7 @@ _OTHER = "With a gate the activation is SiLU, not the sigmoid and not GELU."
 EXERCISE = Exercise(
     title="An MLP with one all-reduce",
     parameters=("up", "down", "group", "gate"),
+    forbidden=("torch.distributed.tensor",),
     make_cases=_cases,
     oracle=or_refused(_right),
     measured=True,

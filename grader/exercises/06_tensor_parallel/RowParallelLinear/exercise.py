@@ -66,6 +66,7 @@ def _bias_of(which: int, gradient_elsewhere: Callable[[Tensor], Tensor | None]) 
 EXERCISE = Exercise(
     title="Some inputs each",
     parameters=("linear", "group"),
+    forbidden=("torch.distributed.tensor",),
     make_cases=lambda draw, grading: linear_cases(draw, grading, IN),
     oracle=or_refused(_right),
     measured=True,

@@ -51,6 +51,7 @@ def _own_dw(case: Case, rank: int, _: Tensor) -> Tensor:
 EXERCISE = Exercise(
     title="A linear layer that keeps a piece",
     parameters=("x_PBI", "weight_OI", "bias_O", "group"),
+    forbidden=("torch.distributed.tensor", "torch.utils.checkpoint"),
     make_cases=_cases,
     trains=True,
     measured=True,

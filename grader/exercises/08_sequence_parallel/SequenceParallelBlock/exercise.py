@@ -192,6 +192,7 @@ def _biases_left_out(case: Case, rank: int, gradients: dict[str, Any]) -> dict[s
 EXERCISE = Exercise(
     title="A block in pieces",
     parameters=("block", "group"),
+    forbidden=("torch.distributed.tensor",),
     make_cases=_cases,
     oracle=or_refused(_right),
     measured=True,

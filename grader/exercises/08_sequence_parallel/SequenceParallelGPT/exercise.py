@@ -120,6 +120,7 @@ WHOLE, WHOLE_OF_BLOCKS = ("embedding", "positions", "norm", "head"), ("attention
 EXERCISE = Exercise(
     title="A GPT in pieces",
     parameters=("model", "group"),
+    forbidden=("torch.distributed.tensor",),
     make_cases=_cases,
     oracle=or_refused(_right),
     trains=True,

@@ -223,6 +223,7 @@ def _own_tokens(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, Te
 EXERCISE = Exercise(
     title="A layer of experts in pieces",
     parameters=("moe", "group"),
+    forbidden=("torch.distributed.tensor",),
     make_cases=_cases,
     oracle=or_refused(_right),
     tolerance=TOLERANCE,

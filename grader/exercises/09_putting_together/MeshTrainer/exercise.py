@@ -250,6 +250,7 @@ def _several_micro_batches(case: Case) -> bool:
 EXERCISE = Exercise(
     title="A training step on a mesh",
     parameters=("stage", "optimizer", "n_micro", "mesh", "max_norm"),
+    forbidden=("torch.distributed.tensor", "torch.distributed.pipelining"),
     make_cases=_cases,
     oracle=each_rank(_right),
     trains=True,
