@@ -9,6 +9,7 @@ CHANGES_IN_FLIGHT = '{"F": 1, "I": 0}.get(step.kind, -1)'
 CHANGES = (
     change("rank without a list", FILLED_UP, "schedule = [schedule[rank] for rank in range(shape.n_ranks)]"),
     change("ranks without a list", FILLED_UP, "if len(schedule) < shape.n_ranks:\n        return None"),
+    change("as many stages as ranks", "shape.n_stages", "shape.n_ranks"),
     change("endless", "while moved:", "while any(waiting):"),
     change("ranks' own faults not seen", "if fault := rank_fault(steps, rank, shape):", "if fault := None:"),
     change("deadlocks not seen", STANDS, "        pass"),

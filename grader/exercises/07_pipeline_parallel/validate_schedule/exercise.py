@@ -68,6 +68,8 @@ def _between_ranks_cases(draw: Draw) -> dict[str, tuple]:
         "interleaved, chunks the wrong way round": (
             parse_schedule("F0.2 F1.2 F0.0 F1.0 B0.2 B1.2 B0.0 B1.0", "F0.1 F1.1 F0.3 F1.3 B0.3 B1.3 B0.1 B1.1"),
             Shape(2, 4, 2), None),
+        "interleaved, the first chunk backwards too soon": (
+            parse_schedule("F0.0 F0.2 B0.2 B0.0", "F0.1 B0.1 F0.3 B0.3"), Shape(2, 4, 1), None),
         "zero bubble": (split, Shape(3, 3, 5, "FIW"), peaks(split)),
         "zero bubble, weights last": (late, Shape(3, 3, 5, "FIW"), peaks(split)),
         "both kinds mixed": ([split[0], right_orders.one_f_one_b(3, 5)[1], split[2]], Shape(3, 3, 5, "FIW"), None),
@@ -120,6 +122,12 @@ def _short_ones_pass(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     return right[rank] | dict.fromkeys(short)
 
 
+def _stuck_backwards_of_chunks_pass(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    return right[rank] | {name: None for name, (schedule, shape, limits) in case.inputs[0]["schedules"].items()
+                          if shape.n_stages > shape.n_ranks and not own_fault(schedule, shape)
+                          and (fault := _stuck(schedule, shape, limits)) and fault.step.kind == "B"}
+
+
 def _found_by(id: str, hint: str, *looks: Look) -> Slip:
     return Slip(id, hint, lambda case, rank, right: _found(case, *looks))
 
@@ -135,6 +143,9 @@ EXERCISE = Exercise(
                   _stuck, _memory),
         Slip("ranks without a list", "A schedule with fewer lists than ranks passes: all steps of such a rank are MISSING.",
              _short_ones_pass),
+        Slip("as many stages as ranks", "A rank may have several stages, and then stage n_ranks − 1 is not the last one: its "
+                                        "backward waits as well. Ask dependencies(step, shape.n_stages).",
+             _stuck_backwards_of_chunks_pass),
         _found_by("stuck before memory", "A schedule that cannot run is STUCK, whatever it would hold: look at memory last.",
                   _own, _memory, _stuck),
         _found_by("deadlocks not seen", "A schedule that can never run passes: let all ranks go as far as they can, again "
