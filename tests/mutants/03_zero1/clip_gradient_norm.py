@@ -26,6 +26,9 @@ CHANGES = (
     change("not scaled", "gradient_C *= ", "gradient_C = gradient_C * "),
     change("norm after clipping", "return norm", "return min(norm, max_norm)"),
     change("16 bits", ".float()", ""),
+    change("too many bytes", "gradient_C.float().square().sum()",
+           "torch.stack([gradient_C.double().square().sum(), torch.tensor(len(gradient_C))])",
+           "square.sqrt()", "square[0].sqrt()"),
     change("group ignored", ", group=group", ""),
 )
 
@@ -45,16 +48,6 @@ def divides_by_zero(gradient_C, max_norm, group):
     norm = torch.tensor(_whole_norm(gradient_C, group), dtype=torch.float64)
     gradient_C *= torch.clamp(max_norm / norm, max=1.0) * norm / norm
     return norm.item()
-
-
-@mutant("too many bytes")
-def sends_the_squares(gradient_C, max_norm, group):
-    squares = torch.zeros(64, dtype=torch.float64)
-    squares[:len(gradient_C)] = gradient_C.double() ** 2
-    dist.all_reduce(squares, group=group)
-    norm = squares.sum().item() ** 0.5
-    gradient_C *= min(1.0, max_norm / norm) if norm else 1.0
-    return norm
 
 
 @mutant("library call")

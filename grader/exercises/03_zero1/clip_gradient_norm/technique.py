@@ -12,6 +12,7 @@ from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Look, Symptom
 from grader.judging.needs import A_NUMBER_BYTES, needs
 from grader.judging.symptoms import deadlocked, every_rank, raised, wrong_ranks
+from utils.costs.formulas import bytes_sent_per_rank
 
 
 def _by_zero(look: Look) -> bool:
@@ -36,7 +37,7 @@ DIGITS_LOST = 0.01
 TECHNIQUE = by_collectives(
     needs(lambda look, r: [("all_reduce", A_NUMBER_BYTES)]),
     only_calls("all_reduce", hint="One all-reduce of one number is all the communication that this exercise needs."),
-    bytes_sent(lambda look, r: 2 * 8 * look.case.group_size(r), "one number",
+    bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", 8, look.case.group_size(r)), "one number",
                "Right, but more than one number travels: square and sum first, then all-reduce the sum."),
     group_hint="The norm counts ranks that are not in the group: pass group=group.",
     symptoms=(
