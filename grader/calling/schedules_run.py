@@ -1,6 +1,7 @@
 """Inside a rank: what exercises about schedules share: schedules and faults as data, layers that tell of their gradients."""
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -12,14 +13,19 @@ from utils.trace.spans import mark
 
 DONE, ALIVE, CHAINED = "done", "micro-batches alive", "gradient of a layer's input"
 LEFT = "messages left"
+ONCE = "which can be run through only once"
 
 
 def call_generator(fn: Callable, inputs: dict[str, Any], group) -> Any:
     """fn(*inputs) → its schedule, or what it said when it refused."""
     try:
-        schedule = [list(steps) for steps in fn(*inputs.values())]
+        schedule = fn(*inputs.values())
     except ValueError as error:
         return {"ValueError": str(error)}
+    for part in chain([schedule], schedule):
+        if iter(part) is part:
+            raise TypeError(f"expected a list of lists of steps, found a {type(part).__name__}, {ONCE}")
+    schedule = [list(steps) for steps in schedule]
     for step in (step for steps in schedule for step in steps):
         if type(step) is tuple:  # equal to a Step, but without the names that the cells below ask for
             raise TypeError(f"expected Step(kind, micro, stage), found the tuple {step}")

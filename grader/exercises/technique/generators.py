@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from grader.calling.schedules_run import ONCE
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.schedules import Trouble, peaks, read_schedule, summary, trouble_in
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Case, Look, Symptom
+from grader.judging.symptoms import raised
 from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, TOO_EARLY
 from utils.schedules.schedule import SPLIT, WHOLE, Schedule, Shape
 
@@ -75,6 +77,8 @@ class Generator:
                         "after another.", _no_schedule),
                 Symptom("not a row a rank", "Return a list with one list of steps for each rank, rank 0's first.",
                         lambda look: len(rows_of(look)) != self.shape(look.case).n_ranks),
+                raised(ONCE, "An iterator is empty once it has been looked at: return a list, and in it a list of steps for "
+                             "each rank.", "an iterator for a list"),
                 *(self.fault_seen(why, hint, why) for why, hint in OWN_FAULTS.items()))
 
 

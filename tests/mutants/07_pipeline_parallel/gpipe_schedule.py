@@ -15,5 +15,6 @@ CHANGES = (
     change("backward begins early", "return ", "rows = ",
            ROWS, f"{ROWS}\n    return rows[:-1] + [sorted(rows[-1], key=lambda step: step.micro)]"),
     change("waits", "range(n_micro)", 'range(n_micro)[::-1 if kind == "B" and stage % 2 else 1]'),
+    change("an iterator for a list", "return [[Step", "return [iter([Step", ROWS, ROWS.replace("]", "])", 1)),
     change("no schedule", "Step(kind, micro, stage)", 'f"{kind}{micro}"'),
 )

@@ -143,8 +143,8 @@ EXERCISE = Exercise(
                   _stuck, _memory),
         Slip("ranks without a list", "A schedule with fewer lists than ranks passes: all steps of such a rank are MISSING.",
              _short_ones_pass),
-        Slip("as many stages as ranks", "A rank may have several stages, and then stage n_ranks − 1 is not the last one: its "
-                                        "backward waits as well. Ask dependencies(step, shape.n_stages).",
+        Slip("as many stages as ranks", "A rank may have several stages, and then stage n_ranks − 1 is not the last one: "
+                                        "its backward waits as well. Ask dependencies(step, shape.n_stages).",
              _stuck_backwards_of_chunks_pass),
         _found_by("stuck before memory", "A schedule that cannot run is STUCK, whatever it would hold: look at memory last.",
                   _own, _memory, _stuck),
