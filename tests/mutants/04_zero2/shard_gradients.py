@@ -41,6 +41,7 @@ CHANGES = (
     change("other dtype", "flat.new_empty(", "torch.empty("),
     change("first pass", ADD, "shards[parameter] += shard"),
     change("nothing kept", "return shards", "return {}"),
+    change("viewed flat", "grad.flatten()", "grad.view(-1)"),
     change("frozen hooked", "if parameter.requires_grad", "if True"),
     change("hooked twice", HOOKS, "for _, parameter in model.named_parameters(remove_duplicate=False):"),
     change("too many bytes", REDUCE, f"{REDUCE}; {REDUCE}"),

@@ -14,8 +14,11 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """shards = fn(model, group), then some backward passes → the shards, and whether gradients were left behind.
 
     Marks what is held afterwards beside the shards. inputs["cleared"]: they are thrown away before the last pass.
+    inputs["turned"]: matrices lie in memory column by column, and so do their gradients.
     """
     model = build(inputs["model"], inputs["seed"])
+    for p in model.parameters() if inputs["turned"] else ():
+        p.data = p.data.T.contiguous().T if p.dim() == 2 else p.data
     watch_gradients(model)
     weigh_at_gradients(model, inputs)
     start = held_before(inputs)

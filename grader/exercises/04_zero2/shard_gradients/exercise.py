@@ -21,7 +21,9 @@ TINY = "a tensor of 3 numbers"
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    inputs = with_batches(draw, lambda n: 2, PASSES)
+    def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
+        return with_batches(draw, lambda n: 2, PASSES, turned=model == "frozen")(model, n, seed)
+
     cases = [_cleared(case) if case.name.endswith(TINY) else case for case in odd_models(draw, grading, inputs, TINY)]
     return [*cases, *weighed_case(inputs, grading, "wider")]
 

@@ -44,6 +44,8 @@ TECHNIQUE = by_collectives(
     group_hint="The ranks of other groups are touched: pass group=group.",
     symptoms=(
         zero.other_type(),
+        raised("view size is not compatible", "A gradient lies in memory as its parameter does, perhaps column by column: "
+               "then view(-1) refuses it. flatten() or reshape(-1) copies where it must.", "viewed flat"),
         zero.misfit(),
         zero.hooked_twice(),
         Symptom("other keys", "The dictionary's keys are the parameters themselves, as the hook gets them, not their names.",
