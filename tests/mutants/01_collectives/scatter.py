@@ -18,6 +18,8 @@ CHANGES = (
     change("group ignored", "dist.get_rank(group)", "dist.get_rank()"),
     change("columns", "x_NC[peer]", "x_NC[:, peer].contiguous()", "x_NC[0]", "x_NC[:, 0]", "x_NC[root]", "x_NC[:, root]"),
     change("another shape", "x_NC[peer]", "x_NC[peer:peer + 1]", "x_NC[0]", "x_NC[:1]", "x_NC[root]", "x_NC[root:root + 1]"),
+    change("row squeezed to a number", "x_NC[peer]", "x_NC[peer:peer + 1]", "x_NC[0]", "x_NC[:1]",
+           "return row_C", "return row_C.squeeze()", "x_NC[root]", "x_NC[root:root + 1].squeeze()"),
     change("size differs", "x_NC[0]", "x_NC"),
 )
 

@@ -6,8 +6,8 @@ from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    """On three ranks the rows are of bools."""
-    cases = rooted_cases(draw, grading, lambda n, k: (n, k))
+    """On three ranks the rows are of bools; on five each is a row of one element."""
+    cases = rooted_cases(draw, grading, lambda n, k: (n, 1 if n == 5 else k))
     return [_of_bools(case) if case.world_size == 3 else case for case in cases]
 
 
@@ -32,5 +32,8 @@ EXERCISE = Exercise(
              shows=lambda case: all(case.group_size(r) <= case.inputs[r]["x"].shape[1] for r in range(case.world_size))),
         Slip("whole x", "Ranks returned all of x_NC: each keeps one row of it, C elements.",
              lambda case, r, right: root_x(case, r)),
+        Slip("row squeezed to a number", "A row of one element came back as a number, of shape (): squeeze() takes away "
+             "every axis of size 1. Take the row by its number, x_NC[i], and its shape stays (C,).",
+             lambda case, r, right: right[r].squeeze()),
     ),
 )
