@@ -10,6 +10,7 @@ CHANGES = (
     change("missing wait", "work.wait()", "pass"),
     change("changed under way", "    y = compute()\n", "    y = compute()\n    total += 1\n"),
     change("own x returned", "dist.all_reduce(total", "dist.all_reduce(x"),
+    change("result converted", "y = compute()", "y = compute().float()"),
     change("mean for sum", "return total", "return total / dist.get_world_size(group)"),
     change("group ignored", ", group=group", ""),
     change("library call", "total = x.clone()", "rows = [x.clone() for _ in range(dist.get_world_size(group))]",

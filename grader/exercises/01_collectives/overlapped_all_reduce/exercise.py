@@ -1,9 +1,12 @@
 """An asynchronous all-reduce with work done between its start and its wait."""
 
+import torch
+
 from grader.exercises.shared.cases import counted, each_rank, ranks, same_shape, subgroup_case, total, xs_of
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 STEPS = 20_000  # some milliseconds of compute()
+DTYPES = {2: torch.int64, 3: torch.float64}  # of what compute() returns, on so many ranks
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
@@ -12,8 +15,13 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         sizes.append((5, 2))
     cases = [same_shape(f"{ranks(n)}, {counted(k, 'element')}", draw, n, (k,)) for n, k in sizes]
     cases.append(subgroup_case(draw, lambda n: (2,)))
-    return [Case(case.name, tuple({**inputs, "y": draw.tensor(3), "steps": STEPS} for inputs in case.inputs), case.groups)
-            for case in cases]
+    return [_with_work(draw, case, DTYPES.get(case.world_size, torch.float32)) for case in cases]
+
+
+def _with_work(draw: Draw, case: Case, dtype: torch.dtype) -> Case:
+    ys = draw.tensors(case.world_size, 3, dtype=dtype)
+    return Case(case.name, tuple({**inputs, "y": y, "steps": STEPS} for inputs, y in zip(case.inputs, ys, strict=True)),
+                case.groups)
 
 
 EXERCISE = Exercise(
@@ -28,5 +36,7 @@ EXERCISE = Exercise(
         Slip("own x returned", "The first result is this rank's own x, not the sum: return the tensor that all_reduce "
                                "worked on, as it is after the wait (a clone made before that holds the old values).",
              lambda case, r, right: (case.inputs[r]["x"], right[r][1])),
+        Slip("result converted", "The second result has the numbers that compute() returned, in another dtype: hand on what "
+             "it returned as it is.", lambda case, r, right: (right[r][0], right[r][1].float())),
     ),
 )
