@@ -7,6 +7,7 @@ from itertools import pairwise
 import torch
 
 from grader.calling.watching_inputs import INPUTS_LOOKED_AT
+from grader.calling.with_group import AGAIN, CALLS
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED
 from grader.judging.demands import (
     bytes_sent,
@@ -56,9 +57,15 @@ def sends_to_root(look: Look) -> list[bool]:
     return [is_root(look, c.peer) for c in inside]
 
 
+def calls_made(look: Look, rank: int) -> int:
+    """How often `rank` calls the function in this case."""
+    return CALLS if AGAIN in look.case.inputs[rank] else 1
+
+
 def formula_bytes(op: str) -> Callable[[Look, int], float]:
-    """What each rank sends by the formula of a collective, such as "all_to_all", of its x."""
-    return lambda look, rank: bytes_sent_per_rank(op, tensor_bytes(look, rank), look.case.group_size(rank))
+    """What each rank sends by the formula of a collective, such as "all_to_all", of its x, in all calls."""
+    return lambda look, rank: calls_made(look, rank) * bytes_sent_per_rank(
+        op, tensor_bytes(look, rank), look.case.group_size(rank))
 
 
 def in_other_order(look: Look, rank: int, found: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -73,7 +80,7 @@ def wrong_rows(found: torch.Tensor, expected: torch.Tensor) -> list[int]:
 
 def needed(op: str) -> Demand:
     """What an operation, such as "all_to_all", of each rank's x needs."""
-    return needs(lambda look, rank: [(op, tensor_bytes(look, rank))])
+    return needs(lambda look, rank: [(op, calls_made(look, rank) * tensor_bytes(look, rank))])
 
 
 # The root's x comes to all others.

@@ -2,7 +2,8 @@
 
 import torch
 
-from grader.exercises.shared.cases import each_rank, sweep, xs_of
+from grader.exercises.shared.cases import again, each_rank, same_shape, sweep, xs_of
+from grader.exercises.shared.collectives import written_over
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from grader.judging.slips import of_another, unchanged
 
@@ -10,7 +11,7 @@ from grader.judging.slips import of_another, unchanged
 def _cases(draw: Draw, grading: bool) -> list[Case]:
     k = draw.integer(2, 5)
     cases = sweep(grading, lambda n: [{"x": x} for x in draw.tensors(n, k)])
-    whole = Case("3 ranks, whole numbers", tuple({"x": x, "again": True} for x in draw.tensors(3, 2, 2, dtype=torch.int64)))
+    whole = again(same_shape("3 ranks, whole numbers", draw, 3, (2, 2), torch.int64))
     return [whole if case.world_size == 3 else case for case in cases]
 
 
@@ -25,9 +26,8 @@ EXERCISE = Exercise(
         Slip("open line", "The circle is not closed: rank 0 gets back its own x, but the rank before it is the last one. "
              "The last rank sends to rank 0, (r + 1) % n.",
              lambda case, r, right: case.inputs[r]["x"] if case.group_rank(r) == 0 else right[r]),
-        Slip("written over", "What the first call returned is what a later one received: both received into one tensor, "
-             "kept from call to call. Make a new one in each call, torch.empty_like(x).",
-             lambda case, r, right: -right[r] if case.inputs[r].get("again") else right[r]),
+        written_over("What a call returned is what a later one received: both received into one tensor, kept from call to "
+                     "call. Make a new one in each call, torch.empty_like(x)."),
         unchanged("Each rank returns its own x: return the tensor that you received into."),
     ),
 )

@@ -2,27 +2,22 @@
 
 from dataclasses import replace
 
-from grader.exercises.technique.collectives import INPUT_OVERWRITTEN, message_to_itself
+from grader.exercises.technique.collectives import INPUT_OVERWRITTEN, calls_made, message_to_itself
 from grader.judging.demands import messages_at_most, only_calls, results_waited, ring_neighbours, sends_waited, tensor_bytes
-from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.exercise import Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, unwaited, wrong_ranks
 from utils.trace.calls import POINT_TO_POINT
-
-
-def _calls(look: Look, rank: int) -> int:
-    return 2 if look.case.inputs[rank].get("again") else 1
-
 
 TECHNIQUE = Technique(
     demands=(
         only_calls(*sorted(POINT_TO_POINT, reverse=True), hint="A collective involves every rank; here each rank "
                    "needs one message. Use only send, recv, isend, irecv or batch_isend_irecv."),
         ring_neighbours("The right tensors arrive, but by a detour: send to the next rank only."),
-        messages_at_most(_calls, "one message a rank",
+        messages_at_most(calls_made, "one message a rank",
                          "The right tensors arrive, but one message a rank is enough."),
-        needs(lambda look, r: [("send", _calls(look, r) * tensor_bytes(look, r)),
-                               ("recv", _calls(look, r) * look.right[r].nbytes)]),
+        needs(lambda look, r: [("send", calls_made(look, r) * tensor_bytes(look, r)),
+                               ("recv", calls_made(look, r) * look.right[r].nbytes)]),
         results_waited(),
         sends_waited(),
     ),

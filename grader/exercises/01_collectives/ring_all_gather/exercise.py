@@ -2,9 +2,15 @@
 
 import torch
 
-from grader.exercises.shared.cases import each_rank, one_tensor_cases, xs_of
-from grader.exercises.shared.collectives import neighbour_x
-from grader.judging.exercise import Exercise, Slip, Wrong
+from grader.exercises.shared.cases import again, each_rank, one_tensor_cases, xs_of
+from grader.exercises.shared.collectives import neighbour_x, written_over
+from grader.judging.exercise import Case, Draw, Exercise, Slip, Wrong
+
+
+def _cases(draw: Draw, grading: bool) -> list[Case]:
+    """On three ranks it is called again."""
+    cases = one_tensor_cases(draw, grading, lambda n, k: (k,))
+    return [again(case) if case.world_size == 3 else case for case in cases]
 
 
 def _others_are(shift: int) -> Wrong:
@@ -21,7 +27,7 @@ def _others_are(shift: int) -> Wrong:
 EXERCISE = Exercise(
     title="Ring all-gather",
     parameters=("x_C", "group"),
-    make_cases=lambda draw, grading: one_tensor_cases(draw, grading, lambda n, k: (k,)),
+    make_cases=_cases,
     oracle=each_rank(lambda case, r: torch.stack(xs_of(case, r))),
     slips=(
         Slip("own row again and again", "All rows but your own hold the left neighbour's: from the second step on pass "
@@ -31,6 +37,8 @@ EXERCISE = Exercise(
         Slip("order of arrival", "All rows are there, but in the order of arrival: what arrives in step s left rank "
                                  "r−s−1, so it is row (r−s−1) mod n.",
              lambda case, r, right: torch.stack([neighbour_x(case, r, -s) for s in range(len(right[r]))])),
+        written_over("The rows that a call returned changed when the function was called again: both results lie in one "
+                     "tensor, kept from call to call. Make a new one in each call, x_C.new_empty(n, *x_C.shape)."),
         Slip("columns", "The rows lie as columns, (C, n); wanted is (n, C), one row a rank.",
              lambda case, r, right: right[r].T),
         Slip("own row last", "All rows are there, but each rank has its own at the end: row s of the result is that of rank "

@@ -2,7 +2,7 @@
 
 import torch
 
-from grader.exercises.technique.collectives import around_a_ring, out_of_step, wrong_rows
+from grader.exercises.technique.collectives import around_a_ring, calls_made, out_of_step, wrong_rows
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, tensor_bytes
 from grader.judging.exercise import Look, Symptom
@@ -16,8 +16,8 @@ def _own_row_overwritten(look: Look, rank: int, found: torch.Tensor, expected: t
 
 
 TECHNIQUE = around_a_ring(
-    needs(lambda look, r: [("all_gather", look.case.group_size(r) * tensor_bytes(look, r))]),
-    bytes_sent(lambda look, r: (look.case.group_size(r) - 1) * tensor_bytes(look, r),
+    needs(lambda look, r: [("all_gather", calls_made(look, r) * look.right[r].nbytes)]),
+    bytes_sent(lambda look, r: calls_made(look, r) * (look.case.group_size(r) - 1) * tensor_bytes(look, r),
                "at most (n−1)·C elements = (n−1)/n·M",
                "All rows arrive, but more than n−1 rows leave a rank: in each step pass on one row, the one that came last, "
                "and stop after n−1 steps.",
