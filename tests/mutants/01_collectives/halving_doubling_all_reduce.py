@@ -28,6 +28,10 @@ CHANGES = (
     change("nothing added", "kept += received", "kept.copy_(received)"),
     change("halves exchanged on the way back", "for peer, kept, given", "for peer, given, kept"),
     change("wrong partner", "r ^ 2**k", "(r + 2**k) % n"),
+    change("swaps of an earlier call", "reversed(swaps)",
+           "reversed(vars(halving_doubling_all_reduce).setdefault((n, x.shape, x.dtype), swaps))"),
+    change("written over", "sums = x.clone()", "places = vars(halving_doubling_all_reduce).setdefault('places', {})\n"
+           "    sums = places.setdefault((x.shape, x.dtype), torch.empty_like(x)).copy_(x)"),
     change("dtype differs", "torch.empty_like(kept)", "torch.empty(kept.shape)"),
 )
 

@@ -4,19 +4,30 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from grader.exercises.shared.cases import big_case, counted, each_rank, ranks, same_shape, subgroup_case, total, xs_of
-from grader.exercises.shared.collectives import MEAN_FOR_SUM
+from grader.calling.with_group import AGAIN
+from grader.exercises.shared.cases import (
+    again,
+    big_case,
+    counted,
+    each_rank,
+    ranks,
+    same_shape,
+    subgroup_case,
+    total,
+    xs_of,
+)
+from grader.exercises.shared.collectives import MEAN_FOR_SUM, written_over
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from grader.judging.slips import unchanged
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    """Numbers of ranks that are powers of two, lengths that they divide."""
+    """Numbers of ranks that are powers of two, lengths that they divide; in one case it is called again."""
     sizes = [(1, 3), (2, draw.integer(1, 4)), (4, draw.integer(1, 4)), (8, draw.integer(1, 3))]
     if grading:
         sizes += [(4, 1), (8, 5)]
     cases = [same_shape(f"{ranks(n)}, {counted(n * k, 'element')}", draw, n, (n * k,)) for n, k in sizes]
-    cases.append(same_shape("2 ranks, float64", draw, 2, (4,), torch.float64))
+    cases.append(again(same_shape("2 ranks, float64", draw, 2, (4,), torch.float64)))
     cases.append(subgroup_case(draw, lambda n: (2 * n,), ((0, 2, 5, 7), (1, 3, 4, 6))))
     return [*cases, big_case("4 ranks, 512 KiB", draw, 4, (1 << 17,))]
 
@@ -33,7 +44,7 @@ def _crossed_halves(case: Case, rank: int, right: list[torch.Tensor]) -> torch.T
 
 
 def _swapped(case: Case, rank: int, kept_sent: bool = False, replaced: bool = False, adds: bool = False,
-             nearest: int = 1, again: Callable[[list], Iterable] = reversed, turned: bool = False) -> torch.Tensor:
+             nearest: int = 1, back: Callable[[list], Iterable] = reversed, turned: bool = False) -> torch.Tensor:
     """What the swaps give if something in them is otherwise: the kept half sent, what comes not added; on the way back
     added, in another order, or with the halves' roles as before; swaps at some distances left out."""
     arrays, swaps = [x.clone() for x in xs_of(case, rank)], []
@@ -50,7 +61,7 @@ def _swapped(case: Case, rank: int, kept_sent: bool = False, replaced: bool = Fa
         kept, given = (list(part) for part in zip(*halves, strict=True))
         exchange(distance, kept if kept_sent else given, kept, not replaced)
         swaps.append((distance, *((given, kept) if turned else (kept, given))))
-    for distance, sent, goals in again(swaps):
+    for distance, sent, goals in back(swaps):
         exchange(distance, sent, goals, adds)
     return arrays[case.group_rank(rank)]
 
@@ -75,7 +86,7 @@ EXERCISE = Exercise(
              "to what is there.", lambda case, r, right: _swapped(case, r, adds=True)),
         Slip("second phase forwards", "The second phase goes through the swaps in the order of the first: it must go "
              "through them backwards, so that the last piece to be halved is the first to be doubled.",
-             lambda case, r, right: _swapped(case, r, again=list)),
+             lambda case, r, right: _swapped(case, r, back=list)),
         Slip("an exchange is missing", "The exchange at distance 1 is missing: the distances are n/2, n/4, …, 2 and 1.",
              lambda case, r, right: _swapped(case, r, nearest=2)),
         Slip("kept half sent", "A rank sends the half that it keeps: send the other one, which your partner keeps.",
@@ -88,5 +99,10 @@ EXERCISE = Exercise(
         Slip("wrong half", "A rank's lower half was added to its partner's upper half: one of the two keeps the lower "
                            "half and is sent that, the other the upper; the rank whose bit is 0 (r < partner) keeps the "
                            "lower.", _crossed_halves, shows=lambda case: case.world_size == 2),
+        Slip("swaps of an earlier call", "In a second call only one half is summed: the swaps that were remembered are "
+             "those of an earlier call, and their pieces are views of its array. Make the list anew in each call.",
+             lambda case, r, right: _swapped(case, r, back=lambda swaps: []) if AGAIN in case.inputs[r] else right[r]),
+        written_over("The sum that a call returned changed when the function was called again: both lie in one array, kept "
+                     "from call to call. Make a new one in each call, x.clone()."),
     ),
 )

@@ -22,7 +22,8 @@ TECHNIQUE = collectives.from_messages(
     collectives.needed("all_reduce"),
     not_far_more_bytes(collectives.formula_bytes("all_reduce"), _WHOLE, id="whole tensors"),
     bytes_sent(collectives.formula_bytes("all_reduce"), "at most 2(n−1)/n·M bytes", _WHOLE, id="whole tensors"),
-    messages_at_most(lambda look, r: 2 * int(math.log2(look.case.group_size(r))), "at most 2·log2 n messages",
+    messages_at_most(lambda look, r: collectives.calls_made(look, r) * 2 * int(math.log2(look.case.group_size(r))),
+                     "at most 2·log2 n messages",
                      "The sum is right in as few bytes as can be, but in too many messages: exchange with the ranks n/2, "
                      "n/4, …, 1 away, halving what you send, then back the same way (a ring takes 2(n−1) messages)."),
     symptoms=(
