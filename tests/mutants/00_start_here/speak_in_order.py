@@ -20,6 +20,8 @@ CHANGES = (
            "(r + 1) % n)"),
     change("sent past the end", "if r < n - 1:", "if n > 1:", "r + 1)", "(r + 1) % n)"),
     change("not said once", "say(text)", "if r == n - 1:\n        say(text)"),
+    change("silent in a later call", "say(text)", "if 'spoken' not in vars(speak_in_order):\n        say(text)\n"
+           "    speak_in_order.spoken = True"),
     change("something returned", "say(text)", "said = say(text)", SEND, f"{SEND}    return said\n"),
     change("group ignored", "(group)", "()", "group=group, group_", ""),
 )

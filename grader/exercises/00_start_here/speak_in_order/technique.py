@@ -22,10 +22,21 @@ def _in_line(look: Look) -> list[tuple[int, int]]:
     return sorted({pair for rank in look.working for pair in pairwise(look.case.members(rank))})
 
 
+def _said(look: Look, rank: int) -> list[str]:
+    return [span.facts["text"] for span in spans_if_any(look, rank, "say")]
+
+
+def _silent_again(look: Look, rank: int) -> str:
+    spoke_once = look.case.inputs[rank]["calls"] > 1 and len(_said(look, rank)) == 1
+    return f"rank {rank} spoke in one call only" if spoke_once else ""
+
+
 def _not_said_once(look: Look, rank: int) -> str:
-    said, text = [span.facts["text"] for span in spans_if_any(look, rank, "say")], look.case.inputs[rank]["text"]
+    said = _said(look, rank)
+    text, calls = look.case.inputs[rank]["text"], look.case.inputs[rank]["calls"]
     what_it_said = ", then ".join(map(repr, said)) or "nothing"
-    return "" if said == [text] else f"rank {rank} said {what_it_said}, expected {text!r} once"
+    in_calls = f"once in each of {calls} calls" if calls > 1 else "once"
+    return "" if said == [text] * calls else f"rank {rank} said {what_it_said}, expected {text!r} {in_calls}"
 
 
 def _waits(look: Look) -> tuple[bool, str]:
@@ -93,6 +104,10 @@ def _met(trace: Trace, a: int, b: int) -> list[tuple[Call, Call]]:
 
 TECHNIQUE = Technique(
     demands=(
+        Demand("silent in a later call", "speaks in each call",
+               "The text is said in the first call only: whether a rank has spoken must not be remembered from call to call "
+               "(in a global, say). Each call of the function says its text once.",
+               on_each_rank(_silent_again), gate=True, forbids=True),
         Demand("not said once", "each rank says its text once",
                "Call say(text) exactly once on each rank, with the text as it came.",
                on_each_rank(_not_said_once), gate=True),
