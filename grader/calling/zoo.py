@@ -91,15 +91,20 @@ class Buffered(MLP):
 
 
 class Mixed(MLP):
-    """Its middle layer computes in float32, the others in float64."""
+    """Its middle layer computes in another type than the others."""
+
+    def __init__(self, middle: torch.dtype = torch.float32, others: torch.dtype = torch.float64):
+        super().__init__()
+        self.middle, self.others = middle, others
 
     def double(self) -> "Mixed":
-        super().double()
-        self.second.float()
+        self.to(self.others)
+        self.second.to(self.middle)
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.third(F.gelu(self.second(F.gelu(self.first(x)).float()).double()))
+        y = self.second(F.gelu(self.first(x.to(self.others))).to(self.middle))
+        return self.third(F.gelu(y).to(self.others)).double()
 
 
 class Deep(nn.Module):
@@ -173,8 +178,8 @@ class Empty(nn.Module):
 ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
     "mlp": MLP, "tied ends": TiedEnds, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
-    "buffered": Buffered, "mixed": Mixed, "empty": Empty, "odd": Odd, "deep": Deep,
-    "crossed": Crossed,
+    "buffered": Buffered, "mixed": Mixed, "halves": lambda: Mixed(torch.bfloat16, torch.float16), "empty": Empty,
+    "odd": Odd, "deep": Deep, "crossed": Crossed,
     "buckets": lambda: Deep(8, 300),  # 5 MB: more than one bucket of 1 MiB
     "wide": lambda: Deep(17, 480), "wider": lambda: Deep(17, 560),  # 28 and 38 MB: seen from outside
     "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}

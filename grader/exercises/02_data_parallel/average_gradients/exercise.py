@@ -17,7 +17,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         pairs = [batch(draw, model, 2) for _ in range(n)]
         return [{"model": model, "seed": seed, "x": x, "y": y} for x, y in pairs]
 
-    return model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "mixed", "gpt"), inputs)
+    return model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "mixed", "gpt", "halves"), inputs)
 
 
 def _zeros_for_none(case: Case, rank: int, right: list) -> dict[str, Any]:
