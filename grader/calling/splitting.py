@@ -43,17 +43,18 @@ def go_back(y: Tensor, dy: Tensor) -> None:
     _Loss.apply(y, dy).backward()
 
 
-def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
+def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, Any], group, *others) -> dict[str, Any]:
     """y = function.apply(x, group), then back with the gradient dy; marks whether x or dy was changed on the way.
 
-    Between the two it is applied to −x, as in another layer: what the first call gave and kept must not change.
+    Between the two it is applied to −x, as in another layer, in another group if one is given: what the first call gave and
+    kept must not change.
     """
 
     def both_ways(x: Tensor, dy: Tensor, group) -> dict[str, Any]:
         x.requires_grad_()
         with span(FORWARD):
             y = function.apply(x, group)
-        function.apply(-x.detach(), group)
+        function.apply(-x.detach(), *(others or (group,)))
         y_before_backward = y.detach().clone()
         with span(BACKWARD):
             go_back(y, dy)  # hands over this very tensor, no copy: whether it is changed on the way shows

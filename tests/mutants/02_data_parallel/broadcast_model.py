@@ -14,6 +14,8 @@ CHANGES = (
     change("frozen forgotten", "*model.parameters()", "*(p for p in model.parameters() if p.requires_grad)"),
     change("parameters forgotten", BOTH, "model.buffers()"),
     change("another rank's model", "group_src=0", "group_src=dist.get_world_size(group) - 1"),
+    change("first call only", f"for tensor in {BOTH}", "sent, model.sent = getattr(model, 'sent', False), True\n"
+           f"    for tensor in () if sent else {BOTH}"),
     change("nothing sent", "tensor.data", "tensor.detach().clone()"),
     change("few digits", BROADCAST, "number = tensor.data.float()\n"
            "        dist.broadcast(number, group=group, group_src=0)\n        tensor.data.copy_(number)"),

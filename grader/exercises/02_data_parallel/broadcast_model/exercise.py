@@ -15,9 +15,10 @@ MODELS = ("mlp", "buffered", "tied", "frozen", "gpt", "mixed")
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    """Each rank draws its own numbers."""
+    """Each rank draws its own numbers. With buffers it is called again."""
     return model_cases(draw, grading, MODELS, lambda model, n, seed: [
-        {"model": model, "seed": seed if r == 0 else draw.integer(0, SEEDS)} for r in range(n)])
+        {"model": model, "seed": seed if r == 0 else draw.integer(0, SEEDS), "again": model == "buffered"}
+        for r in range(n)])
 
 
 def keeps(id: str, hint: str, names_of: Callable[[nn.Module], Iterable[str]]) -> Slip:
@@ -74,6 +75,9 @@ EXERCISE = Exercise(
         Slip("another rank's model", "Ranks hold the model of another rank than the group's first: the source is "
                                      "group_src=0.",
              lambda case, r, right: numbers(given_model(case, case.members(r)[-1]))),
+        Slip("first call only", "In a second call nothing was sent: whether the model's numbers have changed since the "
+             "first, on one rank or on all, nobody knows, so every call sends them.",
+             lambda case, r, right: numbers(given_model(case, r)) if case.inputs[r]["again"] else right[r]),
         keeps("nothing sent", "Each rank still has numbers of its own: broadcast works in place, on p.data (or under "
                               "torch.no_grad()).", numbers),
         keeps("parameters forgotten", "The buffers are equal, the parameters are not: broadcast model.parameters() as "

@@ -14,6 +14,11 @@ from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
 
+def _bytes(look: Look, rank: int) -> int:
+    """Of all calls."""
+    return model_bytes(look, rank) * (2 if look.case.inputs[rank]["again"] else 1)
+
+
 def _replaced(look: Look, rank: int) -> str:
     names = the_mark(look, rank, REPLACED)["names"]
     return f"rank {rank}: {names[0]} is another tensor" if names else ""
@@ -28,12 +33,12 @@ def _some_layers(look: Look, rank: int, found: dict[str, Tensor], right: dict[st
 
 TECHNIQUE = Technique(
     demands=(
-        needs(lambda look, r: [("recv" if look.case.group_rank(r) else "send", model_bytes(look, r))]),
+        needs(lambda look, r: [("recv" if look.case.group_rank(r) else "send", _bytes(look, r))]),
         only_calls("broadcast", hint="dist.broadcast, from the group's rank 0, is all that this exercise needs."),
         Demand(REPLACED, "the parameters stay the same objects",
                "The model has new Parameter objects now: an optimizer made before still holds, and updates, the old ones. "
                "Broadcast into the tensors that are there.", on_each_rank(_replaced)),
-        bytes_sent(lambda look, r: bytes_sent_per_rank("broadcast", model_bytes(look, r), look.case.group_size(r)),
+        bytes_sent(lambda look, r: bytes_sent_per_rank("broadcast", _bytes(look, r), look.case.group_size(r)),
                    "every parameter and buffer once",
                    "All models are equal, but more was sent than the model has: each parameter and each buffer once, "
                    "also one that two layers share (model.parameters() gives it once).",
