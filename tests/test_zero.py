@@ -449,7 +449,7 @@ def hoards_slices(model, group):
     shards, n = {}, dist.get_world_size(group)
 
     def hook(p):
-        flat = F.pad(p.grad.flatten(), (0, -p.numel() % n)) if p.numel() % n else p.grad.view(-1)
+        flat = F.pad(p.grad.flatten(), (0, -p.numel() % n)) if p.numel() % n else p.grad.reshape(-1)
         shard = flat.view(n, -1)[dist.get_rank(group)]
         whole, p.grad = flat.clone(), None
         dist.reduce_scatter_single(shard, whole, group=group)
