@@ -17,13 +17,12 @@ from torch.utils.flop_counter import flop_registry
 
 from utils.simulation.cluster import Device
 from utils.simulation.shapes import NO_OPTIONS, Recipe, ShapesOnly
-from utils.trace.memory import MemoryMeter
+from utils.trace.memory import LIFT, MemoryMeter, makes_views
 
 Cost = tuple[float, float, float]
 NOTHING: Cost = (0, 0, 0)
 
 DEVICE_OF = torch.ops.prim.device.default
-LIFT = torch.ops.aten.lift_fresh.default  # makes a tensor without numbers of one that has some
 # torch counts the fused attention of GPUs; on the CPU, which these tensors are said to be on, it has another name.
 FORMULAS = {**flop_registry,
             torch.ops.aten._scaled_dot_product_flash_attention_for_cpu:
@@ -81,9 +80,6 @@ class Roofline(MemoryMeter):
         self._add(cost)
         return result
 
-    def _is_nothing_new(self, func, args: tuple, result: Any) -> bool:
-        return (_makes_views(func) and func is not LIFT) or super()._is_nothing_new(func, args, result)
-
     def _see_all(self, tensors: list[torch.Tensor], category: str | None = None) -> None:
         """Most are known, and of a size that does not change."""
         if category is None:
@@ -134,15 +130,8 @@ class Roofline(MemoryMeter):
 
 
 @functools.cache
-def _makes_views(func) -> bool:
-    """Whether all that it returns are views of its inputs."""
-    returns = func._schema.returns
-    return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
-
-
-@functools.cache
 def _is_free(func) -> bool:
     """Views touch nothing; what belongs to communication is the network's; empty memory is not written."""
     name = func._schema.name
-    return _makes_views(func) or func.namespace in ("c10d", "_c10d_functional", "prim") or name.startswith("aten::empty") \
+    return makes_views(func) or func.namespace in ("c10d", "_c10d_functional", "prim") or name.startswith("aten::empty") \
         or name in ("aten::_unsafe_view", "aten::new_empty")

@@ -1,5 +1,6 @@
 """Which tensors a rank held: bytes by category, now and at the peak."""
 
+import functools
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 
 PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 WITHOUT_TENSORS = frozenset({int, float, bool, str, type(None), torch.Size, torch.dtype, torch.device, torch.layout})
+LIFT = torch.ops.aten.lift_fresh.default  # says that it returns a view; of a tensor without numbers it makes a new one
 CATEGORIES = ("parameters", "gradients", "optimizer state", "activations")
 
 
@@ -90,14 +92,15 @@ class MemoryMeter(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        tensors = tensors_in((args, kwargs, () if self._is_nothing_new(func, args, result) else result))
+        tensors: list[torch.Tensor] = []
+        _collect(args, tensors)
+        if kwargs:
+            _collect(kwargs.values(), tensors)
+        if not (makes_views(func) and func is not LIFT or args and result is args[0]):  # else its storages are the inputs'
+            _collect((result,), tensors)
         self._see_all(tensors)
         self._on_operation(func, args, kwargs, result, tensors)
         return result
-
-    def _is_nothing_new(self, func, args: tuple, result: Any) -> bool:
-        """Whether the result's storages are certain to be the inputs'."""
-        return bool(args) and result is args[0]
 
     def _on_operation(self, func, args: tuple, kwargs: dict, result: Any, tensors: list[torch.Tensor]) -> None:
         """For those who count more than memory. tensors: all that go in and come out."""
@@ -133,11 +136,12 @@ class MemoryMeter(TorchDispatchMode):
         self._see_all(tensors_in(value), category)
 
     def _see_all(self, tensors: list[torch.Tensor], category: str | None = None) -> None:
+        known = self._held
         for tensor in tensors:
             if type(tensor) in PLAIN_TENSORS and tensor.layout is torch.strided:  # nearly all, and most are known
                 storage = tensor.untyped_storage()
-                held = self._held.get(storage._cdata)
-                if held is None or category or held.nbytes != storage.nbytes():
+                held = known.get(storage._cdata)
+                if held is None or held.nbytes != storage.nbytes() or category and held.category != category:
                     self._follow(storage, category)
             else:
                 for part in _parts(tensor):
@@ -201,20 +205,17 @@ class MemoryMeter(TorchDispatchMode):
 
     def _on_forward(self, module, args, output) -> None:
         """Parameters whose data was put in place for this forward pass only are parameters all the same."""
-        for parameter in module._parameters.values():
-            if parameter is not None:
-                self.see(parameter, "parameters")
+        if module._parameters:
+            self._see_all([parameter for parameter in module._parameters.values() if parameter is not None], "parameters")
 
     def _on_gradient(self, parameter) -> None:
         if parameter.grad is not None:
-            self.see(parameter.grad, "gradients")
+            self._see_all([parameter.grad], "gradients")
 
     def _on_step(self, optimizer, args, kwargs) -> None:
         for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                self.see(parameter, "parameters")
-                if parameter.grad is not None:
-                    self.see(parameter.grad, "gradients")
+            self._see_all(group["params"], "parameters")
+            self._see_all([parameter.grad for parameter in group["params"] if parameter.grad is not None], "gradients")
         self.see([list(state.values()) for state in optimizer.state.values()], "optimizer state")
 
 
@@ -230,14 +231,22 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 def _collect(parts: Iterable, found: list[torch.Tensor]) -> None:
     for part in parts:
-        if type(part) in WITHOUT_TENSORS:
+        kind = type(part)
+        if kind in WITHOUT_TENSORS:
             continue
-        if isinstance(part, torch.Tensor):
+        if kind in PLAIN_TENSORS or isinstance(part, torch.Tensor):
             found.append(part)
         elif isinstance(part, (list, tuple)):
             _collect(part, found)
         elif isinstance(part, dict):
             _collect(part.values(), found)
+
+
+@functools.cache
+def makes_views(func) -> bool:
+    """Whether all that this operation returns are views of its inputs."""
+    returns = func._schema.returns
+    return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
 
 
 def bytes_behind(tensors: Iterable[torch.Tensor]) -> int:

@@ -29,6 +29,7 @@ EXERCISE = Exercise(
     parameters=("x", "compute", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: (total(xs_of(case, r)), case.inputs[r]["y"] * 2)),
+    late_s=0.5,  # so that the others have begun to compute meanwhile, on a busy machine too
     slips=(
         Slip("parts swapped", "The two results are in the other order: (sum, y).", lambda case, r, right: right[r][::-1]),
         Slip("mean for sum", "The sum is exactly n times too small: you divided by the number of ranks.",

@@ -1,5 +1,6 @@
 """How overlapped_all_reduce must be done, and how it can fail."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -25,6 +26,18 @@ def _each(test: Callable[[Call, Span], bool], message: str) -> Callable[[Look], 
     return on_each_rank(fault)
 
 
+def _waited(look: Look) -> tuple[bool, str]:
+    """Before compute() was done; or, where one rank comes late, another begins to compute only then."""
+    late = [rank for rank in look.working if look.case.late_s and look.case.late_s[rank]]
+    came_s = max((call.start_s for rank in late for call in look.evidence.trace.of(rank, "all_reduce")), default=math.inf)
+
+    def in_time(call: Call, span: Span) -> bool:
+        waits_late = call.wait_start_s is None or call.wait_start_s >= span.end_s
+        return waits_late and (call.rank in late or span.start_s < came_s)
+
+    return _each(in_time, "waited before compute() was done")(look)
+
+
 def _not_once(look: Look, rank: int) -> str:
     count = len(spans_if_any(look, rank, "compute"))
     return "" if count == 1 else f"rank {rank} called compute {count} times"
@@ -45,8 +58,7 @@ TECHNIQUE = Technique(
                _each(lambda call, span: call.start_s <= span.start_s, "started the all_reduce after compute()")),
         Demand("waited too early", "the wait comes after compute()",
                "The wait came before compute(), so nothing overlaps: compute first, then wait for the sum.",
-               _each(lambda call, span: call.wait_start_s is None or call.wait_start_s >= span.end_s,
-                     "waited before compute() was done")),
+               _waited),
         results_waited(),
         sends_waited(),
     ),

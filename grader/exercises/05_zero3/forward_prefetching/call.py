@@ -1,5 +1,6 @@
 """How a rank calls forward_prefetching."""
 
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
     """fn(x, shards, compute, depth, group); marks how many layers before the present one still stand.
 
     And the bytes of all storages that rows have lain in, and at how many addresses rows began: whoever uses the same ones
-    in turn has few.
+    in turn has few. A late rank computes its first layer for long.
     """
     seen: list[weakref.ref] = []
     sizes: list[int] = []
@@ -31,6 +32,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
             seen.append(weakref.ref(own))
             sizes.append(own.nbytes())
         with span(f"compute {number}"):
+            time.sleep(0.0 if number else inputs.get("late_s", 0.0))
             dim = x_BD.shape[1]
             return torch.tanh(x_BD @ flat_P[:dim * dim].view(dim, dim) + number)
 

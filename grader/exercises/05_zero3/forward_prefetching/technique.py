@@ -60,6 +60,17 @@ def _waited_late(look: Look) -> tuple[bool, str]:
                 not call.is_async or any(call.start_s < wait_s < computing.start_s for wait_s in waits_s))
             if early:
                 return False, f"rank {rank} waited for layer {later} before it computed layer {number}"
+    return _went_on(look)
+
+
+def _went_on(look: Look) -> tuple[bool, str]:
+    """While a late rank computes its first layer, the others compute all those that were on their way by then."""
+    for late in (rank for rank in look.working if look.case.late_s and look.case.late_s[rank]):
+        long = spans_of(look, late, "compute ")[0]
+        for rank in look.working:
+            ahead = spans_of(look, rank, "compute ")[1:1 + look.case.inputs[rank]["depth"]]
+            if rank != late and any(computing.start_s > long.end_s for computing in ahead):
+                return False, f"rank {rank} stood still until rank {late} had computed its first layer"
     return True, ""
 
 
