@@ -1,5 +1,7 @@
 """Groups of tests, which one worker takes whole and mostly waits in, stand among others; then long ones. Warm ranks."""
 
+import gc
+
 import pytest
 import torch
 
@@ -22,6 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     share = len(alone) // (4 * len(groups)) if groups else 0  # all groups have begun long before the end
     items[:] = [item for i, group in enumerate(groups.values()) for item in group + alone[i * share:(i + 1) * share]]
     items += alone[len(groups) * share:]
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays to the end: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

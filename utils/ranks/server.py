@@ -5,6 +5,7 @@ It never has the caller's threads, files or half-finished work in it, so forking
 
 import contextlib
 import functools
+import gc
 import importlib
 import os
 import pickle
@@ -241,6 +242,8 @@ class _Server:
 
 
 def _import_all(modules: Sequence[str]) -> None:
+    gc.disable()  # nothing of what is imported goes again: to look for it takes a seventh of the time
     for module in modules:
         with contextlib.suppress(ImportError):  # a rank that needs it will say so
             importlib.import_module(module)
+    gc.enable()
