@@ -17,7 +17,7 @@ from torch.utils.flop_counter import flop_registry
 
 from utils.simulation.cluster import Device
 from utils.simulation.shapes import NO_OPTIONS, Recipe, ShapesOnly
-from utils.trace.memory import LIFT, MemoryMeter, makes_views
+from utils.trace.memory import MemoryMeter, makes_views
 
 Cost = tuple[float, float, float]
 NOTHING: Cost = (0, 0, 0)

@@ -96,7 +96,7 @@ class MemoryMeter(TorchDispatchMode):
         _collect(args, tensors)
         if kwargs:
             _collect(kwargs.values(), tensors)
-        if not (makes_views(func) and func is not LIFT or args and result is args[0]):  # else its storages are the inputs'
+        if (func is LIFT or not makes_views(func)) and not (args and result is args[0]):  # else its storages are the inputs'
             _collect((result,), tensors)
         self._see_all(tensors)
         self._on_operation(func, args, kwargs, result, tensors)
@@ -141,7 +141,7 @@ class MemoryMeter(TorchDispatchMode):
             if type(tensor) in PLAIN_TENSORS and tensor.layout is torch.strided:  # nearly all, and most are known
                 storage = tensor.untyped_storage()
                 held = known.get(storage._cdata)
-                if held is None or held.nbytes != storage.nbytes() or category and held.category != category:
+                if held is None or held.nbytes != storage.nbytes() or category not in (None, held.category):
                     self._follow(storage, category)
             else:
                 for part in _parts(tensor):
