@@ -51,7 +51,8 @@ def too_few_gradients(returned: str) -> Symptom:
 
 
 _ASK_THE_GROUP = ("With a group that is not the whole world the ranks miss each other: ask dist.get_rank(group) and "
-                  "dist.get_world_size(group), and address peers with group_dst= and group_src=.")
+                  "dist.get_world_size(group), and address peers with group_dst= and group_src=, which count in the group "
+                  "(dst= and src= count in the world).")
 
 
 def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:

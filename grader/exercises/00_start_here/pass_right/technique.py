@@ -36,7 +36,7 @@ TECHNIQUE = Technique(
         Symptom("sender returned", "dist.recv returns the number of the sender; the message is written into the tensor "
                 "that you gave it.", wrong_ranks(lambda _, rank, found, right: isinstance(found, int))),
         unwaited(),
-        no_such_rank("After the last rank comes rank 0: the next rank is (r + 1) % n, the one before (r − 1) % n."),
         group_ignored(),
+        no_such_rank("After the last rank comes rank 0: the next rank is (r + 1) % n, the one before (r − 1) % n."),
     ),
 )

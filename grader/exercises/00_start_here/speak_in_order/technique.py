@@ -143,8 +143,8 @@ TECHNIQUE = Technique(
                    "nobody to pass it to.", "sent past the end"),
         replace(raised("itself", "With one rank there is nobody to wait for and nobody to pass to: it only speaks.",
                        "no neighbour"), refuted=lambda look: look.case.world_size > 1),
+        group_ignored(),
         no_such_rank("The last rank passes the token to nobody: there is no next one."),
         forgotten_send(),
-        group_ignored(),
     ),
 )
