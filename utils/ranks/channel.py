@@ -54,6 +54,11 @@ class Channel:
             while left:
                 left = left[os.write(self.connection.fileno(), left):]
 
+    @property
+    def is_amid(self) -> bool:
+        """Whether a message has come in part that is larger than what the pipe holds."""
+        return len(self._unread) >= _READ_BYTES
+
     def arrivals(self) -> Iterator[Message]:
         """What has arrived whole, after one read; call it when there is something to read, and it never waits.
 

@@ -26,6 +26,7 @@ QUIET_S, LATEST_S = 0.02, 0.5  # what ranks say of their calls is read when they
 MOST_UNREAD = 2000
 MOST_GATHERED = 100  # reports of a rank: it stands still once the pipe is full, at some 250
 ROUNDS = 50
+REFILL_S = 0.005  # in which a rank that found its pipe full writes on
 START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
 GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
@@ -137,13 +138,18 @@ class _Fleet:
 
     def _listen(self, timeout_s: float, batch_s: float = SHORT_BATCH_S) -> bool:
         """Whether there was anything to hear within `timeout_s`."""
-        time.sleep(batch_s)  # let reports gather: waking up for each would take the ranks' time on a small machine
+        if not self._is_amid():
+            time.sleep(batch_s)  # let reports gather: waking up for each would take the ranks' time on a small machine
         if not self._readiness.handle(timeout_s):
             return False
         for _ in range(ROUNDS):  # not for ever: a flood must not hide the deadline
-            if not self._readiness.handle(0.0):
+            if not self._readiness.handle(REFILL_S if self._is_amid() else 0.0):
                 break
         return True
+
+    def _is_amid(self) -> bool:
+        """Whether a large result is on its way, and a rank waits for room in its pipe."""
+        return any(channel.is_amid for channel in self._channels.values())
 
     def _listen_for(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
         patience = time.monotonic() + seconds
