@@ -39,6 +39,11 @@ def barriers(look: Look, rank: int) -> list[Call]:
     return [call for name in ("barrier", "monitored_barrier") for call in look.evidence.trace.of(rank, name)]
 
 
+def late_ranks(look: Look) -> list[int]:
+    """The ranks that take part and come late, in cases where one does."""
+    return [rank for rank in look.working if look.case.late_s and look.case.late_s[rank]]
+
+
 def not_seen(rank: int, name: str) -> NoReturn:
     """Raises: NotSeen of a mark, or something else that tells what a rank did."""
     raise NotSeen(f"rank {rank}: {name!r} was not seen")

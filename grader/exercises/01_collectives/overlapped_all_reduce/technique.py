@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
+from grader.exercises.technique.rank_by_rank import late_ranks, on_each_rank, spans_if_any
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited, sends_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -28,7 +28,7 @@ def _each(test: Callable[[Call, Span], bool], message: str) -> Callable[[Look], 
 
 def _waited(look: Look) -> tuple[bool, str]:
     """Before compute() was done; or, where one rank comes late, another begins to compute only then."""
-    late = [rank for rank in look.working if look.case.late_s and look.case.late_s[rank]]
+    late = late_ranks(look)
     came_s = max((call.start_s for rank in late for call in look.evidence.trace.of(rank, "all_reduce")), default=math.inf)
 
     def in_time(call: Call, span: Span) -> bool:

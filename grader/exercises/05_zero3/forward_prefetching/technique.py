@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from grader.calling.sharding import KEPT, ROWS
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.rank_by_rank import barriers
+from grader.exercises.technique.rank_by_rank import barriers, late_ranks
 from grader.exercises.technique.sharding import by_collectives, gathered_and_reduced, gathers_and_reductions, spans_of
 from grader.judging.demands import bytes_sent, inputs_kept, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
@@ -65,7 +65,7 @@ def _waited_late(look: Look) -> tuple[bool, str]:
 
 def _went_on(look: Look) -> tuple[bool, str]:
     """While a late rank computes its first layer, the others compute all those that were on their way by then."""
-    for late in (rank for rank in look.working if look.case.late_s and look.case.late_s[rank]):
+    for late in late_ranks(look):
         long = spans_of(look, late, "compute ")[0]
         for rank in look.working:
             ahead = spans_of(look, rank, "compute ")[1:1 + look.case.inputs[rank]["depth"]]
