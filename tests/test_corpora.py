@@ -21,9 +21,9 @@ import pytest
 from nbformat import NotebookNode
 
 from grader.course import mark
-from grader.course.mark import exercise_of, mark_notebook, mark_submission
+from grader.course.mark import mark_notebook, mark_submission
 from grader.course.reading import read
-from grader.course.splice import is_check, is_solution, name_of, splice
+from grader.course.splice import exercise_of, is_check, is_solution, name_of, splice
 from grader.course.suspicion import suspicions
 from grader.exercises import EXERCISES
 from grader.judging.exercise import TECHNIQUE, VALUES, Exercise, Trial
@@ -116,6 +116,12 @@ KINDS = {  # of trials beside the one that every attack is tried on
 }
 
 
+@functools.lru_cache(maxsize=16)
+def drawn(name: str, seed: int) -> tuple[Trial, ...]:
+    """An exercise's trials in grading: once for all of a group who try it."""
+    return EXERCISES[name].trials(seed, grading=True)
+
+
 @dataclass(frozen=True)
 class InShort(Exercise):
     """An exercise with one of its plain cases, and those of some kinds."""
@@ -124,7 +130,7 @@ class InShort(Exercise):
     kinds: tuple[str, ...] = ()
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
-        trials = super().trials(seed, grading)
+        trials = drawn(self.id.split("__")[-1], seed)
         plain = [trial for trial in trials if not any(is_one(trial) for is_one in KINDS.values())]
         first = next((trial for trial in plain if trial.case.name == self.case), (plain[2:] or plain)[0])
         assert first.case.name == self.case or not self.case, [trial.case.name for trial in plain]

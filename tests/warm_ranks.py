@@ -19,6 +19,7 @@ import torch.distributed as dist
 from grader.judging.exercise import Exercise
 from utils.ranks.channel import Channel
 from utils.ranks.place import Place, StartedRank
+from utils.ranks.server import Preload
 from utils.ranks.worker import Inbox, Settings, begin_process, run_once
 from utils.trace.recorder import Recorder
 
@@ -74,7 +75,7 @@ class WarmPlace(Place):
             inbox.leave.clear()
         os._exit(0)
 
-    def start(self, settings: Settings, start_method: str, preload: Sequence[str] = ()) -> StartedRank:
+    def start(self, settings: Settings, start_method: str, preload: Sequence[Preload] = ()) -> StartedRank:
         while (own := self._idle()) is not None:
             try:
                 Channel(own.connection).send("settings", pickle.dumps(settings))

@@ -2,26 +2,31 @@
 
 import os
 import sys
+from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
 
-from utils.deadlocks.errors import DeadlineExceeded, Deadlock, Mismatch, RankFailed, RanksError
-from utils.notebook.predictions import Predictions
-from utils.ranks.run import Run, run_ranks
-from utils.trace.spans import mark, span
-
-__all__ = ["DeadlineExceeded", "Deadlock", "Mismatch", "Predictions", "RankFailed", "RanksError", "Run", "mark", "run_ranks",
-           "simulate_ranks", "span"]
+_WHERE = {
+    "utils.deadlocks.errors": ("DeadlineExceeded", "Deadlock", "Mismatch", "RankFailed", "RanksError"),
+    "utils.notebook.predictions": ("Predictions",),
+    "utils.ranks.run": ("Run", "run_ranks"),
+    "utils.simulation.simulate": ("simulate_ranks",),
+    "utils.trace.spans": ("mark", "span"),
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names}
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str):
-    """`from utils import widgets, simulate_ranks`: loaded when first used, because they need more than ranks do."""
-    if name == "simulate_ranks":
-        from utils.simulation.simulate import simulate_ranks
-
-        return simulate_ranks
+    """Loaded when first asked for: whoever needs one small module of utils shall not wait for torch."""
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     if name == "widgets":
         return sys.modules.get("utils.figures.widgets") or _loaded_when_used("utils.figures.widgets")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__, "widgets"]
 
 
 def _loaded_when_used(name: str):

@@ -1,12 +1,13 @@
 """Try a function on a case: start ranks that call it, and write down what came of it. Untrusted code runs only in them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import cloudpickle
 
-from grader.calling.task import BEGIN, GRADER, call_function, told
+from grader.calling.task import BEGIN, GRADER, call_function, get_ready, told
 from grader.evidence.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, unpack
 from utils.deadlocks.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
 from utils.ranks.job import Job, Outcome
@@ -25,15 +26,17 @@ Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts
 
 @dataclass(frozen=True)
 class Candidate:
-    """A function to be tried, pickled. trains, measured: as in its exercise (grader.judging)."""
+    """A function to be tried, pickled. trains, measured, way, forbidden: as in its exercise (grader.judging)."""
 
     function: bytes
     timeout_s: float
     trains: bool = False
     measured: bool = False
+    way: str = ""
+    forbidden: tuple[str, ...] = ()
 
 
-def collect(candidate: Candidate, cases: Sequence[Facts], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
+def collect(candidate: Candidate, cases: Iterable[Facts], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
     """Evidence of each case, in order. After a run out of time, or of an untouched skeleton, the rest is left out."""
     for case in cases:
         evidence = collect_one(candidate, case, place)
@@ -44,10 +47,10 @@ def collect(candidate: Candidate, cases: Sequence[Facts], place: Callable[[], Pl
 
 def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = Place) -> Evidence:
     """Run one case on the ranks of a new place."""
-    preload = (*PRELOAD, COMPILER) if candidate.trains else PRELOAD
+    ready = partial(get_ready, candidate.way, candidate.forbidden)
     job = Job(TASK, [told(candidate.function, facts) for facts in case],
               timeout_s=candidate.timeout_s, memory=candidate.measured, show_output=False, machinery=(str(GRADER),),
-              preload=preload)
+              preload=(*PRELOAD, *[COMPILER] * candidate.trains, ready))
     for _ in range(LOOKS):
         outcome = launch(job, place())
         crossed, messages, weights = outcome.observed or (None, None, None)

@@ -4,6 +4,7 @@ Functions of a module that is there already keep their names and lose their code
 hook cannot be taken out again.
 """
 
+import functools
 import importlib.util
 import os
 import sys
@@ -14,25 +15,45 @@ from utils.ranks.server import COMPILER
 
 _PULLED_IN = ("torch.distributed.fsdp", "torch.distributed.tensor")
 _FUNCTION = "def refused(*arguments, **named):\n    raise RuntimeError({!r})"
+# Name → (its files, each of its functions with what becomes of its code; of a class nothing), and among how many modules
+_found: dict[str, tuple[list[str], list[tuple[types.FunctionType, types.CodeType]]]] = {}
+_found_among: dict[str, int] = {}
 _refused: dict[str, str] = {}  # the beginning of a path of files -> the module or package that it belongs to
 _WHY = "{} is what this exercise has you write: do without it"
 
 
 def forbid(packages: Sequence[str]) -> None:
     """From now on nothing of these modules, packages and classes can be used, for the rest of this process's life."""
-    if any(name.startswith(_PULLED_IN) for name in packages):
-        importlib.import_module(COMPILER)  # it imports much of torch.distributed for itself, so before anything is forbidden
+    find(packages)
     if packages and not _refused:
         sys.addaudithook(_refuse)
     for name in (name for name in packages if name not in _refused.values()):
-        if not importlib.util.find_spec(name):
+        files, functions = _found[name]
+        for function, without in functions:
+            function.__code__ = without
+        if not files:
             _forbid_class(name)
-            continue
-        made: dict[str, types.FunctionType] = {}
-        exec(_FUNCTION.format(_WHY.format(name)), made)
-        for function in (function for module in _loaded(name) for function in _functions_of(module)):
-            function.__code__ = made["refused"].__code__.replace(co_freevars=function.__code__.co_freevars)
-        _refused.update(dict.fromkeys(_files(name), name))
+        _refused.update(dict.fromkeys(files, name))
+
+
+def find(packages: Sequence[str]) -> None:
+    """Find what is to be taken of each. It takes a while; what a process has found, those know that it forks."""
+    if any(name.startswith(_PULLED_IN) for name in packages):
+        importlib.import_module(COMPILER)  # it imports much of torch.distributed for itself, so before anything is forbidden
+    for name in packages:
+        if name not in _found or _found_among[name] != len(sys.modules):  # else no module has come
+            specified = importlib.util.find_spec(name)
+            _found[name] = (_files(name), _without_code(name)) if specified else ([], [])
+            _found_among[name] = len(sys.modules)
+
+
+def _without_code(name: str) -> list[tuple[types.FunctionType, types.CodeType]]:
+    """Each function of a module or package, and what is put in the place of its code."""
+    made: dict[str, types.FunctionType] = {}
+    exec(_FUNCTION.format(_WHY.format(name)), made)
+    refused = functools.cache(lambda names: made["refused"].__code__.replace(co_freevars=names))
+    functions = [function for module in _loaded(name) for function in _functions_of(module)]
+    return [(function, refused(function.__code__.co_freevars)) for function in functions]
 
 
 def _forbid_class(name: str) -> None:

@@ -1,5 +1,6 @@
 """What a rank does with a function: read its inputs, make its group, call it in the exercise's way, pack the result."""
 
+import functools
 import runpy
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +9,7 @@ from pathlib import Path
 import cloudpickle
 import torch.distributed as dist
 
-from grader.calling.forbidden import forbid
+from grader.calling.forbidden import find, forbid
 from grader.calling.sealing import handed_out
 from grader.calling.weighing import BEGINNING, weigh
 from grader.evidence.case import THINNED, WEIGHED, Case
@@ -42,6 +43,17 @@ def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
     result = call(fn, facts["inputs"], group)
     done()
     return pack(result, THINNED if facts["inputs"].get(WEIGHED) else 1)
+
+
+def get_ready(way: str, forbidden: Sequence[str]) -> None:
+    """Before ranks are forked: import what this way of calling needs, and find out what is to be forbidden."""
+    _imported_by(way)
+    find(forbidden)
+
+
+@functools.cache
+def _imported_by(way: str) -> None:
+    runpy.run_path(str(GRADER / way))
 
 
 def told(function: bytes, facts: bytes) -> bytes:

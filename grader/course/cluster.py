@@ -7,15 +7,17 @@ import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 from distributed import Client, LocalCluster, as_completed
 
 from grader.course.journal import digest_of
 from grader.course.limited import mark_within_limits
-from grader.course.mark import Marked
 from grader.sandbox import bubblewrap as sandbox
+
+if TYPE_CHECKING:
+    from grader.course.mark import Marked  # what a worker marks in needs torch, not the worker
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY_A_WORKER = 4 << 30  # what a marking and its worker need at most as a rule; decides how many there are
@@ -40,7 +42,7 @@ def code_digest() -> str:
     return digest_of(*(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() for path in paths))[:16]
 
 
-def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool) -> Marked:
+def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool) -> "Marked":
     """The task itself: a pure function, run by a worker."""
     if code_digest() != code:
         raise ClusterError(f"the worker's course ({ROOT}) is not of the same version as the one that sends: install "
@@ -77,7 +79,8 @@ def connect(address: str, workers: int) -> Iterator[Client]:
         yield client
 
 
-def mark_all(client: Client, tasks: Iterator[tuple[Any, bytes, bytes]], unsafe: bool) -> Iterator[tuple[Any, Marked | str]]:
+def mark_all(client: Client, tasks: Iterator[tuple[Any, bytes, bytes]], unsafe: bool,
+             ) -> "Iterator[tuple[Any, Marked | str]]":
     """Mark everything; results as they come. A submission that cannot be marked does not hold up the others.
 
     tasks: (what the sender knows it by, the submitted file, the released one): contents only, no folder.

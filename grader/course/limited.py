@@ -1,20 +1,26 @@
-"""A marking in a process of its own, held to limits: a file that is a trap ends that process, not the batch."""
+"""A marking in a process of its own, held to limits: a file that is a trap ends that process, not the batch.
+
+What marks, torch with it, is imported once, by the server that these processes are forked from; who asks needs none of it.
+"""
 
 import gc
 import resource
 import signal
+import sys
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
-import torch
-
-from grader.course.mark import Marked, left_unmarked, mark_submission
 from grader.sandbox.bubblewrap import NoSandbox
-from utils.ranks.server import shared_server
-from utils.ranks.worker import leave_terminal
+from utils.ranks.server import COMPILER, shared_server
 
+if TYPE_CHECKING:
+    from grader.course.mark import Marked
+
+MARKS = "grader.course.mark"
 LEAVE_S = 10.0
+_preload = [MARKS]  # by the server, before it forks; what a marking was found to import besides is added
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Limits:
     wall_s: float = 3600.0  # the sandboxes' time included
 
 
-def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, limits: Limits = Limits()) -> Marked:
+def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, limits: Limits = Limits()) -> "Marked":
     """As mark_submission; where it does not come to an end within its limits, nothing is earned, with the reason.
 
     Raises: NoSandbox, and whatever else mark_submission raises.
@@ -34,10 +40,12 @@ def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, 
     near, far = Pipe()
     with near:
         with far:
-            process = shared_server().fork(_mark, limits, [far], [__name__])
+            process = shared_server().fork(_mark, limits, [far], _preload)
         try:
             near.send((submitted, released, unsafe))
-            outcome = near.recv() if near.poll(limits.wall_s) else f"marking it took more than {limits.wall_s:g} s"
+            outcome, imported = near.recv() if near.poll(limits.wall_s) else (
+                f"marking it took more than {limits.wall_s:g} s", [])
+            _preload.extend(imported)
         except (EOFError, OSError):
             process.join(LEAVE_S)
             outcome = _ended(process.exitcode, limits)
@@ -47,7 +55,11 @@ def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, 
             process.close()
     if isinstance(outcome, Exception):
         raise outcome
-    return left_unmarked(released, outcome) if isinstance(outcome, str) else outcome
+    if isinstance(outcome, str):
+        from grader.course.mark import left_unmarked
+
+        return left_unmarked(released, outcome)
+    return outcome
 
 
 def _ended(exitcode: int | None, limits: Limits) -> str:
@@ -59,7 +71,13 @@ def _ended(exitcode: int | None, limits: Limits) -> str:
 
 def _mark(pipe: Connection, limits: Limits) -> None:
     """What the process does. Only soft limits, for what it starts sets its own."""
+    import torch
+
+    from grader.course.mark import mark_submission
+    from utils.ranks.worker import leave_terminal
+
     gc.freeze()
+    known = set(sys.modules)
     leave_terminal()
     for kind, most in ((resource.RLIMIT_DATA, limits.memory_bytes), (resource.RLIMIT_CPU, limits.cpu_s)):
         resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
@@ -73,5 +91,5 @@ def _mark(pipe: Connection, limits: Limits) -> None:
         outcome = error
     except Exception as error:
         outcome = RuntimeError(f"{type(error).__name__}: {error!s:.300}")
-    pipe.send(outcome)
+    pipe.send((outcome, [module for module in (COMPILER,) if module in sys.modules.keys() - known]))
     pipe.recv()  # stays until it is ended: what was sent may not be read yet

@@ -20,7 +20,7 @@ from grader.calling.collect import Candidate
 from grader.calling.task import facts_of
 from grader.course import feedback, reading
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
-from grader.course.splice import is_check, name_of, splice
+from grader.course.splice import exercise_of, is_check, splice
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.exercises import EXERCISES
@@ -131,11 +131,6 @@ def left_unmarked(released: bytes, why: str) -> Marked:
     return released, marks.record()
 
 
-def exercise_of(cell: NotebookNode) -> str:
-    """The exercise that a check cell is about."""
-    return name_of(cell).removesuffix("_check")
-
-
 def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, unsafe: bool) -> dict[str, bytes]:
     """What the check cells handed over: <exercise>.pkl, or .txt with the reason why not."""
     parameters = {exercise.id: exercise.parameters for exercise in exercises}
@@ -165,7 +160,7 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     files: dict[str, bytes] = {}
     for exercise in exercises:
         candidate = Candidate(functions[f"{exercise.id}.pkl"], PATIENCE * exercise.timeout_s, exercise.trains,
-                              exercise.measured)
+                              exercise.measured, exercise.way, exercise.forbidden)
         files |= job_files(exercise.id, candidate, [
             facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials[exercise.id]])
     program = ["-m", "grader.sandbox.collect", *([] if unsafe else ["--isolated"])]

@@ -51,6 +51,11 @@ def name_of(cell: NotebookNode) -> str:
     return str(_nbgrader(cell).get("grade_id") or cell.get("id", ""))
 
 
+def exercise_of(cell: NotebookNode) -> str:
+    """The exercise that a check cell is about."""
+    return name_of(cell).removesuffix("_check")
+
+
 def _nbgrader(cell: NotebookNode) -> dict:
     """nbgrader's metadata; a student can have put anything there."""
     metadata = cell.metadata.get("nbgrader", {})

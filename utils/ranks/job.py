@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from utils.deadlocks.waits import WaitState
+from utils.ranks.server import Preload
 from utils.trace.source import Line, to_line
 
 
@@ -12,7 +13,7 @@ class Job:
     """What to run: `task` is a pickled callable (see worker.perform); `inputs` one blob of bytes a rank.
 
     machinery: folders of code that is not the user's, so that messages show no line of it.
-    preload: modules that ranks should find imported.
+    preload: modules that ranks should find imported, or what is to be called before they begin.
     """
 
     task: bytes
@@ -24,7 +25,7 @@ class Job:
     start_method: str = "forkserver"
     show_output: bool = True
     machinery: tuple[str, ...] = ()
-    preload: tuple[str, ...] = ()
+    preload: tuple[Preload, ...] = ()
 
     @property
     def world_size(self) -> int:

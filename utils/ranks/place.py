@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from utils.ranks.readiness import Readiness
-from utils.ranks.server import RankServer, shared_server
+from utils.ranks.server import Preload, RankServer, shared_server
 from utils.ranks.worker import Settings, rank_main
 
 ProcessIds = Callable[[], dict[int, int]]  # rank -> process id, of those that have started
@@ -47,7 +47,7 @@ class Place:
         self._folder = tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True)
         return os.path.join(self._folder.name, "store")
 
-    def start(self, settings: Settings, start_method: str, preload: Sequence[str] = ()) -> StartedRank:
+    def start(self, settings: Settings, start_method: str, preload: Sequence[Preload] = ()) -> StartedRank:
         """Start one rank."""
         connection, its_connection = Pipe()
         stdout, its_stdout = Pipe(duplex=False)

@@ -24,6 +24,7 @@ from typing import Any
 
 PRELOAD = ("torch", "torch.distributed", "utils.ranks.worker", "numpy.ctypeslib")  # what ranks would else import one by one
 COMPILER = "torch._dynamo"  # torch imports it, for 0.9 s, at an optimizer's first step
+Preload = str | Callable[[], object]  # a module, or what is to be called: whatever it makes is there in each child
 _NUMBER = struct.Struct("=q")
 _SERVER_GONE = 255
 
@@ -60,8 +61,8 @@ class RankServer:
             return False
 
     def fork(self, main: Callable, settings: Any, pipes: Sequence[Connection],
-             preload: Sequence[str] = ()) -> "ForkedProcess":
-        """A process that calls main(*pipes, settings). preload: modules that the server imports before, if it has not yet.
+             preload: Sequence[Preload] = ()) -> "ForkedProcess":
+        """A process that calls main(*pipes, settings). preload: what the server imports, or calls, before it forks.
 
         Raises: RuntimeError if the server has ended.
         """
@@ -132,7 +133,8 @@ class ForkedProcess:
 def _begin_fresh(far_end: socket.socket) -> subprocess.Popen:
     # Ctrl-C is for the kernel, from the first moment on: importing takes a second.
     program = ("import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-               f"sys.path[:] = {sys.path!r}; from utils.ranks.server import serve; serve({far_end.fileno()})")
+               f"sys.path[:] = {sys.path!r}; from utils.ranks.server import serve_to_the_end; "
+               f"serve_to_the_end({far_end.fileno()})")
     return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=[far_end.fileno()])
 
 
@@ -144,23 +146,27 @@ def _begin_copy(far_end: socket.socket) -> None:
         os.dup2(2, 1)
         os.closerange(3, far_end.fileno())  # no file of the parent's is kept
         os.closerange(far_end.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
-        serve(far_end.fileno())
     except Exception:
         traceback.print_exc()
-    finally:
-        os._exit(0)
+        os._exit(1)
+    serve_to_the_end(far_end.fileno())
 
 
 # ── the far end: the server's own process ──
 
 
-def serve(descriptor: int) -> None:
-    """Fork whatever is asked for, until the near end is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _import_all(PRELOAD)
-    server = _Server(socket.socket(fileno=descriptor))
-    while server.handle():
-        pass
+def serve_to_the_end(descriptor: int) -> None:
+    """Fork whatever is asked for, until the near end is gone; then so is this process, without taking torch apart."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _import_all(PRELOAD)
+        server = _Server(socket.socket(fileno=descriptor))
+        while server.handle():
+            pass
+    except Exception:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
 
 
 class _Server:
@@ -241,9 +247,9 @@ class _Server:
                 os.close(tell)
 
 
-def _import_all(modules: Sequence[str]) -> None:
+def _import_all(preload: Sequence[Preload]) -> None:
     gc.disable()  # nothing of what is imported goes again: to look for it takes a seventh of the time
-    for module in modules:
-        with contextlib.suppress(ImportError):  # a rank that needs it will say so
-            importlib.import_module(module)
+    for item in preload:
+        with contextlib.suppress(Exception):  # a rank that needs it will say so
+            importlib.import_module(item) if isinstance(item, str) else item()
     gc.enable()
