@@ -209,7 +209,7 @@ def _too_few_steps(phases: int) -> Symptom:
     """Every rank sent less than it takes (half of it, where one of two phases is left out, is another mistake)."""
 
     def sent_too_few(look: Look, rank: int) -> bool:
-        n, sent = look.case.group_size(rank), len(look.evidence.trace.of(rank, "send"))
+        n, sent = look.case.group_size(rank), len(look.evidence.trace.of(rank, "send")) / calls_made(look, rank)
         return n > 1 and (sent or n == 2) and sent < phases * (n - 1) and sent != n - 1
 
     return Symptom("too few steps", "Too few messages: a ring takes n−1 steps to go round, for reduce-scatter and for "
@@ -221,7 +221,7 @@ def _one_step_too_many(phases: int) -> Symptom:
     """Every rank sent one message more a phase than the n−1 that it takes; a lone rank sent one to itself."""
 
     def sent_too_many(look: Look, rank: int) -> bool:
-        n, sent = look.case.group_size(rank), len(look.evidence.trace.of(rank, "send"))
+        n, sent = look.case.group_size(rank), len(look.evidence.trace.of(rank, "send")) / calls_made(look, rank)
         return phases * (n - 1) < sent <= phases * n
 
     def matches(look: Look) -> bool:

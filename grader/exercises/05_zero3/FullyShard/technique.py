@@ -24,6 +24,8 @@ from utils.models.layers import layers_of
 
 NOT_DIVIDED = ("A rank keeps whole parameters between the steps: every p.data, of frozen layers too, must be this rank's "
                "piece, so that the optimizer's state is divided as well.")
+TOO_MANY_WHOLE = ("Too many layers are whole at once: free each one in a forward hook of its own, and prefetch no more than "
+                  "the next one.")
 WHOLE_LAYERS = {FORWARD: 3, BACKWARD: 5}  # this one, the next one; on the way back their gradients too
 
 
@@ -61,9 +63,13 @@ def _sent(look: Look, rank: int) -> float:
     return start + _gathered(look, rank) + reductions
 
 
+def _sent_in_gathers(look: Look, rank: int) -> float:
+    return sum(call.bytes_formula for call in look.evidence.trace.of(rank, "all_gather"))
+
+
 def _gathered_too_often(look: Look) -> tuple[bool, str]:
     for rank in look.working:
-        sent = sum(call.bytes_formula for call in look.evidence.trace.of(rank, "all_gather"))
+        sent = _sent_in_gathers(look, rank)
         allowed = _gathered(look, rank)
         if sent > allowed and not look.case.inputs[rank]["wrapping"]["reshard_after_forward"]:
             return False, f"rank {rank} sent {sent:,.0f} B in all-gathers, allowed {allowed:,.0f} B"
@@ -118,6 +124,12 @@ def _kept_from_before(look: Look) -> bool:
     return wrong <= reduced(look.case, look.working[0]).keys()
 
 
+def _never_freed(look: Look) -> bool:
+    """The same, and hardly more than half was gathered of what it takes where each layer is freed after forward."""
+    return _kept_from_before(look) and all(
+        _sent_in_gathers(look, rank) < 0.6 * _gathered(look, rank) for rank in look.working if look.case.group_size(rank) > 1)
+
+
 def _computed(look: Look) -> tuple[bool, str]:
     for rank in look.working:
         wanted = f"torch.{look.case.inputs[rank]['compute_dtype'] or 'float64'}"
@@ -135,9 +147,7 @@ TECHNIQUE = Technique(
             "all-reduce brings every rank whole gradients.")),
         Demand("parameters not divided", "between steps each rank holds its shard only",
                NOT_DIVIDED, divided),
-        layers_stand_at_most(FORWARD, WHOLE_LAYERS[FORWARD], (
-            "The result is right, but too many layers are whole at once: free each one in a forward hook of its own, and "
-            "prefetch no more than the next one.")),
+        layers_stand_at_most(FORWARD, WHOLE_LAYERS[FORWARD], TOO_MANY_WHOLE),
         layers_stand_at_most(BACKWARD, WHOLE_LAYERS[BACKWARD], (
             "The result is right, but layers or their gradients pile up during the backward pass: as soon as a layer's last "
             "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts. What is "
@@ -195,6 +205,7 @@ TECHNIQUE = Technique(
         Symptom("incomplete layers", "Parameters that share a layer with a frozen or an unused one are never trained: that "
                                      "layer waits for a gradient which never comes. finish_gradient_synchronization() must "
                                      "reduce every layer that is still whole, not only free it.", _incomplete_lost),
+        Symptom(f"whole layers in {FORWARD}", TOO_MANY_WHOLE, _never_freed),
         Symptom("kept from a pass before", "Right until a pass skips a layer: what was prefetched for it stays, and after "
                                            "an update it is out of date. When forward has ended, free what was started and "
                                            "not used (free() waits for it first).", _kept_from_before),

@@ -87,13 +87,13 @@ TECHNIQUE = by_collectives(
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the parameters, reduce-scatter the gradients: those two, which ShardedLayer calls, are all the "
         "communication.")),
+    layers_stand_at_most(FORWARD, 2, (
+        "The result is right, but layers stay whole in forward: a forward hook of each layer must free it as soon as it "
+        "has computed.")),
     Demand("whole after forward", "a forward pass alone leaves pieces only", (
         "After a forward pass that no backward follows (torch.no_grad()) a layer is still whole: free each one, the last "
         "too, in its forward hook."), on_each_rank(_whole_after_forward)),
     Demand("not at rest", "between passes each rank holds its pieces only", NOT_AT_REST, _at_rest),
-    layers_stand_at_most(FORWARD, 2, (
-        "The result is right, but layers stay whole in forward: a forward hook of each layer must free it as soon as it "
-        "has computed.")),
     layers_stand_at_most(BACKWARD, 4, (
         "The result is right, but layers or their gradients pile up in backward: gather a layer when the gradient of its "
         "output comes by, and reduce it as soon as its last parameter has its gradient.")),

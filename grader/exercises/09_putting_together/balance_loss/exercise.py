@@ -8,6 +8,7 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.split_inputs import first_wrong_slip
+from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
@@ -72,8 +73,10 @@ def _loss(id: str, hint: str, wrong: Callable[[Case, int, list[Tensor], list[Ten
 
 
 def _gradient(id: str, hint: str, wrong: Callable[[Case, int, Tensor], Tensor]) -> Slip:
-    """The loss is right, its gradient is wrong(case, rank, the right one)."""
-    return first_wrong_slip(id, hint, "dprobabilities", wrong)
+    """The loss is right, its gradient is wrong(case, rank, the right one); a rank without tokens may divide by none."""
+    return Slip(id, hint, lambda case, rank, right: {
+        "loss": right[rank]["loss"] if len(case.inputs[rank]["probabilities"]) else ANYTHING,
+        "dprobabilities": wrong(case, rank, right[rank]["dprobabilities"])})
 
 
 def _of_one(probabilities: Tensor, experts: Tensor, n_experts: int) -> Tensor:
