@@ -126,8 +126,8 @@ def _kept_from_before(look: Look) -> bool:
 
 def _never_freed(look: Look) -> bool:
     """The same, and hardly more than half was gathered of what it takes where each layer is freed after forward."""
-    return _kept_from_before(look) and all(
-        _sent_in_gathers(look, rank) < 0.6 * _gathered(look, rank) for rank in look.working if look.case.group_size(rank) > 1)
+    several = [rank for rank in look.working if look.case.group_size(rank) > 1]
+    return _kept_from_before(look) and all(_sent_in_gathers(look, rank) < 0.6 * _gathered(look, rank) for rank in several)
 
 
 def _computed(look: Look) -> tuple[bool, str]:
