@@ -26,7 +26,7 @@ from grader.course.reading import read
 from grader.course.splice import exercise_of, is_check, is_solution, name_of, splice
 from grader.course.suspicion import suspicions
 from grader.exercises import EXERCISES
-from grader.judging.exercise import TECHNIQUE, VALUES, Exercise, Trial
+from grader.judging.exercise import TECHNIQUE, VALUES, Case, Exercise, Trial
 from tests.course import ROOT, SANDBOX, belongs
 
 pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(600)]
@@ -108,18 +108,23 @@ def cells_are_given_up_sooner(monkeypatch):
     monkeypatch.setattr(mark, "CELLS_LIMITS", replace(mark.CELLS_LIMITS, memory_bytes=1 << 30))  # sooner than the time
 
 
-KINDS = {  # of trials beside the one that every attack is tried on
-    "weighed": lambda trial: trial.case.weighed,
-    "watched": lambda trial: trial.case.inputs[0].get("watched"),
-    "sealed": lambda trial: trial.case.sealed,
-    "late ranks": lambda trial: any(trial.case.late_s),
+KINDS = {  # of cases beside the one that every attack is tried on
+    "weighed": lambda case: case.weighed,
+    "watched": lambda case: case.inputs[0].get("watched"),
+    "sealed": lambda case: case.sealed,
+    "late ranks": lambda case: any(case.late_s),
 }
 
 
 @functools.lru_cache(maxsize=16)
-def drawn(name: str, seed: int) -> tuple[Trial, ...]:
-    """An exercise's trials in grading: once for all of a group who try it."""
-    return EXERCISES[name].trials(seed, grading=True)
+def drawn(name: str, seed: int) -> list[tuple[Case, Case]]:
+    """An exercise's cases in grading: once for all of a group who try it."""
+    return EXERCISES[name].drawn(seed, grading=True)
+
+
+@functools.lru_cache(maxsize=64)
+def right_of(name: str, case: Case) -> list:
+    return EXERCISES[name].right(case)
 
 
 @dataclass(frozen=True)
@@ -130,11 +135,13 @@ class InShort(Exercise):
     kinds: tuple[str, ...] = ()
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
-        trials = drawn(self.id.split("__")[-1], seed)
-        plain = [trial for trial in trials if not any(is_one(trial) for is_one in KINDS.values())]
-        first = next((trial for trial in plain if trial.case.name == self.case), (plain[2:] or plain)[0])
-        assert first.case.name == self.case or not self.case, [trial.case.name for trial in plain]
-        return tuple(trial for trial in trials if trial is first or any(KINDS[kind](trial) for kind in self.kinds))
+        name = self.id.split("__")[-1]
+        pairs = drawn(name, seed)
+        plain = [case for case, _ in pairs if not any(is_one(case) for is_one in KINDS.values())]
+        first = next((case for case in plain if case.name == self.case), (plain[2:] or plain)[0])
+        assert first.name == self.case or not self.case, [case.name for case in plain]
+        return tuple(Trial(case, right_of(name, punctual)) for case, punctual in pairs
+                     if case is first or any(KINDS[kind](case) for kind in self.kinds))
 
 
 def in_short(exercise: Exercise, facts: dict) -> Exercise:

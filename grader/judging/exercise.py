@@ -1,5 +1,6 @@
 """An exercise is data: its cases, its oracle, the technique it demands, known mistakes with hints, its points."""
 
+import functools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -166,16 +167,22 @@ class Exercise:
     way: str = ""  # the file that says how a rank calls the function, see grader.calling.task
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
-        """The cases drawn from `seed`; for grading also one of them again, with each end of the line late in turn."""
-        drawn = tuple(Trial(case, self._right(case)) for case in self.make_cases(Draw(seed), grading))
-        worlds = [trial for trial in drawn if trial.case.groups is None]
-        widest = max(worlds, key=lambda trial: trial.case.world_size, default=None)
-        if not grading or widest is None or widest.case.world_size == 1:
-            return drawn
-        return drawn + tuple(replace(widest, case=_late(widest.case, rank, self.late_s, self.late_in_passes))
-                             for rank in (0, widest.case.world_size - 1))
+        """The cases drawn from `seed`, with what is right."""
+        right = functools.cache(self.right)
+        return tuple(Trial(case, right(punctual)) for case, punctual in self.drawn(seed, grading))
 
-    def _right(self, case: Case) -> list[Any]:
+    def drawn(self, seed: int, grading: bool) -> list[tuple[Case, Case]]:
+        """Each case with the one whose results are right for it: for grading one comes again, an end of the line late."""
+        cases = list(self.make_cases(Draw(seed), grading))
+        pairs = [(case, case) for case in cases]
+        widest = max((case for case in cases if case.groups is None), key=lambda case: case.world_size, default=None)
+        if not grading or widest is None or widest.world_size == 1:
+            return pairs
+        return pairs + [(_late(widest, rank, self.late_s, self.late_in_passes), widest)
+                        for rank in (0, widest.world_size - 1)]
+
+    def right(self, case: Case) -> list[Any]:
+        """The right result of each rank."""
         right = self.oracle(case)
         return unpack(pack(right, THINNED)) if case.weighed else right
 
