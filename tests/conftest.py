@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from tests.warm_ranks import WarmRanks
+from utils.ranks.server import COMPILER, shared_server
 
+MANY = 100  # tests, of which some let ranks train
 torch.set_num_threads(1)  # several workers, each with a thread a processor, would mostly wait for each other
 
 
@@ -26,8 +28,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items += alone[len(groups) * share:]
 
 
-def pytest_collection_finish() -> None:
-    """What is there now stays to the end: the collector need not look at it again and again."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is there now stays to the end: the collector need not look at it again and again.
+
+    As in a notebook, ranks find imported what torch imports at an optimizer's first step, and else each for itself.
+    """
+    if len(session.items) > MANY:
+        shared_server().import_modules([COMPILER])
     gc.collect()
     gc.freeze()
 

@@ -1,5 +1,7 @@
 """The bug hunt: students get the broken programs, which run, and are wrong, and are marked as wrong answers."""
 
+import functools
+
 import nbformat
 import pytest
 import torch
@@ -80,11 +82,16 @@ def released_cell(case: str) -> str:
 
 def setting(case: str):
     """(ranks, what the program of each is called with, what they should note)"""
+    return settings().get(case, settings()["of replicas"])
+
+
+@functools.cache
+def settings() -> dict:
     shares, steps = hunted_plain.shares(2), hunted_plain.pipeline_steps(4)
     micros, mesh, text = hunted_plain.micro_shares(2, (1, 2)), hunted_plain.mesh_shares(2, 2), hunted_plain.text_steps()
     pieces = hunted_plain.sequence_pieces(2)
-    replicated = 2, lambda rank: (shares[rank], LR, None), hunted_plain.plain_replicas(shares, LR)
     return {
+        "of replicas": (2, lambda rank: (shares[rank], LR, None), hunted_plain.plain_replicas(shares, LR)),
         "case_1": (2, lambda rank: (micros[rank], LR, None), hunted_plain.plain_micro_batches(micros, LR)),
         "case_2": (4, lambda rank: (mesh[rank], LR, 2), hunted_plain.plain_mesh(mesh, LR, 2)),
         "case_4": (3, lambda rank: (steps, LR, None), hunted_plain.plain_pipeline(steps, LR, 3)),
@@ -92,7 +99,7 @@ def setting(case: str):
         "case_7": (3, lambda rank: (text, LR), hunted_plain.plain_pipeline(text, LR, 3, hunted.TextStage)),
         "case_9": (2, lambda rank: (shares[rank], LR, None), hunted_plain.plain_shards(shares, LR)),
         "case_10": (2, lambda rank: (pieces[rank], LR, None), hunted_plain.plain_sequence(pieces, LR)),
-    }.get(case, replicated)
+    }
 
 
 def beside(folder: str, case: str) -> Beside:
