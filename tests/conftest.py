@@ -2,6 +2,7 @@
 
 import gc
 
+import cloudpickle
 import pytest
 import torch
 
@@ -26,6 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     share = len(alone) // (4 * len(groups)) if groups else 0  # all groups have begun long before the end
     items[:] = [item for i, group in enumerate(groups.values()) for item in group + alone[i * share:(i + 1) * share]]
     items += alone[len(groups) * share:]
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What ranks run of a test's file travels as it is: else each imports the file, and with it half the course."""
+    cloudpickle.register_pickle_by_value(item.module)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

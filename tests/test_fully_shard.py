@@ -1,8 +1,6 @@
 """FullyShard, the reference: odd modules, odd uses, and what the layers of a module are."""
 
-import sys
 
-import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -13,7 +11,6 @@ from tests.notebooks import functions_of
 from utils import run_ranks
 from utils.models.layers import cast_floats, hiding, layers_of, pieces_of, tensors_in
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebooks again
 FullyShard = functions_of("solutions", "05_zero3")["FullyShard"]
 KeepingSmall = functions_of("solutions", "05_zero3")["FullyShardKeepingSmall"]
 DataParallel = functions_of("solutions", "02_data_parallel")["DataParallel"]

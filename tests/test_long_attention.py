@@ -1,8 +1,6 @@
 """Attention over a sequence in shards, against torch's on the whole sequence: the solutions, their parts, the balance."""
 
-import sys
 
-import cloudpickle
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,7 +14,6 @@ from utils.models.attention import attend, attend_backward, cut_zigzag, join_zig
 SOLUTIONS = functions_of("solutions", "08_sequence_parallel")
 merge_attention, RingAttention = SOLUTIONS["merge_attention"], SOLUTIONS["RingAttention"]
 SwapShards, ulysses_attention = SOLUTIONS["SwapShards"], SOLUTIONS["ulysses_attention"]
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank has to import all this
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2.0**-5}
 
 

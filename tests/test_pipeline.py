@@ -1,9 +1,7 @@
 """The solutions' pipeline steps against one plain process and torch.distributed.pipelining; bad sizes; the tiny GPT."""
 
 import itertools
-import sys
 
-import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -19,7 +17,6 @@ from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 SOLUTIONS = functions_of("solutions", "07_pipeline_parallel")
 split_layers, split_batch = SOLUTIONS["split_layers"], SOLUTIONS["split_batch"]
 reduce_tied_gradient = SOLUTIONS["reduce_tied_gradient"]
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank has to import all this
 
 WIDTHS = (5, 7, 3, 6, 4)  # what goes into stages 0, 1, …; no power of two
 TORCHS = {"gpipe_step": ScheduleGPipe, "one_f_one_b_step": Schedule1F1B}

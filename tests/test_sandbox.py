@@ -226,6 +226,3 @@ def look_around(blob, done):
                        "shared": os.listdir("/dev/shm"), "capabilities": capabilities,
                        "processes": [p for p in os.listdir("/proc") if p.isdigit()], "parent": os.getppid(),
                        "side channels": {name: outcome_of(call) for name, call in calls.items()}}).encode()
-
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])

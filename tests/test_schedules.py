@@ -1,9 +1,7 @@
 """Schedules as data: against published tables, torch's own orders and engine, one plain process; and bad ones."""
 
 import random
-import sys
 
-import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -25,7 +23,6 @@ SOLUTION = functions_of("solutions", "07_pipeline_parallel")
 gpipe_schedule, one_f_one_b_schedule, interleaved_schedule, zero_bubble_schedule, race_schedule = (
     SOLUTION[f"{name}_schedule"] for name in ("gpipe", "one_f_one_b", "interleaved", "zero_bubble", "race"))
 simulate, validate_schedule, Pipeline = (SOLUTION[name] for name in ("simulate", "validate_schedule", "Pipeline"))
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank has to import all this
 DIM, ROWS = 5, 3
 
 

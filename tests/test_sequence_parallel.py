@@ -1,8 +1,6 @@
 """Unit 08: terms against what autograd keeps, conjugates, the block against torch's engine, the paper's claims."""
 
-import sys
 
-import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -20,7 +18,6 @@ from utils.models.blocks import BlockGPT, TransformerBlock
 from utils.models.shards import CUT_DIMS, cut_block, piece
 from utils.models.tiny import same_start
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebook again
 REFERENCE = functions_of("solutions", "08_sequence_parallel")
 PLAN = {"attention_norm": SequenceParallel(sequence_dim=0), "mlp_norm": SequenceParallel(sequence_dim=0),
         "qkv": ColwiseParallel(input_layouts=Shard(0)), "up": ColwiseParallel(input_layouts=Shard(0)),

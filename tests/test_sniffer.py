@@ -3,7 +3,6 @@
 import dataclasses
 import random
 import struct
-import sys
 
 import cloudpickle
 import pytest
@@ -372,6 +371,3 @@ def look_for_common_ground(x, group):
 def test_ranks_have_no_place_in_common():
     for evidence in collected(look_for_common_ground)["look_for_common_ground"]:
         assert set(evidence.outputs) == {"[] 2"}, evidence.error  # its own terminal, and what makes them
-
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])

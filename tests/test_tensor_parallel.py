@@ -1,8 +1,6 @@
 """Split linear layers and the MLP, the references: beside torch's ColwiseParallel and RowwiseParallel, and one process."""
 
-import sys
 
-import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -17,7 +15,6 @@ from utils.deadlocks.errors import RankFailed
 from utils.figures import layer_times, split_figure
 from utils.models.shards import own_part, own_slice
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank imports this, and runs the notebook again
 UNIT = functions_of("solutions", "06_tensor_parallel")
 GatheredLinear, CopyToGroup, ReduceFromGroup = (UNIT[name] for name in ("GatheredLinear", "CopyToGroup", "ReduceFromGroup"))
 ColumnParallelLinear, RowParallelLinear, ParallelMLP = (UNIT[name] for name in (

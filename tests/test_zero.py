@@ -1,10 +1,8 @@
 """The solutions' ZeRO-1 and ZeRO-2 wrappers as real training uses them, against torch's own optimizers in one process."""
 
 import copy
-import sys
 from collections import deque
 
-import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -22,7 +20,6 @@ from utils.trace.memory import held_by_category
 ShardedOptimizer = functions_of("solutions", "03_zero1")["ShardedOptimizer"]
 Zero2 = functions_of("solutions", "04_zero2")["Zero2"]
 AdamW, SGD = torch.optim.AdamW, torch.optim.SGD
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so that no rank has to import all this
 STEPS = 4
 
 
