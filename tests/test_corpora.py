@@ -31,7 +31,7 @@ from tests.course import ROOT, SANDBOX, belongs
 
 pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(600)]
 UNITS = {exercise.unit for exercise in EXERCISES.values()}
-GROUP = 16
+GROUP = 24
 TIMEOUT_S = 6.0  # for a case of an attack; marking gives it twice as much
 WEIGHED_TIMEOUT_S = 15.0  # where one is large
 

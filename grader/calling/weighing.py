@@ -25,10 +25,19 @@ def weigh(inputs: dict[str, Any], moment: str) -> None:
         return
     for tensor in tensors_in(list(inputs.values())):  # the meter counts what something touches
         tensor.detach()
+    if moment == BEGINNING:
+        _make_own()
     gc.collect()
     time.sleep(SETTLE_S)
     _give_back()
     pause(moment, held=held_bytes() if is_measured() else 0)
+
+
+def _make_own() -> None:
+    """What is shared with the process that this one was forked from would be copied, and weigh, as soon as it is used."""
+    gc.unfreeze()
+    gc.collect()  # writes to each object
+    gc.freeze()
 
 
 def _give_back() -> None:

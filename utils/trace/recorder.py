@@ -26,6 +26,7 @@ import torch.distributed.device_mesh
 from torch._C import _distributed_c10d as c10d
 from torch.utils.weak import TensorWeakRef
 
+from utils.trace.backends import pass_on_to_groups
 from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe, flat_tensors, signature
 
 Report = Callable[..., None]  # report(kind, **fields)
@@ -118,6 +119,7 @@ class Recorder:
             self._library.impl(name, self._kernel(name, operator), "BackendSelect", with_keyset=True)
         for method, short_cut in _SHORT_CUTS.items():
             setattr(c10d.ProcessGroup, method, self._met_before(getattr(c10d.ProcessGroup, method), *short_cut))
+        pass_on_to_groups()
         self._watch_waits()
         self._watch_new_group()
 

@@ -1,0 +1,33 @@
+"""What is asked of a group's backend, below the recorder, is asked of the group, where it is seen."""
+
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+_CALLS = (
+    "_allgather_base", "_reduce_scatter_base", "allgather", "allgather_coalesced", "allreduce", "allreduce_coalesced",
+    "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource", "reduce", "reduce_scatter",
+    "scatter", "send")
+
+
+def pass_on_to_groups() -> None:
+    """For the rest of this process's life: torch itself asks groups only, which ask their backends in C++."""
+    for name in _CALLS:
+        setattr(c10d.Backend, name, _asked_of_the_group(name))
+
+
+def _asked_of_the_group(name: str) -> Callable:
+    def call(backend: c10d.Backend, *args, **kwargs):
+        return getattr(_group_of(backend), name)(*args, **kwargs)
+
+    return call
+
+
+def _group_of(backend: c10d.Backend) -> dist.ProcessGroup:
+    """Raises: RuntimeError for a backend that belongs to none."""
+    for group in dist.distributed_c10d._world.pg_map:
+        if any(c10d.ProcessGroup._get_backend(group, torch.device(kind)) is backend for kind in group._device_types):
+            return group
+    raise RuntimeError("this backend belongs to no group: make one by dist.new_group, and call functions of dist")
