@@ -1,6 +1,5 @@
 """FullyShard, the reference: odd modules, odd uses, and what the layers of a module are."""
 
-
 import pytest
 import torch
 import torch.distributed as dist

@@ -1,6 +1,5 @@
 """Attention over a sequence in shards, against torch's on the whole sequence: the solutions, their parts, the balance."""
 
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,6 +1,5 @@
 """Unit 08: terms against what autograd keeps, conjugates, the block against torch's engine, the paper's claims."""
 
-
 import pytest
 import torch
 import torch.distributed as dist

@@ -1,6 +1,5 @@
 """A simulated rank is on its own, makes the calls of a real one, and says so where it cannot know what a real one would."""
 
-
 import random
 
 import numpy as np

@@ -1,6 +1,5 @@
 """Split linear layers and the MLP, the references: beside torch's ColwiseParallel and RowwiseParallel, and one process."""
 
-
 import pytest
 import torch
 import torch.distributed as dist

@@ -5,7 +5,6 @@ Tolerances, relative to a tensor's largest number: float64 1e-9; float32 1e-5 (s
 has no gradient but rounding, for softmax does not feel what all scores share.
 """
 
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -24,10 +24,11 @@ _WHY = "{} is what this exercise has you write: do without it"
 
 def forbid(packages: Sequence[str]) -> None:
     """From now on nothing of these modules, packages and classes can be used, for the rest of this process's life."""
+    packages = [name for name in packages if name not in _refused.values()]
     find(packages)
     if packages and not _refused:
         sys.addaudithook(_refuse)
-    for name in (name for name in packages if name not in _refused.values()):
+    for name in packages:
         files, functions = _found[name]
         for function, without in functions:
             function.__code__ = without

@@ -159,7 +159,7 @@ def serve_to_the_end(descriptor: int) -> None:
     """Fork whatever is asked for, until the near end is gone; then so is this process, without taking torch apart."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _import_all(PRELOAD)
+        _prepare(PRELOAD)
         server = _Server(socket.socket(fileno=descriptor))
         while server.handle():
             pass
@@ -203,7 +203,7 @@ class _Server:
         while len(body) < _NUMBER.unpack(head)[0]:
             body += self._near_end.recv(_NUMBER.unpack(head)[0] - len(body))
         main, settings, preload = pickle.loads(body)
-        _import_all(preload)
+        _prepare(preload)
         if main is not None:
             self._fork(main, settings, *descriptors)
         return True
@@ -247,7 +247,7 @@ class _Server:
                 os.close(tell)
 
 
-def _import_all(preload: Sequence[Preload]) -> None:
+def _prepare(preload: Sequence[Preload]) -> None:
     gc.disable()  # nothing of what is imported goes again: to look for it takes a seventh of the time
     for item in preload:
         with contextlib.suppress(Exception):  # a rank that needs it will say so
