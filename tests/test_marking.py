@@ -99,7 +99,9 @@ FORGES_A_RING = """
 CALLS_THE_LIBRARY_UNSEEN = FORGES_A_RING + """
     def ring_all_reduce(x, group):
         forge_ring(x, group)
-        group._get_backend(torch.device("cpu")).allreduce(x).wait()
+        from utils.trace.recorder import _SHORT_CUTS
+        all_reduce = _SHORT_CUTS["allreduce"][1]
+        all_reduce(group._get_backend(torch.device("cpu")), x).wait()
         return x
     """
 
