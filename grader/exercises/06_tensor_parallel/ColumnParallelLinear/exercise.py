@@ -89,7 +89,7 @@ def _with_rows(rows: Callable[[Tensor, int, int], Tensor],
 
 
 EXERCISE = Exercise(
-    title="Some outputs each",
+    title="A linear layer cut by outputs",
     parameters=("linear", "group"),
     forbidden=("torch.distributed.tensor",),
     make_cases=lambda draw, grading: linear_cases(draw, grading, OUT),

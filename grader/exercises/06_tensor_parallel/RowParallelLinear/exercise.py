@@ -64,7 +64,7 @@ def _bias_of(which: int, gradient_elsewhere: Callable[[Tensor], Tensor | None]) 
 
 
 EXERCISE = Exercise(
-    title="Some inputs each",
+    title="A linear layer cut by inputs",
     parameters=("linear", "group"),
     forbidden=("torch.distributed.tensor",),
     make_cases=lambda draw, grading: linear_cases(draw, grading, IN),
