@@ -43,6 +43,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         shared_server().import_modules([COMPILER])
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

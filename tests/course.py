@@ -1,6 +1,7 @@
 """A small course in a folder of its own, with submissions in it, for nbgrader to work on."""
 
 import contextlib
+import functools
 import io
 import os
 import shutil
@@ -12,6 +13,7 @@ from unittest import mock
 
 import nbformat
 from nbformat import NotebookNode
+from nbgrader import api
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGrader
 from nbgrader.apps.api import NbGraderAPI
@@ -21,6 +23,7 @@ from grader.course.splice import is_check, is_solution, name_of
 from grader.sandbox import bubblewrap as sandbox
 
 ROOT = Path(__file__).resolve().parent.parent
+api.get_alembic_version = functools.cache(api.get_alembic_version)  # a program of a second for each new gradebook
 Change = Callable[[NotebookNode], None]
 
 

@@ -261,7 +261,7 @@ def collected(*functions) -> dict[str, list[Evidence]]:
     for function in functions:
         files |= job_files(function.__name__, Candidate(cloudpickle.dumps(function), 60.0),
                            [facts_of("calling/with_group.py", case) for case in CASES])
-    done = sandbox.run(["-m", "grader.sandbox.collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
+    done = sandbox.run(["-m", "grader.sandbox", "collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
                        may_isolate=True)
     assert done.problem == "", done.log
     found = parcel.from_bytes(done.output)

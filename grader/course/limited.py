@@ -3,6 +3,7 @@
 What marks, torch with it, is imported once, by the server that these processes are forked from; who asks needs none of it.
 """
 
+import contextlib
 import gc
 import resource
 import signal
@@ -92,4 +93,5 @@ def _mark(pipe: Connection, limits: Limits) -> None:
     except Exception as error:
         outcome = RuntimeError(f"{type(error).__name__}: {error!s:.300}")
     pipe.send((outcome, [module for module in (COMPILER,) if module in sys.modules.keys() - known]))
-    pipe.recv()  # stays until it is ended: what was sent may not be read yet
+    with contextlib.suppress(EOFError):  # whoever asked has gone
+        pipe.recv()  # stays until it is ended: what was sent may not be read yet

@@ -134,7 +134,7 @@ def left_unmarked(released: bytes, why: str) -> Marked:
 def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, unsafe: bool) -> dict[str, bytes]:
     """What the check cells handed over: <exercise>.pkl, or .txt with the reason why not."""
     parameters = {exercise.id: exercise.parameters for exercise in exercises}
-    done = sandbox.run(["-m", "grader.sandbox.cells", str(CELL_TIMEOUT_S)], parcel.to_bytes({
+    done = sandbox.run(["-m", "grader.sandbox", "cells", str(CELL_TIMEOUT_S)], parcel.to_bytes({
         "notebook.json": nbformat.writes(notebook).encode(), "exercises.json": json.dumps(parameters).encode()}),
         limits=CELLS_LIMITS, unsafe=unsafe)
     marks.note(done, "cells", "; the cells after it were not run")
@@ -163,7 +163,7 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
                               exercise.measured, exercise.way, exercise.forbidden)
         files |= job_files(exercise.id, candidate, [
             facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials[exercise.id]])
-    program = ["-m", "grader.sandbox.collect", *([] if unsafe else ["--isolated"])]
+    program = ["-m", "grader.sandbox", "collect", *([] if unsafe else ["--isolated"])]
     ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
                        code=[f"grader/{way}" for way in ways])

@@ -1,6 +1,6 @@
 """Run a notebook's cells in a kernel, so that its check cells hand over their functions (program: parcel in, parcel out).
 
-Its argument: the seconds that a cell may take. In: notebook.json, exercises.json (exercise -> parameters). Out, as soon as
+In: notebook.json, exercises.json (exercise -> parameters). Out, as soon as
 it is there: <exercise>.pkl or .txt, outputs/<index of the cell>.json, remarks.json.
 """
 
@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -21,6 +22,7 @@ from grader.sandbox import FUNCTIONS
 TIMEOUTS_ALLOWED = 2
 TIMED_OUT = {"ename": "CellTimeout", "evalue": "", "traceback": []}  # what nbclient takes for the reply of a cell given up
 OUTPUT_BYTES_A_CELL = 1 << 20
+RARELY = "import gc; gc.freeze(); gc.set_threshold(20_000)"  # while torch is imported there is no garbage to look for
 
 
 class Client(NotebookClient):
@@ -49,7 +51,8 @@ def run_cells(notebook: NotebookNode, timeout_s: int, functions: Path, work: Pat
     """Run what is to be run; remarks on what went wrong. An error in a cell does not stop the next one."""
     remarks: list[str] = []
     client = Client(notebook, timeout=timeout_s, interrupt_on_timeout=True, error_on_timeout=TIMED_OUT, allow_errors=True,
-                    kernel_name="python3", shutdown_kernel="immediate", resources={"metadata": {"path": str(work)}})
+                    kernel_name="python3", shutdown_kernel="immediate", resources={"metadata": {"path": str(work)}},
+                    extra_arguments=[f"--IPKernelApp.exec_lines={RARELY}"])
     client.on_cell_executed = client.note_reply
     timeouts, sent = 0, {"exercises.json"}
     with client.setup_kernel(env={**os.environ, FUNCTIONS: str(functions), "RANKS_LATER": "1"}):
@@ -81,8 +84,8 @@ def _name(cell: NotebookNode) -> str:
     return str(cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", ""))
 
 
-def main() -> None:
-    """Read the parcel from standard input, write to standard output."""
+def main(arguments: Sequence[str]) -> None:
+    """Read the parcel from standard input, write to standard output. arguments: the seconds that a cell may take."""
     files = parcel.from_bytes(sys.stdin.buffer.read())
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints to the log
@@ -93,10 +96,7 @@ def main() -> None:
         work.mkdir()
         (functions / "exercises.json").write_bytes(files["exercises.json"])
         notebook = nbformat.reads(files["notebook.json"].decode(), as_version=4)
-        remarks = run_cells(notebook, int(sys.argv[1]), functions, work, writer)
+        remarks = run_cells(notebook, int(arguments[0]), functions, work, writer)
     writer.add("remarks.json", json.dumps(remarks).encode())
     writer.close()
 
-
-if __name__ == "__main__":
-    main()

@@ -47,9 +47,9 @@ def evidence_files(name: str, number: int, evidence: Evidence) -> dict[str, byte
     return {f"{name}/{number}.safetensors": pack(outputs), f"{name}/{number}.json": json.dumps(facts).encode()}
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     """Work through every job of the parcel on standard input; evidence goes to standard output as it comes."""
-    isolated = "--isolated" in sys.argv
+    isolated = "--isolated" in arguments
     server = RankServer.split_off() if isolated else None  # while there is nothing here that ranks may not see
     files = parcel.from_bytes(sys.stdin.buffer.read())
     stream = os.fdopen(os.dup(1), "wb")
@@ -78,6 +78,3 @@ def _witness() -> Witness | None:
         print(f"the network is counted, but not read: {error}")
         return None
 
-
-if __name__ == "__main__":
-    main()
