@@ -52,7 +52,7 @@ clean: ## remove .venv, build/ and caches; your notebooks and grades stay
 
 # Tests that share a browser or measure time carry one xdist_group, and so run one after another.
 # The many programs that tests start find our modules compiled, even where Python is told not to keep them.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(RUN) -m pytest -q -rfEs -n 2 --dist loadgroup --durations=20
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(RUN) -m pytest -q -rfEs -n 3 --dist loadgroup --durations=20
 
 # JUPYTER_CONFIG_PATH: nbgrader_config.py, for the formgrader, and labconfig/, which keeps the news question away and wraps long lines of code. A token in the environment stays out of `ps`.
 # WORKSPACES: which panels are open; at first the table of contents. The file's name is the one that JupyterLab looks for.

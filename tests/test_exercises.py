@@ -29,7 +29,7 @@ def _mutant(unit: str, name: str, number: int, mutant: Mutant):
 MUTANTS = [_mutant(unit, name, number, mutant)
            for unit, name in PAIRS for number, mutant in enumerate(mutants_of(unit, name))]
 GRADING_SEED = 20_261
-TIMEOUT_S = 20.0  # for mutants, of which some never end
+TIMEOUT_S = 10.0  # for mutants, of which some never end
 
 
 @pytest.mark.short

@@ -20,6 +20,7 @@ from utils.trace.trace import Trace
 
 TASK = cloudpickle.dumps(call_function)
 PRELOAD = ("grader.calling.task",)
+STANDSTILLS = 3  # of one function: they are enough to learn from, and each takes longer than a case that goes on
 LOOKS = 3  # at a case, as long as the network could not be read in full
 Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts_of
 
@@ -37,11 +38,16 @@ class Candidate:
 
 
 def collect(candidate: Candidate, cases: Iterable[Facts], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
-    """Evidence of each case, in order. After a run out of time, or of an untouched skeleton, the rest is left out."""
+    """Evidence of each case, in order.
+
+    After a run out of time, some standstills, or an untouched skeleton, the rest is left out.
+    """
+    standstills = 0
     for case in cases:
         evidence = collect_one(candidate, case, place)
         yield evidence
-        if evidence.ending == TIMED_OUT or evidence.error_kind == SKELETON_ERROR:
+        standstills += evidence.ending == DEADLOCKED
+        if evidence.ending == TIMED_OUT or evidence.error_kind == SKELETON_ERROR or standstills == STANDSTILLS:
             return
 
 

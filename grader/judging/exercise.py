@@ -142,6 +142,7 @@ class Exercise:
     late_s: how late a rank begins that is late in grading; late_in_passes: the call makes it late in each pass again, by
         its inputs' "late_s".
     forbidden: modules that have what is to be written, or packages; in a rank they raise, see grader.calling.forbidden.
+    timeout_s: for one case, of which references need 2.4 s at most; marking gives it twice as much.
     trains: an optimizer steps in its ranks, they hand gradients to backward(), or their FLOPs are counted: for each of
         these torch imports much, once for all ranks if it is said here.
     measured: the bytes that its ranks hold are looked at; to count them takes as long as a small model's training.
@@ -154,7 +155,7 @@ class Exercise:
     points: dict[str, float] = field(default_factory=lambda: {VALUES: 2, TECHNIQUE: 2})
     slips: tuple[Slip, ...] = ()
     tolerance: float = 0.0
-    timeout_s: float = 30.0
+    timeout_s: float = 10.0
     optional: bool = False
     trains: bool = False
     measured: bool = False

@@ -3,7 +3,8 @@
 from tests.mutants import change
 
 _STREAM, _SEED = "1 + rank if split else 0", "seed * (n + 1) + stream"
-_GENERATOR = f"self.p, self.generator = p, torch.Generator().manual_seed({_SEED})"
+_GENERATOR = ("self.p, self.generator = p, torch.Generator(torch.get_default_device())\n"
+              f"        self.generator.manual_seed({_SEED})")
 _KEEP, _SCALED = "keep = torch.rand(x.shape, generator=self.generator)", "x * keep / (1 - self.p)"
 
 CHANGES = (
@@ -50,10 +51,9 @@ EQUIVALENT = {
     "stream = 1 + rank if split else 0 | 1 + rank → 1 - rank": OTHERWISE,
     "stream = 1 + rank if split else 0 | 0 → (-1)": OTHERWISE,
     "stream = 1 + rank if split else 0 | 0 → 1": OTHERWISE,
-    "self.p, self.generator = p, torch.Generator().manual_seed(seed * (n + 1) + stream) | seed * (n + 1) + stream "
-    "→ seed * (n + 1) - stream": OTHERWISE,
-    "self.p, self.generator = p, torch.Generator().manual_seed(seed * (n + 1) + stream) | 1 → 0": OTHERWISE,
-    "self.p, self.generator = p, torch.Generator().manual_seed(seed * (n + 1) + stream) | 1 → 2": OTHERWISE,
+    "self.generator.manual_seed(seed * (n + 1) + stream) | seed * (n + 1) + stream → seed * (n + 1) - stream": OTHERWISE,
+    "self.generator.manual_seed(seed * (n + 1) + stream) | 1 → 0": OTHERWISE,
+    "self.generator.manual_seed(seed * (n + 1) + stream) | 1 → 2": OTHERWISE,
     "keep = torch.rand(x.shape, generator=self.generator) >= self.p | torch.rand(x.shape, "
     "generator=self.generator) >= self.p → torch.rand(x.shape, generator=self.generator) > self.p":
         "A random number equals p once in sixteen million.",

@@ -255,7 +255,7 @@ EXERCISE = Exercise(
     oracle=each_rank(_right),
     trains=True,
     tolerance=1e-6,
-    timeout_s=60.0,
+    timeout_s=30.0,
     points={"values": 6, "technique": 4},
     slips=(
         Slip("loss of the own share", "The losses are those of each replica's share of the batch: average them along dp, as "
