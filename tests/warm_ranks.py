@@ -25,6 +25,7 @@ from utils.trace.recorder import Recorder
 
 IDLE_WITHIN_S = 2.0
 ENOUGH = 10  # idle ranks, before a case waits for one to get ready
+MOST_IDLE = 24  # of one kind: each has four open files here
 MOST_KINDS = 3  # of ranks by what is forbidden in them, beside those in use: they take memory
 MOST_RUNS = 200  # what a long life piles up is nobody's business here
 
@@ -39,13 +40,13 @@ class WarmRanks:
         """Where to try its cases. What was forbidden in a rank stays so, and it serves exercises that forbid the same."""
         idle = self._idle.pop(exercise.forbidden, [])
         if len(self._idle) == MOST_KINDS:
-            Place().end(self._idle.pop(next(iter(self._idle))), finished=False)  # those that waited longest
+            _end(self._idle.pop(next(iter(self._idle))))  # those that waited longest
         self._idle[exercise.forbidden] = idle
         return partial(WarmPlace, idle)
 
     def end(self) -> None:
         for idle in self._idle.values():
-            Place().end(idle, finished=False)
+            _end(idle)
         self._idle.clear()
 
 
@@ -81,7 +82,7 @@ class WarmPlace(Place):
                 Channel(own.connection).send("settings", pickle.dumps(settings))
                 return _lent(own)
             except OSError:  # it has lived long enough
-                super().end([own], finished=False)
+                _end([own])
         return _lent(super().start(settings, start_method, preload))
 
     def _idle(self) -> StartedRank | None:
@@ -96,15 +97,15 @@ class WarmPlace(Place):
                     self._pool.remove(own)
                     if stands:
                         return own
-                    super().end([own], finished=False)
+                    _end([own])
         return None
 
     def end(self, ranks: Sequence[StartedRank], finished: bool) -> None:
         own = [rank.process.owner for rank in ranks]
         if finished:
             self._pool += own
-        else:
-            super().end(own, finished=False)
+            own = [self._pool.pop(0) for _ in range(len(self._pool) - MOST_IDLE)]
+        _end(own)
 
 
 class _Recorder(Recorder):
@@ -118,6 +119,13 @@ class _Recorder(Recorder):
         else:
             super().install()
         self._installed = True
+
+
+def _end(ranks: Sequence[StartedRank]) -> None:
+    Place().end(ranks, finished=False)
+    for rank in ranks:
+        for end in (rank.connection, rank.stdout, rank.stderr):
+            end.close()
 
 
 def _lent(own: StartedRank) -> StartedRank:

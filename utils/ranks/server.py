@@ -9,7 +9,6 @@ import gc
 import importlib
 import os
 import pickle
-import select
 import selectors
 import signal
 import socket
@@ -19,7 +18,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 PRELOAD = ("torch", "torch.distributed", "utils.ranks.worker", "numpy.ctypeslib")  # what ranks would else import one by one
@@ -116,7 +115,7 @@ class ForkedProcess:
 
     def join(self, timeout_s: float | None = None) -> None:
         """Wait for its end, at most so long."""
-        if self.exitcode is None and select.select([self.sentinel], [], [], timeout_s)[0]:
+        if self.exitcode is None and wait([self.sentinel], timeout_s):
             number = os.read(self.sentinel, _NUMBER.size)
             self.exitcode = _NUMBER.unpack(number)[0] if len(number) == _NUMBER.size else _SERVER_GONE
 
