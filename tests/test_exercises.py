@@ -11,7 +11,7 @@ from grader.course.broken import is_broken
 from grader.exercises import EXERCISES, UNITS, order_of
 from grader.judging.compare import same
 from tests.course import SANDBOX
-from tests.many import verdict_with
+from tests.many import TIMEOUT_S, verdict_with
 from tests.mutants import Mutant, mutants_of, reference_cell
 from tests.notebooks import ROOT, functions_of
 from tests.submissions import SLIPS
@@ -29,7 +29,6 @@ def _mutant(unit: str, name: str, number: int, mutant: Mutant):
 MUTANTS = [_mutant(unit, name, number, mutant)
            for unit, name in PAIRS for number, mutant in enumerate(mutants_of(unit, name))]
 GRADING_SEED = 20_261
-TIMEOUT_S = 10.0  # for mutants, of which some never end
 
 
 @pytest.mark.short

@@ -1,7 +1,7 @@
 """Run a notebook's cells in a kernel, so that its check cells hand over their functions (program: parcel in, parcel out).
 
-In: notebook.json, exercises.json (exercise -> parameters). Out, as soon as
-it is there: <exercise>.pkl or .txt, outputs/<index of the cell>.json, remarks.json.
+In: notebook.json, exercises.json (exercise -> parameters). Out, as soon as it is there: <exercise>.pkl or .txt,
+outputs/<index of the cell>.json, remarks.json.
 """
 
 import json
@@ -99,4 +99,3 @@ def main(arguments: Sequence[str]) -> None:
         remarks = run_cells(notebook, int(arguments[0]), functions, work, writer)
     writer.add("remarks.json", json.dumps(remarks).encode())
     writer.close()
-

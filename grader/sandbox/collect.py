@@ -77,4 +77,3 @@ def _witness() -> Witness | None:
     except OSError as error:
         print(f"the network is counted, but not read: {error}")
         return None
-
