@@ -17,6 +17,7 @@ from grader.exercises import EXERCISES
 from grader.sandbox import accept, cells
 from grader.sandbox.collect import evidence_files
 from tests.course import ROOT, SANDBOX, belongs, solution_cell, verdict_text
+from utils.ranks.server import shared_server
 from utils.trace.memory import RankMemory
 from utils.trace.trace import Trace
 
@@ -191,7 +192,7 @@ def test_outputs_that_a_browser_would_run_are_dropped():
 def test_a_cell_that_hangs_is_given_up_and_the_next_one_runs(tmp_path):
     sources = ("import time\ntime.sleep(1000)", "7 * 6", "time.sleep(1000)", "'too late'")
     notebook = new_notebook(cells=[new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources)])
-    remarks = cells.run_cells(notebook, 2, tmp_path, tmp_path, parcel.Writer(io.BytesIO()))
+    remarks = cells.run_cells(notebook, 2, tmp_path, tmp_path, parcel.Writer(io.BytesIO()), shared_server())
     assert remarks == ["the cell 'cell-0' was not done after 2 s", "the cell 'cell-2' was not done after 2 s",
                        "the cells after it were not run"]
     assert notebook.cells[0].outputs[0].ename == "KeyboardInterrupt"

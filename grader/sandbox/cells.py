@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
+from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 from grader.evidence import parcel
 from grader.sandbox import FUNCTIONS
+from grader.sandbox.kernel import ForkedKernel
+from utils.ranks.server import RankServer
 
 TIMEOUTS_ALLOWED = 2
 TIMED_OUT = {"ename": "CellTimeout", "evalue": "", "traceback": []}  # what nbclient takes for the reply of a cell given up
@@ -30,6 +33,14 @@ class Client(NotebookClient):
 
     taken_bytes = 0
     timed_out = False
+    server: RankServer
+
+    def create_kernel_manager(self) -> KernelManager:
+        """nbclient's, but for how its kernel begins."""
+        manager = super().create_kernel_manager()
+        manager.provisioner = ForkedKernel(kernel_id=manager.kernel_id, kernel_spec=manager.kernel_spec, parent=manager)
+        manager.provisioner.server = self.server
+        return manager
 
     def begin_cell(self) -> None:
         self.taken_bytes, self.timed_out = 0, False
@@ -47,13 +58,14 @@ class Client(NotebookClient):
         return super().process_message(msg, cell, cell_index)
 
 
-def run_cells(notebook: NotebookNode, timeout_s: int, functions: Path, work: Path, writer: parcel.Writer) -> list[str]:
+def run_cells(notebook: NotebookNode, timeout_s: int, functions: Path, work: Path, writer: parcel.Writer,
+              server: RankServer) -> list[str]:
     """Run what is to be run; remarks on what went wrong. An error in a cell does not stop the next one."""
     remarks: list[str] = []
     client = Client(notebook, timeout=timeout_s, interrupt_on_timeout=True, error_on_timeout=TIMED_OUT, allow_errors=True,
                     kernel_name="python3", shutdown_kernel="immediate", resources={"metadata": {"path": str(work)}},
                     extra_arguments=[f"--IPKernelApp.exec_lines={RARELY}"])
-    client.on_cell_executed = client.note_reply
+    client.on_cell_executed, client.server = client.note_reply, server
     timeouts, sent = 0, {"exercises.json"}
     with client.setup_kernel(env={**os.environ, FUNCTIONS: str(functions), "RANKS_LATER": "1"}):
         for index, cell in enumerate(notebook.cells):
@@ -86,6 +98,7 @@ def _name(cell: NotebookNode) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Read the parcel from standard input, write to standard output. arguments: the seconds that a cell may take."""
+    server = RankServer.split_off(preload=())
     files = parcel.from_bytes(sys.stdin.buffer.read())
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints to the log
@@ -96,6 +109,6 @@ def main(arguments: Sequence[str]) -> None:
         work.mkdir()
         (functions / "exercises.json").write_bytes(files["exercises.json"])
         notebook = nbformat.reads(files["notebook.json"].decode(), as_version=4)
-        remarks = run_cells(notebook, int(arguments[0]), functions, work, writer)
+        remarks = run_cells(notebook, int(arguments[0]), functions, work, writer, server)
     writer.add("remarks.json", json.dumps(remarks).encode())
     writer.close()

@@ -35,10 +35,14 @@ class ControlGroup:
     def limits(self) -> frozenset[str]:
         return frozenset(self._folders)
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Into whose cgroup.procs a process writes its number to enter."""
+        return tuple(dict.fromkeys(map(str, self._folders.values())))
+
     def command(self) -> list[str]:
         """What stands before a command so that it starts inside the group."""
-        folders = list(dict.fromkeys(map(str, self._folders.values())))
-        return ["sh", "-c", _ENTER, "sh", *folders, "--"] if folders else []
+        return ["sh", "-c", _ENTER, "sh", *self.folders, "--"] if self._folders else []
 
     def tasks_refused(self) -> bool:
         """Whether a process or thread could not be started for the limit."""

@@ -7,12 +7,13 @@ import ctypes
 import os
 import platform
 import struct
+from collections.abc import Sequence
 
 SCRATCH_BYTES = 256 << 20
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 0x1, 0x2, 0x4, 0x8, 0x20
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
-_PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 22, 24, 38
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 22, 24, 38
 _SECCOMP_MODE_FILTER, _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 2, 0x20080522, 63
 
 # machine: (audit number, socket, fcntl, mmap, [calls that are refused: keyctl, add_key, request_key, flock, inotify_init1,
@@ -72,7 +73,7 @@ def isolate() -> None:
     _mount(b"/dev/null", b"/dev/zero", None, _MS_BIND)  # mapped, it is nameless memory, too
     _protect_what_is_shared()
     os.chdir("/tmp")
-    _give_up_capabilities()
+    keep_capabilities()
     _refuse_side_channels()
 
 
@@ -108,12 +109,29 @@ def _mounts() -> list[tuple[str, list[str]]]:
     return [(fields[4].encode().decode("unicode_escape"), fields[5].split(",")) for fields in mounts]  # a space is \\040
 
 
-def _give_up_capabilities() -> None:
+def keep_capabilities(kept: Sequence[int] = ()) -> None:
+    """Give all others up, for good: no program that is started has more."""
     for capability in range(_LAST_CAPABILITY + 1):
-        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails beyond the last that this kernel knows
+        if capability not in kept:
+            _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails beyond the last that this kernel knows
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    _call("capset", header, (ctypes.c_uint32 * 6)())
+    bits = sum(1 << capability for capability in kept)
+    low, high = bits & 0xFFFFFFFF, bits >> 32
+    _call("capset", header, (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0))  # effective, permitted, inheritable
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def join_namespace(descriptor: int) -> None:
+    """Of another process, through an open file of /proc/<pid>/ns. Of processes: for those that are forked from now on.
+
+    Raises: OSError.
+    """
+    _call("setns", descriptor, 0)
+
+
+def become_visible() -> None:
+    """A process that has joined a namespace of users may not read its own files in /proc, until it says that it wants to."""
+    _call("prctl", _PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 class _Program(ctypes.Structure):

@@ -46,9 +46,9 @@ class RankServer:
         return cls(_begin_fresh)
 
     @classmethod
-    def split_off(cls) -> "RankServer":
+    def split_off(cls, preload: Sequence[Preload] = PRELOAD) -> "RankServer":
         """A copy of this process, with what it has imported; for one with a single thread and no secret in its memory."""
-        return cls(_begin_copy)
+        return cls(functools.partial(_begin_copy, preload=preload))
 
     def is_alive(self) -> bool:
         """Whether it still listens."""
@@ -137,7 +137,7 @@ def _begin_fresh(far_end: socket.socket) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=[far_end.fileno()])
 
 
-def _begin_copy(far_end: socket.socket) -> None:
+def _begin_copy(far_end: socket.socket, preload: Sequence[Preload]) -> None:
     if os.fork():
         return
     try:
@@ -148,17 +148,17 @@ def _begin_copy(far_end: socket.socket) -> None:
     except Exception:
         traceback.print_exc()
         os._exit(1)
-    serve_to_the_end(far_end.fileno())
+    serve_to_the_end(far_end.fileno(), preload)
 
 
 # ── the far end: the server's own process ──
 
 
-def serve_to_the_end(descriptor: int) -> None:
+def serve_to_the_end(descriptor: int, preload: Sequence[Preload] = PRELOAD) -> None:
     """Fork whatever is asked for, until the near end is gone; then so is this process, without taking torch apart."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _prepare(PRELOAD)
+        _prepare(preload)
         server = _Server(socket.socket(fileno=descriptor))
         while server.handle():
             pass

@@ -1,0 +1,139 @@
+"""Programs that are followed: forked into a sandbox from a Python that has torch in memory, or, without one, started."""
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from grader.sandbox.entering import IN, Entry, enter
+from grader.sandbox.watch import family_of
+from utils.ranks.server import RankServer
+
+ROOT = Path(__file__).resolve().parents[2]
+# What programs of a sandbox would else import each time; of ours nothing, which a sandbox has at a place of its own. And
+# nothing that ranks need not: each is forked from this in the end, and a fork takes as long as there is memory to share.
+PRELOAD = ("torch", "torch.distributed", "numpy.ctypeslib", "cloudpickle", "safetensors.torch", "psutil")
+
+
+class NotEntered(RuntimeError):
+    """No sandbox could be made, or none entered; in words, why."""
+
+
+class Forked:
+    """A program in a sandbox, which ends with it. Raises: NotEntered."""
+
+    def __init__(self, bubblewrap: Sequence[str], entry: Entry):
+        """bubblewrap: the command, up to what it is to start. entry: as yet without a holder."""
+        server = _server(entry.environment)  # which imports, the first time, while bubblewrap works
+        self._holder, first_process = _held_open(bubblewrap)
+        try:
+            self._begin(server, replace(entry, holder=first_process))
+        except BaseException:
+            self._let_go()
+            raise
+        self.roots = (self._holder.pid, self._program.pid)
+
+    def _begin(self, server: RankServer, entry: Entry) -> None:
+        (stdin, self.stdin), (self.stdout, stdout), (self.stderr, stderr), (word, entered) = (_pipe() for _ in range(4))
+        with stdin, stdout, stderr, entered:
+            self._program = server.fork(enter, entry, [stdin, stdout, stderr, entered])
+        with word:
+            said = word.read()
+        if said != IN:
+            raise NotEntered(said.decode() or "the process that should enter it ended")
+
+    @property
+    def returncode(self) -> int | None:
+        return self._program.exitcode
+
+    def has_ended(self, within_s: float) -> bool:
+        """Wait for its end, at most so long."""
+        self._program.join(within_s)
+        return self._program.exitcode is not None
+
+    def end(self) -> None:
+        """With all that is in its sandbox."""
+        self._let_go()
+        self._program.join()
+        self._program.close()
+
+    def _let_go(self) -> None:
+        """The sandbox's first process ends with bubblewrap, and with it all others."""
+        self._holder.kill()
+        self._holder.communicate()
+
+
+class Started:
+    """A program like any other."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str):
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                         env=environment, cwd=folder, start_new_session=True)
+        self.stdin, self.stdout, self.stderr = self._process.stdin, self._process.stdout, self._process.stderr
+        self.roots = (self._process.pid,)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def has_ended(self, within_s: float) -> bool:
+        """Wait for its end, at most so long."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(within_s)
+        return self._process.returncode is not None
+
+    def end(self) -> None:
+        """With those that are still below it."""
+        family = [] if self._process.poll() is not None else family_of(self.roots)
+        self._process.kill()
+        for process in family:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        self._process.wait()
+
+
+def _pipe() -> tuple[BinaryIO, BinaryIO]:
+    read, write = os.pipe()
+    return os.fdopen(read, "rb"), os.fdopen(write, "wb")
+
+
+def _held_open(bubblewrap: Sequence[str]) -> tuple[subprocess.Popen, int]:
+    """(bubblewrap, the first process of its sandbox), once all is mounted: then `cat`, within, gives a line back."""
+    told, tell = os.pipe()
+    with open(told) as info:
+        holder = subprocess.Popen([bubblewrap[0], "--info-fd", str(tell), *bubblewrap[1:], "cat"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[tell], start_new_session=True)
+        os.close(tell)
+        with contextlib.suppress(BrokenPipeError):
+            holder.stdin.write(b"\n")
+            holder.stdin.flush()
+        if holder.stdout.readline() == b"\n":
+            return holder, json.loads(info.read())["child-pid"]
+    raise NotEntered(holder.communicate()[1].decode().strip())
+
+
+def _server(environment: Mapping[str, str]) -> RankServer:
+    """This process's own, begun anew if it has ended. It knows nothing of who asks: neither files nor environment."""
+    own = tuple((name, value) for name, value in environment.items() if name != "PYTHONPATH")
+    if not _server_of(os.getpid(), own).is_alive():
+        _server_of.cache_clear()
+    return _server_of(os.getpid(), own)
+
+
+@functools.lru_cache(maxsize=1)
+def _server_of(process: int, environment: tuple[tuple[str, str], ...]) -> RankServer:
+    def begin(far_end: socket.socket) -> subprocess.Popen:
+        program = (f"import sys; sys.path[0] = {str(ROOT)!r}; from utils.ranks.server import serve_to_the_end; "
+                   f"serve_to_the_end({far_end.fileno()}, {PRELOAD!r})")
+        return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                env=dict(environment), cwd="/", pass_fds=[far_end.fileno()], start_new_session=True)
+
+    return RankServer(begin)
