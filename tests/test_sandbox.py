@@ -11,6 +11,7 @@ import pytest
 
 from grader.evidence import parcel
 from grader.sandbox import bubblewrap as sandbox
+from grader.sandbox import programs
 from grader.sandbox.bubblewrap import Limits, NoSandbox
 from tests.course import SANDBOX
 
@@ -141,6 +142,36 @@ def test_without_bubblewrap_it_refuses_and_says_what_to_do(monkeypatch, tmp_path
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoSandbox, match=r"apt install bubblewrap.*MarkExercises.unsafe"):
         sandbox.require()
+
+
+def test_where_bubblewrap_may_not_work_it_refuses_and_says_why(monkeypatch, tmp_path):
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2; exit 1")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for begin in (sandbox.require, lambda: run("print(1)")):
+        with pytest.raises(NoSandbox, match=r"No permissions to create a new namespace.*user namespaces"):
+            begin()
+
+
+def test_a_sandbox_that_cannot_be_entered_runs_nothing(monkeypatch):
+    held_open = programs._held_open
+    monkeypatch.setattr(programs, "_held_open", lambda command: (held_open(command)[0], os.getpid()))  # namespaces of ours
+    with pytest.raises(NoSandbox, match="setns: Invalid argument"):
+        run("print(1)")
+
+
+def test_programs_come_from_one_that_knows_nothing_of_who_asks_and_from_a_new_one_once_it_has_ended(monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    program = """
+import gc, os, sys
+print(open("/proc/self/environ", "rb").read().count(b"SECRET"), sorted(int(n) for n in os.listdir("/proc/self/fd"))[:3],
+      [name for name in sys.modules if name.partition(".")[0] in ("utils", "grader")], "torch" in sys.modules,
+      gc.isenabled(), os.getsid(0) == os.getpid())"""
+    assert run(program).output.decode() == "0 [0, 1, 2] [] True True True\n"
+    server = next(child for child in psutil.Process().children() if str(programs.PRELOAD) in " ".join(child.cmdline()))
+    server.kill()
+    server.wait()
+    assert run(program).output.decode() == "0 [0, 1, 2] [] True True True\n"
 
 
 def test_isolated_ranks_share_nothing_but_the_network():
