@@ -29,10 +29,15 @@ BOMBS = {  # first those that take longest until they are ended
                 time.sleep(0.01)
         """,
     "memory": """
+        import mmap, time
         def ring_time(*args):
             hoard = []
             while True:
-                hoard.append(b"x" * (256 << 20))
+                hoard.append(mmap.mmap(-1, 256 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+                hoard[-1].madvise(mmap.MADV_HUGEPAGE)  # pages of 2 MiB: quickly filled, also where others are at work
+                for page in range(0, 256 << 20, 4096):
+                    hoard[-1][page] = 1
+                time.sleep(0.2)
         """,
     "forks": """
         import os

@@ -5,7 +5,7 @@ Each stands in the folder of its unit. What a notebook says of itself in its met
 define functions are marked in groups, a unit's as one notebook: a kernel and a sandbox cost more than they do. What acts
 while cells run, or on the programs around it, is marked alone. An attack is tried on one case (its own, where it names
 one), and on those of the kinds in its shown_by (points are for those who pass all, so what earns none on some earns none
-on all), and given up sooner.
+on all), and given up sooner. A control is tried on all kinds of cases, and some plain ones.
 """
 
 import functools
@@ -13,7 +13,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import nbformat
@@ -26,14 +26,16 @@ from grader.course.reading import read
 from grader.course.splice import exercise_of, is_check, is_solution, name_of, splice
 from grader.course.suspicion import suspicions
 from grader.exercises import EXERCISES
-from grader.judging.exercise import TECHNIQUE, VALUES, Case, Exercise, Trial
+from grader.judging.exercise import TECHNIQUE, VALUES, Exercise
 from tests.course import ROOT, SANDBOX, belongs
+from tests.few_cases import with_few_cases
 
 pytestmark = [pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap"), pytest.mark.timeout(600)]
 UNITS = {exercise.unit for exercise in EXERCISES.values()}
 GROUP = 24
 TIMEOUT_S = 6.0  # for a case of an attack; marking gives it twice as much
 WEIGHED_TIMEOUT_S = 15.0  # where one is large
+PLAIN = 3  # cases of a control
 
 
 def corpus(kind: str) -> list[Path]:
@@ -97,9 +99,10 @@ def record_of(path: Path, group: tuple[Path, ...]) -> dict:
 
 
 def known_to(path: Path) -> dict[str, Exercise]:
-    """The exercises of one notebook; those of an attack with few cases."""
+    """The exercises of one notebook, with few cases."""
     exercises = [EXERCISES[name] for name in exercises_of(nbformat.read(path, as_version=4))]
-    return {exercise.id: in_short(exercise, facts_of(path)) if is_attack(path) else exercise for exercise in exercises}
+    return {exercise.id: in_short(exercise, facts_of(path)) if is_attack(path) else with_few_cases(exercise, plain=PLAIN)
+            for exercise in exercises}
 
 
 @pytest.fixture
@@ -108,46 +111,10 @@ def cells_are_given_up_sooner(monkeypatch):
     monkeypatch.setattr(mark, "CELLS_LIMITS", replace(mark.CELLS_LIMITS, memory_bytes=1 << 30))  # sooner than the time
 
 
-KINDS = {  # of cases beside the one that every attack is tried on
-    "weighed": lambda case: case.weighed,
-    "watched": lambda case: case.inputs[0].get("watched"),
-    "sealed": lambda case: case.sealed,
-    "late ranks": lambda case: any(case.late_s),
-}
-
-
-@functools.lru_cache(maxsize=16)
-def drawn(name: str, seed: int) -> list[tuple[Case, Case]]:
-    """An exercise's cases in grading: once for all of a group who try it."""
-    return EXERCISES[name].drawn(seed, grading=True)
-
-
-@functools.lru_cache(maxsize=64)
-def right_of(name: str, case: Case) -> list:
-    return EXERCISES[name].right(case)
-
-
-@dataclass(frozen=True)
-class InShort(Exercise):
-    """An exercise with one of its plain cases, and those of some kinds."""
-
-    case: str = ""
-    kinds: tuple[str, ...] = ()
-
-    def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
-        name = self.id.split("__")[-1]
-        pairs = drawn(name, seed)
-        plain = [case for case, _ in pairs if not any(is_one(case) for is_one in KINDS.values())]
-        first = next((case for case in plain if case.name == self.case), (plain[2:] or plain)[0])
-        assert first.name == self.case or not self.case, [case.name for case in plain]
-        return tuple(Trial(case, right_of(name, punctual)) for case, punctual in pairs
-                     if case is first or any(KINDS[kind](case) for kind in self.kinds))
-
-
 def in_short(exercise: Exercise, facts: dict) -> Exercise:
-    parts, kinds = {part.name: getattr(exercise, part.name) for part in fields(exercise)}, tuple(facts.get("shown_by", ()))
-    return InShort(**parts | {"timeout_s": WEIGHED_TIMEOUT_S if "weighed" in kinds else TIMEOUT_S,
-                              "case": facts.get("case", ""), "kinds": kinds})
+    kinds = facts.get("shown_by", ())
+    return with_few_cases(exercise, kinds, case=facts.get("case", ""),
+                          timeout_s=WEIGHED_TIMEOUT_S if "weighed" in kinds else TIMEOUT_S)
 
 
 def aliases(path: Path) -> dict[str, Exercise]:

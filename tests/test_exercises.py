@@ -10,11 +10,9 @@ from grader.checks import PUBLIC_SEED, verdict_on
 from grader.course.broken import is_broken
 from grader.exercises import EXERCISES, UNITS, order_of
 from grader.judging.compare import same
-from tests.course import SANDBOX
 from tests.many import TIMEOUT_S, verdict_with
 from tests.mutants import Mutant, mutants_of, reference_cell
 from tests.notebooks import ROOT, functions_of
-from tests.submissions import SLIPS
 
 PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
 ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
@@ -39,14 +37,8 @@ def test_reference_earns_everything(name, warm):
     assert verdict.passed, str(verdict)
 
 
-def marked_elsewhere(unit: str, name: str) -> bool:
-    """Whether tests/test_units.py has the reference marked in the sandbox, all but two of a unit."""
-    wrong, *_, blank = SLIPS.get(unit, (name, name))
-    return SANDBOX and name not in (wrong, blank)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for unit, name in PAIRS if not marked_elsewhere(unit, name)])
+@pytest.mark.parametrize("name", [name for _, name in PAIRS])
 def test_reference_earns_everything_in_grading(name, warm):
     fn = functions_of("solutions", EXERCISES[name].unit)[name]
     verdict = verdict_on(EXERCISES[name], fn, seed=GRADING_SEED, grading=True, place=warm(EXERCISES[name]))
