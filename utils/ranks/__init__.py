@@ -2,6 +2,7 @@
 
 run: run_ranks and its Run. job: what is asked of a run, and what came of it. launcher: starts the ranks, listens to them,
 ends them. place: where they run and meet, how they begin and end. server: a clean parent that they are forked from.
+pages: its memory, made quick to fork.
 worker: what runs inside a rank. channel: messages between a rank and its parent. readiness: waits for many pipes at once.
 payload: functions, inputs and results on their way. output: what ranks print. torchrun: the same beyond one machine.
 live: what ranks do while they take long, below the cell.

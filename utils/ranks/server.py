@@ -21,11 +21,14 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from utils.ranks.pages import gather_pages
+
 PRELOAD = ("torch", "torch.distributed", "utils.ranks.worker", "numpy.ctypeslib")  # what ranks would else import one by one
 COMPILER = "torch._dynamo"  # torch imports it, for 0.9 s, at an optimizer's first step
 Preload = str | Callable[[], object]  # a module, or what is to be called: whatever it makes is there in each child
 _NUMBER = struct.Struct("=q")
 _SERVER_GONE = 255
+IDLE_S = 0.3
 
 
 # ── the near end: whoever starts ranks ──
@@ -148,18 +151,21 @@ def _begin_copy(far_end: socket.socket, preload: Sequence[Preload]) -> None:
     except Exception:
         traceback.print_exc()
         os._exit(1)
-    serve_to_the_end(far_end.fileno(), preload)
+    serve_to_the_end(far_end.fileno(), preload, stays=False)
 
 
 # ── the far end: the server's own process ──
 
 
-def serve_to_the_end(descriptor: int, preload: Sequence[Preload] = PRELOAD) -> None:
-    """Fork whatever is asked for, until the near end is gone; then so is this process, without taking torch apart."""
+def serve_to_the_end(descriptor: int, preload: Sequence[Preload] = PRELOAD, stays: bool = True) -> None:
+    """Fork whatever is asked for, until the near end is gone; then so is this process, without taking torch apart.
+
+    stays: for so many forks that it is worthwhile to prepare its memory for them.
+    """
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _prepare(preload)
-        server = _Server(socket.socket(fileno=descriptor))
+        server = _Server(socket.socket(fileno=descriptor), stays)
         while server.handle():
             pass
     except Exception:
@@ -171,8 +177,9 @@ def serve_to_the_end(descriptor: int, preload: Sequence[Preload] = PRELOAD) -> N
 class _Server:
     """Requests come in; of each child, its process id goes out and, at its end, its exit code."""
 
-    def __init__(self, near_end: socket.socket):
-        self._near_end = near_end
+    def __init__(self, near_end: socket.socket, stays: bool):
+        self._near_end, self._stays = near_end, stays
+        self._is_scattered = stays  # its memory, of which much is new
         self._tell: dict[int, int] = {}  # child -> where its end is told
         self._woken, self._wake = os.pipe()
         for end in (self._woken, self._wake):
@@ -185,7 +192,11 @@ class _Server:
 
     def handle(self) -> bool:
         """Wait for something to do, and do it; False once the near end is gone."""
-        for key, _ in self._selector.select():
+        ready = self._selector.select(IDLE_S if self._is_scattered else None)
+        if not ready:
+            gather_pages()
+            self._is_scattered = False
+        for key, _ in ready:
             if key.fileobj is self._near_end:
                 if not self._take_request():
                     return False
@@ -202,7 +213,7 @@ class _Server:
         while len(body) < _NUMBER.unpack(head)[0]:
             body += self._near_end.recv(_NUMBER.unpack(head)[0] - len(body))
         main, settings, preload = pickle.loads(body)
-        _prepare(preload)
+        self._is_scattered |= _prepare(preload) and self._stays
         if main is not None:
             self._fork(main, settings, *descriptors)
         return True
@@ -246,9 +257,12 @@ class _Server:
                 os.close(tell)
 
 
-def _prepare(preload: Sequence[Preload]) -> None:
+def _prepare(preload: Sequence[Preload]) -> bool:
+    """Whether anything came of it that was not there before."""
+    before = len(sys.modules)
     gc.disable()  # nothing of what is imported goes again: to look for it takes a seventh of the time
     for item in preload:
         with contextlib.suppress(Exception):  # a rank that needs it will say so
             importlib.import_module(item) if isinstance(item, str) else item()
     gc.enable()
+    return len(sys.modules) > before
