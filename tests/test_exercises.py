@@ -8,6 +8,7 @@ import pytest
 
 from grader.checks import PUBLIC_SEED, verdict_on
 from grader.course.broken import is_broken
+from grader.course.mark import PATIENCE
 from grader.exercises import EXERCISES, UNITS, order_of
 from grader.judging.compare import same
 from tests.many import TIMEOUT_S, verdict_with
@@ -40,8 +41,9 @@ def test_reference_earns_everything(name, warm):
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for _, name in PAIRS])
 def test_reference_earns_everything_in_grading(name, warm):
-    fn = functions_of("solutions", EXERCISES[name].unit)[name]
-    verdict = verdict_on(EXERCISES[name], fn, seed=GRADING_SEED, grading=True, place=warm(EXERCISES[name]))
+    exercise = replace(EXERCISES[name], timeout_s=PATIENCE * EXERCISES[name].timeout_s)  # as in marking
+    fn = functions_of("solutions", exercise.unit)[name]
+    verdict = verdict_on(exercise, fn, seed=GRADING_SEED, grading=True, place=warm(exercise))
     assert verdict.passed, str(verdict)
 
 
