@@ -156,7 +156,7 @@ def test_where_bubblewrap_may_not_work_it_refuses_and_says_why(monkeypatch, tmp_
 
 def test_a_sandbox_that_cannot_be_entered_runs_nothing(monkeypatch):
     held_open = programs._held_open
-    monkeypatch.setattr(programs, "_held_open", lambda command: (held_open(command)[0], os.getpid()))  # namespaces of ours
+    monkeypatch.setattr(programs, "_held_open", lambda *command: (held_open(*command)[0], os.getpid()))  # namespaces of ours
     with pytest.raises(NoSandbox, match="setns: Invalid argument"):
         run("print(1)")
 
@@ -173,6 +173,26 @@ print(open("/proc/self/environ", "rb").read().count(b"SECRET"), sorted(int(n) fo
     server.kill()
     server.wait()
     assert run(program).output.decode() == "0 [0, 1, 2] [] True True True\n"
+
+
+def test_the_interpreter_s_own_file_cannot_be_changed_through_a_process_that_runs_it():
+    program = """
+import os
+for change in (lambda: os.chmod("/proc/self/exe", 0o755), lambda: os.utime("/proc/self/exe"),
+               lambda: os.setxattr("/proc/self/exe", "user.word", b"1")):
+    try:
+        change()
+        print("changed")
+    except OSError as error:
+        print(error.strerror)"""
+    for _ in range(2):  # the server was begun in a sandbox that has ended
+        assert run(program).output.decode().splitlines() == ["Read-only file system"] * 3
+
+
+def test_who_hides_its_memory_is_counted_all_the_same():
+    done = run("import ctypes\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nx = bytearray(b'x' * (300 << 20))\n"
+               "import time; time.sleep(100)", memory_bytes=400 << 20)
+    assert done.problem == "it used more than 0.390625 GiB of memory"
 
 
 def test_isolated_ranks_share_nothing_but_the_network():
@@ -238,6 +258,7 @@ def look_around(blob, done):
         "file in memory": lambda: os.memfd_create("kept"), "shared memory": lambda: mmap.mmap(-1, 4096),
         "memory of a device": lambda: mmap.mmap(os.open("/dev/zero", os.O_RDWR), 4096),
         "segment": lambda: refused_by(libc.shmget(0, 4096, 0o1600)), "queue": lambda: refused_by(libc.msgget(0, 0o1600)),
+        "hiding from who weighs": lambda: refused_by(libc.prctl(4, 0, 0, 0, 0)),  # PR_SET_DUMPABLE
         "io_uring": lambda: refused_by(libc.syscall(425, 1, ctypes.create_string_buffer(120)))}
 
     def refused_by(answer):

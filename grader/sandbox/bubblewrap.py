@@ -74,8 +74,10 @@ def _forked(arguments: Sequence[str], limits: Limits, group: ControlGroup, may_i
         limits=((resource.RLIMIT_CPU, limits.cpu_s), (resource.RLIMIT_DATA, limits.memory_bytes + limits.disk_bytes),
                 (resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, limits.tasks)),
         capabilities=tuple(CAPABILITIES.values()) if may_isolate else ())
+    own_limits = [*_limited(limits), f"--nproc={limits.tasks}", "--"] if shutil.which("prlimit") else []
+    bubblewrap = [*_bubblewrap(limits.disk_bytes, may_isolate, (*CODE, *code)), *own_limits]
     try:
-        return Forked(_bubblewrap(limits.disk_bytes, may_isolate, (*CODE, *code)), entry)
+        return Forked([*group.command(), *_politely()], bubblewrap, entry)
     except NotEntered as error:
         raise NoSandbox(_REFUSED.format(error)) from None
 
@@ -83,14 +85,21 @@ def _forked(arguments: Sequence[str], limits: Limits, group: ControlGroup, may_i
 @contextlib.contextmanager
 def _started(arguments: Sequence[str], limits: Limits, group: ControlGroup, code: Sequence[str]) -> Iterator[Started]:
     """Without a sandbox: only the limits that do not need one."""
-    politely = ["nice", "-n", str(NICENESS)] if shutil.which("nice") else []
-    limited = ["prlimit", f"--cpu={limits.cpu_s}", f"--data={limits.memory_bytes + limits.disk_bytes}", "--core=0", "--"]
+    limited = [*_limited(limits), "--"] if shutil.which("prlimit") else []
     with tempfile.TemporaryDirectory(prefix="marking-", ignore_cleanup_errors=True) as folder:
         for part in (*CODE, *code):
             (Path(folder) / "course" / part).parent.mkdir(parents=True, exist_ok=True)
             (Path(folder) / "course" / part).symlink_to(ROOT / part)
-        command = [*group.command(), *politely, *(limited if shutil.which("prlimit") else []), sys.executable, *arguments]
+        command = [*group.command(), *_politely(), *limited, sys.executable, *arguments]
         yield Started(command, {**os.environ, **_environment(f"{folder}/course", folder)}, folder)
+
+
+def _politely() -> list[str]:
+    return ["nice", "-n", str(NICENESS)] if shutil.which("nice") else []
+
+
+def _limited(limits: Limits) -> list[str]:
+    return ["prlimit", f"--cpu={limits.cpu_s}", f"--data={limits.memory_bytes + limits.disk_bytes}", "--core=0"]
 
 
 def _environment(course: str, home: str) -> dict[str, str]:

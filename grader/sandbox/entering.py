@@ -55,7 +55,10 @@ def enter(stdin: Connection, stdout: Connection, stderr: Connection, entered: Co
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os._exit(_become(entry))
     os.closerange(0, os.sysconf("SC_OPEN_MAX"))
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    keep_capabilities()
+    while os.WIFSTOPPED(status := os.waitpid(child, 0)[1]):
+        pass  # who lets itself be traced is not at its end
+    code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
 
 
@@ -64,7 +67,8 @@ def _go_in(entry: Entry) -> None:
         with open(f"{folder}/cgroup.procs", "w") as file:
             file.write(str(os.getpid()))
     os.nice(entry.niceness)
-    for namespace in [os.open(f"/proc/{entry.holder}/ns/{kind}", os.O_RDONLY) for kind in NAMESPACES]:
+    places = [f"/proc/{entry.holder}/ns/{kind}" for kind in NAMESPACES]
+    for namespace in [os.open(place, os.O_RDONLY) for place in places if os.path.exists(place)]:  # not each kernel has all
         join_namespace(namespace)
 
 
@@ -95,7 +99,7 @@ def _become(entry: Entry) -> int:
         return 1
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError):  # nobody reads any more
+            with contextlib.suppress(Exception):  # nobody reads any more, or it was closed
                 stream.flush()
 
 

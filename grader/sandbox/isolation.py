@@ -16,13 +16,14 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 22, 24, 38
 _SECCOMP_MODE_FILTER, _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 2, 0x20080522, 63
 
-# machine: (audit number, socket, fcntl, mmap, [calls that are refused: keyctl, add_key, request_key, flock, inotify_init1,
-# fanotify_init, io_uring_setup, which would make sockets past this filter, execve, execveat, for another program would not
-# know what is forbidden here, memfd_create, memfd_secret, shmget, msgget, semget, mq_open, whose memory nobody weighs]);
-# linux/audit.h, unistd.h
-_CALLS = {"x86_64": (0xC000003E, 41, 72, 9, [250, 248, 249, 73, 294, 300, 425, 59, 322, 319, 447, 29, 68, 64, 240,
+# machine: (audit number, socket, fcntl, mmap, prctl, [calls that are refused: keyctl, add_key, request_key, flock,
+# inotify_init1, fanotify_init, io_uring_setup, which would make sockets past this filter, execve, execveat, for another
+# program would not know what is forbidden here, memfd_create, memfd_secret, shmget, msgget, semget, mq_open, whose memory
+# nobody weighs]); linux/audit.h, unistd.h
+_CALLS = {"x86_64": (0xC000003E, 41, 72, 9, 157, [250, 248, 249, 73, 294, 300, 425, 59, 322, 319, 447, 29, 68, 64, 240,
                                              253]),  # inotify_init
-          "aarch64": (0xC00000B7, 198, 25, 222, [219, 217, 218, 32, 26, 262, 425, 221, 281, 279, 447, 194, 186, 190, 180])}
+          "aarch64": (0xC00000B7, 198, 25, 222, 167, [219, 217, 218, 32, 26, 262, 425, 221, 281, 279, 447, 194, 186, 190,
+                                                       180])}
 _SHARED_AND_NAMELESS = 0x21  # MAP_SHARED, MAP_ANONYMOUS: pages that a process can let go of, and have again
 # What fcntl may not do: locks of records (of a process, of an open file), leases, notices. Seen on files that all may read.
 _LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026)
@@ -152,18 +153,21 @@ def _refuse_side_channels() -> None:
           ctypes.byref(_Program(len(program) // 8, program)), 0, 0)
 
 
-def _filter(audit_number: int, socket_call: int, fcntl_call: int, mmap_call: int, refused: list[int]) -> bytes:
+def _filter(audit_number: int, socket_call: int, fcntl_call: int, mmap_call: int, prctl_call: int,
+            refused: list[int]) -> bytes:
     """Berkeley packet filter code over struct seccomp_data (call number at 0, machine at 4, arguments at 16, 24, … 40)."""
     load, mask, equal, at_least, answer = 0x20, 0x54, 0x15, 0x35, 0x06
     allow, refuse, kill = 0x7FFF0000, 0x00050000 | _EPERM, 0x80000000
     of_fcntl = [(load, 24, 0, 0), *((equal, command, "refuse", 0) for command in _LOCKS), (answer, allow, 0, 0)]
     of_mmap = [(load, 40, 0, 0), (mask, _SHARED_AND_NAMELESS, 0, 0), (equal, _SHARED_AND_NAMELESS, "refuse", "allow")]
+    of_prctl = [(load, 16, 0, 0), (equal, _PR_SET_DUMPABLE, "refuse", "allow")]  # who hides from the witness
     steps: list[tuple[int, int, str | int, str | int]] = [  # (code, value, where to if true, if false: a label, or steps)
         (load, 4, 0, 0), (equal, audit_number, 0, "kill"),
         (load, 0, 0, 0), (at_least, 0x40000000, "kill", 0),  # x32 numbers would slip past
         *((equal, number, "refuse", 0) for number in refused),
         (equal, fcntl_call, 0, len(of_fcntl)), *of_fcntl,
         (equal, mmap_call, 0, len(of_mmap)), *of_mmap,
+        (equal, prctl_call, 0, len(of_prctl)), *of_prctl,
         (equal, socket_call, 0, "allow"),
         (load, 16, 0, 0), *((equal, family, "allow", 0) for family in _SOCKET_FAMILIES),
         (equal, _NETLINK, 0, "refuse"), (load, 32, 0, 0), (equal, _NETLINK_ROUTE, "allow", 0)]

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,12 +31,12 @@ class NotEntered(RuntimeError):
 class Forked:
     """A program in a sandbox, which ends with it. Raises: NotEntered."""
 
-    def __init__(self, bubblewrap: Sequence[str], entry: Entry):
-        """bubblewrap: the command, up to what it is to start. entry: as yet without a holder."""
-        server = _server(entry.environment)  # which imports, the first time, while bubblewrap works
-        self._holder, first_process = _held_open(bubblewrap)
+    def __init__(self, before: Sequence[str], bubblewrap: Sequence[str], entry: Entry):
+        """before: what stands before bubblewrap. bubblewrap: up to what it is to start. entry: as yet without a holder."""
+        self._holder, first_process = _held_open(before, bubblewrap)
         try:
-            self._begin(server, replace(entry, holder=first_process))
+            self._server = _source(os.getpid()).server(entry.environment, first_process)
+            self._begin(self._server, replace(entry, holder=first_process))
         except BaseException:
             self._let_go()
             raise
@@ -48,6 +49,8 @@ class Forked:
         with word:
             said = word.read()
         if said != IN:
+            self._program.join()
+            self._program.close()
             raise NotEntered(said.decode() or "the process that should enter it ended")
 
     @property
@@ -105,13 +108,16 @@ def _pipe() -> tuple[BinaryIO, BinaryIO]:
     return os.fdopen(read, "rb"), os.fdopen(write, "wb")
 
 
-def _held_open(bubblewrap: Sequence[str]) -> tuple[subprocess.Popen, int]:
+def _held_open(before: Sequence[str], bubblewrap: Sequence[str]) -> tuple[subprocess.Popen, int]:
     """(bubblewrap, the first process of its sandbox), once all is mounted: then `cat`, within, gives a line back."""
     told, tell = os.pipe()
     with open(told) as info:
-        holder = subprocess.Popen([bubblewrap[0], "--info-fd", str(tell), *bubblewrap[1:], "cat"], stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[tell], start_new_session=True)
-        os.close(tell)
+        command = [*before, bubblewrap[0], "--info-fd", str(tell), *bubblewrap[1:], "cat"]
+        try:
+            holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      pass_fds=[tell], start_new_session=True)
+        finally:
+            os.close(tell)
         with contextlib.suppress(BrokenPipeError):
             holder.stdin.write(b"\n")
             holder.stdin.flush()
@@ -120,20 +126,32 @@ def _held_open(bubblewrap: Sequence[str]) -> tuple[subprocess.Popen, int]:
     raise NotEntered(holder.communicate()[1].decode().strip())
 
 
-def _server(environment: Mapping[str, str]) -> RankServer:
-    """This process's own, begun anew if it has ended. It knows nothing of who asks: neither files nor environment."""
-    own = tuple((name, value) for name, value in environment.items() if name != "PYTHONPATH")
-    if not _server_of(os.getpid(), own).is_alive():
-        _server_of.cache_clear()
-    return _server_of(os.getpid(), own)
+class _Source:
+    """Keeps a server, begun when it is first needed, and anew if it has ended."""
+
+    def __init__(self):
+        self._server: RankServer | None = None
+        self._lock = threading.Lock()
+
+    def server(self, environment: Mapping[str, str], first_process: int) -> RankServer:
+        """It knows nothing of who asks: neither files nor environment."""
+        with self._lock:
+            if self._server is None or not self._server.is_alive():
+                own = {name: value for name, value in environment.items() if name not in ("PYTHONPATH", "HOME")}
+                self._server = RankServer(functools.partial(_begin_server, own, first_process))
+            return self._server
 
 
 @functools.lru_cache(maxsize=1)
-def _server_of(process: int, environment: tuple[tuple[str, str], ...]) -> RankServer:
-    def begin(far_end: socket.socket) -> subprocess.Popen:
-        program = (f"import sys; sys.path[0] = {str(ROOT)!r}; from utils.ranks.server import serve_to_the_end; "
-                   f"serve_to_the_end({far_end.fileno()}, {PRELOAD!r})")
-        return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                env=dict(environment), cwd="/", pass_fds=[far_end.fileno()], start_new_session=True)
+def _source(process: int) -> _Source:
+    return _Source()
 
-    return RankServer(begin)
+
+def _begin_server(environment: dict[str, str], first_process: int, far_end: socket.socket) -> subprocess.Popen:
+    """Python as the sandbox has it, from a read-only mount: for a program may change the mode of the file that it runs."""
+    program = (f"import sys; sys.path[0] = {str(ROOT)!r}; from utils.ranks.server import serve_to_the_end; "
+               f"serve_to_the_end({far_end.fileno()}, {PRELOAD!r})")
+    return subprocess.Popen(
+        [sys.executable, "-s", "-c", program], executable=f"/proc/{first_process}/root{os.path.realpath(sys.executable)}",
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**environment, "HOME": "/nonexistent"}, cwd="/",
+        pass_fds=[far_end.fileno()], start_new_session=True)

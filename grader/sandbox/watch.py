@@ -177,5 +177,7 @@ def _bytes_of(pid: int, file: str, fields: tuple[str, ...]) -> int:
     try:
         with open(f"/proc/{pid}/{file}") as lines:
             return sum(int(line.split()[1]) for line in lines if line.startswith(fields)) << 10
+    except PermissionError:  # a process can hide all but the quick count
+        return 0 if file == QUICK_COUNT[0] else _bytes_of(pid, *QUICK_COUNT)
     except (OSError, ValueError):
         return 0  # ended meanwhile

@@ -211,7 +211,10 @@ class _Server:
             return False
         body = b""
         while len(body) < _NUMBER.unpack(head)[0]:
-            body += self._near_end.recv(_NUMBER.unpack(head)[0] - len(body))
+            chunk = self._near_end.recv(_NUMBER.unpack(head)[0] - len(body))
+            if not chunk:
+                return False
+            body += chunk
         main, settings, preload = pickle.loads(body)
         self._is_scattered |= _prepare(preload) and self._stays
         if main is not None:
