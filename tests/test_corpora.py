@@ -35,7 +35,6 @@ UNITS = {exercise.unit for exercise in EXERCISES.values()}
 GROUP = 24
 TIMEOUT_S = 6.0  # for a case of an attack; marking gives it twice as much
 WEIGHED_TIMEOUT_S = 15.0  # where one is large
-PLAIN = 3  # cases of a control
 
 
 def corpus(kind: str) -> list[Path]:
@@ -101,7 +100,7 @@ def record_of(path: Path, group: tuple[Path, ...]) -> dict:
 def known_to(path: Path) -> dict[str, Exercise]:
     """The exercises of one notebook, with few cases."""
     exercises = [EXERCISES[name] for name in exercises_of(nbformat.read(path, as_version=4))]
-    return {exercise.id: in_short(exercise, facts_of(path)) if is_attack(path) else with_few_cases(exercise, plain=PLAIN)
+    return {exercise.id: in_short(exercise, facts_of(path)) if is_attack(path) else with_few_cases(exercise)
             for exercise in exercises}
 
 
@@ -113,7 +112,7 @@ def cells_are_given_up_sooner(monkeypatch):
 
 def in_short(exercise: Exercise, facts: dict) -> Exercise:
     kinds = facts.get("shown_by", ())
-    return with_few_cases(exercise, kinds, case=facts.get("case", ""),
+    return with_few_cases(exercise, kinds, plain=1, case=facts.get("case", ""),
                           timeout_s=WEIGHED_TIMEOUT_S if "weighed" in kinds else TIMEOUT_S)
 
 

@@ -24,8 +24,6 @@ COURSE, HOME = "/course", "/tmp/home"  # in a sandbox
 CAPABILITIES = {"CAP_SETPCAP": 8, "CAP_SYS_ADMIN": 21,  # to make namespaces and to give all this up
                 "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19}  # for the witness
 NICENESS = 10  # whoever works at this machine comes first
-
-
 _REFUSED = ("bubblewrap may not make a sandbox here: {}. In a container, allow user namespaces (Docker: --security-opt "
             "seccomp=unconfined --security-opt systempaths=unconfined); on Ubuntu, `sysctl "
             "kernel.apparmor_restrict_unprivileged_userns` must be 0")
@@ -67,15 +65,13 @@ def run(arguments: Sequence[str], data: bytes, limits: Limits = USUAL, may_isola
 
 
 def _forked(arguments: Sequence[str], limits: Limits, group: ControlGroup, may_isolate: bool, code: Sequence[str]) -> Forked:
-    """Each process may use a little more memory than all may use together, so that the watch, not an error in a rank, is
-    what ends a hoarder. Tasks are counted apart for each sandbox (but not where root's)."""
+    """What holds the sandbox open is held to the same as the program, which may be able to write into its memory."""
+    own = _own_limits(limits) | {"nproc": limits.tasks}  # counted apart for each sandbox (but not where root's)
     entry = Entry(
         tuple(arguments), _environment(COURSE, HOME), HOME, groups=group.folders, niceness=NICENESS,
-        limits=((resource.RLIMIT_CPU, limits.cpu_s), (resource.RLIMIT_DATA, limits.memory_bytes + limits.disk_bytes),
-                (resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, limits.tasks)),
+        limits=tuple((getattr(resource, f"RLIMIT_{name.upper()}"), most) for name, most in own.items()),
         capabilities=tuple(CAPABILITIES.values()) if may_isolate else ())
-    own_limits = [*_limited(limits), f"--nproc={limits.tasks}", "--"] if shutil.which("prlimit") else []
-    bubblewrap = [*_bubblewrap(limits.disk_bytes, may_isolate, (*CODE, *code)), *own_limits]
+    bubblewrap = [*_bubblewrap(limits.disk_bytes, may_isolate, (*CODE, *code)), *_limited(own)]
     try:
         return Forked([*group.command(), *_politely()], bubblewrap, entry)
     except NotEntered as error:
@@ -85,12 +81,11 @@ def _forked(arguments: Sequence[str], limits: Limits, group: ControlGroup, may_i
 @contextlib.contextmanager
 def _started(arguments: Sequence[str], limits: Limits, group: ControlGroup, code: Sequence[str]) -> Iterator[Started]:
     """Without a sandbox: only the limits that do not need one."""
-    limited = [*_limited(limits), "--"] if shutil.which("prlimit") else []
     with tempfile.TemporaryDirectory(prefix="marking-", ignore_cleanup_errors=True) as folder:
         for part in (*CODE, *code):
             (Path(folder) / "course" / part).parent.mkdir(parents=True, exist_ok=True)
             (Path(folder) / "course" / part).symlink_to(ROOT / part)
-        command = [*group.command(), *_politely(), *limited, sys.executable, *arguments]
+        command = [*group.command(), *_politely(), *_limited(_own_limits(limits)), sys.executable, *arguments]
         yield Started(command, {**os.environ, **_environment(f"{folder}/course", folder)}, folder)
 
 
@@ -98,8 +93,17 @@ def _politely() -> list[str]:
     return ["nice", "-n", str(NICENESS)] if shutil.which("nice") else []
 
 
-def _limited(limits: Limits) -> list[str]:
-    return ["prlimit", f"--cpu={limits.cpu_s}", f"--data={limits.memory_bytes + limits.disk_bytes}", "--core=0"]
+def _own_limits(limits: Limits) -> dict[str, int]:
+    """What the kernel holds each process to, by the names that prlimit and RLIMIT_… share.
+
+    Memory: a little more than all may use together, so that the watch, not an error in a rank, is what ends a hoarder.
+    """
+    return {"cpu": limits.cpu_s, "data": limits.memory_bytes + limits.disk_bytes, "core": 0}
+
+
+def _limited(own_limits: dict[str, int]) -> list[str]:
+    words = [f"--{name}={most}" for name, most in own_limits.items()]
+    return ["prlimit", *words, "--"] if shutil.which("prlimit") else []
 
 
 def _environment(course: str, home: str) -> dict[str, str]:

@@ -35,17 +35,17 @@ class Forked:
         """before: what stands before bubblewrap. bubblewrap: up to what it is to start. entry: as yet without a holder."""
         self._holder, first_process = _held_open(before, bubblewrap)
         try:
-            self._server = _source(os.getpid()).server(entry.environment, first_process)
-            self._begin(self._server, replace(entry, holder=first_process))
+            self._server = _source(os.getpid()).server(entry.environment, first_process)  # kept: it must outlive the program
+            self._begin(replace(entry, holder=first_process))
         except BaseException:
             self._let_go()
             raise
         self.roots = (self._holder.pid, self._program.pid)
 
-    def _begin(self, server: RankServer, entry: Entry) -> None:
+    def _begin(self, entry: Entry) -> None:
         (stdin, self.stdin), (self.stdout, stdout), (self.stderr, stderr), (word, entered) = (_pipe() for _ in range(4))
         with stdin, stdout, stderr, entered:
-            self._program = server.fork(enter, entry, [stdin, stdout, stderr, entered])
+            self._program = self._server.fork(enter, entry, [stdin, stdout, stderr, entered])
         with word:
             said = word.read()
         if said != IN:

@@ -28,7 +28,7 @@ COMPILER = "torch._dynamo"  # torch imports it, for 0.9 s, at an optimizer's fir
 Preload = str | Callable[[], object]  # a module, or what is to be called: whatever it makes is there in each child
 _NUMBER = struct.Struct("=q")
 _SERVER_GONE = 255
-IDLE_S = 0.3
+IDLE_S = 0.3  # after which a server has time for its memory
 
 
 # ── the near end: whoever starts ranks ──
