@@ -13,7 +13,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from grader.sandbox.bubblewrap import NoSandbox
+from grader.sandbox.bubblewrap import NoSandbox, prepare_for_child
 from utils.ranks.server import COMPILER, shared_server
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, 
     near, far = Pipe()
     with near:
         with far:
-            process = shared_server().fork(_mark, limits, [far], _preload)
+            first = [] if unsafe else [prepare_for_child]
+            process = shared_server().fork(_mark, limits, [far], [*first, *_preload])
         try:
             near.send((submitted, released, unsafe))
             outcome, imported = near.recv() if near.poll(limits.wall_s) else (

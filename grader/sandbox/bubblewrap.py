@@ -12,7 +12,7 @@ from pathlib import Path
 
 from grader.sandbox.cgroup import ControlGroup
 from grader.sandbox.entering import Entry
-from grader.sandbox.programs import ROOT, Forked, NotEntered, Started
+from grader.sandbox.programs import ROOT, Forked, NotEntered, Started, source
 from grader.sandbox.watch import USUAL, Finished, Limits, Watch
 
 # All of the project that enters, but for how exercises are called.
@@ -44,6 +44,11 @@ def require() -> None:
     tried = subprocess.run([*_bubblewrap(1 << 20, may_isolate=True), *as_ranks_do, "true"], capture_output=True, text=True)
     if tried.returncode:
         raise NoSandbox(_REFUSED.format(tried.stderr.strip()))
+
+
+def prepare_for_child() -> None:
+    """Called where one that will run programs is about to be forked: it need not import torch for them."""
+    source().prepare_for_child(_bubblewrap(1 << 20, may_isolate=False), _environment(COURSE, HOME))
 
 
 def run(arguments: Sequence[str], data: bytes, limits: Limits = USUAL, may_isolate: bool = False,

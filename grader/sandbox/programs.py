@@ -35,7 +35,7 @@ class Forked:
         """before: what stands before bubblewrap. bubblewrap: up to what it is to start. entry: as yet without a holder."""
         self._holder, first_process = _held_open(before, bubblewrap)
         try:
-            self._server = _source(os.getpid()).server(entry.environment, first_process)  # kept: it must outlive the program
+            self._server = source().server(entry.environment, first_process)  # kept: it must outlive the program
             self._begin(replace(entry, holder=first_process))
         except BaseException:
             self._let_go()
@@ -126,25 +126,45 @@ def _held_open(before: Sequence[str], bubblewrap: Sequence[str]) -> tuple[subpro
     raise NotEntered(holder.communicate()[1].decode().strip())
 
 
-class _Source:
-    """Keeps a server, begun when it is first needed, and anew if it has ended."""
+class Source:
+    """Keeps a server, begun when it is first needed, and anew if it has ended. No two processes have the same."""
 
     def __init__(self):
+        self._process = os.getpid()
         self._server: RankServer | None = None
+        self._for_child: RankServer | None = None
+        self._holder: subprocess.Popen | None = None
         self._lock = threading.Lock()
 
     def server(self, environment: Mapping[str, str], first_process: int) -> RankServer:
         """It knows nothing of who asks: neither files nor environment."""
         with self._lock:
+            if self._process != os.getpid():
+                self._process, self._server, self._for_child = os.getpid(), self._for_child, None
             if self._server is None or not self._server.is_alive():
-                own = {name: value for name, value in environment.items() if name not in ("PYTHONPATH", "HOME")}
-                self._server = RankServer(functools.partial(_begin_server, own, first_process))
+                self._server = _begun(environment, first_process)
             return self._server
 
+    def prepare_for_child(self, bubblewrap: Sequence[str], environment: Mapping[str, str]) -> None:
+        """What is forked next from this process finds a server of its own, a copy of this one's, with torch in memory.
 
-@functools.lru_cache(maxsize=1)
-def _source(process: int) -> _Source:
-    return _Source()
+        bubblewrap: up to what it is to start; it is ended with this process.
+        """
+        if self._server is None or not self._server.is_alive():
+            self._holder, first_process = _held_open([], bubblewrap)
+            self._server = _begun(environment, first_process)
+        self._for_child = self._server.copy()
+
+
+@functools.cache
+def source() -> Source:
+    """The one of this process, or what it has of its parent's."""
+    return Source()
+
+
+def _begun(environment: Mapping[str, str], first_process: int) -> RankServer:
+    own = {name: value for name, value in environment.items() if name not in ("PYTHONPATH", "HOME")}
+    return RankServer(functools.partial(_begin_server, own, first_process))
 
 
 def _begin_server(environment: dict[str, str], first_process: int, far_end: socket.socket) -> subprocess.Popen:

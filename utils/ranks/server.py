@@ -78,6 +78,18 @@ class RankServer:
             os.close(tell)
         return ForkedProcess(told)
 
+    def copy(self) -> "RankServer":
+        """One that is forked from this one, has imported the same, and can be given to somebody else."""
+        return RankServer(self._ask_for_copy)
+
+    def _ask_for_copy(self, far_end: socket.socket) -> None:
+        told, tell = os.pipe()
+        try:
+            self._ask([far_end.fileno(), tell], (_serve_as_copy, None, []))
+        finally:
+            os.close(told)
+            os.close(tell)
+
     def import_modules(self, modules: Sequence[str]) -> None:
         """Let it import them now, before anybody waits."""
         self._ask([], (None, None, list(modules)))
@@ -155,6 +167,10 @@ def _begin_copy(far_end: socket.socket, preload: Sequence[Preload]) -> None:
 
 
 # ── the far end: the server's own process ──
+
+
+def _serve_as_copy(far_end: Connection, _: None) -> None:
+    serve_to_the_end(far_end.fileno(), preload=(), stays=False)
 
 
 def serve_to_the_end(descriptor: int, preload: Sequence[Preload] = PRELOAD, stays: bool = True) -> None:
