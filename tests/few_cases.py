@@ -31,7 +31,7 @@ class FewCases(Exercise):
     """Some of its plain cases, and those of some kinds. case: the name of the only plain one."""
 
     case: str = ""
-    plain: int = 3
+    plain: int = 2
     kinds: tuple[str, ...] = ()
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:

@@ -5,7 +5,7 @@ Each stands in the folder of its unit. What a notebook says of itself in its met
 define functions are marked in groups, a unit's as one notebook: a kernel and a sandbox cost more than they do. What acts
 while cells run, or on the programs around it, is marked alone. An attack is tried on one case (its own, where it names
 one), and on those of the kinds in its shown_by (points are for those who pass all, so what earns none on some earns none
-on all), and given up sooner. A control is tried on all kinds of cases, and some plain ones.
+on all), and given up sooner. A control is tried on all kinds of cases, and two plain ones.
 """
 
 import functools

@@ -120,22 +120,35 @@ class Watch:
         while not self._problem:
             if self._program.has_ended(LOOK_EVERY_S):
                 return
-            if self._group.tasks_refused() or self._machine_is_flooded():
-                self._problem = f"it started more than {self._limits.tasks} processes and threads"
-                return
-            family = family_of(self._program.roots)
-            if len(family) > self._limits.processes:
-                self._problem = f"it started more than {self._limits.processes} processes"
-                return
-            used_bytes = sum(_bytes_of(process, *QUICK_COUNT) for process in family)
-            if used_bytes > min(self._limits.memory_bytes, 1.2 * self._looked_at_bytes):
-                self._looked_at_bytes = max(self._looked_at_bytes, used_bytes)
-                used_bytes = sum(_bytes_of(process, *SHARED_COUNT) for process in family)
-                self._peak_bytes = max(self._peak_bytes, used_bytes)
-            if time.monotonic() > ends:
-                self._problem = f"it was not done after {self._limits.wall_s:g} s"
-            elif used_bytes > self._limits.memory_bytes:
-                self._problem = self._limits.memory_exceeded
+            problem = self._too_many() or self._too_much()
+            if not problem and time.monotonic() > ends:
+                problem = f"it was not done after {self._limits.wall_s:g} s"
+            self._problem = self._problem or problem
+
+    def _too_many(self) -> str:
+        """In words, if it has more processes or threads than it may have."""
+        if self._group.tasks_refused() or self._machine_is_flooded():
+            return f"it started more than {self._limits.tasks} processes and threads"
+        if len(family_of(self._program.roots)) > self._limits.processes:
+            return f"it started more than {self._limits.processes} processes"
+        return ""
+
+    def _too_much(self) -> str:
+        """In words, if it has more memory than it may have; or more processes, for where many fork, to count takes long."""
+        family = family_of(self._program.roots)
+        used_bytes = sum(_bytes_of(process, *QUICK_COUNT) for process in family)
+        if used_bytes <= min(self._limits.memory_bytes, 1.2 * self._looked_at_bytes):
+            return ""
+        self._looked_at_bytes = max(self._looked_at_bytes, used_bytes)
+        used_bytes, looked = 0, time.monotonic()
+        for process in family:
+            used_bytes += _bytes_of(process, *SHARED_COUNT)
+            if time.monotonic() > looked + LOOK_EVERY_S:
+                if problem := self._too_many():
+                    return problem
+                looked = time.monotonic()
+        self._peak_bytes = max(self._peak_bytes, used_bytes)
+        return self._limits.memory_exceeded if used_bytes > self._limits.memory_bytes else ""
 
     def _machine_is_flooded(self) -> bool:
         """Where no control group counts: far more tasks on the whole machine than when this one began."""
