@@ -59,8 +59,8 @@ BOMBS = {  # first those that take longest until they are ended
         """,
 }
 
-TOLD = {  # in the report; what fills 4 GiB may not be done in its time where five other programs are at work
-    "flood": "while the cells ran", "loop": "never ends", "memory": "more than 4 GiB of memory|never ends",
+TOLD = {  # in the report; where five other programs are at work, time may run out before 4 GiB are full
+    "flood": "while the cells ran|not done after", "loop": "never ends", "memory": "more than 4 GiB of memory|never ends",
     "forks": "more than (100|400) processes", "disk": "no more room",
 }
 
