@@ -47,7 +47,12 @@ def held_beside(module: nn.Module) -> int:
 
 
 def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
-    """The optimizer that a case names, with the learning rate (if any) and options that it names."""
+    """The optimizer that a case names, with the learning rate (if any) and options that it names.
+
+    inputs["matrices only"], if there and true: it holds no other parameters.
+    """
+    if inputs.get("matrices only"):
+        trained = [p for p in trained if p.ndim > 1]
     return OPTIMIZERS[inputs["optimizer"]](trained, **options_of(inputs))
 
 

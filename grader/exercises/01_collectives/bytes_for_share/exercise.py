@@ -89,9 +89,11 @@ EXERCISE = Exercise(
         formula("whole chunks", lambda i: float(i["n_ranks"] * math.ceil(_solved(i, _odds(i["share"]), 1))),
                 "You round a chunk up to whole bytes, and there are n of them: up to n − 1 bytes too many. "
                 "Round M, or nothing."),
-        formula("power of two", lambda i: 2.0 ** math.ceil(math.log2(_solved(i, _odds(i["share"])))),
-                "You stop at the first power of two that is enough: search on between it and the half of it, which was too "
-                "few."),
+        *(formula("power of two", lambda i, start=start: start(i) * 2.0 ** math.ceil(
+                      math.log2(_solved(i, _odds(i["share"])) / start(i))),
+                  "You double until it is enough, and stop there: search on between this number and the half of it, which "
+                  "was too few.")
+          for start in (lambda i: 1, lambda i: i["n_ranks"])),
         *(formula("other units", lambda i, factor=factor: _solved(i, _odds(i["share"])) / factor,
                   "These are not bytes: return M as it is, and turn it into MB or MiB only where you print it.")
           for factor in (1e3, 1e6, 1e9, 2**10, 2**20, 2**30)),

@@ -8,6 +8,13 @@ _WHOLE = "The sum is right, but whole tensors travel: a ring passes one row of C
 _NEEDED_BYTES = formula_bytes("reduce_scatter")
 
 
+def _brought_home(look: Look) -> tuple[bool, str]:
+    for rank in look.working:
+        n, row_bytes = look.case.group_size(rank), look.case.inputs[rank]["x"][0].nbytes
+        if [call.bytes for call in look.evidence.trace.of(rank, "send")] == [row_bytes] * n and n > 1:
+            return False, f"rank {rank} sent {n} rows, wanted {n - 1}"
+    return True, ""
+
 
 def _in_own_type(look: Look) -> tuple[bool, str]:
     for call in look.evidence.trace.of(op="send"):
@@ -20,6 +27,9 @@ TECHNIQUE = around_a_ring(
     needed("reduce_scatter"),
     Demand("widened", "partial sums travel in x's dtype", "The sum is right, but partial sums travel in another dtype than "
            "x_NC has, and a longer one takes more bytes: send and add them in x_NC's own.", _in_own_type, forbids=True),
+    Demand("one hop too many", "n−1 rows leave each rank", (
+        "The sum is right, but each rank sends n rows, one more than it takes, to bring the sums home: start with row r − 1, "
+        "not r, and what is complete after n−1 steps is your own."), _brought_home, forbids=True),
     bytes_sent(_NEEDED_BYTES, "at most (n−1)/n·M bytes", _WHOLE, id="whole tensors"),
     not_far_more_bytes(_NEEDED_BYTES, _WHOLE),
     inputs_kept("The sum is right, but x_NC was overwritten: add into a clone of it, or into what you received."),

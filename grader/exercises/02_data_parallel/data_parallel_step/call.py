@@ -9,12 +9,13 @@ from utils.trace.spans import mark
 
 def call(fn, inputs: dict, group) -> dict:
     """fn(model, loss_fn, x, y, batch_size, optimizer, group) a few times → losses, whether they are detached, and the
-    parameters at the end. The optimizer has two groups of parameters; some gradients may be left from before."""
+    parameters at the end. The optimizer has two groups of parameters, or holds the matrices only; some gradients may be left
+    from before."""
     model = build(inputs["model"], inputs["seed"])
     leave_gradients(model, inputs.get("stale"))
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim < 2]
-    optimizer = make_optimizer(inputs, [{"params": matrices}, {"params": others}])
+    optimizer = make_optimizer(inputs, [p for p in model.parameters() if p.ndim > 1])
+    if not inputs["matrices only"]:
+        optimizer.add_param_group({"params": [p for p in model.parameters() if p.ndim < 2]})
     losses = []
     for x, y in zip(inputs["xs"], inputs["ys"], strict=True):
         with FlopCounter() as counter:

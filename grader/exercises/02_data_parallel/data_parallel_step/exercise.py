@@ -24,7 +24,8 @@ _DRIFT = ("Each rank trains on its own rows alone, and the models drift apart: a
 def _cases(draw: Draw, grading: bool) -> list[Case]:
     """Batches that do not divide, the last case's smaller than the number of ranks; SGD and AdamW in turn.
 
-    Where a layer is unused, it has a gradient from before, and a rank without rows must not make one either.
+    Where a layer is unused, it has a gradient from before, and a rank without rows must not make one either. Of the tied
+    model, the optimizer holds the matrices only; all its gradients are averaged nevertheless.
     """
 
     def inputs(model: str, n: int, seed: int, rows: int | None = None) -> list[dict[str, Any]]:
@@ -33,6 +34,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         optimizer = "AdamW" if n % 2 else "SGD"
         stale = {"stale": 1.0} if model in ("mlp", "unused") else {}
         return [{**stale, "model": model, "seed": seed, "batch_size": rows, "optimizer": optimizer, "lr": LR,
+                 "matrices only": model == "tied",
                  "xs": [x.tensor_split(n)[r] for x, _ in pairs], "ys": [y.tensor_split(n)[r] for _, y in pairs]}
                 for r in range(n)]
 

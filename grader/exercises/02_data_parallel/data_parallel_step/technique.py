@@ -5,12 +5,13 @@ from typing import Any
 import torch
 
 from grader.evidence.evidence import DEADLOCKED
-from grader.exercises.technique.models import model_seen
+from grader.exercises.technique.models import model_seen, reduced
+from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.splitting import work_divided
 from grader.exercises.technique.training import gradient_bytes_once, gradients_needed, left_out
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
-from grader.judging.exercise import Look, Symptom, Technique
+from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.flops import FlopCounter
 
@@ -43,10 +44,22 @@ def _no_tensor(look: Look, rank: int, found: Any, right: Any) -> bool:
     return same_parameters and not any(isinstance(loss, torch.Tensor) for loss in found["losses"])
 
 
+def _some_left_out(look: Look, rank: int) -> str:
+    """Fewer bytes went through all-reduces than the gradients have; who is alone need not send any."""
+    if look.case.group_size(rank) == 1:
+        return ""
+    seen = sum(call.bytes for call in look.evidence.trace.of(rank, "all_reduce"))
+    wanted = STEPS * sum(p.nbytes for p in reduced(look.case, rank).values())
+    return f"rank {rank} all-reduced {seen} B, its gradients have {wanted} B" if seen < wanted else ""
+
+
 TECHNIQUE = Technique(
     demands=(
         gradients_needed(STEPS),
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
+        Demand("by the optimizer", "each gradient of the model is all-reduced, whoever steps on its parameter", (
+            "Gradients of parameters that the optimizer does not hold are not summed, and whoever looks at them, to clip or "
+            "to log, sees another one on every rank: go by model.parameters()."), on_each_rank(_some_left_out)),
         gradient_bytes_once(STEPS),
         work_divided(_forward_flops, "The numbers are right, but a rank computes with other rows than its own: each one "
                                      "goes forward and backward with its share of the batch, once."),

@@ -69,6 +69,9 @@ EXERCISE = Exercise(
                 "other_bytes are one rank's: they are not divided again."),
         formula("not rounded", lambda inputs: _room(inputs) / (WHOLE + STATE / inputs["n_ranks"]),
                 "There are no parts of parameters: the largest whole number that still fits."),
+        formula("rounded on the way", lambda inputs: _room(inputs) // (WHOLE + STATE / inputs["n_ranks"]),
+                "Off by one where a model fits exactly: 4 + 12/n is a float that was rounded. Multiply by n first, and "
+                "divide whole numbers with //."),
         formula("a multiple of n", lambda inputs: _largest(inputs) // inputs["n_ranks"] * inputs["n_ranks"],
                 "The answer was rounded down to a multiple of n_ranks: n need not divide the parameters, so round down to a "
                 "whole number only."),

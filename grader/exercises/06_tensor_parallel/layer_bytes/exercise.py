@@ -31,6 +31,12 @@ def _share_rounded(case: Case, rank: int, right: list[float]) -> float:
     return 4.0 * (2 * (n - 1) * _array_bytes(case, rank) // n)
 
 
+def _chunk_rounded(case: Case, rank: int, right: list[float]) -> float:
+    """An n-th of the array, to a whole number of bytes."""
+    n = case.inputs[rank]["n_ranks"]
+    return 4.0 * 2 * (n - 1) * (_array_bytes(case, rank) // n)
+
+
 def _factor_rounded(case: Case, rank: int, right: list[float]) -> float:
     """2(n−1)/n, to a whole number."""
     n = case.inputs[rank]["n_ranks"]
@@ -72,7 +78,8 @@ EXERCISE = Exercise(
         Slip("wrong count", "There are four all-reduces: attention and MLP have each an f, which sums in backward, and a g, "
                             "which sums in forward.", lambda case, r, right: right[r] * 0.75),
         *(Slip("rounded", "Rounded down: divide with /, the bytes need not be a whole number.", rounded)
-          for rounded in (lambda case, r, right: float(math.floor(right[r])), _share_rounded, _factor_rounded)),
+          for rounded in (lambda case, r, right: float(math.floor(right[r])), _share_rounded, _chunk_rounded,
+                          _factor_rounded)),
         Slip("weights sent", _NO_WEIGHTS, lambda case, r, right: right[r] * case.inputs[r]["dim"] / (
             case.inputs[r]["batch"] * case.inputs[r]["length"])),
         Slip("weights sent", _NO_WEIGHTS,
