@@ -28,8 +28,8 @@ TECHNIQUE = around_a_ring(
     Demand("widened", "partial sums travel in x's dtype", "The sum is right, but partial sums travel in another dtype than "
            "x_NC has, and a longer one takes more bytes: send and add them in x_NC's own.", _in_own_type, forbids=True),
     Demand("one hop too many", "n−1 rows leave each rank", (
-        "The sum is right, but each rank sends n rows, one more than it takes, to bring the sums home: start with row r − 1, "
-        "not r, and what is complete after n−1 steps is your own."), _brought_home, forbids=True),
+        "The sum is right, but each rank sends n rows, one more than it takes, to bring the sums home: start with row "
+        "r − 1, not r, and what is complete after n−1 steps is your own."), _brought_home, forbids=True),
     bytes_sent(_NEEDED_BYTES, "at most (n−1)/n·M bytes", _WHOLE, id="whole tensors"),
     not_far_more_bytes(_NEEDED_BYTES, _WHOLE),
     inputs_kept("The sum is right, but x_NC was overwritten: add into a clone of it, or into what you received."),
