@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import cloudpickle
@@ -14,6 +16,7 @@ from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox import programs, watch
 from grader.sandbox.bubblewrap import Limits, NoSandbox
 from tests.course import SANDBOX
+from utils.ranks.server import RankServer
 
 pytestmark = pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")
 ROOT = Path(__file__).resolve().parent.parent
@@ -173,6 +176,27 @@ print(open("/proc/self/environ", "rb").read().count(b"SECRET"), sorted(int(n) fo
     server.kill()
     server.wait()
     assert run(program).output.decode() == "0 [0, 1, 2] [] True True True\n"
+
+
+def test_who_is_forked_from_one_that_prepared_for_it_begins_no_server_and_shares_none_with_others():
+    server, told = RankServer.fresh(), []
+    for _ in range(2):
+        near, far = Pipe()
+        with near, far:
+            process = server.fork(_asks_for_two_programs, None, [far], [sandbox.prepare_for_child])
+            assert near.poll(60)
+            told.append(near.recv())
+            process.join()
+            process.close()
+    assert [outputs for _, outputs in told] == [[b"True\n"] * 2] * 2
+    assert len({servers for servers, _ in told}) == 2
+
+
+def _asks_for_two_programs(pipe: Connection, _: None) -> None:
+    """In a process that cannot begin a server."""
+    programs._begun = None
+    outputs = [run("import sys; print('torch' in sys.modules)").output for _ in range(2)]
+    pipe.send((os.stat(programs.source()._server._socket.fileno()).st_ino, outputs))
 
 
 def test_the_interpreter_s_own_file_cannot_be_changed_through_a_process_that_runs_it():
