@@ -87,7 +87,7 @@ def test_bombs_among_honest_submissions(tmp_path):
         rows = {row["student"]: str(row) for row in csv.DictReader(file)}
     for student in bombs:
         assert re.search(TOLD[student.rpartition("-")[2]], rows[student]), rows[student]
-
+    assert any("more than 4 GiB of memory" in row for row in rows.values())
 
 
 def _watched(work):

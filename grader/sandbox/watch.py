@@ -120,22 +120,22 @@ class Watch:
         while not self._problem:
             if self._program.has_ended(LOOK_EVERY_S):
                 return
-            problem = self._too_many() or self._too_much()
+            family = family_of(self._program.roots)
+            problem = self._too_many(family) or self._too_much(family)
             if not problem and time.monotonic() > ends:
                 problem = f"it was not done after {self._limits.wall_s:g} s"
             self._problem = self._problem or problem
 
-    def _too_many(self) -> str:
+    def _too_many(self, family: list[int]) -> str:
         """In words, if it has more processes or threads than it may have."""
         if self._group.tasks_refused() or self._machine_is_flooded():
             return f"it started more than {self._limits.tasks} processes and threads"
-        if len(family_of(self._program.roots)) > self._limits.processes:
+        if len(family) > self._limits.processes:
             return f"it started more than {self._limits.processes} processes"
         return ""
 
-    def _too_much(self) -> str:
+    def _too_much(self, family: list[int]) -> str:
         """In words, if it has more memory than it may have; or more processes, for where many fork, to count takes long."""
-        family = family_of(self._program.roots)
         used_bytes = sum(_bytes_of(process, *QUICK_COUNT) for process in family)
         if used_bytes <= min(self._limits.memory_bytes, 1.2 * self._looked_at_bytes):
             return ""
@@ -144,7 +144,7 @@ class Watch:
         for process in family:
             used_bytes += _bytes_of(process, *SHARED_COUNT)
             if time.monotonic() > looked + LOOK_EVERY_S:
-                if problem := self._too_many():
+                if problem := self._too_many(family_of(self._program.roots)):
                     return problem
                 looked = time.monotonic()
         self._peak_bytes = max(self._peak_bytes, used_bytes)

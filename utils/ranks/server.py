@@ -68,27 +68,26 @@ class RankServer:
 
         Raises: RuntimeError if the server has ended.
         """
-        told, tell = os.pipe()
-        try:
-            self._ask([pipe.fileno() for pipe in pipes] + [tell], (main, settings, list(preload)))
-        except OSError:
-            os.close(told)
-            raise RuntimeError(_GONE) from None
-        finally:
-            os.close(tell)
-        return ForkedProcess(told)
+        return ForkedProcess(self._ask_to_fork(main, settings, [pipe.fileno() for pipe in pipes], preload))
 
     def copy(self) -> "RankServer":
         """One that is forked from this one, has imported the same, and can be given to somebody else."""
         return RankServer(self._ask_for_copy)
 
     def _ask_for_copy(self, far_end: socket.socket) -> None:
+        os.close(self._ask_to_fork(_serve_as_copy, None, [far_end.fileno()]))
+
+    def _ask_to_fork(self, main: Callable, settings: Any, descriptors: list[int], preload: Sequence[Preload] = ()) -> int:
+        """Where the child's number, and its end, will be told."""
         told, tell = os.pipe()
         try:
-            self._ask([far_end.fileno(), tell], (_serve_as_copy, None, []))
-        finally:
+            self._ask([*descriptors, tell], (main, settings, list(preload)))
+        except OSError:
             os.close(told)
+            raise RuntimeError(_GONE) from None
+        finally:
             os.close(tell)
+        return told
 
     def import_modules(self, modules: Sequence[str]) -> None:
         """Let it import them now, before anybody waits."""

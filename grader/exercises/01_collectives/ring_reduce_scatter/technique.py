@@ -1,6 +1,7 @@
 """How ring_reduce_scatter must be done, and how it can fail."""
 
 from grader.exercises.technique.collectives import around_a_ring, formula_bytes, needed, out_of_step
+from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.judging.demands import bytes_sent, inputs_kept, not_far_more_bytes
 from grader.judging.exercise import Demand, Look
 
@@ -8,12 +9,10 @@ _WHOLE = "The sum is right, but whole tensors travel: a ring passes one row of C
 _NEEDED_BYTES = formula_bytes("reduce_scatter")
 
 
-def _brought_home(look: Look) -> tuple[bool, str]:
-    for rank in look.working:
-        n, row_bytes = look.case.group_size(rank), look.case.inputs[rank]["x"][0].nbytes
-        if [call.bytes for call in look.evidence.trace.of(rank, "send")] == [row_bytes] * n and n > 1:
-            return False, f"rank {rank} sent {n} rows, wanted {n - 1}"
-    return True, ""
+def _brought_home(look: Look, rank: int) -> str:
+    n, row_bytes = look.case.group_size(rank), look.case.inputs[rank]["x"][0].nbytes
+    brought = n > 1 and [call.bytes for call in look.evidence.trace.of(rank, "send")] == [row_bytes] * n
+    return f"rank {rank} sent {n} rows, wanted {n - 1}" if brought else ""
 
 
 def _in_own_type(look: Look) -> tuple[bool, str]:
@@ -29,7 +28,7 @@ TECHNIQUE = around_a_ring(
            "x_NC has, and a longer one takes more bytes: send and add them in x_NC's own.", _in_own_type, forbids=True),
     Demand("one hop too many", "n−1 rows leave each rank", (
         "The sum is right, but each rank sends n rows, one more than it takes, to bring the sums home: start with row "
-        "r − 1, not r, and what is complete after n−1 steps is your own."), _brought_home, forbids=True),
+        "r − 1, not r, and what is complete after n−1 steps is your own."), on_each_rank(_brought_home), forbids=True),
     bytes_sent(_NEEDED_BYTES, "at most (n−1)/n·M bytes", _WHOLE, id="whole tensors"),
     not_far_more_bytes(_NEEDED_BYTES, _WHOLE),
     inputs_kept("The sum is right, but x_NC was overwritten: add into a clone of it, or into what you received."),
