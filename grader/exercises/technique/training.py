@@ -71,12 +71,18 @@ NO_GRADIENT = Symptom("no gradient", "A parameter that took no part, or is froze
                                      "ranks.", _without_gradient)
 
 
+def reduced_less(look: Look, rank: int, steps: int = 1) -> str:
+    """In a few words, if fewer bytes went through a rank's all-reduces than its gradients have."""
+    seen = sum(call.bytes for call in look.evidence.trace.of(rank, "all_reduce"))
+    wanted = steps * sum(p.nbytes for p in reduced(look.case, rank).values())
+    return f"rank {rank} all-reduced {seen} B, its gradients have {wanted} B" if seen < wanted else ""
+
+
 def left_out(steps: int = 1) -> Symptom:
     """Fewer bytes were reduced than the gradients have."""
 
     def fewer(look: Look, rank: int, found: object, right: object) -> bool:
-        wanted = steps * sum(p.nbytes for p in reduced(look.case, rank).values())
-        return sum(call.bytes for call in look.evidence.trace.of(rank, "all_reduce")) < wanted
+        return bool(reduced_less(look, rank, steps))
 
     return Symptom("some left out", "Fewer bytes were reduced than the gradients have: every parameter of the model that "
                                     "got a gradient is to be reduced, each with its own gradient.", wrong_ranks(fewer))

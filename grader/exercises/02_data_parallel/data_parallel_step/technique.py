@@ -5,10 +5,10 @@ from typing import Any
 import torch
 
 from grader.evidence.evidence import DEADLOCKED
-from grader.exercises.technique.models import model_seen, reduced
+from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.exercises.technique.splitting import work_divided
-from grader.exercises.technique.training import gradient_bytes_once, gradients_needed, left_out
+from grader.exercises.technique.training import gradient_bytes_once, gradients_needed, left_out, reduced_less
 from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
@@ -45,12 +45,8 @@ def _no_tensor(look: Look, rank: int, found: Any, right: Any) -> bool:
 
 
 def _some_left_out(look: Look, rank: int) -> str:
-    """Fewer bytes went through all-reduces than the gradients have; who is alone need not send any."""
-    if look.case.group_size(rank) == 1:
-        return ""
-    seen = sum(call.bytes for call in look.evidence.trace.of(rank, "all_reduce"))
-    wanted = STEPS * sum(p.nbytes for p in reduced(look.case, rank).values())
-    return f"rank {rank} all-reduced {seen} B, its gradients have {wanted} B" if seen < wanted else ""
+    """Who is alone need not send any."""
+    return reduced_less(look, rank, STEPS) if look.case.group_size(rank) > 1 else ""
 
 
 TECHNIQUE = Technique(
