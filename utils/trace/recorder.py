@@ -38,6 +38,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _CPU = torch.device("cpu")
 _SUM, _ROOT = {"reduce_op": "reduceOp"}, {"root_rank": "rootRank"}
 _SHORT_CUTS = {  # method of a process group -> operator, what the backend calls it, last argument, what that tells
+    "barrier": ("barrier", c10d.Backend.barrier, c10d.BarrierOptions, {}),
     "send": ("send", c10d.Backend.send, int, {}),
     "recv": ("recv_", c10d.Backend.recv, int, {}),
     "allreduce": ("allreduce_", c10d.Backend.allreduce, c10d.AllreduceOptions, _SUM),
@@ -175,9 +176,12 @@ class Recorder:
         names = [argument.name for argument in _OPERATORS[name]._schema.arguments if argument.name != "process_group"]
 
         def call(group, *args, **kwargs):
-            if kwargs or not args or type(args[-1]) is not last or not self._goes_straight_on(name, group, args[:-1]):
+            if kwargs.keys() == {"opts"}:
+                args, kwargs = (*args, kwargs["opts"]), {}
+            if (kwargs or not args or type(args[-1]) is not last or not self._goes_straight_on(name, group, args[:-1])
+                    or last is c10d.BarrierOptions and args[-1].device != _CPU):  # without tensors that would tell it
                 return original(group, *args, **kwargs)
-            arguments = dict(zip(names, args, strict=False))
+            arguments = dict(zip(names, args if last is int else args[:-1], strict=False))
             if last is not int:
                 arguments["async_op"] = args[-1].asyncOp
                 arguments |= {ours: getattr(args[-1], theirs) for ours, theirs in told.items()}
