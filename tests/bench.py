@@ -72,7 +72,7 @@ def _started_by(kind: str) -> list[float]:
 def bench_tracing() -> None:
     """An all-reduce of 4 MiB with the trace and without."""
     ratios = []
-    for _ in range(31):  # one after the other, so that both meet the same noise
+    for _ in range(61):  # one after the other, so that both meet the same noise
         plain = run_ranks(_timed_all_reduces, WORLD_SIZE, trace=False, memory=False).results[0]
         ratios.append(run_ranks(_timed_all_reduces, WORLD_SIZE, memory=False).results[0] / plain)
     ratio = median(ratios)

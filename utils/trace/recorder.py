@@ -6,6 +6,7 @@ and back is long, though, so the commonest calls from Python are met before it, 
 mode (the memory meter, say) looks on at operations.
 """
 
+import _thread
 import functools
 import itertools
 import sys
@@ -66,8 +67,9 @@ def is_user_file(filename: str, machinery: tuple[str, ...] = ()) -> bool:
 def user_line(frame, machinery: tuple[str, ...] = ()) -> tuple[str, int, str] | None:
     """(file, line, function) of the innermost frame of user code, or None."""
     while frame is not None:
-        if is_user_file(frame.f_code.co_filename, machinery):
-            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        code = frame.f_code
+        if is_user_file(code.co_filename, machinery):
+            return code.co_filename, frame.f_lineno, code.co_name
         frame = frame.f_back
     return None
 
@@ -110,11 +112,11 @@ class Recorder:
         self._order = threading.Lock()  # held from taking what was left for later until it is sent
         self._waiting_depth = 0
         self._main_thread = threading.get_ident()
-        self._threads_at_start = 1
+        self._threads_at_start = 0  # besides the main one
 
     def install(self) -> None:
         """Start recording, for the rest of this process's life."""
-        self._threads_at_start = threading.active_count()
+        self._threads_at_start = _thread._count()
         self._library = torch.library.Library("c10d", "IMPL")
         for name, operator in _OPERATORS.items():
             self._library.impl(name, self._kernel(name, operator), "BackendSelect", with_keyset=True)
@@ -155,20 +157,21 @@ class Recorder:
 
     def _report(self, kind: str | None = None, **fields: Any) -> None:
         with self._order:
+            if not self._later:
+                if kind is not None:
+                    self._send(kind, **fields)
+                return
             items = [self._later.popleft() for _ in range(len(self._later))]
             if kind is not None:
                 items.append((kind, fields))
-            if len(items) == 1:
-                self._send(items[0][0], **items[0][1])
-            elif items:
-                self._send("batch", items=items)
+            self._send("batch", items=items)
 
     def _on_main_thread(self) -> bool:
         return threading.get_ident() == self._main_thread
 
     def _is_alone(self) -> bool:
         """No thread but the main one can make this rank's calls."""
-        return threading.active_count() <= self._threads_at_start
+        return _thread._count() <= self._threads_at_start  # threading counts in Python, under a lock
 
     # ── calls ──
 
@@ -176,15 +179,21 @@ class Recorder:
         names = [argument.name for argument in _OPERATORS[name]._schema.arguments if argument.name != "process_group"]
 
         def call(group, *args, **kwargs):
-            if kwargs.keys() == {"opts"}:
+            if len(kwargs) == 1 and "opts" in kwargs:
                 args, kwargs = (*args, kwargs["opts"]), {}
-            if (kwargs or not args or type(args[-1]) is not last or not self._goes_straight_on(name, group, args[:-1])
-                    or last is c10d.BarrierOptions and args[-1].device != _CPU):  # without tensors that would tell it
+            options = args[-1] if args else None
+            if (kwargs or type(options) is not last
+                    or (last is int and [*map(type, args[1:])] != [int, int])  # a message's rank and tag
+                    or (last is c10d.BarrierOptions and options.device != _CPU)  # has no tensors that would tell it
+                    or not self._goes_straight_on(name, group, args[:-1])):
                 return original(group, *args, **kwargs)
-            arguments = dict(zip(names, args if last is int else args[:-1], strict=False))
-            if last is not int:
-                arguments["async_op"] = args[-1].asyncOp
-                arguments |= {ours: getattr(args[-1], theirs) for ours, theirs in told.items()}
+            if last is int:
+                arguments = dict(zip(names, args, strict=False))
+            else:
+                arguments = dict(zip(names, args[:-1], strict=False))
+                arguments["async_op"] = options.asyncOp
+                for ours, theirs in told.items():
+                    arguments[ours] = getattr(options, theirs)
             number = self._report_call(name, group, arguments)
             work = self._begun_by(handed_on, group, args)
             self._remember(number, work, arguments)
@@ -193,14 +202,19 @@ class Recorder:
         return call
 
     def _goes_straight_on(self, name: str, group: dist.ProcessGroup, args: tuple) -> bool:
-        """Whether there is no more to the call than numbers in memory and, of a message, a plain number for its rank.
+        """Whether there is no more to the call than numbers in memory.
 
         False for tensors of other devices, sparse ones, views that are not what they store, a gradient that torch would
         warn of, and where a mode looks on at operations.
         """
-        return not torch._C._len_torch_dispatch_stack() and names_its_peer_plainly(name, args) and all(
-            type(x) in _PLAIN and x.is_cpu and x.layout is torch.strided and not x.requires_grad
-            and not (x.is_neg() or x.is_conj() or x._is_zerotensor()) for arg in args for x in flat_tensors(arg))
+        if torch._C._len_torch_dispatch_stack():
+            return False
+        for arg in args:
+            for x in flat_tensors(arg):
+                if (type(x) not in _PLAIN or not x.is_cpu or x.layout is not torch.strided or x.requires_grad
+                        or x.is_neg() or x.is_conj() or x._is_zerotensor()):
+                    return False
+        return True
 
     def _begun_by(self, handed_on: Callable, group: dist.ProcessGroup, args: tuple) -> dist.Work:
         return handed_on(c10d.ProcessGroup._get_backend(group, _CPU), *args)
@@ -255,14 +269,16 @@ class Recorder:
         return number
 
     def _remember(self, number: int, work: dist.Work, arguments: dict) -> None:
-        is_message = "async_op" not in arguments
-        self._begun[work] = _Begun(number, is_message)
-        self._latest.work = work
+        begun = _Begun(number, is_message="async_op" not in arguments)
+        self._latest.work, self._latest.begun = work, begun
+        if number == self._waits_announced:  # its caller waits for it next, and keeps it no longer
+            return
+        self._begun[work] = begun
         with self._lock:
             self._outstanding.add(number)
         if arguments.get("async_op", True):
             self._under_way[number] = _versions(arguments)
-        if is_message:  # gloo gives up a send or receive whose Work is thrown away
+        if begun.is_message:  # gloo gives up a send or receive whose Work is thrown away
             weakref.finalize(work, self._on_dropped, number, self._outstanding)
         if arguments.get("async_op", False):
             with suppress(RuntimeError):  # gloo's reduce-scatter has no future
@@ -287,24 +303,31 @@ class Recorder:
         if number is None:
             yield
             return
-        if not self._on_main_thread():
-            start = self._clock()
+        since = self._begin_waiting(number)
+        try:
             yield
-            with self._lock:
-                self._outstanding.discard(number)
-            self._later.append(("waited", {"number": number, "start": start, "time": self._clock()}))
-            return
+        finally:
+            self._end_waiting(number, since)
+
+    def _begin_waiting(self, number: int) -> float | None:
+        """When it began on another thread than the main one, of which a wait is told once it is over."""
+        if not self._on_main_thread():
+            return self._clock()
         self._waiting_depth += 1
         if number != self._waits_announced:
             self._report("wait", number=number, alone=self._is_alone(), time=self._clock(), changed=self._changed(number),
                          source=user_line(sys._getframe(), self.machinery))
-        try:
-            yield
-        finally:
-            self._waiting_depth -= 1
+        return None
+
+    def _end_waiting(self, number: int, since: float | None) -> None:
+        if number in self._outstanding:
             with self._lock:
                 self._outstanding.discard(number)
+        if since is None:
+            self._waiting_depth -= 1
             self._later.append(("woke", {"number": number, "time": self._clock()}))
+        else:
+            self._later.append(("waited", {"number": number, "start": since, "time": self._clock()}))
 
     def _changed(self, number: int) -> bool:
         """Whether the program has changed a tensor of the call since its start."""
@@ -325,12 +348,15 @@ class Recorder:
                 if once and begun.waited:
                     raise RuntimeError("a send or receive can be waited for once, and this one has been: with gloo a second "
                                        "wait() would never end. Remove it.")
+                number = begun.number
                 if len(begun.asked_s) == IN_VAIN:
-                    self._later.append(("waited", {"number": begun.number, "start": begun.asked_s[0],
-                                                   "time": begun.asked_s[-1]}))
+                    self._later.append(("waited", {"number": number, "start": begun.asked_s[0], "time": begun.asked_s[-1]}))
                     begun.asked_s.clear()
-                with self._blocked(begun.number):
+                since = self._begin_waiting(number)
+                try:
                     result = original(work, *args, **kwargs)
+                finally:
+                    self._end_waiting(number, since)
                 begun.waited = begun.waited or (once and begun.is_message)
                 return result
 
@@ -345,7 +371,7 @@ class Recorder:
     def _asked(self, original: Callable) -> Callable:
         """To ask is no wait by itself; who waits in the end has waited since he asked, if he asked so often."""
         def is_completed(work) -> bool:
-            has_come, begun = original(work), self._begun.get(work)
+            has_come, begun = original(work), self._known(work)
             if begun is not None and not has_come:
                 begun.asked_s[IN_VAIN - 1:] = [self._clock()]  # the first ones and the last
             return has_come
@@ -364,7 +390,7 @@ class Recorder:
             return made
 
         def remembered(made, of):
-            if (begun := self._begun.get(of)) is not None:
+            if (begun := self._known(of)) is not None:
                 self._begun[made] = begun
             return made
 
@@ -381,10 +407,15 @@ class Recorder:
         torch.futures.collect_all = together
         torch.futures.wait_all = lambda futures: [one.wait() for one in futures]  # torch's own waits where nobody sees it
 
+    def _known(self, work) -> _Begun | None:
+        return self._latest.begun if getattr(self._latest, "work", None) is work else self._begun.get(work)
+
     def _of(self, work) -> _Begun | None:
-        if getattr(self._latest, "work", None) is work:
-            self._latest.work = None
-        return self._begun.get(work)
+        """The same, and its caller holds it now."""
+        if getattr(self._latest, "work", None) is not work:
+            return self._begun.get(work)
+        self._latest.work = None
+        return self._latest.begun
 
     def _watch_wait_tensor(self) -> None:
         """Functional collectives wait inside one operator, without a Work that Python sees."""
@@ -421,11 +452,6 @@ class Recorder:
 
         dist.new_group = torch.distributed.distributed_c10d.new_group = watched(has_line=True)
         torch.distributed.device_mesh.new_group = watched(has_line=False)
-
-
-def names_its_peer_plainly(name: str, args: tuple) -> bool:
-    """Whether a message's rank is one of Python's own integers; torch's binding judges all others."""
-    return OPERATIONS[name].name not in POINT_TO_POINT or type(args[1]) is int
 
 
 def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
