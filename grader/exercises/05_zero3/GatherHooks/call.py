@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from grader.calling.sharding import BACKWARD, OWNED, copied_pieces, watch_layers
@@ -17,7 +16,7 @@ from utils.trace.spans import mark, span
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """wrapped = fn(module, group); steps of `micro` passes each → name → this rank's pieces, of the first step's gradients
-    and of the parameters at the end. Alone, it is evaluated without gradients first.
+    and of the parameters at the end. Before them, one pass without gradients.
     """
     module = build(inputs["model"], inputs["seed"])
     names, parameters = zip(*module.named_parameters(), strict=True)
@@ -27,10 +26,10 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     wrapped, gradients = fn(module, group), None
     kept = held_beside(module) - before  # beside the pieces, from the beginning
     _mark_rest(parameters)
-    if dist.get_world_size(group) == 1:  # where no gather is counted
-        with torch.no_grad():
-            wrapped(inputs["xs"][0])
-        _mark_rest(parameters)
+    numbers["start"] = held_bytes() - kept
+    with torch.no_grad():
+        wrapped(inputs["xs"][0])
+    _mark_rest(parameters)
     optimizer = make_optimizer(inputs, parameters)
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
         numbers["start"] = held_bytes() - kept

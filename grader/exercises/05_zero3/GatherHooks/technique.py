@@ -29,10 +29,10 @@ TOO_SOON = ("A gradient came after its layer had been reduced: a layer's paramet
 
 
 def _sent(look: Look, rank: int) -> float:
-    """Each pass, every layer's padded row is gathered twice and reduced once."""
+    """Every layer's padded row: gathered once without gradients, in each pass gathered twice and reduced once."""
     n, passes = look.case.group_size(rank), len(look.case.inputs[rank]["xs"])
     whole = sum((p.numel() + n) * p.dtype.itemsize for p in model_seen(look.case, rank).parameters())
-    return passes * gathers_and_reductions(look, rank, whole, gathers=2)
+    return gathers_and_reductions(look, rank, whole, gathers=1 + 2 * passes, reductions=passes)
 
 
 def _needed(look: Look, rank: int) -> float:
@@ -42,12 +42,12 @@ def _needed(look: Look, rank: int) -> float:
 
 
 def _kept_whole(look: Look, rank: int) -> str:
-    """Fewer bytes are gathered than in two gathers of every layer in each pass."""
+    """Fewer bytes are gathered than in two gathers of every layer in each pass, and one in that without gradients."""
     n, passes = look.case.group_size(rank), len(look.case.inputs[rank]["xs"])
-    whole = sum(p.nbytes for p in model_seen(look.case, rank).parameters())
+    wanted = (1 + 2 * passes) * sum(p.nbytes for p in model_seen(look.case, rank).parameters())
     gathered = n * sum(call.bytes_given for call in look.evidence.trace.of(rank, "all_gather"))
-    return "" if n == 1 or gathered >= 2 * passes * whole else (
-        f"rank {rank} gathered {gathered:,} B in {passes} passes, wanted {2 * passes * whole:,} B")
+    return "" if n == 1 or gathered >= wanted else (
+        f"rank {rank} gathered {gathered:,} B in {passes} passes and one without gradients, wanted {wanted:,} B")
 
 
 def _at_rest(look: Look) -> tuple[bool, str]:
@@ -58,9 +58,7 @@ def _at_rest(look: Look) -> tuple[bool, str]:
 
 
 def _whole_after_forward(look: Look, rank: int) -> str:
-    """A rank alone, at rest when wrapped, is so after the pass without gradients: the second mark."""
-    if look.case.group_size(rank) > 1:
-        return ""
+    """A rank at rest when wrapped is so after the pass without gradients: the second mark."""
     wrapped, evaluated = (spans_of(look, rank, OWNED) + 2 * [None])[:2]
     if evaluated is None:
         not_seen(rank, OWNED)
