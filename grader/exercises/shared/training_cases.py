@@ -49,9 +49,9 @@ def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any
     return inputs
 
 
-def unreached_open(case: Case, rank: int, gradients: dict[str, Any]) -> dict[str, Any]:
-    """Of what backward does not reach, a gradient that is left from before may be anything."""
-    reached = reduced(case, rank)
+def unreached_open(case: Case, rank: int, gradients: dict[str, Any], number: int = 0) -> dict[str, Any]:
+    """Of what backward pass `number` does not reach, a gradient that is left from before may be anything."""
+    reached = reduced(case, rank, number)
     return {name: g if g is None or name in reached else ANYTHING for name, g in gradients.items()}
 
 

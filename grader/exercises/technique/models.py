@@ -27,10 +27,13 @@ def model_of(case: Case, rank: int) -> nn.Module:
 
 
 @functools.lru_cache(maxsize=64)
-def reduced(case: Case, rank: int) -> dict[str, Tensor]:
-    """Name → a parameter's shape and dtype (on "meta": it is remembered), of those that get a gradient; a tied one once."""
+def reduced(case: Case, rank: int, number: int = 0) -> dict[str, Tensor]:
+    """Name → a parameter's shape and dtype (on "meta": it is remembered), of those that get a gradient; a tied one once.
+
+    number: of the backward pass, where a case has several.
+    """
     model, inputs = given_model(case, rank), case.inputs[rank]
-    x, y = (inputs[name] if name in inputs else inputs[f"{name}s"][0] for name in ("x", "y"))
+    x, y = (inputs[name] if name in inputs else inputs[f"{name}s"][number] for name in ("x", "y"))
     loss = loss_rows(model(x), y).sum()
     if loss.requires_grad:
         loss.backward()

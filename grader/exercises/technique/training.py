@@ -32,8 +32,8 @@ def gradient_bytes_once(steps: int = 1, extra: Callable[[Look, int], float] = la
     """Every gradient is all-reduced once in each step: 2(n−1)/n of its bytes; and `extra` bytes."""
 
     def limit(look: Look, rank: int) -> float:
-        nbytes = sum(p.nbytes for p in reduced(look.case, rank).values()) + A_LOSS_BYTES
-        return steps * bytes_sent_per_rank("all_reduce", nbytes, look.case.group_size(rank)) + extra(look, rank)
+        nbytes = _gradient_bytes(look, rank, steps) + steps * A_LOSS_BYTES
+        return bytes_sent_per_rank("all_reduce", nbytes, look.case.group_size(rank)) + extra(look, rank)
 
     return bytes_sent(
         limit, "at most 2(n−1)/n of the gradients' bytes a step",
@@ -44,7 +44,12 @@ def gradient_bytes_once(steps: int = 1, extra: Callable[[Look, int], float] = la
 def gradients_needed(steps: int = 1, more: Moves = lambda look, rank: ()) -> Demand:
     """Each step's gradients are summed over the ranks; and `more` moves."""
     return needs(lambda look, rank: [
-        ("all_reduce", steps * sum(p.nbytes for p in reduced(look.case, rank).values())), *more(look, rank)])
+        ("all_reduce", _gradient_bytes(look, rank, steps)), *more(look, rank)])
+
+
+def _gradient_bytes(look: Look, rank: int, steps: int) -> int:
+    """Of all steps together: a layer may rest in some."""
+    return sum(p.nbytes for number in range(steps) for p in reduced(look.case, rank, number).values())
 
 
 def _dtypes_missing(look: Look, rank: int) -> str:
@@ -74,7 +79,7 @@ NO_GRADIENT = Symptom("no gradient", "A parameter that took no part, or is froze
 def reduced_less(look: Look, rank: int, steps: int = 1) -> str:
     """In a few words, if fewer bytes went through a rank's all-reduces than its gradients have."""
     seen = sum(call.bytes for call in look.evidence.trace.of(rank, "all_reduce"))
-    wanted = steps * sum(p.nbytes for p in reduced(look.case, rank).values())
+    wanted = _gradient_bytes(look, rank, steps)
     return f"rank {rank} all-reduced {seen} B, its gradients have {wanted} B" if seen < wanted else ""
 
 
@@ -181,11 +186,11 @@ def given_beside_unused(operation: str) -> Callable[[Look, int], str]:
 
 
 def _not_given(look: Look, rank: int, operation: str) -> str:
-    whole = sum(g.nbytes for g in reduced(look.case, rank).values())
     if look.case.group_size(rank) == 1:
         return ""
     calls = look.evidence.trace.of(rank, operation)
-    for backward in spans_called(look, rank, "backward"):
+    for number, backward in enumerate(spans_called(look, rank, "backward")):
+        whole = sum(g.nbytes for g in reduced(look.case, rank, number).values())
         given = sum(call.bytes_given for call in calls if backward.start_s <= call.start_s < backward.end_s)
         if given < whole:
             return f"rank {rank} gave {given:,} of {whole:,} B of gradients to {operation} during a backward pass"

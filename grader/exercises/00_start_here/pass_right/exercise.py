@@ -1,5 +1,7 @@
 """Everyone passes a tensor to the next rank: fix a version in which everyone receives first."""
 
+from dataclasses import replace
+
 import torch
 
 from grader.exercises.shared.cases import again, each_rank, same_shape, sweep, xs_of
@@ -12,7 +14,8 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     k = draw.integer(2, 5)
     cases = sweep(grading, lambda n: [{"x": x} for x in draw.tensors(n, k)])
     whole = again(same_shape("3 ranks, whole numbers", draw, 3, (2, 2), torch.int64))
-    return [whole if case.world_size == 3 else case for case in cases]
+    alone = same_shape("a group of one beside one of two", draw, 3, (k,))
+    return [*(whole if case.world_size == 3 else case for case in cases), replace(alone, groups=((1,), (0, 2)))]
 
 
 EXERCISE = Exercise(

@@ -18,7 +18,9 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     # A chunk of a few dozen bytes and a part of one: to round it up to whole bytes is too much, to round M is not.
     slow = single("25% of a slow link, 1000 ranks", share=0.25, n_ranks=1000, alpha_s=(3 * draw.integer(40, 60) + 1) * 1e-6,
                   beta_s_per_byte=1e-6)
-    return [*cases, slow]
+    fast = single("99% of a fast link, 2048 ranks", share=0.99, n_ranks=2048, alpha_s=draw.integer(20, 50) * 1e-6,
+                  beta_s_per_byte=2e-11)  # hundreds of gigabytes
+    return [*cases, slow, fast]
 
 
 def _reached(i: dict, total_bytes: float) -> float:

@@ -1,10 +1,12 @@
 """Reduce when ready: a hook on every parameter starts its all-reduce while the backward pass goes on."""
 
+from functools import partial
 from typing import Any
 
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import OF_A_MEAN, REPLICAS, mean_gradients, own_gradients
 from grader.exercises.shared.training_cases import WRONGLY_SCALED, model_cases, unreached_open, with_batches
+from grader.exercises.shared.zero_cases import with_rests
 from grader.exercises.technique.models import reduced
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
@@ -14,8 +16,8 @@ LEFT = (None, 1.0)  # what gradients are left from before at each backward pass
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
-    return model_cases(draw, grading, ("mlp", "tied", "frozen", "unused", "gpt"), with_batches(
-        draw, lambda n: 2, STEPS, left=LEFT))
+    return model_cases(draw, grading, ("mlp", "tied", "frozen", "seldom", "gpt"), with_rests(with_batches(
+        draw, lambda n: 2, STEPS, left=LEFT)))
 
 
 def _means(case: Case, rank: int) -> list[dict[str, Any]]:
@@ -39,15 +41,17 @@ def _in_the_second(slip: Slip) -> Slip:
     return Slip(slip.id, slip.hint, lambda case, rank, right: [right[rank][0], *slip.wrong(case, rank, right)[1:]])
 
 
-def _unreduced_divided(case: Case, rank: int, right: list) -> list[dict[str, Any]]:
-    n, reached = case.group_size(rank), reduced(case, rank)
-    return [{name: g if g is None or name in reached else g / n for name, g in means.items()} for means in right[rank]]
+def _unreduced_divided(case: Case, rank: int, right: list, reached_before: bool = False) -> list[dict[str, Any]]:
+    """What a pass does not reach is divided, or of that only what the first pass reached."""
+    n, first = case.group_size(rank), reduced(case, rank)
+    return [{name: g if g is None or name in reduced(case, rank, number) or (reached_before and name not in first) else g / n
+             for name, g in means.items()} for number, means in enumerate(right[rank])]
 
 
 def _where_reached(slip: Slip) -> Slip:
     """What stood from before may be anything where nothing was reduced."""
     return Slip(slip.id, slip.hint, lambda case, rank, right: [
-        unreached_open(case, rank, gradients) for gradients in slip.wrong(case, rank, right)])
+        unreached_open(case, rank, gradients, number) for number, gradients in enumerate(slip.wrong(case, rank, right))])
 
 
 _BEFORE_STORED = Slip(
@@ -76,5 +80,7 @@ EXERCISE = Exercise(
             "registered once, and stay. finish() must not remove them.", _own)),
         Slip("unreduced divided", "A gradient that stood from before, and was not reduced in this pass, is divided all the "
                                   "same: finish() divides what it waited for, and nothing else.", _unreduced_divided),
+        Slip("unreduced divided", "A gradient that an earlier pass reached, and this one did not, is divided all the same: "
+                                  "finish() must forget what it divided.", partial(_unreduced_divided, reached_before=True)),
     ),
 )

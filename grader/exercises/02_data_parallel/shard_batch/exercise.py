@@ -21,7 +21,8 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
         sizes += [(5, 5 * draw.integer(1, 2) + 4), (3, 1)]
     cases = []
     for n, rows in sizes:
-        x_BD = draw.tensor(rows, 2, dtype=torch.float64 if rows == 2 < n else torch.float32)  # an empty share has it, too
+        unlike = rows == 2 < n  # an empty share has the batch's dtype and its other dims, too
+        x_BD = draw.tensor(rows, 2, *[3] * unlike, dtype=torch.float64 if unlike else torch.float32)
         cases.append(Case(f"{counted(rows, 'row')} on {ranks(n)}", ({"x_BD": x_BD},) * n))
     x_BD = draw.tensor(7, 2, dtype=torch.float64)
     return [*cases, Case("7 rows in groups (1,3,4) and (0,2)", ({"x_BD": x_BD},) * 5, TWO_GROUPS)]
