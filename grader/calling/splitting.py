@@ -44,24 +44,24 @@ def go_back(y: Tensor, dy: Tensor) -> None:
 
 
 def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, Any], group, *others) -> dict[str, Any]:
-    """y = function.apply(x, group), then back with the gradient dy; marks whether x or dy was changed on the way.
+    """y = function.apply(x, group), then back with the gradient dy; marks whether x, −x or dy was changed on the way.
 
-    Between the two it is applied to −x, as in another layer, in another group if one is given: what the first call gave and
-    kept must not change.
+    Between the two it is applied to −x, which needs no gradient, as in another layer, in another group if one is given: what
+    the first call gave and kept must not change.
     """
 
-    def both_ways(x: Tensor, dy: Tensor, group) -> dict[str, Any]:
+    def both_ways(x: Tensor, dy: Tensor, another: Tensor, group) -> dict[str, Any]:
         x.requires_grad_()
         with span(FORWARD):
             y = function.apply(x, group)
-        function.apply(-x.detach(), *(others or (group,)))
+        function.apply(another, *(others or (group,)))
         y_before_backward = y.detach().clone()
         with span(BACKWARD):
             go_back(y, dy)  # hands over this very tensor, no copy: whether it is changed on the way shows
         return {"y": y_before_backward, "dx": x.grad}
 
-    given = {name: laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy")}
-    return watched(both_ways, given, group)
+    x, dy = (laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy"))
+    return watched(both_ways, {"x": x, "dy": dy, "another x": -x}, group)
 
 
 def laid_out(tensor: Tensor, transposed: bool) -> Tensor:
@@ -97,7 +97,7 @@ def call_split_layer(make: Callable[[], nn.Module], inputs: dict[str, Any], *nam
     for whole in tensors_in([value for name, value in inputs.items() if name not in ("x", "dy")]):
         whole.zero_()  # what was cut is known to nobody who did not keep it
     mark_parameters(layer, start)
-    x = laid_out(inputs["x"], transposed=inputs["x"].dim() > 2).requires_grad_()
+    x = laid_out(inputs["x"], transposed=inputs["x"].dim() > 2).requires_grad_(inputs.get("x_needs_gradient", True))
     with FlopCounter() as counter, span(FORWARD):
         y = layer(x)
     y_before_backward = y.detach().clone()

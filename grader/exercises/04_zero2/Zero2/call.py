@@ -19,6 +19,7 @@ from utils.trace.spans import mark, span
 
 WAITING = "after a backward pass"
 ANOTHER, ACCEPTED, STEPPED_IN = "another optimizer", "accepted", "types of the shards"
+OF_16_BITS = "types of the shards of a module of bfloat16"
 NOTHING, UNEQUAL = "nothing to train", "ranks that differ"
 
 
@@ -52,7 +53,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     weigh(inputs, END)
     if trainer.optimizer is not optimizer:
         mark(ANOTHER)
-    mark(STEPPED_IN, dtypes=sorted({str(p.dtype).removeprefix("torch.") for p in _stepped_on(optimizer)}))
+    mark(STEPPED_IN, dtypes=_dtypes(optimizer))
     own = _bytes_of(optimizer)
     mark(HELD, phase=AFTER, bytes=settled_bytes(start, own) - own)
     if inputs["model"] == "linear":
@@ -81,11 +82,16 @@ def _stepped_on(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [p for one in optimizer.param_groups for p in one["params"]]
 
 
+def _dtypes(optimizer: torch.optim.Optimizer) -> list[str]:
+    return sorted({str(p.dtype).removeprefix("torch.") for p in _stepped_on(optimizer)})
+
+
 def _offer(fn: Callable, inputs: dict[str, Any], group) -> None:
-    """One number, of which most ranks have padding alone; then two modules that a ValueError should answer; ranks that
-    differ need not be noticed by the first one."""
+    """One number of 16 bits, of which most ranks have padding alone; then two modules that a ValueError should answer; ranks
+    that differ need not be noticed by the first one."""
     rank = dist.get_rank(group)
-    _made(fn, same_start(lambda: nn.Linear(1, 1, bias=False), inputs["seed"]), inputs, group)
+    number = same_start(lambda: nn.Linear(1, 1, bias=False), inputs["seed"]).bfloat16()
+    mark(OF_16_BITS, dtypes=_dtypes(_made(fn, number, inputs, group).optimizer))
     offers = {NOTHING: build(inputs["model"], inputs["seed"]).requires_grad_(False),
               UNEQUAL: build(inputs["model"], inputs["seed"] + rank)}
     accepted = []

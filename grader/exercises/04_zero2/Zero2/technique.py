@@ -11,7 +11,7 @@ from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 
-from .call import ACCEPTED, ANOTHER, STEPPED_IN, WAITING
+from .call import ACCEPTED, ANOTHER, OF_16_BITS, STEPPED_IN, WAITING
 
 STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with momentum
 
@@ -48,7 +48,10 @@ def _taken(look: Look, rank: int) -> str:
 def _shortened(look: Look, rank: int) -> str:
     """A type that no shard has, though parameters do."""
     missing = dtypes_of(look, rank) - set(the_mark(look, rank, STEPPED_IN)["dtypes"])
-    return f"rank {rank}: no shard is {' or '.join(sorted(missing))}" if missing else ""
+    if missing or look.case.inputs[rank]["model"] != "linear":
+        return f"rank {rank}: no shard is {' or '.join(sorted(missing))}" if missing else ""
+    others = set(the_mark(look, rank, OF_16_BITS)["dtypes"]) - {"bfloat16"}
+    return f"rank {rank}: of a module of bfloat16 a shard is {' or '.join(sorted(others))}" if others else ""
 
 
 SHARDS = 4  # of parameters, of gradients, and of AdamW's two

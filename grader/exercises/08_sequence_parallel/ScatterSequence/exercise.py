@@ -37,6 +37,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
             Case("2 ranks, 7 positions: refused", inputs(2, 7, 2, 2)),
             Case("4 ranks, 3 positions: refused", inputs(4, 3, 4, 1)),
             Case("2 ranks, no positions: refused", inputs(2, 0, 2, 2)),
+            Case("1 rank, no positions: refused", inputs(1, 0, 2, 2)),
             group_case(lambda n: inputs(n, 6, 2, 2), "6 positions")]
 
 

@@ -8,7 +8,7 @@ from grader.exercises.technique.sequences import (
     written_over,
 )
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
-from grader.judging.demands import bytes_sent, only_calls, results_waited, tensor_bytes
+from grader.judging.demands import bytes_sent, inputs_kept, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
 
@@ -22,6 +22,8 @@ TECHNIQUE = Technique(
         bytes_sent(lambda look, rank: gathers_and_reductions(look, rank, tensor_bytes(look, rank), reductions=2),
                    "(n−1)/n of the whole tensor's bytes in each pass",
                    "Right, but more was sent than one reduce-scatter of x and one all-gather of the gradient."),
+        inputs_kept("The result is right, but x, or the gradient dy that autograd handed in, was changed on the way: others "
+                    "may still need it. A collective's output needs a tensor of its own."),
         results_waited(),
     ),
     symptoms=(

@@ -11,7 +11,7 @@ from grader.exercises.technique.sequences import (
     other_numbers,
     whole_bytes,
 )
-from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
+from grader.exercises.technique.sharding import gathered_again, gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.splitting import work_divided
 from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, results_waited
@@ -75,6 +75,9 @@ TECHNIQUE = Technique(
         kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number",
                      "The result is right, but more is kept for backward than pieces: qkv's and up's inputs through "
                      "GatherLinear, which saves the piece; out's and down's results through ScatterSequence."),
+        gathered_again(lambda look, rank: GATHERS * look.case.inputs[rank]["x"].nbytes,
+                       "The result is right, but an input that was gathered in forward is not gathered again in backward, "
+                       "so all of it was kept: qkv and up both get theirs through GatherLinear, which saves the piece."),
         *weighs_at_most({BETWEEN_PASSES: _weight}),
         bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce",
                    "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers "

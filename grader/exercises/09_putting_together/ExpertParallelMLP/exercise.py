@@ -22,10 +22,13 @@ ROUTER = "router.weight"
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(tokens: Sequence[int], n_experts: int, k: int, capacity: int, dim: int = 4, dtype: str = "float64",
-               alike: bool = False, refused: bool = False, inner: int = INNER) -> list[dict[str, Any]]:
-        """One rank for each number of tokens. alike: all tokens have one direction, so all choose the same experts."""
+               alike: bool = False, refused: bool = False, inner: int = INNER, first: bool = False) -> list[dict[str, Any]]:
+        """One rank for each number of tokens. alike: all tokens have one direction, so all choose the same experts.
+
+        first: no layer stands before this one, so that x needs no gradient.
+        """
         shared = {"seed": draw.seed(), "inner": inner, "n_experts": n_experts, "k": k, "capacity": capacity,
-                  "refused": [n_experts, len(tokens)] if refused else None}
+                  "refused": [n_experts, len(tokens)] if refused else None, "x_needs_gradient": not first}
         direction, found = numbers(draw, dim, dtype=dtype, divisor=25), []
         for n_tokens in tokens:
             x = numbers(draw, n_tokens, dim, dtype=dtype, divisor=25)
@@ -37,6 +40,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              Case(f"{ranks(2)}, 4 experts, k = 2, some dropped", tuple(inputs([7, 7], 4, 2, 3))),
              Case(f"{ranks(3)} with 6, 1 and 4 tokens, 6 experts, k = 3", tuple(inputs([6, 1, 4], 6, 3, 2))),
              Case(f"{ranks(4)}, k = 1, all tokens to one expert", tuple(inputs([3] * 4, 4, 1, 2, alike=True))),
+             Case(f"{ranks(3)}, all tokens to one expert, x without gradient", tuple(
+                 inputs([2] * 3, 3, 1, 2, alike=True, first=True))),
              Case(f"{ranks(2)}, room for all, float32", tuple(inputs([4, 4], 4, 2, 99, dtype="float32"))),
              Case(f"{ranks(3)}, 4 experts", tuple(inputs([2] * 3, 4, 1, 2, refused=True)))]
     n_tokens = draw.integer(4, 9)  # drawn always: what follows is the same
@@ -75,7 +80,7 @@ def _plain(moe: MoE, x_TD: Tensor) -> Tensor:
 def _one(case: Case, member: int, layer: Layer = _plain) -> dict[str, Any]:
     """The whole layer on one rank's tokens: y, dx, and all gradients by name, zeros where nothing came."""
     inputs, moe = case.inputs[member], make_moe(case.inputs[member])
-    x = inputs["x"].clone().requires_grad_()
+    x = inputs["x"].clone().requires_grad_(inputs["x_needs_gradient"])
     y = layer(moe, x)
     (y * inputs["dy"]).sum().backward()
     gradients = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in moe.named_parameters()}

@@ -78,7 +78,7 @@ _BYTES = "The result is right, but more is sent than the kept rows{} that go to 
 
 TECHNIQUE = Technique(
     demands=(
-        needs(each_way(lambda look, r: 2 * _rows(look, r))),
+        needs(each_way(lambda look, r: (1 + look.case.inputs[r]["x_needs_gradient"]) * _rows(look, r))),
         only_calls("all_to_all", hint=(
             "Rows go to those who compute with them, and back: all-to-alls only. No rank gathers everybody's tokens, and "
             "whoever trains sums the router's gradient.")),

@@ -34,6 +34,11 @@ def _too_many(look: Look, rank: int) -> str:
     return f"rank {rank} made {made} groups, the mesh has {most}" if made > most and not look.refused else ""
 
 
+def _among_members(look: Look, rank: int) -> str:
+    alone = [call for call in _made(look, rank) if len(call.members) < look.case.world_size]
+    return f"rank {rank} made {alone[0].shape} with its members only" if alone else ""
+
+
 def _too_late(look: Look, rank: int) -> str:
     made = len(_made(look, rank))
     return f"rank {rank} made {made} groups for sizes that do not fit" if made and look.refused else ""
@@ -57,6 +62,9 @@ TECHNIQUE = Technique(
         Demand("too many groups", "every group is made once", "The groups are right, but some were made again and again, "
                "once for each of their members: each costs a meeting of all ranks, and connections. Start a line at its "
                "first rank only.", on_each_rank(_too_many), forbids=True),
+        Demand("members only", "every rank makes all groups", "The groups are right, but each was made by its members alone "
+               "(use_local_synchronization): here every rank makes all groups, in one order, as torch asks by default.",
+               on_each_rank(_among_members), forbids=True),
         Demand("refused too late", "sizes that do not fit are refused before any group is made", "Sizes whose product is "
                "not the number of ranks, too small or too large, are refused before any group is made: look at them first.",
                on_each_rank(_too_late), forbids=True),
