@@ -10,7 +10,7 @@ from grader.calling.training import STANDING, make_optimizer
 from grader.evidence.case import Case
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_of, reduced
-from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank
+from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank, spans_if_any
 from grader.exercises.technique.sharding import held_at_most, spans_of
 from grader.exercises.technique.training import dtypes_of
 from grader.judging.compare import same
@@ -155,11 +155,15 @@ def nothing_else_kept(hint: str) -> Demand:
     return held_at_most("more kept", [AFTER], allowed, "afterwards only shards are kept", hint)
 
 
-def own_dtypes() -> Demand:
-    """Numbers travel in the types that the gradients have."""
+def own_dtypes(in_16_bits: str = "") -> Demand:
+    """Numbers travel in the types that the gradients have; in spans called `in_16_bits` those of another model, bfloat16."""
 
     def fault(look: Look, rank: int) -> str:
-        others = {call.dtype for call in look.evidence.trace.of(rank) if "float" in call.dtype} - dtypes_of(look, rank)
+        apart, own = spans_if_any(look, rank, in_16_bits) if in_16_bits else (), dtypes_of(look, rank)
+        others = set()
+        for call in look.evidence.trace.of(rank):
+            wanted = {"bfloat16"} if any(span.start_s <= call.start_s <= span.end_s for span in apart) else own
+            others |= {call.dtype} - wanted if "float" in call.dtype else set()
         return f"rank {rank} sent {' and '.join(sorted(others))}" if others else ""
 
     return Demand("another type on the way", "numbers travel in their own type", (

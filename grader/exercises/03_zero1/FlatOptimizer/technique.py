@@ -18,7 +18,7 @@ from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 
-from .call import MADE, STEP
+from .call import IN_16_BITS, MADE, STEP
 
 WANTED = {"reduce_scatter": 1, "all_gather": 1}
 NUMBER_BYTES = 16  # of state, for a number of padding
@@ -138,7 +138,7 @@ TECHNIQUE = by_collectives(
     _state_divided(),
     *weighs_at_most({END: models(2, each_share=5)}),  # a shard, its gradient, AMSGrad's three; a row
     _one_of_each(),
-    zero.own_dtypes(),
+    zero.own_dtypes(IN_16_BITS),
     _padded_once(),
     _whole_piece(),
     OWN_OPTIONS,

@@ -31,6 +31,10 @@ def _in_16_bits(look: Look) -> bool:
     return look.case.inputs[0]["gradient_C"].dtype == torch.float16 and every_rank(lost)(look)
 
 
+def _overflowed(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return same(found["norm"], right["norm"], DIGITS_LOST) and bool(found["gradient"].isinf().any())
+
+
 DIGITS_LOST = 0.01
 
 
@@ -42,6 +46,9 @@ TECHNIQUE = by_collectives(
     group_hint="The norm counts ranks that are not in the group: pass group=group.",
     symptoms=(
         Symptom("not a number", "Where all gradients are zero the factor is 0/0: then leave them alone.", _by_zero),
+        Symptom("multiplied first", "The norm is right, and some clipped numbers are infinite: in float16 a number times "
+                "max_norm overflows before it is divided by the norm. Make one factor first, max_norm / norm.",
+                wrong_ranks(_overflowed)),
         Symptom("16 bits", "In 16 bits a square overflows (300² is infinite in float16) or loses its digits: turn the "
                            "gradient, or its norm, into float32 before you square and sum, and scale by the one factor "
                            "max_norm / norm.", _in_16_bits),

@@ -26,6 +26,12 @@ def _by_chunk(n_ranks: int, n_chunks: int, n_micro: int) -> Schedule:
             for rank in range(n_ranks)]
 
 
+def _one_group_as_gpipe(n_ranks: int, n_chunks: int, n_micro: int) -> Schedule:
+    """All forward first, where there is one group of micro-batches."""
+    rows = interleaved(n_ranks, n_chunks, n_micro)
+    return [sorted(row, key=lambda step: step.kind == "B") for row in rows] if n_micro == n_ranks else rows
+
+
 def _plain_for_one_chunk(n_ranks: int, n_chunks: int, n_micro: int) -> Schedule:
     return one_f_one_b(n_ranks, n_micro) if n_chunks == 1 else interleaved(n_ranks, n_chunks, n_micro)
 
@@ -44,6 +50,8 @@ EXERCISE = schedule_exercise(
         ("warm-up of 1F1B", "With one chunk the warm-up here is 2·(n_ranks − 1 − r) forwards, twice that of plain 1F1B: the "
                             "formula of the contract holds for any number of chunks, so nothing needs a case of its own.",
          _plain_for_one_chunk),
+        ("all forward first", "With as many micro-batches as ranks you go forward with all of them first: the contract's "
+                              "warm-up holds there too.", _one_group_as_gpipe),
         ("one chunk only", "Stages are missing: each rank has n_chunks of them.",
          lambda n_ranks, n_chunks, n_micro: one_f_one_b(n_ranks, n_micro)),
         ("chunks forward and backward alike", "Backward goes through a rank's chunks in the opposite order: the last "

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from grader.calling.sequences import BACKWARD, FORWARD
 from grader.evidence.case import Case
-from grader.evidence.evidence import DEADLOCKED
+from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.exercises.technique.sequences import first_wrong_is, function_symptoms
 from grader.exercises.technique.splitting import calls_are, other_dtype, sent_at_most
 from grader.judging.demands import only_calls, results_waited
@@ -78,6 +78,9 @@ TECHNIQUE = Technique(
         *function_symptoms("drows_RD, None, None"),
         raised("takes 2 positional arguments but 3", "backward gets a gradient for each of forward's two results: take "
                "both, and ignore the second.", "one gradient taken"),
+        Symptom("rows left out", "Some rank leaves out an all-to-all that the others make, so theirs meets its next one, of "
+                "counts with rows: every rank makes every call, with no rows too.",
+                lambda look: look.evidence.ending != RETURNED and "dtype" in look.evidence.error_kind),
         other_dtype(),
     ),
     fallbacks=(

@@ -4,6 +4,7 @@ from typing import Any
 
 from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.exercises.technique.meshes import line_in, only_along
+from grader.exercises.technique.training import FEW_DIGITS
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, not_far_more_bytes, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
@@ -60,6 +61,7 @@ TECHNIQUE = Technique(
                    "ranks differ"),
     ),
     fallbacks=(
+        FEW_DIGITS,
         Symptom("norms differ", "The ranks come to different norms, but the model's gradient has one. Where a rank decides "
                 "what it counts, its place along an axis tells, dist.get_rank(mesh[\"pp\"]), not its number in the world; "
                 "and every sum goes to all ranks of its line.", _different),
