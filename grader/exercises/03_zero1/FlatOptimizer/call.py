@@ -12,7 +12,7 @@ from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
-STEP, MADE, IN_16_BITS = "step", "inner optimizer made", "a step in bfloat16"
+STEP, MADE, IN_16_BITS, MADE_IN_16_BITS = "step", "inner optimizer made", "a step in bfloat16", "made in bfloat16"
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -37,22 +37,23 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 
 
 def _step_in_16_bits(fn: Callable, group) -> None:
-    """Of one rank, where no bytes are counted: its calls show the row's type."""
+    """Of one rank, where no bytes are counted: its calls show the row's type, the inner optimizer that of the piece."""
     layer = build("linear", 0).bfloat16()
-    optimizer = fn(layer.parameters(), torch.optim.SGD, group, lr=0.5)
+    optimizer = fn(layer.parameters(), _marking(torch.optim.SGD, MADE_IN_16_BITS), group, lr=0.5)
     for p in layer.parameters():
         p.grad = torch.ones_like(p)
     with span(IN_16_BITS):
         optimizer.step()
 
 
-def _marking(cls: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
-    """The same class; its objects mark how many numbers each of their parameters has, and the names of their options."""
+def _marking(cls: type[torch.optim.Optimizer], name: str = MADE) -> type[torch.optim.Optimizer]:
+    """The same class; its objects mark how many numbers each of their parameters has, of which type, and which options."""
 
     class Marking(cls):
         @functools.wraps(cls.__init__)
         def __init__(self, *params, **options):
             super().__init__(*params, **options)
-            mark(MADE, numbers=[p.numel() for group in self.param_groups for p in group["params"]], options=list(options))
+            made = [p for group in self.param_groups for p in group["params"]]
+            mark(name, numbers=[p.numel() for p in made], dtypes=[str(p.dtype) for p in made], options=list(options))
 
     return Marking

@@ -18,7 +18,7 @@ from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 
-from .call import IN_16_BITS, MADE, STEP
+from .call import IN_16_BITS, MADE, MADE_IN_16_BITS, STEP
 
 WANTED = {"reduce_scatter": 1, "all_gather": 1}
 NUMBER_BYTES = 16  # of state, for a number of padding
@@ -97,6 +97,16 @@ OWN_OPTIONS = Demand("options of its own", "the inner optimizer gets **options a
     on_each_rank(_fault_of_options), forbids=True)
 
 
+def _in_other_digits(look: Look, rank: int) -> str:
+    others = {dtype for one in spans_if_any(look, rank, MADE_IN_16_BITS) for dtype in one.facts["dtypes"]} - {"torch.bfloat16"}
+    return f"rank {rank}: of parameters of bfloat16 the piece is {' and '.join(sorted(others))}" if others else ""
+
+
+OWN_TYPE = Demand("piece of another type", "the piece has the parameters' type", (
+    "The result is right in float32, but the piece that optimizer_class gets has another type than the parameters: float32 "
+    "is another update for bfloat16, and cuts float64 short."), on_each_rank(_in_other_digits), forbids=True)
+
+
 def _trained(look: Look, rank: int) -> list[nn.Parameter]:
     return [p for p in model_seen(look.case, rank).parameters() if p.requires_grad]
 
@@ -142,6 +152,7 @@ TECHNIQUE = by_collectives(
     _padded_once(),
     _whole_piece(),
     OWN_OPTIONS,
+    OWN_TYPE,
     bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of the padded row: each number travels "
                "once on each of the two ways."),
