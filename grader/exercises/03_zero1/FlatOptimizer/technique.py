@@ -98,8 +98,8 @@ OWN_OPTIONS = Demand("options of its own", "the inner optimizer gets **options a
 
 
 def _in_other_digits(look: Look, rank: int) -> str:
-    others = {dtype for one in spans_if_any(look, rank, MADE_IN_16_BITS) for dtype in one.facts["dtypes"]} - {"torch.bfloat16"}
-    return f"rank {rank}: of parameters of bfloat16 the piece is {' and '.join(sorted(others))}" if others else ""
+    dtypes = {dtype for one in spans_if_any(look, rank, MADE_IN_16_BITS) for dtype in one.facts["dtypes"]}
+    return f"rank {rank}: of parameters of bfloat16 the piece is {', '.join(dtypes)}" if dtypes - {"torch.bfloat16"} else ""
 
 
 OWN_TYPE = Demand("piece of another type", "the piece has the parameters' type", (
