@@ -157,7 +157,7 @@ class Backwards(nn.Module):
         self.after, self.before = (nn.Linear(7, 7, bias=False) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.after(F.gelu(self.before(x)))
+        return self.after(F.gelu(self.before(x.to(self.before.weight.dtype))).to(x.dtype))
 
 
 class Crossed(MLP):
@@ -166,6 +166,15 @@ class Crossed(MLP):
     def __init__(self):
         super().__init__()
         self.second = Backwards()
+
+
+class TwoTyped(Crossed):
+    """And has two dtypes."""
+
+    def double(self) -> "TwoTyped":
+        super().double()
+        self.second.before.float()
+        return self
 
 
 class Empty(nn.Module):
@@ -179,7 +188,7 @@ ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
     "mlp": MLP, "tied ends": TiedEnds, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
     "buffered": Buffered, "mixed": Mixed, "halves": lambda: Mixed(torch.bfloat16, torch.float16), "empty": Empty,
-    "odd": Odd, "deep": Deep, "crossed": Crossed,
+    "odd": Odd, "deep": Deep, "crossed": Crossed, "two typed": TwoTyped,
     "buckets": lambda: Deep(8, 300),  # 5 MB: more than one bucket of 1 MiB
     "wide": lambda: Deep(17, 480), "wider": lambda: Deep(17, 560),  # 28 and 38 MB: seen from outside
     "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}

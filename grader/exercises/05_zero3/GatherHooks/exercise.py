@@ -19,7 +19,8 @@ from utils.models.layers import layers_of
 
 Layers = Callable[[nn.Module], Iterable[tuple[nn.Module, list[nn.Parameter]]]]
 STEPS, LR = 2, 0.05
-IN_WORDS = {"mlp": "3 layers", "deep": "13 layers", "crossed": "a layer of two modules"}
+IN_WORDS = {"mlp": "3 layers", "deep": "13 layers", "crossed": "a layer of two modules",
+            "two typed": "a layer of two dtypes"}
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -29,7 +30,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         make = with_batches(draw, lambda n: ROWS, STEPS * micro, micro=micro, lr=LR, optimizer="SGD")
         return make(model, n, draw.integer(0, SEEDS))
 
-    sizes = [(1, "mlp", 1), (2, "deep", 1), (3, "crossed", 2), *([(4, "mlp", 1)] if grading else [])]
+    sizes = [(1, "mlp", 1), (2, "deep", 1), (3, "crossed", 2), (2, "two typed", 1), *([(4, "mlp", 1)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {IN_WORDS[model]}", tuple(inputs(n, model, micro))) for n, model, micro in sizes]
     weighed = weighed_case(lambda model, n, seed: inputs(n, model), grading)
     return [*cases, group_case(lambda n: inputs(n, "mlp"), IN_WORDS["mlp"]), *weighed]

@@ -74,6 +74,10 @@ def _left_under_way(look: Look, rank: int) -> str:
     return ""
 
 
+def _two_typed(look: Look) -> bool:
+    return look.case.inputs[0]["model"] == "two typed"
+
+
 def _reduced_too_soon(look: Look) -> bool:
     """A gradient finds a piece for its parameter, or a product inside the layer no weight where some layer was reduced."""
     reduced, error = any(call.op == "reduce_scatter" for call in look.evidence.trace.calls), look.evidence.error
@@ -113,6 +117,9 @@ TECHNIQUE = by_collectives(
         Symptom("not at rest", NOT_AT_REST, lambda look: not _at_rest(look)[0]),
     ),
     fallbacks=(
+        Symptom("one pair of two", "A module whose parameters have two dtypes comes twice in layers_of(module), with other "
+                "parameters: each of these pairs is a ShardedLayer with hooks of its own. A dictionary with modules as its "
+                "keys keeps only the last.", _two_typed, refuted=lambda look: not _two_typed(look)),
         Symptom("wrong gradients", "After the first step's backward passes p.grad is not this rank's piece of the mean "
                                    "gradient: is every layer reduced, once a pass, and finished?",
                 first_wrong_is("gradients")),
