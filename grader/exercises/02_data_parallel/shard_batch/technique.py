@@ -2,7 +2,7 @@
 
 from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Symptom, Technique
-from grader.judging.symptoms import group_ignored, wrong_ranks
+from grader.judging.symptoms import group_ignored, raised, wrong_ranks
 
 TECHNIQUE = Technique(
     demands=(
@@ -16,6 +16,8 @@ TECHNIQUE = Technique(
                       "dist.get_world_size(group), both of them."),
     ),
     fallbacks=(
+        *(raised(text, "Batches have one dim (targets), two, or more: use the first only, len(x_BD), and slice it.",
+                 "two dims only") for text in ("values to unpack", "not enough values", "out of range")),
         Symptom("another dtype", "The rows are of another dtype than x_BD's: cut the tensor itself, without a way through "
                                  "lists or float().",
                 wrong_ranks(lambda _, rank, found, right: found.dtype != right.dtype)),
