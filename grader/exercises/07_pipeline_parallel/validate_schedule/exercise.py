@@ -63,6 +63,9 @@ def _between_ranks_cases(draw: Draw) -> dict[str, tuple]:
         "the middle one turns round": (
             parse_schedule("F0 F1 F2 B0 B1 B2", "F0 F1 B1 B0 F2 B2", "F0 B0 F1 B1 F2 B2"), three, None),
         "one by one, on 4 ranks": (parse_schedule(*["F0 B0 F1 B1"] * 4), Shape(4, 4, 2), None),  # more rounds than steps
+        "interleaved, one by one": (parse_schedule(*(
+            " ".join(f"F{m}.{r} F{m}.{r + 3} B{m}.{r + 3} B{m}.{r}" for m in range(2)) for r in range(3))),
+            Shape(3, 6, 2), None),  # more rounds than ranks times micro-batches
         "interleaved": (chunks, Shape(2, 4, 4), peaks(chunks)),
         "interleaved, with less memory": (chunks, Shape(2, 4, 4), [peak - 1 for peak in peaks(chunks)]),
         "interleaved, chunks the wrong way round": (
