@@ -108,8 +108,6 @@ _USUAL = (
             lambda g, norm, max_norm: g * (max_norm / norm) if norm**2 > max_norm else g),
     Slip("always scaled", "A gradient shorter than max_norm is left alone; yours is stretched: the factor is at most "
                           "1.", lambda case, r, right: _clipped(case, r, _whole_norm(case, r), math.inf)),
-    Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C in place (mul_).",
-         lambda case, r, right: right[r] | {"gradient": case.inputs[r]["gradient_C"]}),
     Slip("norm after clipping", "The gradients are right; returned is to be the norm before clipping, a float.",
          lambda case, r, right: right[r] | {"norm": min(right[r]["norm"], case.inputs[r]["max_norm"])}),
 )
@@ -129,6 +127,9 @@ EXERCISE = Exercise(
                  case.inputs[r]["gradient_C"], right[r]["norm"] + ADDED / case.inputs[r]["unit"],
                  case.inputs[r]["max_norm"])},
              lambda case: case.inputs[0].get("unit", 1.0) < ADDED),
+        Slip("not scaled", "The norm is right, the gradient is not clipped: scale gradient_C itself, in place (mul_). What "
+             "float() gives of 16 bits is a copy.",
+             lambda case, r, right: right[r] | {"gradient": case.inputs[r]["gradient_C"]}),
         *map(_in_plain_units, _USUAL),
     ),
 )

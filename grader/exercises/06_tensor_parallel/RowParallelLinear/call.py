@@ -12,7 +12,7 @@ from utils.trace.spans import mark
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """layer = cls(linear, group), then forward and backward → y, dx, the gradients, and whether its bias is the whole.
 
-    Marks whether a parameter lies in the memory of the layer that was given.
+    Marks whether a parameter lies in the memory of the weight that was given.
     """
     made, bias = [], inputs["linear"]["bias"]
     bias = None if bias is None else bias.clone()
@@ -21,7 +21,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
         whole = linear_of(inputs["linear"])
         made.append(cls(whole, group))
         if isinstance(made[-1], nn.Module):
-            mark(SHARED, names=_in_memory_of(whole, made[-1]))
+            mark(SHARED, names=_in_memory_of(whole.weight, made[-1]))
         return made[-1]
 
     found = call_split_layer(make, inputs, "weight", "bias")
@@ -30,9 +30,9 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     return found | {"bias as it was": _same(made[-1].bias, bias)}
 
 
-def _in_memory_of(whole: nn.Linear, layer: nn.Module) -> list[str]:
-    places = {p.untyped_storage().data_ptr() for p in whole.parameters()}
-    return [name for name, p in layer.named_parameters() if p.untyped_storage().data_ptr() in places]
+def _in_memory_of(whole: Tensor, layer: nn.Module) -> list[str]:
+    place = whole.untyped_storage().data_ptr()
+    return [name for name, p in layer.named_parameters() if p.untyped_storage().data_ptr() == place]
 
 
 def _same(own: Tensor | None, given: Tensor | None) -> bool:

@@ -27,7 +27,7 @@ def _outputs_cut(look: Look) -> bool:
 
 def _shared(look: Look, rank: int) -> str:
     names = [] if look.refused else the_mark(look, rank, SHARED)["names"]
-    return f"rank {rank}: {' and '.join(names)} in the memory of the layer that was given" if names else ""
+    return f"rank {rank}: {' and '.join(names)} in the memory of the whole weight" if names else ""
 
 
 TECHNIQUE = Technique(
@@ -38,9 +38,9 @@ TECHNIQUE = Technique(
         calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce, g's."),
         calls_are(BACKWARD, {}, "The result is right, but backward communicates: dy is whole on every rank already."),
         *share_only(),
-        Demand("not a copy", "weight and bias are copies", (
-            "The result is right, but weight or bias lies in the memory of the layer that was given: to train one changes "
-            "both of them. contiguous() copies only what is not contiguous, and a single rank's columns are: take clone()."),
+        Demand("not a copy", "the weight is a copy", (
+            "The result is right, but the weight lies in the memory of the layer that was given: to train one changes both "
+            "of them. contiguous() copies only what is not contiguous, and a single rank's columns are: take clone()."),
             on_each_rank(_shared)),
         *weighs_at_most({END: shares(2.6, lambda look, r: look.case.inputs[r]["linear"]["weight"].nbytes)}),  # and gradient
         work_divided(linear_flops("linear")),
