@@ -59,7 +59,7 @@ BOMBS = {  # first those that take longest until they are ended
         """,
 }
 
-TOLD = {  # in the report; where five other programs are at work, time may run out before 4 GiB are full
+TOLD = {  # in the report; where other markings are at work beside, time may run out before 4 GiB are full
     "flood": "while the cells ran|not done after", "loop": "never ends", "memory": "more than 4 GiB of memory|never ends",
     "forks": "more than (100|400) processes", "disk": "no more room",
 }
@@ -82,12 +82,23 @@ def test_bombs_among_honest_submissions(tmp_path):
     assert f"{HONEST + len(BOMBS)} marked" in printed
     assert psutil.wait_procs(started, timeout=30)[1] == []
     assert room_before - os.statvfs("/tmp").f_bavail < (256 << 20) // os.statvfs("/tmp").f_frsize
-    course.grader("report", UNIT)
-    with (tmp_path / "reports" / UNIT / "submissions.csv").open(newline="") as file:
-        rows = {row["student"]: str(row) for row in csv.DictReader(file)}
+    rows = _reported(course)
     for student in bombs:
         assert re.search(TOLD[student.rpartition("-")[2]], rows[student]), rows[student]
-    assert any("more than 4 GiB of memory" in row for row in rows.values())
+
+
+def test_who_fills_the_memory_is_told_how_much_there_was(tmp_path):
+    course = Course(tmp_path, UNIT, [EXERCISE])
+    course.submit("hoard", replaced(EXERCISE, BOMBS["memory"]))
+    course.program("grader", "autograde", UNIT)
+    assert "more than 4 GiB of memory" in _reported(course)["hoard"]
+
+
+def _reported(course: Course) -> dict[str, str]:
+    """Student → the report's row."""
+    course.grader("report", UNIT)
+    with (course.root / "reports" / UNIT / "submissions.csv").open(newline="") as file:
+        return {row["student"]: str(row) for row in csv.DictReader(file)}
 
 
 def _watched(work):

@@ -92,8 +92,8 @@ EXERCISE = Exercise(
         _trained("divided in the step", "A gradient that stays over a step is divided by n once more at the next: divide "
                                         "what comes, in the hook, and not what stands.",
                  lambda case, r: train(case, r, again=1 / case.group_size(r))),
-        _trained("earlier passes divided again", "What an earlier pass left is divided by n once more with each pass: divide "
-                                                 "what comes, and add it then.",
+        _trained("earlier passes divided again", "What an earlier pass left is divided by n once more with each pass: "
+                                                 "divide what comes, and add it then.",
                  lambda case, r: train(case, r, standing=1 / case.group_size(r))),
         Slip("last pass only", "Of several backward passes only the last one counts: add to the gradient that the "
                                "shard has.", _last_passes),
