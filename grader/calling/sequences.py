@@ -6,38 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.sealing import with_state
-from grader.calling.splitting import built, go_back, laid_out
-from grader.calling.watching_inputs import watched
+from grader.calling.splitting import call_conjugate
 from utils.models.blocks import BlockGPT, TransformerBlock
 from utils.models.tiny import same_start
-from utils.trace.spans import span
 
 KEPT, NUMBERS, RANDOM_CHANGED = "bytes kept for backward", "numbers owned", "random state changed"
 FORWARD, BACKWARD, REDUCE = "forward", "backward", "reduce"
 
 
 def call_sequence_function(function: type[torch.autograd.Function], inputs: dict[str, Any], group) -> dict[str, Any]:
-    """function.apply(x, group) and x's gradient, from weights as that of y; or which sizes were refused by naming them.
-
-    Between forward and backward it is applied to −x, as in another layer: what the first call gave must not change. Marks
-    whether one of them was changed on the way.
-    """
-
-    def both_ways(x: Tensor, weights: Tensor, another: Tensor) -> dict[str, Any]:
-        x.requires_grad_()
-        with span(FORWARD):
-            y = built(lambda: function.apply(x, group), inputs.get("refused"))
-        if not isinstance(y, Tensor):
-            return y
-        function.apply(another, group)
-        if y.shape != weights.shape:
-            return {"y": y, "dx": None}
-        with span(BACKWARD):
-            go_back(y, weights)  # hands over this very tensor, no copy
-        return {"y": y, "dx": x.grad}
-
-    x, weights = (laid_out(inputs[name], inputs.get("transposed", False)) for name in ("x", "weights"))
-    return watched(both_ways, {"x": x, "dy": weights, "another x": -x})
+    """As any conjugate, with weights as the gradient of y."""
+    return call_conjugate(function, inputs | {"dy": inputs["weights"]}, group)
 
 
 def make_block(inputs: dict[str, Any]) -> TransformerBlock:

@@ -44,7 +44,9 @@ def go_back(y: Tensor, dy: Tensor) -> None:
 
 
 def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, Any], group, *others) -> dict[str, Any]:
-    """y = function.apply(x, group), then back with the gradient dy; marks whether x, −x or dy was changed on the way.
+    """y = function.apply(x, group), then back with the gradient dy → y, dx; or which of the sizes to be refused were named.
+
+    Marks whether x, −x or dy was changed on the way. A y of another shape than dy's has no way back.
 
     Between the two it is applied to −x, which needs no gradient, as in another layer, in another group if one is given: what
     the first call gave and kept must not change.
@@ -53,14 +55,18 @@ def call_conjugate(function: type[torch.autograd.Function], inputs: dict[str, An
     def both_ways(x: Tensor, dy: Tensor, another: Tensor, group) -> dict[str, Any]:
         x.requires_grad_()
         with span(FORWARD):
-            y = function.apply(x, group)
+            y = built(lambda: function.apply(x, group), inputs.get("refused"))
+        if not isinstance(y, Tensor):
+            return y
         function.apply(another, *(others or (group,)))
+        if y.shape != dy.shape:
+            return {"y": y, "dx": None}
         y_before_backward = y.detach().clone()
         with span(BACKWARD):
             go_back(y, dy)  # hands over this very tensor, no copy: whether it is changed on the way shows
         return {"y": y_before_backward, "dx": x.grad}
 
-    x, dy = (laid_out(inputs[name], inputs["transposed"]) for name in ("x", "dy"))
+    x, dy = (laid_out(inputs[name], inputs.get("transposed", False)) for name in ("x", "dy"))
     return watched(both_ways, {"x": x, "dy": dy, "another x": -x}, group)
 
 

@@ -98,13 +98,15 @@ OWN_OPTIONS = Demand("options of its own", "the inner optimizer gets **options a
 
 
 def _in_other_digits(look: Look, rank: int) -> str:
-    dtypes = {dtype for one in spans_if_any(look, rank, MADE_IN_16_BITS) for dtype in one.facts["dtypes"]}
+    if look.case.group_size(rank) > 1:
+        return ""
+    dtypes = {dtype for one in spans_called(look, rank, MADE_IN_16_BITS) for dtype in one.facts["dtypes"]}
     return f"rank {rank}: of parameters of bfloat16 the piece is {', '.join(dtypes)}" if dtypes - {"torch.bfloat16"} else ""
 
 
 OWN_TYPE = Demand("piece of another type", "the piece has the parameters' type", (
     "The result is right in float32, but the piece that optimizer_class gets has another type than the parameters: float32 "
-    "is another update for bfloat16, and cuts float64 short."), on_each_rank(_in_other_digits), forbids=True)
+    "is another update for bfloat16, and cuts float64 short."), on_each_rank(_in_other_digits))
 
 
 def _trained(look: Look, rank: int) -> list[nn.Parameter]:

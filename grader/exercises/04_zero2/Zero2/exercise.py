@@ -91,7 +91,8 @@ EXERCISE = Exercise(
              shows=lambda case: case.inputs[0]["model"] == "linear"),
         _trained("divided in the step", "A gradient that stays over a step is divided by n once more at the next: divide "
                                         "what comes, in the hook, and not what stands.",
-                 lambda case, r: train(case, r, again=1 / case.group_size(r))),
+                 lambda case, r: train(case, r, standing=1 / case.group_size(r)),
+                 shows=lambda case: case.inputs[0]["micro"] == 1),
         _trained("earlier passes divided again", "What an earlier pass left is divided by n once more with each pass: "
                                                  "divide what comes, and add it then.",
                  lambda case, r: train(case, r, standing=1 / case.group_size(r))),

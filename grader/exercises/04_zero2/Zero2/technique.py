@@ -46,12 +46,13 @@ def _taken(look: Look, rank: int) -> str:
 
 
 def _shortened(look: Look, rank: int) -> str:
-    """A type that no shard has, though parameters do."""
+    """Types that no shard has, though parameters do, or that shards of a module of bfloat16 have."""
     missing = dtypes_of(look, rank) - set(the_mark(look, rank, STEPPED_IN)["dtypes"])
-    if missing or look.case.inputs[rank]["model"] != "linear":
-        return f"rank {rank}: no shard is {' or '.join(sorted(missing))}" if missing else ""
-    others = set(the_mark(look, rank, OF_16_BITS)["dtypes"]) - {"bfloat16"}
-    return f"rank {rank}: of a module of bfloat16 a shard is {' or '.join(sorted(others))}" if others else ""
+    faults = [f"no shard is {dtype}" for dtype in sorted(missing)]
+    if look.case.inputs[rank]["model"] == "linear":
+        others = set(the_mark(look, rank, OF_16_BITS)["dtypes"]) - {"bfloat16"}
+        faults += [f"of a module of bfloat16 a shard is {dtype}" for dtype in sorted(others)]
+    return f"rank {rank}: {', '.join(faults)}" if faults else ""
 
 
 SHARDS = 4  # of parameters, of gradients, and of AdamW's two
