@@ -100,7 +100,11 @@ SLIPS = {
                              "bubble_fractions"),
     "08_sequence_parallel": ("SequenceParallelGPT", "return total / tokens_SB.numel()", "return total / own_PB.numel()",
                              "mean of the piece", "step_flops"),
-    "09_putting_together": ("case_8", "flat /= dist.get_world_size(group)", "pass", "untouched", "case_3"),
+    "09_putting_together": ("balance_loss", "row[:n_experts] / (k * row[-1])", "row[:n_experts] / row[-1]", "k not divided",
+                            "relayout"),
+    "10_bug_hunt": ("case_8", "flat /= dist.get_world_size(group)", "pass", "untouched", "case_3"),
+    "11_planner": ("step_seconds", 'max(0.0, sending - hidden[axis] * seconds["compute"])', "sending", "hidden ignored",
+                   "device_traffic"),
 }
 
 

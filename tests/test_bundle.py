@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
 LARGEST_BYTES = 10_000_000
 UNIT = "00_start_here"
 NEVER = re.compile("solutions|tests|mutants|attacks|grader/(sandbox|course|report|bundle)|nbgrader|feedback|__pycache__|"
-                   "exercises/0[^/]*/[^/]*/exercise[.]py|exercises/shared|[.]git|[.]venv|build/")
+                   "exercises/[01][^/]*/[^/]*/exercise[.]py|exercises/shared|[.]git|[.]venv|build/")
 
 
 @pytest.fixture(scope="module")

@@ -156,6 +156,9 @@ PICTURES = {
        for sizes in ([2, 2, 2, 2], [3, 1], [7, 7, 6, 6])},
     **{f"mesh {shape}": (lambda shape=shape: figures.mesh_figure(lines_of(dict(zip("abc", shape, strict=True)))))
        for shape in ((2, 2, 2), (4, 2, 2), (1, 3, 1))},
+    "departures": lambda: figures.departures_figure(
+        [{"loss": (0.0, 0.1), "gradient of a.long.name": (3.0, float("inf"))}, {"loss": (None, 1e-12), "b": (0.0, 1e-4)}],
+        [(0, "gradient of a.long.name", 0)]),
     "attention by heads": lambda: figures.split_figure(("outputs", "inputs"), names=("W_qkv", "heads", "W_out")),
     "outputs gathered": lambda: figures.split_figure(("outputs",), 4, gathered=True),
     **{f"gather and free, {n} ranks, {layers} layers": (lambda n=n, layers=layers: figures.gather_free_figure(n, layers))

@@ -18,7 +18,7 @@ from utils import Deadlock, run_ranks
 from utils.models import hunted, hunted_plain
 from utils.notebook.beside import CAUSES, Beside, beside_plain, cause
 
-UNIT = "09_putting_together"
+UNIT = "10_bug_hunt"
 CASES = [name for name in order_of(UNIT) if name.startswith("case_")]
 LR, SEED = 0.1, 3
 
@@ -122,6 +122,7 @@ class _Calls:
 def test_the_right_program_is_the_plain_process(case):
     found = beside("solutions", case)
     assert found.agrees and str(found).startswith("As one plain process")
+    assert {value for apart in found.apart for of_step in apart.values() for value in of_step} <= {0.0, None}
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "case_4"])
@@ -174,6 +175,10 @@ def test_ranks_that_depart_alike_share_a_row_and_factors_are_named():
     found = beside_plain(run, setting("case_8")[2])
     assert {row["who"] for row in found.rows} == {"ranks 0 and 1"} and len(found.rows) == 4
     assert all("(2 times)" in row["program"] for row in found.rows) and "<table>" in found._repr_html_()
+    for apart in found.apart:  # the first loss is right, the gradients are not, and so nothing is from then on
+        assert [bool(value) for value in apart["loss"]] == [False, True, True]
+        assert all(apart[name][0] for name in apart if name != "loss")
+    assert "rank 1: loss from step 1, gradient of body.weight from step 0" in found.picture.words
 
 
 def test_notes_that_are_missing_are_named():

@@ -63,7 +63,7 @@ def test_challenges_come_last_and_other_units_follow(course):
 
 def test_the_points_are_those_of_the_course():
     units = {unit.name: unit for unit in progress(ROOT / "notebooks").units}
-    assert len(units) == 10
+    assert len(units) == 12
     for unit in units.values():
         notebook = nbformat.read(ROOT / "notebooks" / unit.name / f"{unit.name}.ipynb", as_version=4)
         graded = [cell.metadata.nbgrader for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]

@@ -14,6 +14,7 @@ _PLACES = {
     "costs_figures": ("alpha_beta_figure", "bandwidth_figure", "published_all_reduce_figure", "ring_or_tree_figure"),
     "curves": ("drift_figure", "layer_times", "loss_curves", "memory_curve", "step_time_figure", "trade_figure"),
     "data_parallel": ("bucket_figure", "data_parallel_figure", "tokens_figure"),
+    "departures": ("departures_figure",),
     "experts": ("dropped_figure", "ratio_figure"),
     "hardware": ("ladder_figure", "superpod_table"),
     "long_attention": ("causal_work_figure", "sent_by_ranks_figure"),

@@ -1,6 +1,8 @@
 """For the bug hunt: a program's notes beside those of one plain process, and the causes to choose from."""
 
+import functools
 import html
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +10,12 @@ from typing import Any
 
 import torch
 
+from utils import figures
 from utils.deadlocks.errors import ranks_in_words
 from utils.ranks.run import Run
 
 TOLERANCE = 1e-9
+GRADIENT = "gradient of "
 CAUSES = ["a reduction is missing", "a sum over ranks where their mean is due", "something is reduced twice",
           "the wrong group reduces", "gradients of a part that is whole on all ranks are left as parts",
           "micro-batches are not weighted", "the passes come in the wrong order", "ranks draw the same random numbers",
@@ -38,14 +42,19 @@ def cause(case: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Beside:
-    """Notes that differ, of the first step that has any; a table that shows itself.
+    """Notes that differ, of the first step that has any, as a table, and how far all are apart, as a picture.
 
-    rows: {"step", "who", "what", "plain", "program"}; steps, ranks: how many were compared.
+    rows: {"step", "who", "what", "plain", "program"}; steps: how many were compared.
+    apart[rank]: loss, gradient or weight → its relative difference at each step; None where the rank has none.
     """
 
     rows: tuple[dict[str, Any], ...]
     steps: int
-    ranks: int
+    apart: tuple[dict[str, tuple[float | None, ...]], ...]
+
+    @property
+    def ranks(self) -> int:
+        return len(self.apart)
 
     @property
     def agrees(self) -> bool:
@@ -65,13 +74,20 @@ class Beside:
         lines = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in grid]
         return "\n".join([self.headline(), *lines])
 
+    @functools.cached_property
+    def picture(self) -> figures.Picture:
+        """All that was compared, by rank and step."""
+        framed = [(rank, name, row["step"]) for row in self.rows[:1] for rank, apart in enumerate(self.apart)
+                  for name in _first_of(apart, row["step"])]
+        return figures.departures_figure(self.apart, framed)
+
     def _repr_html_(self) -> str:
         if self.agrees:
-            return f"<p>{html.escape(self.headline())}</p>"
+            return f"<p>{html.escape(self.headline())}</p>{figures.figure_html(self.picture)}"
         lines = [("th", list(self.rows[0])), *(("td", list(row.values())) for row in self.rows)]
         body = "".join("<tr>" + "".join(f"<{tag} style='text-align:left'>{html.escape(str(value))}</{tag}>"
                                         for value in line) + "</tr>" for tag, line in lines)
-        return f"<p>{html.escape(self.headline())}</p><table>{body}</table>"
+        return f"<p>{html.escape(self.headline())}</p><table>{body}</table>{figures.figure_html(self.picture)}"
 
 
 def beside_plain(run: Run, plain: Sequence[Sequence[dict[str, Any]]]) -> Beside:
@@ -84,12 +100,29 @@ def beside_plain(run: Run, plain: Sequence[Sequence[dict[str, Any]]]) -> Beside:
         if not isinstance(found, list) or len(found) != len(right):
             raise ValueError(f"rank {rank} should return a list of {len(right)} notes, one a step; it returned "
                              f"{len(found) if isinstance(found, list) else type(found).__name__}")
-    steps = len(plain[0])
-    for step in range(steps):
-        of_rank = {rank: _differences(run.results[rank][step], right[step]) for rank, right in enumerate(plain)}
-        if any(of_rank.values()):
-            return Beside(tuple(_alike_together(step, of_rank)), steps, len(plain))
-    return Beside((), steps, len(plain))
+    pairs = [[(_flat(note), _flat(due)) for note, due in zip(found, right, strict=True)]
+             for found, right in zip(run.results, plain, strict=True)]
+    apart = tuple({name: tuple(_apart(note.get(name), due[name]) for note, due in rank) for name in rank[0][1]}
+                  for rank in pairs)
+    wrong = [step for rank in apart for of_step in rank.values() for step, value in enumerate(of_step) if value]
+    if not wrong:
+        return Beside((), len(plain[0]), apart)
+    step = min(wrong)
+    of_rank = {number: [_row(name, *(side.get(name) for side in rank[step])) for name in _first_of(apart[number], step)]
+               for number, rank in enumerate(pairs)}
+    return Beside(tuple(_alike_together(step, of_rank)), len(plain[0]), apart)
+
+
+def _flat(note: dict[str, Any]) -> dict[str, torch.Tensor | None]:
+    """Loss, gradients, weights, by what they are called in table and picture."""
+    gradients = {f"{GRADIENT}{name}": part for name, part in note["gradients"].items()}
+    return {"loss": note["loss"], **gradients, **note["weights"]}
+
+
+def _first_of(apart: dict[str, tuple[float | None, ...]], step: int) -> list[str]:
+    """What of a step is looked at: loss and gradients that differ; weights only where both agree, since they follow."""
+    differ = [name for name, of_step in apart.items() if of_step[step]]
+    return [name for name in differ if name == "loss" or name.startswith(GRADIENT)] or differ
 
 
 def _alike_together(step: int, of_rank: dict[int, list[dict[str, str]]]) -> Iterator[dict[str, Any]]:
@@ -102,26 +135,28 @@ def _alike_together(step: int, of_rank: dict[int, list[dict[str, str]]]) -> Iter
         yield {"step": step, "who": ranks_in_words(members), **dict(items)}
 
 
-def _differences(found: dict[str, Any], right: dict[str, Any]) -> list[dict[str, str]]:
-    """Losses, then gradients; weights only where both of those agree, since they follow from the gradients."""
-    rows = [_row("loss", found["loss"], right["loss"])]
-    rows += [_row(f"gradient of {name}", found["gradients"].get(name), part) for name, part in right["gradients"].items()]
-    if not any(rows):
-        rows = [_row(name, found["weights"].get(name), part) for name, part in right["weights"].items()]
-    return [row for row in rows if row]
+def _apart(found: torch.Tensor | None, right: torch.Tensor | None) -> float | None:
+    """The largest difference, relative to numbers above 1; 0 where both agree, None where neither is there.
+
+    Infinite where only one is there, or has another shape.
+    """
+    if found is None or right is None:
+        return None if found is right else math.inf
+    if found.shape != right.shape:
+        return math.inf
+    a, b = found.double(), right.double()
+    largest = ((a - b).abs() / b.abs().clamp(min=1)).nan_to_num(nan=math.inf).max().item()
+    return largest if largest > TOLERANCE else 0.0
 
 
 def _row(what: str, found: torch.Tensor | None, right: torch.Tensor | None) -> dict[str, str]:
-    """Empty where they agree; else the first numbers that differ, and by which factor if it is one."""
+    """The first numbers that differ, and by which factor if it is one."""
     if found is None or right is None:
-        return {} if found is right else {"what": what, "plain": _shown(right), "program": _shown(found)}
+        return {"what": what, "plain": _shown(right), "program": _shown(found)}
     if found.shape != right.shape:
         return {"what": what, "plain": f"shape {list(right.shape)}", "program": f"shape {list(found.shape)}"}
     a, b = found.double().flatten(), right.double().flatten()
-    wrong = (~((a - b).abs() <= TOLERANCE * b.abs().clamp(min=1))).nonzero().flatten().tolist()
-    if not wrong:
-        return {}
-    at = wrong[0]
+    at = (~((a - b).abs() <= TOLERANCE * b.abs().clamp(min=1))).nonzero().flatten().tolist()[0]
     ratio = float(a[at] / b[at]) if b[at] else 0.0
     factor = f" ({ratio:g} times)" if ratio and torch.allclose(a, b * ratio, rtol=1e-6, atol=1e-12) and a.numel() > 1 else ""
     return {"what": what, "plain": _shown(b[at]), "program": _shown(a[at]) + factor}

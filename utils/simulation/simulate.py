@@ -53,6 +53,17 @@ class SimulatedRun(Run):
             raise BadValue("no time passed in this run, so it has no utilization: its ranks computed and sent nothing")
         return (self.flops if model_flops is None else model_flops) / (self.elapsed_s * peak * self.world_size)
 
+    def elapsed_after_s(self, name: str) -> float:
+        """Seconds from the end of the last span of this name, on any rank, to the run's end.
+
+        Raises: ValueError where there is no such span.
+        """
+        ends = [span.end_s for span in self.trace.spans if span.name == name]
+        if not ends:
+            known = ", ".join(sorted({span.name for span in self.trace.spans})) or "none"
+            raise BadValue(f"no span of this run is called {name!r}; its spans: {known}")
+        return self.elapsed_s - max(ends)
+
     def trace_of(self, ranks: Sequence[int]) -> Trace:
         """The calls and spans of these ranks: of a run of more than 64, `trace` has those of the first 64 only.
 

@@ -1,0 +1,5 @@
+"""Unit 11: a planner's memory, traffic, seconds and choice of a layout."""
+
+ORDER = (
+    "device_memory", "device_traffic", "step_seconds", "choose_layout",
+)

@@ -1,0 +1,1 @@
+"""Wrong solutions of unit 11."""
