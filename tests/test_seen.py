@@ -100,6 +100,19 @@ forbid(["torch.distributed.fsdp"])
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 ways = [lambda: fully_shard(torch.nn.Linear(2, 2)), lambda: FullyShardedDataParallel(torch.nn.Linear(2, 2))]
 """,
+    "utils.costs.strategies": """
+import os
+import cloudpickle
+from utils.costs import strategies
+cloudpickle.register_pickle_by_value(strategies)
+carried = cloudpickle.dumps(strategies.formulas)
+forbid(["utils.costs.strategies"])
+ways = [lambda: cloudpickle.loads(carried),
+        lambda: os.open(os.path.dirname(os.path.dirname(strategies.__file__)), os.O_RDONLY),
+        lambda: open("costs/strategies.py", opener=lambda path, flags: os.open(path, flags, dir_fd=3)),
+        lambda: open(os.path.relpath(strategies.__file__, "/usr")),  # as it is called in another folder
+        lambda: os.symlink(strategies.__file__, "never made"), lambda: os.link(strategies.__file__, "never made")]
+""",
 }
 
 

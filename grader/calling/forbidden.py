@@ -87,12 +87,34 @@ def _functions_of(module: types.ModuleType) -> Iterator[types.FunctionType]:
 
 
 def _refuse(event: str, arguments: tuple) -> None:
-    if event not in ("exec", "open"):
+    """Code of these files that would run, or comes by value; the files; and what gives them another name."""
+    if event not in _FILE_OF:
         return
-    path = arguments[0].co_filename if event == "exec" else arguments[0]
-    if not isinstance(path, str | bytes):  # a file that is open already
+    path = _FILE_OF[event](arguments)
+    if not isinstance(path, str | bytes | os.PathLike):  # a file that is open already
         return
-    path = os.path.realpath(os.fsdecode(path))
+    path = os.fsdecode(path)
+    whole, as_it_is = os.path.realpath(path), os.path.normpath(path)
     for start, name in _refused.items():
-        if path.startswith(start):
-            raise (ImportError if event == "exec" else PermissionError)(_WHY.format(name))
+        if whole.startswith(start) or (event == "open" and (_ends_in(as_it_is, start) or _lies_in(start, whole))):
+            raise (PermissionError if event == "open" else ImportError)(_WHY.format(name))
+
+
+def _ends_in(path: str, start: str) -> bool:
+    """Whether a path that is relative, perhaps to a folder that is open, could be one of these files."""
+    if os.path.isabs(path):
+        return False
+    rest = f"{os.sep}{path}{os.sep}".replace(os.sep + os.pardir, "")
+    folders = start.strip(os.sep).split(os.sep)
+    return any(rest.startswith(os.sep.join(["", *folders[number:], ""])) for number in range(len(folders)))
+
+
+def _lies_in(start: str, path: str) -> bool:
+    """Whether these files lie in this folder: who has it open can name them in a way that is not seen."""
+    return start.startswith(path.rstrip(os.sep) + os.sep) and os.path.isdir(path)
+
+
+_FILE_OF = {  # event of Python's audit hooks -> which of its arguments, or what of them, is a file
+    "exec": lambda arguments: arguments[0].co_filename, "code.__new__": lambda arguments: arguments[1],
+    "open": lambda arguments: arguments[0], "os.symlink": lambda arguments: arguments[0],
+    "os.link": lambda arguments: arguments[0]}

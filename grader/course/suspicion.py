@@ -13,7 +13,8 @@ from grader.course.alarms import UNUSUAL, Alarm
 from grader.course.splice import is_check, is_solution, name_of
 
 LINES_A_CELL = 12
-KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks"}  # by the set-up cell
+KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks",
+         "hunted": "utils.models.hunted"}  # by the set-up cells
 
 # Modules of which any use is told, and single names of other modules.
 MODULES = ("atexit", "_thread", "cloudpickle", "copyreg", "ctypes", "http", "importlib", "mmap", "multiprocessing", "pickle",

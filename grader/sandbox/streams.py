@@ -188,7 +188,7 @@ def most_ahead(connections: Iterable[Connection]) -> Iterator[Flow]:
     """For each two ranks that are known, both ways: how far sends had been ahead of those that came back."""
     between: dict[frozenset[int], list[tuple[int, int]]] = defaultdict(list)
     for connection in connections:
-        if len(connection.owners) == 2:
+        if len({*connection.owners.values()}) == 2:  # and not a rank that speaks to itself
             between[frozenset(connection.owners.values())] += [(when, connection.owners[end])
                                                                for when, end in connection.sends]
     for pair, sends in between.items():

@@ -14,12 +14,14 @@ from torch import Tensor, nn
 
 from utils.models.hunted_stages import KEPT, PASS, VOCABULARY, WIDTH, Group, Passes, Stage, TextStage, ends_group
 from utils.models.tiny import same_start
+from utils.trace.spans import mark
 
-__all__ = ["HIDDEN", "IN", "KEPT", "OUT", "PASS", "SGD", "VOCABULARY", "WIDTH", "Gather", "MLPShard", "Passes",
+__all__ = ["GATHERED", "HIDDEN", "IN", "KEPT", "OUT", "PASS", "SGD", "VOCABULARY", "WIDTH", "Gather", "MLPShard", "Passes",
            "SequenceMLP", "ShardedMLP", "SmallMLP", "Stage", "TextStage", "ends_group", "gathered", "mean_shard",
            "mesh_groups", "note", "scattered", "small_mlp", "summed"]
 
 IN, HIDDEN, OUT = 3, 4, 2
+GATHERED = "a piece of the sequence is gathered"
 
 
 def note(model: nn.Module, loss: Tensor | None) -> dict[str, Any]:
@@ -117,6 +119,7 @@ class SequenceMLP(nn.Module):
 
 def gathered(x_PD: Tensor, group: Group) -> Tensor:
     """The whole sequence from its pieces; backward adds up what all ranks send back, and keeps the own piece of it."""
+    mark(GATHERED, total=x_PD.detach().sum().item())
     return _Exchange.apply(x_PD, _joined, _summed_piece, group)
 
 

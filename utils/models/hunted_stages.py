@@ -89,7 +89,7 @@ class Passes:
             self._send(output.detach(), self.rank + 1)
         self._kept.append((x, output))
         self._done += 1
-        mark(PASS, kind="F")
+        self._mark("F")
         mark(KEPT, count=len(self._kept))
 
     def backward(self) -> None:
@@ -102,7 +102,10 @@ class Passes:
         output.backward()
         if self.rank:
             self._send(x.grad, self.rank - 1)
-        mark(PASS, kind="B")
+        self._mark("B")
+
+    def _mark(self, kind: str) -> None:
+        mark(PASS, kind=kind, weights=sum(p.detach().sum().item() for p in self.stage.parameters()))
 
     def finish(self) -> Tensor | None:
         """Wait until all is sent → the loss on the last stage, None elsewhere."""

@@ -25,7 +25,14 @@ def _reduce_cached(cached: Callable):
     return cached.__qualname__
 
 
+def _property(fn: Callable, name: str | None) -> functools.cached_property:
+    made = functools.cached_property(fn)
+    made.attrname = name  # classes that travel are put together attribute by attribute, which nobody tells it of
+    return made
+
+
 copyreg.pickle(type(functools.cache(lambda: None)), _reduce_cached)
+copyreg.pickle(functools.cached_property, lambda cached: (_property, (cached.func, cached.attrname)))  # it has a lock
 
 
 class NotebookTask:

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from grader.exercises.shared.cases import each_rank, ranks
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from utils.models.hunted import note, small_mlp
-from utils.models.hunted_plain import Losses, Notes, Tensors
+from utils.models.hunted_plain import Losses, Notes, Tensors, plain_replicas, shares
 
 LR = 0.1
+ROWS = 16  # of a rank's batch: to send it to the others takes more than any repaired program may send
 TOLERANCE = 1e-9
 GROUPS = ((1, 3), (0, 2))
 UNTOUCHED = "untouched"
@@ -25,11 +26,26 @@ Trained = Callable[[Inputs], list[Notes]]
 Combine = Callable[[list[Tensors], int], Tensors]  # (gradients of each rank, rank) -> those that it uses
 
 
+def shared_batches(n: int, seed: int) -> Inputs:
+    """What n data parallel ranks get: each its share of every step's batch."""
+    return [{"batches": share, "lr": LR} for share in shares(n, rows=ROWS, seed=seed)]
+
+
 def hunted(title: str, parameters: tuple[str, ...], make_cases: Callable[[Draw, bool], Sequence[Case]], plain: Trained,
            slips: Mapping[str, tuple[str, Trained]]) -> Exercise:
     """An exercise whose oracle is plain(inputs of a group) → each rank's notes. slips: id → (hint, the same, gone wrong)."""
     return Exercise(title, parameters, make_cases, each_rank(_of_rank(plain)), tolerance=TOLERANCE,
                     slips=tuple(_slip(id, hint, wrong) for id, (hint, wrong) in slips.items()))
+
+
+def one_process(inputs: Inputs) -> list[Notes]:
+    """What data parallel ranks should note."""
+    return plain_replicas(of(inputs, "batches"), LR)
+
+
+def of_replicas(title: str, slips: Mapping[str, tuple[str, Trained]]) -> Exercise:
+    """The same of plain data parallelism."""
+    return hunted(title, ("batches", "lr", "group"), worlds(shared_batches, (3,), (1, 2)), one_process, slips)
 
 
 def _slip(id: str, hint: str, wrong: Trained) -> Slip:

@@ -6,15 +6,17 @@ from typing import Any
 import torch
 
 from grader.evidence.evidence import RETURNED
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import Moves, needs
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
-from utils.models.hunted import small_mlp
+from utils.models.hunted import PASS, small_mlp
 
 TOLERANCE = 1e-9
+ALIKE = 1e-6  # sums of weights
 MLP_BYTES = sum(p.nbytes for p in small_mlp().parameters())
 MLP_PADDING_BYTES = sum(p.itemsize for p in small_mlp().parameters())
 
@@ -44,6 +46,32 @@ def gradients_once(look: Look, rank: int) -> float:
 def gradients_summed(look: Look, rank: int) -> list[tuple[str, float]]:
     """Of the small MLP, in each step."""
     return [("all_reduce", len(look.right[rank]) * MLP_BYTES)]
+
+
+def weights_before(look: Look, rank: int, step: int) -> dict[str, torch.Tensor]:
+    """By the right notes, those that a rank computes with in this step."""
+    first, lr = look.right[rank][0], look.case.inputs[rank]["lr"]
+    if step:
+        return look.right[rank][step - 1]["weights"]
+    return {name: after + lr * first["gradients"][name] for name, after in first["weights"].items()}  # one SGD step back
+
+
+def passes_trained(n_micro: Callable[[Any], int]) -> Demand:
+    """Of a pipeline: what passes is the stage whose weights are noted. n_micro(a step's input): its micro-batches."""
+
+    def fault(look: Look, rank: int) -> str:
+        marks = [span.facts for span in spans_if_any(look, rank, PASS)]
+        due = [sum(part.sum().item() for part in weights_before(look, rank, number).values())
+               for number, step in enumerate(look.case.inputs[rank]["steps"]) for _ in range(2 * n_micro(step))]
+        if len(marks) != len(due):
+            return f"rank {rank} did {len(marks)} passes, {len(due)} are due"
+        wrong = next((number for number, (facts, total) in enumerate(zip(marks, due, strict=True))
+                      if not abs(facts["weights"] - total) < ALIKE), None)
+        return "" if wrong is None else f"rank {rank}'s pass {wrong} computed with other weights than its notes lead to"
+
+    return Demand("another stage passes", "the stage that passes is the one that is noted",
+                  "The notes are right, but the passes were those of a stage with other weights: note the stage that you "
+                  "train.", on_each_rank(fault), for_right_values=True)
 
 
 def _where_wrong(test: Callable[[Any, Any], bool]) -> Callable[[Look], bool]:

@@ -10,12 +10,12 @@ from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunte
 from utils.models.hunted import small_mlp
 from utils.models.hunted_plain import Notes, micro_shares, plain_micro_batches, trained
 
-SIZES = {3: (2, 2), 2: (1, 3, 2), 1: (4, 1)}  # of the micro-batches, by the number of ranks
+SIZES = {3: (8, 8), 2: (3, 9, 4), 1: (4, 1)}  # of the micro-batches, by the number of ranks; ROWS in all, but of a lone one
 Weigh = Callable[[int, int, int], float]  # (rows of a micro-batch, rows of all, micro-batches) -> what its mean counts
 
 
 def _inputs(n: int, seed: int) -> Inputs:
-    return [{"steps": share, "lr": LR} for share in micro_shares(n, SIZES.get(n, (1, 2)), seed=seed)]
+    return [{"steps": share, "lr": LR} for share in micro_shares(n, SIZES[n], seed=seed)]
 
 
 def _plain(inputs: Inputs) -> list[Notes]:

@@ -5,16 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunted, of, replicas, total_of, worlds
-from utils.models.hunted_plain import Notes, Tensors, plain_replicas, shares
-
-
-def _inputs(n: int, seed: int) -> Inputs:
-    return [{"batches": share, "lr": LR} for share in shares(n, seed=seed)]
-
-
-def _plain(inputs: Inputs) -> list[Notes]:
-    return plain_replicas(of(inputs, "batches"), LR)
+from grader.exercises.shared.hunted import UNTOUCHED, Inputs, Trained, of_replicas, replicas, total_of
+from utils.models.hunted_plain import Notes, Tensors
 
 
 def _head(summed: bool = False, divided: bool = False, averaged_weights: bool = False) -> Trained:
@@ -45,7 +37,7 @@ def _own(inputs: Inputs) -> list[Notes]:
     return replicas(inputs, lambda gradients, rank: gradients[rank])
 
 
-EXERCISE = hunted("Case 3: two checkpoints", ("batches", "lr", "group"), worlds(_inputs, (3,), (1, 2)), _plain, {
+EXERCISE = of_replicas("Case 3: two checkpoints", {
     UNTOUCHED: ("The body's gradients are averaged over ranks, the head's are each rank's own: so the ranks train different "
                 "heads. Which parameters does the loop run over?", _head()),
     "head summed": ("The head's gradients are added up over ranks now, and not divided: the mean is due, as for the body.",

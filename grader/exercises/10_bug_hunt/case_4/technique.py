@@ -1,7 +1,7 @@
 """What is demanded of case_4, and how it can fail."""
 
 from grader.evidence.evidence import DEADLOCKED
-from grader.exercises.technique.hunted import repaired
+from grader.exercises.technique.hunted import passes_trained, repaired
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import each_way
@@ -28,8 +28,19 @@ def _not_seen(look: Look, rank: int) -> str:
     return f"rank {rank} did {done or 'nothing'}" if sorted(done) != sorted(wanted) else ""
 
 
+def _exchanged(look: Look, rank: int) -> str:
+    """The same by what goes to the stage behind and to the stage before; an end has one of both, and what comes back."""
+    members, place = look.case.members(rank), look.case.group_rank(rank)
+    before, behind = members[place - 1], members[(place + 1) % len(members)]
+    kinds = {("recv" if behind == members[0] else "send", before if behind == members[0] else behind): "F",
+             ("send" if place else "recv", before if place else behind): "B"}
+    return "".join(kinds.get((call.op, call.peer), "") for call in look.evidence.trace.of(rank))
+
+
 def _other_order(look: Look, rank: int) -> str:
     done, wanted = _done(look, rank), _wanted(look, rank)
+    if done == wanted and look.case.group_size(rank) > 1:
+        done = _exchanged(look, rank)
     return f"rank {rank} did {done}, wanted {wanted}" if done != wanted else ""
 
 
@@ -62,6 +73,7 @@ TECHNIQUE = repaired(
     Demand("kept too many", "stage r keeps p − r micro-batches at most",
            "It trains, and activations pile up: some stage keeps more than p − r micro-batches. Warm up only until the "
            "first gradient can come.", on_each_rank(_kept_too_many)),
+    passes_trained(lambda step: len(step[0])),
     Demand("another order", "1F1B's order", "It trains, but the passes come in another order than 1F1B's, and stages stand "
            "idle: with too short a warm-up a stage waits for a gradient where it could go forward.",
            on_each_rank(_other_order)),

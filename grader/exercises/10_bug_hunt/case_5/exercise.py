@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunted, of, simulated, total_of, worlds
+from grader.exercises.shared.hunted import LR, ROWS, UNTOUCHED, Inputs, Trained, hunted, of, simulated, total_of, worlds
 from utils.models.hunted import SmallMLP
 from utils.models.hunted_plain import Notes, Tensors, plain_dropout, shares
 
 
 def _inputs(n: int, seed: int) -> Inputs:
-    return [{"batches": share, "lr": LR, "seed": seed % 1000} for share in shares(n, seed=seed)]
+    return [{"batches": share, "lr": LR, "seed": seed % 1000} for share in shares(n, rows=ROWS, seed=seed)]
 
 
 def _plain(inputs: Inputs) -> list[Notes]:

@@ -1,15 +1,7 @@
 """A hook has reduced each gradient: once is enough."""
 
-from grader.exercises.shared.hunted import LR, Inputs, hunted, of, replicas, scaled, total_of, worlds
-from utils.models.hunted_plain import Notes, Tensors, plain_replicas, shares
-
-
-def _inputs(n: int, seed: int) -> Inputs:
-    return [{"batches": share, "lr": LR} for share in shares(n, seed=seed)]
-
-
-def _plain(inputs: Inputs) -> list[Notes]:
-    return plain_replicas(of(inputs, "batches"), LR)
+from grader.exercises.shared.hunted import Inputs, of_replicas, one_process, replicas, scaled, total_of
+from utils.models.hunted_plain import Notes, Tensors
 
 
 def _used(times: int, whole: bool):
@@ -29,10 +21,10 @@ def _used(times: int, whole: bool):
 
 def _smaller_steps(inputs: Inputs) -> list[Notes]:
     """n times the gradient, and an n-th of the learning rate."""
-    return scaled(_plain(inputs), gradients=len(inputs))
+    return scaled(one_process(inputs), gradients=len(inputs))
 
 
-EXERCISE = hunted("Case 6: four times too long", ("batches", "lr", "group"), worlds(_inputs, (3,), (1, 2)), _plain, {
+EXERCISE = of_replicas("Case 6: four times too long", {
     "sum for mean": ("The gradients are n times the mean. Once they are reduced only once, they are sums over ranks: one "
                      "division is due.", _used(0, whole=True)),
     "divided twice": ("The gradients are n times too small: a sum over ranks, divided by n twice.", _used(2, whole=True)),

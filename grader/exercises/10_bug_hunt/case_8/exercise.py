@@ -4,16 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunted, of, replicas, scaled, total_of, worlds
-from utils.models.hunted_plain import Notes, Tensors, plain_replicas, shares
-
-
-def _inputs(n: int, seed: int) -> Inputs:
-    return [{"batches": share, "lr": LR} for share in shares(n, seed=seed)]
-
-
-def _plain(inputs: Inputs) -> list[Notes]:
-    return plain_replicas(of(inputs, "batches"), LR)
+from grader.exercises.shared.hunted import UNTOUCHED, Inputs, Trained, of_replicas, one_process, replicas, scaled, total_of
+from utils.models.hunted_plain import Notes, Tensors
 
 
 def _used(use: Callable[[Tensor, Tensor, int], Tensor]) -> Trained:
@@ -28,16 +20,16 @@ def _used(use: Callable[[Tensor, Tensor, int], Tensor]) -> Trained:
     return train
 
 
-EXERCISE = hunted("Case 8: the more, the slower", ("batches", "lr", "group"), worlds(_inputs, (3,), (1, 2)), _plain, {
+EXERCISE = of_replicas("Case 8: the more, the slower", {
     UNTOUCHED: ("The gradients are n times those of the plain process: an all-reduce adds up, and the gradient of a mean is "
                 "the mean of the ranks' gradients.", _used(lambda own, total, n: total)),
     "divided twice": ("The gradients are n times too small: divide once, before or after the all-reduce, not both.",
                       _used(lambda own, total, n: total / n ** 2)),
     "learning rate divided": ("The weights come out right, since the learning rate was divided by n. The gradients are "
                               "still n times too large, and clipping, weight decay or Adam would notice.",
-                              lambda inputs: scaled(_plain(inputs), gradients=len(inputs))),
+                              lambda inputs: scaled(one_process(inputs), gradients=len(inputs))),
     "loss divided": ("Gradients and weights are right. But the loss that is noted was divided by n with them: it is the "
-                     "mean of this rank's rows.", lambda inputs: scaled(_plain(inputs), loss=1 / len(inputs))),
+                     "mean of this rank's rows.", lambda inputs: scaled(one_process(inputs), loss=1 / len(inputs))),
     "own gradients": ("Each rank uses its own gradients: what was reduced is not written back.",
                       _used(lambda own, total, n: own)),
     "own gradients divided": ("Each rank divides its own gradients: what was reduced is not written back.",

@@ -6,15 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunted, of, worlds
+from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunted, of, shared_batches, worlds
 from utils.models.hunted import HIDDEN, IN, OUT, ShardedMLP
-from utils.models.hunted_plain import Notes, Tensors, plain_shards, shares, trained
+from utils.models.hunted_plain import Notes, Tensors, plain_shards, trained
 
 Age = Callable[[int], int]  # step -> how many steps older than it should be a weight is
-
-
-def _inputs(n: int, seed: int) -> Inputs:
-    return [{"batches": share, "lr": LR} for share in shares(n, seed=seed)]
 
 
 def _plain(inputs: Inputs) -> list[Notes]:
@@ -47,7 +43,7 @@ def _one_step(step: int) -> int:
     return min(step, 1)
 
 
-EXERCISE = hunted("Case 9: from the second step on", ("batches", "lr", "group"), worlds(_inputs, (1, 4)), _plain, {
+EXERCISE = hunted("Case 9: from the second step on", ("batches", "lr", "group"), worlds(shared_batches, (1, 4)), _plain, {
     UNTOUCHED: ("From the second step on the first layer computes with the weight of the step before: its gather begins "
                 "before the optimizer has changed the shards. It may begin once they are changed.", _aged(_one_step)),
     "never gathered again": ("The first layer computes with its first weight for ever: gather it for each step.",
