@@ -1,11 +1,13 @@
 """The notebooks: generated from the solutions, in the course's form, and running from top to bottom."""
 
 import ast
+import json
 import re
 
 import nbformat
 import pytest
 
+from grader.course.release import packed
 from grader.exercises import EXERCISES
 from grader.site.execute import executed
 from tests.course import Course
@@ -28,7 +30,14 @@ def read(folder: str, unit: str):
 def test_students_version_is_what_nbgrader_generates(unit, tmp_path):
     Course(tmp_path, unit)
     generated = (tmp_path / "notebooks" / unit / f"{unit}.ipynb").read_text()
-    assert generated == (ROOT / "notebooks" / unit / f"{unit}.ipynb").read_text(), "run `make notebooks`"
+    assert packed(generated) == (ROOT / "notebooks" / unit / f"{unit}.ipynb").read_text(), "run `make notebooks`"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_packed_notebook_is_the_same_notebook_and_below_100_kb(unit):
+    content = (ROOT / "solutions" / unit / f"{unit}.ipynb").read_text()
+    assert json.loads(packed(content)) == json.loads(content)
+    assert len((ROOT / "notebooks" / unit / f"{unit}.ipynb").read_bytes()) < 100_000
 
 
 @pytest.mark.parametrize("unit", UNITS)

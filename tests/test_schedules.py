@@ -1,6 +1,7 @@
 """Schedules as data: against published tables, torch's own orders and engine, one plain process; and bad ones."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from utils.costs.tables import read_table
 from utils.figures.editor import schedule_editor
 from utils.models.stages import with_layers
 from utils.models.tiny import Block
+from utils.schedules.race import Race
 from utils.schedules.schedule import Fault, Shape, Step, format_schedule, measured_times, order_of, parse_schedule, shape_of
 from utils.trace.trace import Trace
 
@@ -36,6 +38,10 @@ def test_published_idle_shares_to_four_decimals(row):
     assert f"{one.bubble_rate:.4f}" == f"{row['b_1F1B']:.4f}"
     assert f"{zero.bubble_rate:.4f}" == f"{row['b_ZBH1']:.4f}"
     assert one.peaks == [p - rank for rank in range(p)] and zero.peaks == [p] * p
+    race = Race(row, simulate)
+    for name, make in (("1F1B", one_f_one_b_schedule), ("ZB-H1", zero_bubble_schedule)):
+        line = race.row(name, partial(make, p, m))
+        assert line["idle"] == line["idle in own time"] == line["published"]
 
 
 @pytest.mark.parametrize("row", read_table("zero_bubble_tables_1.5B_6.2B"), ids=lambda row: f"{row['model']}-{row['m']}")

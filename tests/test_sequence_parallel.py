@@ -13,7 +13,7 @@ from utils import figures, run_ranks
 from utils.costs.activations import saved_by_part, saved_bytes
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import RankFailed
-from utils.models.blocks import BlockGPT, TransformerBlock
+from utils.models.blocks import Attention, BlockGPT, FusedAttention, TransformerBlock
 from utils.models.shards import CUT_DIMS, cut_block, piece
 from utils.models.tiny import same_start
 
@@ -89,6 +89,11 @@ def test_full_recomputation_keeps_the_input_as_the_rank_has_it(n, is_cut):
 
     formula = reference("activation_bytes")(s, b, h, a, n, is_cut, "full")
     assert set(run_ranks(kept, n).results) == {formula}
+
+
+def test_the_fused_core_is_the_one_that_is_written_out():
+    qkv_SBE = numbers(6, 2, 3 * 8)
+    torch.testing.assert_close(FusedAttention(4, 0.0)(qkv_SBE), Attention(4, 0.0)(qkv_SBE))
 
 
 def test_a_storage_counts_once_and_parameters_do_not():

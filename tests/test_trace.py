@@ -91,6 +91,18 @@ def test_bytes_by_the_formula(call, op, expected):
     assert [trace.bytes_sent(rank) for rank in range(3)] == expected
 
 
+def test_bytes_within_a_span():
+    def two_spans(rank):
+        for name, count in (("first", 2), ("second", 4)):
+            with span(name):
+                dist.all_reduce(torch.ones(count))
+
+    trace = run_ranks(two_spans, 2).trace
+    assert (trace.bytes_sent(0, within="first"), trace.bytes_sent(1, within="second")) == (8, 16)
+    with pytest.raises(ValueError, match="rank 1 has no span called 'third'"):
+        trace.bytes_sent(1, within="third")
+
+
 def test_the_short_way_past_the_dispatcher_and_the_long_one_tell_the_same():
     class LookOn(TorchDispatchMode):
         def __torch_dispatch__(self, operator, types, args=(), kwargs=None):

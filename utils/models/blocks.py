@@ -7,6 +7,7 @@ Megatron: a piece of the sequence is then one piece of memory, and can be sent a
 from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from utils.models.tiny import VOCABULARY
@@ -60,6 +61,14 @@ class Attention(nn.Module):
     def heads(self, qkv_SBE: Tensor) -> tuple[Tensor, ...]:
         """q, k, v, each (B, H, S, K): views."""
         return qkv_SBE.unflatten(-1, (-1, 3, self.head_size)).permute(3, 1, 2, 0, 4).unbind()
+
+
+class FusedAttention(Attention):
+    """The same by a kernel of torch's that never has all scores in memory; without dropout."""
+
+    def forward(self, qkv_SBE: Tensor, dropout: Dropout | None = None) -> Tensor:
+        y_BHSK = F.scaled_dot_product_attention(*self.heads(qkv_SBE), is_causal=True)
+        return y_BHSK.permute(2, 0, 1, 3).flatten(2)
 
 
 class TransformerBlock(nn.Module):

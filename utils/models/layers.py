@@ -1,7 +1,7 @@
 """The layers of any module, and the tensors inside any value: what a wrapper needs to know of what it wraps."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -79,3 +79,14 @@ def _children(module: nn.Module) -> Iterator[nn.Module]:
             yield from _children(child)
         else:
             yield child
+
+
+class Called(nn.Module):
+    """A module that is called in another way: call(module, *arguments)."""
+
+    def __init__(self, module: nn.Module, call: Callable[..., Any]):
+        super().__init__()
+        self.module, self.call = module, call
+
+    def forward(self, *arguments: Any) -> Any:
+        return self.call(self.module, *arguments)

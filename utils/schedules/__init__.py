@@ -1,6 +1,6 @@
 """Pipeline schedules.
 
-schedule: a schedule as plain data. faults: what can be wrong with one.
+schedule: a schedule as plain data. faults: what can be wrong with one. race: the schedule race.
 """
 
 from utils.schedules.schedule import (

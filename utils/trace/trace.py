@@ -108,9 +108,18 @@ class Trace:
             by_rank[call.rank].append(call)
         return by_rank
 
-    def bytes_sent(self, rank: int) -> float:
-        """Bytes that `rank` sent, by the ring formula for collectives and as they are for sends."""
-        return sum(c.bytes_formula for c in self.of(rank))
+    def bytes_sent(self, rank: int, within: str = "") -> float:
+        """Bytes that `rank` sent, by the ring formula for collectives and as they are for sends.
+
+        within: the name of a span, for what began in the first of this name alone.  Raises: ValueError without such a span.
+        """
+        calls = self.of(rank)
+        if within:
+            found = next((span for span in self.spans if (span.rank, span.name) == (rank, within)), None)
+            if found is None:
+                raise ValueError(f"rank {rank} has no span called {within!r}")
+            calls = [call for call in calls if found.start_s <= call.start_s <= found.end_s]
+        return sum(call.bytes_formula for call in calls)
 
     def traffic_matrix(self) -> list[list[float]]:
         """Bytes from each rank to each other rank, in point-to-point calls only (row: sender).
