@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from playwright.sync_api import Locator, Page, expect
 
 from tests.course import Course
 from tests.lab import CHROMIUM, PATIENCE_S, TOKEN, errors_of, lab, open_notebook, page, run_all
@@ -46,18 +47,35 @@ CELLS = (
     "right = parse_schedule('F0 B0')\n"
     "schedule_editor(right, lambda now, *_: None if now == right else Fault(0, Step('B', 0, 0), 'too early'),\n"
     "                lambda *_: Timetable({}, 1.0, 0.0, [1]), {'F': 1.0})",
+    "from utils.figures.calculators import memory_calculator, planner_panel\n"
+    "from utils.models import DeepMLP\nfrom utils.models.layers import layers_of\n"
+    "from utils.trace.holdings import watch_layers\n\n"
+    "def watched():\n    model = DeepMLP(n_layers=2)\n    note = watch_layers(layers_of(model))\n"
+    "    note('before the step')\n    model(torch.ones(4, 16)).sum().backward()",
+)
+PLAYERS = (  # each in a cell of its own, below the others
+    "widgets.trace_player(run_ranks(total, 2).trace)",
+    "widgets.causal_player(2)",
+    "widgets.holdings_player({'plain': run_ranks(watched, 2).trace})",
+    "widgets.schedule_player({'1F1B': lambda p, m: right},\n"
+    "                        lambda *_: Timetable({Step('F', 0, 0): (0, 1)}, 1.0, 0.0, [1]))",
+    "planner_panel(lambda layout: {'parameters': 1e9 / layout['tp']}, lambda layout: {'compute': 1.0},\n"
+    "              {'heads': 16, 'layers': 4}, {'memory_bytes': 2e9}, 64, 64)",
+    "memory_calculator({'whole': lambda psi, n: 16 * psi})",
+    "widgets.routing_player([[0], [0], [1]], [[True], [False], [True]], 1, 2, 2)",
 )
 
 
 def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
-    """Seven cells with all that differs from a kernel without a browser; whole units are run by test_notebooks."""
-    file = write_cells(tmp_path / "seven_cells.ipynb", CELLS)
+    """Cells with all that differs from a kernel without a browser; whole units are run by test_notebooks."""
+    file = write_cells(tmp_path / "cells.ipynb", [*CELLS, *PLAYERS])
     with lab(tmp_path) as address, page() as tab:
         open_notebook(tab, address, file.name)
         assert tab.locator("text=Jupyter news").count() == 0
         assert tab.locator(".jp-CodeCell .cm-lineWrapping").count()  # on a small screen no code ends at the edge
         assert tab.locator(".jp-TableOfContents").is_visible()
         notebook = run_all(tab, file)
+        assert errors_of(notebook) == []
         tab.locator(".widget-slider .noUi-handle").first.click()
         tab.keyboard.press("ArrowRight")
         tab.wait_for_selector("img[alt*='step 2 of 3']")
@@ -66,11 +84,39 @@ def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
         tab.fill("input[placeholder='your guess']", "7")
         tab.click("text=Keep my guess")
         tab.wait_for_selector("text=Your guess: 7 in all.")
-        shoot(tab, "seven-cells")
-    assert errors_of(notebook) == []
+        shoot(tab, "cells")
+        tab.set_viewport_size({"width": 1280, "height": 8000})  # cells that are out of sight are not on the page
+        for number, code in enumerate(PLAYERS, len(CELLS)):
+            player = tab.locator(".jp-CodeCell").nth(number)
+            answers_clicks_and_keys(tab, player, plays="player(" in code and "schedule" not in code)
+        shown = words_of(player)
+        player.locator(".cm-content").click()
+        tab.keyboard.press("Control+Enter")
+        expect(player.locator(".jp-InputArea-prompt")).to_have_text(f"[{len(CELLS) + len(PLAYERS) + 1}]:")
+        expect(player.locator("img").first).to_have_attribute("alt", shown)  # where it was before the cell was run again
+        shoot(tab, "players")
     assert "[6.0, 6.0, 6.0, 6.0]" in notebook.cells[1].outputs[0].data["text/plain"]
     assert "<img" in "".join(notebook.cells[2].outputs[0].data["text/html"])
     assert "[rank 1] rank 1 of 2" in "".join(output.get("text", "") for output in notebook.cells[3].outputs)
+
+
+def words_of(cell: Locator) -> str:
+    """What its picture says to those who do not see it."""
+    return cell.locator("img").first.get_attribute("alt")
+
+
+def answers_clicks_and_keys(tab: Page, cell: Locator, plays: bool) -> None:
+    """A slider that is clicked follows the arrow keys; one that plays goes on from there, and back by the keys."""
+    cell.scroll_into_view_if_needed()
+    before = words_of(cell)
+    cell.locator(".noUi-handle").first.click()
+    tab.keyboard.press("ArrowRight")
+    expect(cell.locator("img").first).not_to_have_attribute("alt", before)
+    if plays:
+        tab.keyboard.press("ArrowLeft")
+        expect(cell.locator("img").first).to_have_attribute("alt", before)
+        cell.locator(".widget-play button").first.click()
+        expect(cell.locator("img").first).not_to_have_attribute("alt", before)
 
 
 ENDLESS = (

@@ -1,6 +1,12 @@
 """Calculators: each runs on the formula that it is given, and shows what that says."""
 
-from utils.figures.calculators import activation_calculator, degree_calculator, memory_calculator, tokens_calculator
+from utils.figures.calculators import (
+    activation_calculator,
+    degree_calculator,
+    memory_calculator,
+    planner_panel,
+    tokens_calculator,
+)
 
 
 def test_activations():
@@ -55,3 +61,18 @@ def test_a_layer_on_each_link():
     # 9 MB and 2 ranks over 450 GB/s: 0.04 ms
     assert "NVLink (whole GPU), H100: 0.04 ms on 2 ranks" in calculator.view.value
     assert "PCIe x16, gen 5: 0.281 ms on 2 ranks" in calculator.view.value
+
+
+def test_each_change_of_a_layout_is_told_with_its_reason():
+    panel = planner_panel(lambda layout: {"parameters": 8e9 / layout["tp"], "activations": 1e9},
+                          lambda layout: {"compute": 2.0, "bubble": (layout["pp"] - 1) / layout["n_micro"]},
+                          {"heads": 16, "layers": 6}, {"memory_bytes": 2e9}, 96, 36)
+    tensor, pipeline, micro_batch, *_ = panel.controls
+    assert "dp 2 × tp 8 × pp 6, 18 micro-batches" in panel.view.value and "<b>" not in panel.view.value
+    tensor.value = 16
+    assert "<b>tensor parallel 8 → 16.</b>" in panel.view.value and "parameters 1 → 0.5 GB" in panel.view.value
+    assert "bubble 0.278 → 0.139 s" in panel.view.value and "activations" not in panel.view.value.rpartition("<br>")[2]
+    micro_batch.value = 8
+    assert "1 replicas with micro-batches of 8 do not divide 36 sequences." in panel.view.value
+    micro_batch.value, pipeline.value = 2, 3
+    assert "<b>pipeline 6 → 3.</b>" in panel.view.value and len(panel._stills()) == 2

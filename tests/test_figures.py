@@ -156,6 +156,9 @@ PICTURES = {
        for sizes in ([2, 2, 2, 2], [3, 1], [7, 7, 6, 6])},
     **{f"mesh {shape}": (lambda shape=shape: figures.mesh_figure(lines_of(dict(zip("abc", shape, strict=True)))))
        for shape in ((2, 2, 2), (4, 2, 2), (1, 3, 1))},
+    **{f"a step of causal attention, {n} ranks": (lambda n=n: figures.causal_step_figure(n, n > 2, n - 1))
+       for n in (2, 4, 8)},
+    "routing": lambda: figures.routing_figure([[0, 1]] * 32, [[token < 12, token < 3] for token in range(32)], 12, 8, 4, 64),
     "departures": lambda: figures.departures_figure(
         [{"loss": (0.0, 0.1), "gradient of a.long.name": (3.0, float("inf"))}, {"loss": (None, 1e-12), "b": (0.0, 1e-4)}],
         [(0, "gradient of a.long.name", 0)]),

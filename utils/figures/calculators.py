@@ -3,7 +3,11 @@
 Each shows a still picture of the same thing wherever widgets do not run, such as in an exported page.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import ipywidgets
 
@@ -11,7 +15,8 @@ from utils.costs.tables import read_table
 from utils.figures.bars import memory_bars
 from utils.figures.curves import layer_times
 from utils.figures.data_parallel import tokens_figure
-from utils.figures.style import Picture
+from utils.figures.planner_figures import time_bars
+from utils.figures.style import Picture, moving_html
 from utils.figures.widgets import Interactive
 
 A100_BYTES = 80e9
@@ -120,3 +125,114 @@ def degree_calculator(layer_bytes: Callable[[int, int, int, int], float]) -> Int
                            links, node=8)
 
     return Interactive([width, length, batch, gpu], picture)
+
+
+WHY = {  # control of the planner's panel -> what happens when it changes
+    "tensor parallel": "A layer's weights, and most of what it keeps, are cut into that many pieces. Its all-reduces have "
+                       "as many members, and leave a node that is smaller. Replicas (dp) are what is left of the devices.",
+    "pipeline": "A device has that part of the layers; the first stage keeps a micro-batch for each stage. The bubble grows "
+                "with p − 1. Replicas (dp) are what is left of the devices.",
+    "micro-batch": "Activations and messages grow with it, and fewer micro-batches are left to fill the pipeline.",
+    "ZeRO": "Replicas divide the optimizer's state (1), gradients, too (2), parameters, too (3), gathered for every pass.",
+    "sequence parallel": "It divides what tensor parallelism leaves whole, among the same ranks.",
+    "recompute": "What is not kept is computed again in the backward pass.",
+    "chunks": "v chunks a device make the bubble v times shorter, and messages between stages v times as many.",
+}
+CAUSES = {"compute": "compute", "tp": "TP exposed", "pp": "PP exposed", "dp": "DP exposed", "bubble": "bubble"}
+MOST_PIECES, TOLD = 64, 0.005  # changes of less than this share are not told
+Layout = dict[str, Any]
+
+
+def planner_panel(held: Callable[[Layout], Mapping[str, float]], took: Callable[[Layout], Mapping[str, float]],
+                  shape: Mapping[str, int], machine: Mapping[str, Any], n_devices: int, batch: int) -> Interactive:
+    """A layout by slider: where a step's time goes, what the fullest device holds, what each change did to both, and why.
+
+    held(layout) → {category: bytes}, took(layout) → {"compute", "tp", "pp", "dp", "bubble": seconds}: the reader's own.
+    shape: with "heads" and "layers"; machine: with "memory_bytes"; batch: sequences a step.
+    """
+    return _PlannerPanel(_Planned(held, took, machine["memory_bytes"], n_devices, batch), shape["heads"], shape["layers"])
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """What a layout comes to."""
+
+    held: Callable[[Layout], Mapping[str, float]]
+    took: Callable[[Layout], Mapping[str, float]]
+    limit_bytes: float
+    n_devices: int
+    batch: int
+
+    def layout(self, t: int, p: int, b: int, zero: int, pieces: bool, recompute: str, v: int) -> Layout:
+        """Raises: ValueError, in words, where there is none."""
+        dp, rest = divmod(self.n_devices, t * p)
+        if rest:
+            raise ValueError(f"{t} × {p} ranks do not divide {self.n_devices:,} devices.")
+        n_micro, rest = divmod(self.batch, dp * b)
+        if rest:
+            raise ValueError(f"{dp} replicas with micro-batches of {b} do not divide {self.batch:,} sequences.")
+        return {"dp": dp, "tp": t, "pp": p, "n_micro": n_micro, "micro_batch": b, "zero": zero, "sequence_parallel": pieces,
+                "recompute": recompute, "chunks": v}
+
+    def seconds(self, layout: Layout) -> dict[str, float]:
+        return {CAUSES.get(cause, cause): time_s for cause, time_s in self.took(layout).items()}
+
+    def pictures(self, layout: Layout) -> list[Picture]:
+        title = "Where a step's time goes: dp {dp} × tp {tp} × pp {pp}, {n_micro} micro-batches".format(**layout)
+        return [time_bars({"a step": self.seconds(layout)}, {}, title),
+                memory_bars([("fullest device", self.held(layout))], self.limit_bytes, base=1000)]
+
+    def numbers(self, layout: Layout) -> dict[str, tuple[float, str]]:
+        """Name → (size, unit)"""
+        return ({name: (time_s, "s") for name, time_s in self.seconds(layout).items()}
+                | {name: (size / 1e9, "GB") for name, size in self.held(layout).items()})
+
+
+class _PlannerPanel(Interactive):
+    """Controls, two pictures, and what the last change did."""
+
+    def __init__(self, planned: _Planned, heads: int, layers: int):
+        self._planned, self._before = planned, None
+
+        def slider(name: str, options: Sequence[int], value: int) -> ipywidgets.SelectionSlider:
+            return ipywidgets.SelectionSlider(options=options, value=value, description=name,
+                                              style={"description_width": "initial"})
+
+        degrees = [n for n in range(1, min(heads, MOST_PIECES) + 1) if heads % n == 0]
+        stages = [n for n in range(1, layers + 1) if layers % n == 0]
+        super().__init__([
+            slider("tensor parallel", degrees, max(n for n in degrees if n <= 8)),
+            slider("pipeline", stages, max(n for n in stages if n <= 8)), slider("micro-batch", (1, 2, 4, 8), 1),
+            slider("ZeRO", (0, 1, 2, 3), 1), ipywidgets.Checkbox(True, description="sequence parallel", indent=False),
+            ipywidgets.Dropdown(options=("none", "selective", "full"), value="selective", description="recompute"),
+            slider("chunks", (1, 2, 3, 4), 1)], self._drawn, lambda: planned.pictures(self._layout()))
+
+    def refresh(self) -> None:
+        """Draw the view anew, and below it say what has changed since the last one, and why."""
+        super().refresh()
+        with contextlib.suppress(ValueError):
+            now = {control.description: control.value for control in self.controls}, self._planned.numbers(self._layout())
+            if self._before:
+                self.view.value += _changes(*self._before, *now)
+            self._before = now
+
+    def _layout(self) -> Layout:
+        return self._planned.layout(*(control.value for control in self.controls))
+
+    def _drawn(self, *values: Any) -> str:
+        try:
+            return "".join(map(moving_html, self._planned.pictures(self._planned.layout(*values))))
+        except ValueError as error:
+            return f"<p>{html.escape(str(error))}</p>"
+
+
+def _changes(before: Mapping[str, Any], old: Mapping[str, tuple[float, str]], after: Mapping[str, Any],
+             new: Mapping[str, tuple[float, str]]) -> str:
+    """HTML: each control that changed, what changed with it, and why."""
+    changed = [name for name in after if before[name] != after[name]]
+    if not changed:
+        return ""
+    moved = [f"{name} {old[name][0]:.3g} → {size:.3g} {unit}" for name, (size, unit) in new.items()
+             if name in old and abs(size - old[name][0]) > TOLD * max(size, old[name][0])]
+    lines = [f"<b>{name} {before[name]} → {after[name]}.</b> {WHY[name]}" for name in changed]
+    return f"<p>{'<br>'.join(lines)}<br>{'; '.join(moved) or 'Nothing moved by more than half a percent.'}</p>"

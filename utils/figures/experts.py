@@ -1,9 +1,12 @@
-"""Mixtures of experts: what a capacity drops, and what an all-to-all takes on machines of growing size."""
+"""Mixtures of experts: who gets a place, what a capacity drops, what an all-to-all takes on machines of growing size."""
 
 from collections.abc import Mapping, Sequence
 
-from utils.figures.colours import FAINT, series_look
-from utils.figures.style import Picture, plot, styled
+from utils.figures.colours import FAINT, PALE, VERMILLION, rank_colour, series_look
+from utils.figures.shapes import heading, tile, write
+from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, plot, styled
+
+MOST_TOKENS, MOST_EXPERTS, MOST_PLACES, PLACE_IN = 32, 8, 12, 0.26
 
 
 @styled
@@ -22,6 +25,54 @@ def dropped_figure(factors: Sequence[float], dropped_percent: Mapping[str, Seque
     axes.legend()
     axes.grid(True)
     return Picture(figure, "Dropped choices. " + _in_words(factors, dropped_percent, "{y:.3g}% at {x:g} averages"))
+
+
+@styled
+def routing_figure(experts_Tk: Sequence[Sequence[int]], kept_Tk: Sequence[Sequence[bool]], capacity: int, n_experts: int,
+                   n_ranks: int, number: int) -> Picture:
+    """The places of each expert after so many choices: all tokens' first ones, then all second ones, in order.
+
+    experts_Tk, kept_Tk: each token's experts, and whether it got in. An expert's colour is that of the rank that has it.
+    Raises: ValueError for more than 32 tokens, 8 experts or 12 places, or ranks that do not divide the experts.
+    """
+    if len(experts_Tk) > MOST_TOKENS or not 1 <= n_experts <= MOST_EXPERTS or not 1 <= capacity <= MOST_PLACES or (
+            n_experts % n_ranks):
+        raise ValueError(f"can draw {MOST_TOKENS} tokens, {MOST_EXPERTS} experts and {MOST_PLACES} places at most, and "
+                         f"ranks that divide the experts; got {len(experts_Tk)}, {n_experts}, {capacity}, {n_ranks} ranks")
+    choices = [(token, choice, row[choice], bool(kept_Tk[token][choice]))
+               for choice in range(len(experts_Tk[0])) for token, row in enumerate(experts_Tk)][:number]
+    height_in = 1.25 + (capacity + 1) * PLACE_IN
+    figure, axes = canvas(height_in)
+    said = "Nobody has chosen yet" if not choices else _said(*choices[-1], capacity)
+    heading(axes, said)
+    width_in = (WIDTH_IN - 0.5) / n_experts
+    words = []
+    for expert in range(n_experts):
+        left, rank = 0.25 + expert * width_in, expert * n_ranks // n_experts
+        came = [(token, kept) for token, _, chosen, kept in choices if chosen == expert]
+        inside, late = ([token for token, kept in came if kept is wanted] for wanted in (True, False))
+        for place in range(capacity):
+            taken = place < len(inside)
+            corner = (left, 0.62 + place * PLACE_IN)
+            tile(axes, corner, (width_in - 0.1, PLACE_IN), rank_colour(rank) if taken else "white", PALE, 1)
+            if taken:
+                last = choices[-1][:1] == (inside[place],) and choices[-1][2] == expert and place == len(inside) - 1
+                write(axes, (left + (width_in - 0.1) / 2, corner[1] + PLACE_IN / 2), f"token {inside[place]}", 8,
+                      fontweight="bold" if last else "normal")
+        if late:
+            text = first_that_fits([f"dropped: {', '.join(map(str, late))}", f"{len(late)} dropped"], width_in - 0.1, 8)
+            write(axes, (left + (width_in - 0.1) / 2, 0.62 + (capacity + 0.5) * PLACE_IN), text, 8, color=VERMILLION)
+        write(axes, (left + (width_in - 0.1) / 2, 0.44), f"expert {expert}", 9, fontweight="bold")
+        write(axes, (left + (width_in - 0.1) / 2, 0.24), f"on rank {rank}", 8, color=FAINT)
+        words.append(f"expert {expert}: tokens {', '.join(map(str, inside)) or 'none'}"
+                     + f", dropped {', '.join(map(str, late))}" * bool(late))
+    return Picture(figure, f"{said}. {'; '.join(words)}.")
+
+
+def _said(token: int, choice: int, expert: int, kept: bool, capacity: int) -> str:
+    name = ("first", "second", "third")[choice] if choice < 3 else f"{choice + 1}th"
+    late = f": its {capacity} places are taken, so it is dropped"
+    return f"Token {token}'s {name} choice is expert {expert}" + ("" if kept else late)
 
 
 @styled

@@ -1,6 +1,6 @@
 """Causal attention over a sequence in shards: which blocks each rank computes, and how much it sends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
@@ -50,15 +50,49 @@ def causal_work_figure(n_ranks: int = 4) -> Picture:
     return Picture(figure, "Blocks of causal attention by rank. " + ". ".join(words) + ".")
 
 
-def _draw_map(axes: Axes, chunks: Sequence[int], title: str) -> None:
+@styled
+def causal_step_figure(n_ranks: int, zigzag: bool, step: int) -> Picture:
+    """The same map at one step of the ring: blocks of this step in colour, those done before pale, those to come empty.
+
+    step: 0 to n − 1; rank r then has the keys of rank r − step.  Raises: ValueError for other ranks or steps.
+    """
+    if not 2 <= n_ranks <= len(CYCLE) or not 0 <= step < n_ranks:
+        raise ValueError(f"2 to {len(CYCLE)} ranks and a step from 0 to n − 1, please; got {n_ranks} ranks, step {step}")
+    chunks = owners(n_ranks, zigzag)
+    figure = new_figure(3.4, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    grid, table = figure.subplots(1, 2, width_ratios=(1, 1.3))
+    _draw_map(grid, chunks, f"{CUTS[zigzag]}: step {step} of {n_ranks - 1}",
+              lambda query, key: (chunks[query] - chunks[key]) % n_ranks - step)
+    table.axis("off")
+    table.set(xlim=(0, 1), ylim=(n_ranks + 0.5, -1))
+    done = [row[step] for row in blocks_per_step(n_ranks, zigzag)]
+    said = []
+    for rank, blocks in enumerate(done):
+        source = (rank - step) % n_ranks
+        keys = " and ".join(str(i) for i, owner in enumerate(chunks) if owner == source)
+        said.append(f"rank {rank}: keys of rank {source} (chunks {keys}), {f'{blocks:g} blocks' if blocks else 'sees none'}")
+        tile(table, (0.02, rank - 0.3), (0.03, 0.6), CYCLE[rank])
+        write(table, (0.08, rank), said[-1], 9, ha="left")
+    idle = sum(max(done) - blocks for blocks in done)
+    said.append(f"this step lasts {max(done):g} blocks; ranks wait for {idle:g} of {n_ranks * max(done):g}")
+    write(table, (0.08, n_ranks), said[-1], 9, ha="left", fontweight="bold")
+    return Picture(figure, f"Ring attention, causal, {CUTS[zigzag]}, step {step} of {n_ranks - 1}. {'; '.join(said)}.")
+
+
+def _draw_map(axes: Axes, chunks: Sequence[int], title: str,
+              when: Callable[[int, int], int] = lambda query, key: 0) -> None:
+    """when(query, key): below 0 for a block that was computed before, above 0 for one to come."""
     size = len(chunks)
     for query, rank in enumerate(chunks):
-        for key in range(query):
-            tile(axes, (key, query), (1, 1), CYCLE[rank], "white", 1)
-        corner = [(query, query), (query, query + 1), (query + 1, query + 1)]
-        axes.add_patch(Polygon(corner, facecolor=CYCLE[rank], edgecolor="white", linewidth=1))
+        for key in range(query + 1):
+            moment = when(query, key)
+            look = {"facecolor": PALE if moment > 0 else CYCLE[rank], "alpha": 0.25 if moment < 0 else 1.0,
+                    "edgecolor": "white", "linewidth": 1}
+            corners = [(key, query), (key, query + 1), (key + 1, query + 1), (key + 1, query)]
+            axes.add_patch(Polygon(corners[:3 if key == query else 4], **look))
         write(axes, (query + 0.75, query + 0.3), f"{rank}", 8, color=FAINT)
-        if query:
+        if query and when(query, 0) == 0:
             write(axes, (0.5, query + 0.5), f"{rank}", 8, color=ink_on(CYCLE[rank]))
     axes.set(xlim=(0, size), ylim=(size, 0), aspect="equal", title=title, xlabel="chunk of keys", ylabel="chunk of queries")
     ticks = [i + 0.5 for i in range(size)]

@@ -75,7 +75,6 @@ def _by_category(parts: Sequence[Any]) -> dict[str, float]:
     return sizes
 
 
-@styled
 def plan_time_figure(plans: Mapping[str, HasPlan], title: str = "Where the time of a step goes") -> Picture:
     """Seconds by part, a stacked bar for each (label, plan), its sum and MFU at the end.
 
@@ -84,7 +83,17 @@ def plan_time_figure(plans: Mapping[str, HasPlan], title: str = "Where the time 
     if not plans:
         raise ValueError("plan_time_figure needs one or more {label: plan}")
     rows = {label: {part.name: float(part) for part in plan.time.parts} for label, plan in plans.items()}
-    ends = {label: f"{_seconds(float(plan.time))}, MFU {100 * float(plan.mfu):.0f} %" for label, plan in plans.items()}
+    return time_bars(rows, {label: f"MFU {100 * float(plan.mfu):.0f} %" for label, plan in plans.items()}, title)
+
+
+@styled
+def time_bars(rows: Mapping[str, Mapping[str, float]], ends: Mapping[str, str], title: str) -> Picture:
+    """A stacked bar for each label, its sum at the end.
+
+    rows: label → part (of PARTS) → seconds; ends: label → what follows the sum.
+    """
+    sums = {label: _seconds(sum(parts.values())) for label, parts in rows.items()}
+    ends = {label: ", ".join(filter(None, (whole, ends.get(label, "")))) for label, whole in sums.items()}
     present = [part for part in PARTS if any(parts.get(part, 0) > 0 for parts in rows.values())]
     left_in, bars_in, most = max(text_width_in(label, 9) for label in rows) + 0.3, len(rows) * BAR_IN, _longest(rows)
     width_in = WIDTH_IN - left_in - RIGHT_IN

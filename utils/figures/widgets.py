@@ -11,7 +11,10 @@ import ipywidgets
 
 from utils.figures.collectives import COLLECTIVES, MOST_RANKS, collective_picture
 from utils.figures.costs_figures import all_reduce_times_s, ring_or_tree_figure
+from utils.figures.experts import routing_figure
 from utils.figures.holdings import Holdings
+from utils.figures.kept import keep
+from utils.figures.long_attention import CUTS, causal_step_figure
 from utils.figures.moment import Moments
 from utils.figures.pipeline import schedule_grid
 from utils.figures.ring import PHASES, ring_figure, ring_filmstrip
@@ -25,8 +28,8 @@ from utils.schedules.schedule import Schedule, Timetable
 class Interactive(ipywidgets.VBox):
     """Controls above a view that follows them.
 
-    controls: widgets with a value; show: called with their values, returns a Picture or HTML; stills: makes the pictures
-    shown where widgets do not run, the present one when None.
+    controls: widgets with a value, which they keep when their cell is run again; show: called with their values, returns a
+    Picture or HTML; stills: makes the pictures shown where widgets do not run, the present one when None.
     """
 
     def __init__(self, controls: Sequence[ipywidgets.Widget], show: Callable[..., Picture | str],
@@ -34,6 +37,7 @@ class Interactive(ipywidgets.VBox):
         self.controls, self._show = tuple(controls), lru_cache(maxsize=64)(show)
         self._stills = stills or (lambda: [self._present()])
         self.view = ipywidgets.HTML()
+        keep(self.controls)
         super().__init__([ipywidgets.HBox(self.controls, layout={"flex_flow": "row wrap"}), self.view])
         for control in self.controls:
             control.observe(lambda _: self.refresh(), "value")
@@ -133,6 +137,29 @@ def holdings_player(traces: Mapping[str, Trace]) -> Interactive:
     name = ipywidgets.Dropdown(options=list(steps), description="run")
     return _player(len(steps[name.value].names), [name], lambda number, which: steps[which].picture(number, which),
                    lambda: [step.picture(step.fullest(), which) for which, step in steps.items()])
+
+
+def causal_player(n_ranks: int = 4) -> Interactive:
+    """Ring attention with its causal mask, step by step: whose keys each rank has, and which blocks it computes.
+
+    n_ranks: 2 to 8.  Raises: ValueError for another number.
+    """
+    cut = ipywidgets.Dropdown(options=list(reversed(CUTS)), description="cut")
+    return _player(n_ranks, [cut], lambda step, which: causal_step_figure(n_ranks, which == CUTS[1], step),
+                   lambda: [causal_step_figure(n_ranks, True, 1)])
+
+
+def routing_player(experts_Tk: Sequence[Sequence[int]], kept_Tk: Sequence[Sequence[bool]], capacity: int, n_experts: int,
+                   n_ranks: int) -> Interactive:
+    """Tokens choose experts, all first choices before all second ones: who gets a place, and who comes too late.
+
+    experts_Tk, kept_Tk: each token's experts, and whether it got in, as route() returns them (tensors will do).
+    Raises: ValueError for more than 32 tokens or 8 experts, or ranks that do not divide the experts.
+    """
+    chosen, kept = ([list(map(int, row)) for row in rows] for rows in (experts_Tk, kept_Tk))
+    n_choices = sum(map(len, chosen))
+    return _player(n_choices + 1, [], lambda number: routing_figure(chosen, kept, capacity, n_experts, n_ranks, number),
+                   lambda: [routing_figure(chosen, kept, capacity, n_experts, n_ranks, n_choices)])
 
 
 def _player(n_moments: int, choices: Sequence[ipywidgets.Widget], show: Callable[..., Picture],
