@@ -13,6 +13,7 @@ from nbgrader.utils import compute_checksum
 from grader.course.broken import broken_program, is_broken
 
 ROOT = Path(__file__).resolve().parents[2]
+LARGEST_BYTES = 100_000  # of a notebook as it is written
 
 
 class ClearOrBreak(ClearSolutions):
@@ -36,8 +37,13 @@ def worked_in(content: bytes) -> list[str]:
             or ("nbgrader" in cell.metadata and compute_checksum(cell) != cell.metadata.nbgrader.get("checksum"))]
 
 
-def packed(notebook: str) -> str:
-    """The same file in a seventh fewer bytes: a line for what is said of a cell, then one for each of its source's."""
+def as_released(notebook: str) -> str:
+    """The same file; a large one in a seventh fewer bytes: a line for what is said of a cell, then its source's lines.
+
+    Others stay as JupyterLab writes them, so that git can merge a correction into a notebook that somebody has worked in.
+    """
+    if len(notebook.encode()) < LARGEST_BYTES:
+        return notebook
     data = json.loads(notebook)
     cells = data.pop("cells")
     sources = [",\n".join(map(_compact, cell.pop("source"))) for cell in cells]
@@ -60,7 +66,7 @@ def main() -> None:
         if done.returncode:
             sys.exit(f"nbgrader could not release {unit}:\n{done.stderr}")
         notebook = ROOT / "notebooks" / unit / f"{unit}.ipynb"
-        notebook.write_text(packed(notebook.read_text(encoding="utf-8")), encoding="utf-8")
+        notebook.write_text(as_released(notebook.read_text(encoding="utf-8")), encoding="utf-8")
         print(f"notebooks/{unit}")
 
 

@@ -12,7 +12,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from utils.models.hunted_stages import KEPT, PASS, VOCABULARY, WIDTH, Group, Passes, Stage, TextStage, ends_group
+from utils.models.hunted_stages import KEPT, PASS, VOCABULARY, WIDTH, Group, Passes, Stage, TextStage, checksum, ends_group
 from utils.models.tiny import same_start
 from utils.trace.spans import mark
 
@@ -119,7 +119,7 @@ class SequenceMLP(nn.Module):
 
 def gathered(x_PD: Tensor, group: Group) -> Tensor:
     """The whole sequence from its pieces; backward adds up what all ranks send back, and keeps the own piece of it."""
-    mark(GATHERED, total=x_PD.detach().sum().item())
+    mark(GATHERED, total=checksum([x_PD]))
     return _Exchange.apply(x_PD, _joined, _summed_piece, group)
 
 

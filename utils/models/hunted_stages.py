@@ -4,6 +4,7 @@ Shapes: B rows of a micro-batch, D width, V vocabulary.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -17,6 +18,14 @@ from utils.trace.spans import mark
 WIDTH, VOCABULARY = 4, 7
 KEPT, PASS = "micro-batches kept", "a pass of the stage"
 Group = dist.ProcessGroup | None
+
+
+def checksum(tensors: Iterable[Tensor]) -> float | None:
+    """The sum of all their numbers; None where they have none, on simulated ranks."""
+    try:
+        return sum(tensor.detach().sum().item() for tensor in tensors)
+    except RuntimeError:
+        return None
 
 
 class Stage(nn.Module):
@@ -105,7 +114,7 @@ class Passes:
         self._mark("B")
 
     def _mark(self, kind: str) -> None:
-        mark(PASS, kind=kind, weights=sum(p.detach().sum().item() for p in self.stage.parameters()))
+        mark(PASS, kind=kind, weights=checksum(self.stage.parameters()))
 
     def finish(self) -> Tensor | None:
         """Wait until all is sent → the loss on the last stage, None elsewhere."""
