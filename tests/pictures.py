@@ -1,20 +1,25 @@
 """`make pictures`: the README's pictures, from real runs and a real browser; options: ARGS="player.gif report.png"."""
 
 import io
+import random
 import sys
 import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from nbformat import NotebookNode
 from PIL import Image
 
 from grader.exercises import UNITS
 from grader.site.build import build
-from tests.course import Course
+from tests.answers import answers
+from tests.course import Course, solution_cell
 from tests.lab import ROOT, lab, open_notebook, page, run_all
 from tests.notebooks import functions_of
-from tests.submissions import hand_in, pass_whole_tensors, samples_of
+from tests.submissions import pass_whole_tensors
 from utils import run_ranks, simulate_ranks
 from utils.figures.moment import Moments
 from utils.figures.planner_figures import plan_time_figure
@@ -24,7 +29,7 @@ from utils.planner.search import search
 
 FOLDER = ROOT / "pictures"
 UNIT = "01_collectives"
-MOST_FRAMES, FRAME_MS = 60, 150
+MOST_FRAMES, FRAME_MS, CLASS = 60, 150, 10
 
 
 def ring_timeline(path: Path) -> None:
@@ -80,17 +85,26 @@ def planned_times(path: Path) -> None:
 
 
 def report_of_a_class(path: Path) -> None:
-    """The instructor's page after some sample submissions of unit 03."""
-    unit = "03_zero1"
+    """The instructor's page of a class in which everybody got some exercises of unit 04 wrong, as students do."""
+    unit, chosen, wrong_codes = "04_zero2", random.Random(0), defaultdict(list)
+    for answer in answers(unit):
+        wrong_codes[answer["exercise"]] += [answer["code"]] if answer["kind"] == "wrong" else []
     with tempfile.TemporaryDirectory() as folder, page() as tab:
         course = Course(Path(folder), unit)
-        hand_in(course, samples_of(unit))
+        for student in range(CLASS):
+            wrong = {name: chosen.choice(wrong_codes[name]) for name in chosen.sample(sorted(wrong_codes), student % 4)}
+            course.submit(f"student_{student}", lambda notebook, wrong=wrong: _answered(notebook, wrong))
         course.grader("autograde", unit)
         course.grader("report", unit)
-        tab.set_viewport_size({"width": 1100, "height": 1000})
+        tab.set_viewport_size({"width": 1100, "height": 1050})
         tab.goto((course.root / "reports" / unit / "report.html").as_uri())
         tab.screenshot(path=path)
     _smaller(path)
+
+
+def _answered(notebook: NotebookNode, codes: Mapping[str, str]) -> None:
+    for name, code in codes.items():
+        solution_cell(notebook, name).source = code
 
 
 def _smaller(path: Path) -> None:
