@@ -6,6 +6,9 @@ from tests.mutants import change, mutant
 
 KEEP = "if rank in line:\n                    mesh[axis] = group"
 STRIDE = "stride //= size"
+REFUSAL = """    if math.prod(sizes.values()) != world:
+        raise ValueError(f"a mesh of {sizes} has {math.prod(sizes.values())} ranks, but the world has {world}")
+"""
 
 CHANGES = (
     change("first axis fastest", "stride, mesh = world, {}", "stride, mesh = 1, {}", STRIDE, "before = stride",
@@ -25,7 +28,7 @@ CHANGES = (
     change("other axes", "sizes.items()", "{axis: sizes.get(axis, 1) for axis in (\"dp\", \"pp\", \"tp\")}.items()"),
     change("wrong lines", "range(first, first + stride * size, stride)",
            "range(first // size * size, first // size * size + size)"),
-    change("refused too late", "!= world", "> world"),
+    change("refused too late", "!= world", "> world", "    return mesh", f"{REFUSAL}    return mesh"),
     change("input changed", "return mesh", "sizes.clear()\n    return mesh"),
     change("fixed names", "sizes.items()", "{axis: sizes[axis] for axis in (\"dp\", \"pp\", \"tp\") "
            "if axis != \"pp\" or len(sizes) > 2}.items()"),

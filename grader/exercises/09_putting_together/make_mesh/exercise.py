@@ -21,7 +21,7 @@ def _case(world: int, **sizes: int) -> Case:
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [_case(6, dp=3, tp=2), _case(8, dp=2, pp=2, tp=2), _case(6, pp=2, dp=1, tp=3), _case(3, dp=2, tp=2),
-             _case(4, dp=2), _case(1, dp=1), _case(6, rows=3, ep=2)]
+             _case(3, dp=2), _case(4, dp=2), _case(1, dp=1), _case(6, rows=3, ep=2)]
     return [*cases, _case(8, pp=2, ep=4), _case(4, a=2, b=1, c=1, d=2), _case(4, dp=3)] if grading else cases
 
 
