@@ -94,9 +94,9 @@ def _refuse(event: str, arguments: tuple) -> None:
     if not isinstance(path, str | bytes | os.PathLike):  # a file that is open already
         return
     path = os.fsdecode(path)
-    whole, as_it_is = os.path.realpath(path), os.path.normpath(path)
+    whole = os.path.realpath(path)
     for start, name in _refused.items():
-        if whole.startswith(start) or (event == "open" and (_ends_in(as_it_is, start) or _lies_in(start, whole))):
+        if whole.startswith(start) or (event == "open" and (_ends_in(path, start) or _lies_in(start, whole))):
             raise (PermissionError if event == "open" else ImportError)(_WHY.format(name))
 
 
@@ -104,7 +104,7 @@ def _ends_in(path: str, start: str) -> bool:
     """Whether a path that is relative, perhaps to a folder that is open, could be one of these files."""
     if os.path.isabs(path):
         return False
-    rest = f"{os.sep}{path}{os.sep}".replace(os.sep + os.pardir, "")
+    rest = f"{os.sep}{os.path.normpath(path)}{os.sep}".replace(os.sep + os.pardir, "")
     folders = start.strip(os.sep).split(os.sep)
     return any(rest.startswith(os.sep.join(["", *folders[number:], ""])) for number in range(len(folders)))
 

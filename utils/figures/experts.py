@@ -49,6 +49,7 @@ def routing_figure(experts_Tk: Sequence[Sequence[int]], kept_Tk: Sequence[Sequen
     words = []
     for expert in range(n_experts):
         left, rank = 0.25 + expert * width_in, expert * n_ranks // n_experts
+        middle = left + (width_in - 0.1) / 2
         came = [(token, kept) for token, _, chosen, kept in choices if chosen == expert]
         inside, late = ([token for token, kept in came if kept is wanted] for wanted in (True, False))
         for place in range(capacity):
@@ -56,14 +57,14 @@ def routing_figure(experts_Tk: Sequence[Sequence[int]], kept_Tk: Sequence[Sequen
             corner = (left, 0.62 + place * PLACE_IN)
             tile(axes, corner, (width_in - 0.1, PLACE_IN), rank_colour(rank) if taken else "white", PALE, 1)
             if taken:
-                last = choices[-1][:1] == (inside[place],) and choices[-1][2] == expert and place == len(inside) - 1
-                write(axes, (left + (width_in - 0.1) / 2, corner[1] + PLACE_IN / 2), f"token {inside[place]}", 8,
-                      fontweight="bold" if last else "normal")
+                is_new = (inside[place], expert) == (choices[-1][0], choices[-1][2])
+                write(axes, (middle, corner[1] + PLACE_IN / 2), f"token {inside[place]}", 8,
+                      fontweight="bold" if is_new else "normal")
         if late:
             text = first_that_fits([f"dropped: {', '.join(map(str, late))}", f"{len(late)} dropped"], width_in - 0.1, 8)
-            write(axes, (left + (width_in - 0.1) / 2, 0.62 + (capacity + 0.5) * PLACE_IN), text, 8, color=VERMILLION)
-        write(axes, (left + (width_in - 0.1) / 2, 0.44), f"expert {expert}", 9, fontweight="bold")
-        write(axes, (left + (width_in - 0.1) / 2, 0.24), f"on rank {rank}", 8, color=FAINT)
+            write(axes, (middle, 0.62 + (capacity + 0.5) * PLACE_IN), text, 8, color=VERMILLION)
+        write(axes, (middle, 0.44), f"expert {expert}", 9, fontweight="bold")
+        write(axes, (middle, 0.24), f"on rank {rank}", 8, color=FAINT)
         words.append(f"expert {expert}: tokens {', '.join(map(str, inside)) or 'none'}"
                      + f", dropped {', '.join(map(str, late))}" * bool(late))
     return Picture(figure, f"{said}. {'; '.join(words)}.")

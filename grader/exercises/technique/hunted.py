@@ -14,6 +14,7 @@ from grader.judging.needs import Moves, needs
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.models.hunted import PASS, small_mlp
+from utils.models.hunted_stages import checksum
 
 TOLERANCE = 1e-9
 ALIKE = 1e-6  # sums of weights
@@ -56,22 +57,22 @@ def weights_before(look: Look, rank: int, step: int) -> dict[str, torch.Tensor]:
     return {name: after + lr * first["gradients"][name] for name, after in first["weights"].items()}  # one SGD step back
 
 
-def passes_trained(n_micro: Callable[[Any], int]) -> Demand:
-    """Of a pipeline: what passes is the stage whose weights are noted. n_micro(a step's input): its micro-batches."""
+def _other_weights(look: Look, rank: int) -> str:
+    """Each step has a forward and a backward pass for every micro-batch."""
+    marks, due = [span.facts for span in spans_if_any(look, rank, PASS)], []
+    for number, (micro_batches, _) in enumerate(look.case.inputs[rank]["steps"]):
+        due += 2 * len(micro_batches) * [checksum(weights_before(look, rank, number).values())]
+    if len(marks) != len(due):
+        return f"rank {rank} did {len(marks)} passes, {len(due)} are due"
+    wrong = next((number for number, (facts, total) in enumerate(zip(marks, due, strict=True))
+                  if not abs(facts["weights"] - total) < ALIKE), None)
+    return "" if wrong is None else f"rank {rank}'s pass {wrong} computed with other weights than its notes lead to"
 
-    def fault(look: Look, rank: int) -> str:
-        marks = [span.facts for span in spans_if_any(look, rank, PASS)]
-        due = [sum(part.sum().item() for part in weights_before(look, rank, number).values())
-               for number, step in enumerate(look.case.inputs[rank]["steps"]) for _ in range(2 * n_micro(step))]
-        if len(marks) != len(due):
-            return f"rank {rank} did {len(marks)} passes, {len(due)} are due"
-        wrong = next((number for number, (facts, total) in enumerate(zip(marks, due, strict=True))
-                      if not abs(facts["weights"] - total) < ALIKE), None)
-        return "" if wrong is None else f"rank {rank}'s pass {wrong} computed with other weights than its notes lead to"
 
-    return Demand("another stage passes", "the stage that passes is the one that is noted",
-                  "The notes are right, but the passes were those of a stage with other weights: note the stage that you "
-                  "train.", on_each_rank(fault), for_right_values=True)
+PASSES_TRAINED = Demand(  # of a pipeline
+    "another stage passes", "the stage that passes is the one that is noted",
+    "The notes are right, but the passes were those of a stage with other weights: note the stage that you train.",
+    on_each_rank(_other_weights), for_right_values=True)
 
 
 def _where_wrong(test: Callable[[Any, Any], bool]) -> Callable[[Look], bool]:

@@ -1,7 +1,7 @@
 """What is demanded of case_4, and how it can fail."""
 
 from grader.evidence.evidence import DEADLOCKED
-from grader.exercises.technique.hunted import passes_trained, repaired
+from grader.exercises.technique.hunted import PASSES_TRAINED, repaired
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import each_way
@@ -31,9 +31,9 @@ def _not_seen(look: Look, rank: int) -> str:
 def _exchanged(look: Look, rank: int) -> str:
     """The same by what goes to the stage behind and to the stage before; an end has one of both, and what comes back."""
     members, place = look.case.members(rank), look.case.group_rank(rank)
-    before, behind = members[place - 1], members[(place + 1) % len(members)]
-    kinds = {("recv" if behind == members[0] else "send", before if behind == members[0] else behind): "F",
-             ("send" if place else "recv", before if place else behind): "B"}
+    forward = ("send", members[place + 1]) if place + 1 < len(members) else ("recv", members[place - 1])
+    backward = ("send", members[place - 1]) if place else ("recv", members[place + 1])
+    kinds = {forward: "F", backward: "B"}
     return "".join(kinds.get((call.op, call.peer), "") for call in look.evidence.trace.of(rank))
 
 
@@ -73,7 +73,7 @@ TECHNIQUE = repaired(
     Demand("kept too many", "stage r keeps p − r micro-batches at most",
            "It trains, and activations pile up: some stage keeps more than p − r micro-batches. Warm up only until the "
            "first gradient can come.", on_each_rank(_kept_too_many)),
-    passes_trained(lambda step: len(step[0])),
+    PASSES_TRAINED,
     Demand("another order", "1F1B's order", "It trains, but the passes come in another order than 1F1B's, and stages stand "
            "idle: with too short a warm-up a stage waits for a gradient where it could go forward.",
            on_each_rank(_other_order)),

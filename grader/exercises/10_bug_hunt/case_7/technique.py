@@ -1,6 +1,6 @@
 """What is demanded of case_7, and how it can fail."""
 
-from grader.exercises.technique.hunted import passes_trained, repaired
+from grader.exercises.technique.hunted import PASSES_TRAINED, repaired
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.exercise import Demand, Look
 from grader.judging.needs import each_way
@@ -30,7 +30,7 @@ TECHNIQUE = repaired(
     Demand("passes not seen", "each stage goes forward and backward, by hunted.Passes",
            "The passes of the stages are not seen: leave them to hunted.Passes; what is missing comes after them.",
            on_each_rank(_not_seen), gate=True),
-    passes_trained(lambda step: 1),
+    PASSES_TRAINED,
     symptoms=(
         raised("would send to itself", "A single rank is both ends at once: its table has its whole gradient already, and "
                                        "there is nobody to exchange it with.", "alone"),
