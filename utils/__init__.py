@@ -1,6 +1,5 @@
 """What a cell of the course uses. `%load_ext utils` adds the %%ranks magic."""
 
-import os
 import sys
 from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
@@ -39,10 +38,9 @@ def _loaded_when_used(name: str):
 
 
 def load_ipython_extension(shell) -> None:
-    """Called by %load_ext utils: add the magic, and start the rank server while the reader reads on (not if RANKS_LATER)."""
+    """Called by %load_ext utils: add the magic, and start the rank server."""
     from utils.notebook.magic import RanksMagic
-    from utils.ranks.server import COMPILER, shared_server
+    from utils.ranks.server import warm_up
 
     shell.register_magics(RanksMagic)
-    if not os.environ.get("RANKS_LATER"):
-        shared_server().import_modules([COMPILER])
+    warm_up()

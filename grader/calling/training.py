@@ -1,6 +1,7 @@
 """Inside a rank: the ways in which an exercise's function is given a model, and what of it is looked at afterwards."""
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from utils.trace.spans import mark
 
 REPLACED, STANDING = "parameter replaced", "gradients stand"
 GRADIENT_REPLACED = "gradient replaced"
+ACCEPTED, NOTHING, UNEQUAL = "accepted", "nothing to train", "ranks that differ"  # what is offered
 WRAPPING, QUIET, NESTED = "wrapping", "accumulation", "accumulation after an inner no_sync()"
 OPTIMIZERS = {"SGD": torch.optim.SGD, "AdamW": torch.optim.AdamW}
 
@@ -59,6 +61,18 @@ def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
 def options_of(inputs: dict[str, Any]) -> dict[str, Any]:
     """What an optimizer is handed beside the parameters."""
     return {name: inputs[name] for name in ("lr",) if name in inputs} | inputs.get("options", {})
+
+
+def accepted(offers: dict[str, Callable[[], Any]]) -> list[str]:
+    """Of these constructors' calls, by name, those that raise no ValueError."""
+    taken = []
+    for what, make in offers.items():
+        try:
+            make()
+        except ValueError:
+            continue
+        taken.append(what)
+    return taken
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:

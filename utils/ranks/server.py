@@ -115,6 +115,12 @@ def shared_server() -> RankServer:
     return _server_of(os.getpid())
 
 
+def warm_up() -> None:
+    """Start it while the reader reads on (not if RANKS_LATER), and let it import what checks of training need."""
+    if not os.environ.get("RANKS_LATER"):
+        shared_server().import_modules([COMPILER])
+
+
 class ForkedProcess:
     """A rank's process, whose parent is the server. As multiprocessing.Process, as far as ranks need it."""
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import torch
 
 from grader.calling.sharding import AFTER
-from grader.calling.training import STANDING, make_optimizer
+from grader.calling.training import ACCEPTED, NOTHING, STANDING, UNEQUAL, make_optimizer
 from grader.evidence.case import Case
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_of, reduced
-from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank, spans_if_any
+from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank, spans_if_any, the_mark
 from grader.exercises.technique.sharding import held_at_most, spans_of
 from grader.exercises.technique.training import dtypes_of
 from grader.judging.compare import same
@@ -102,6 +102,13 @@ def state_divided(allowed: Callable[[Look, int], float], hint: str) -> Demand:
 def check_bytes(look: Look, rank: int, times: int = 1) -> int:
     """What asking `times` times whether all ranks are equal may send."""
     return times * CHECK_BYTES * (1 + len(list(model_of(look.case, rank).parameters())))
+
+
+def wrongly_taken(look: Look, rank: int) -> str:
+    """What a constructor must refuse and did not; ranks that differ need not be noticed by the group's first one."""
+    wrong = [NOTHING] + [UNEQUAL] * (look.case.group_rank(rank) > 0)
+    taken = [what for what in the_mark(look, rank, ACCEPTED)["what"] if what in wrong]
+    return f"rank {rank}: accepted with {taken[0]}" if taken else ""
 
 
 # ── gradients ──

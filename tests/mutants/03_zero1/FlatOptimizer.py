@@ -50,6 +50,8 @@ piece_C = gradient_P.chunk({N})[{R}].clone()
     change("not copied back", STEP, "kept = [p.detach().clone() for p in self.params]\n        " + STEP + "\n"
            "        for p, old in zip(self.params, kept):\n            if p.grad is None:\n"
            "                p.data.copy_(old)"),
+    change("nothing done without gradients", STEP,
+           f"if any(p.grad is not None for p in self.params):\n            {STEP}"),
 )
 
 EQUIVALENT = {

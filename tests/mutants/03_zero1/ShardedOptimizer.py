@@ -49,6 +49,7 @@ CHANGES = (
            'for given, taken in zip(self.param_groups, self.wrapped.param_groups)]'),
     change("new options not copied", 'if name != "params"',
            'if name != "params" and (source is self.wrapped or name in taken)'),
+    change("accepted", "require_equal(params, self.group)", "require_equal(groups[0]['params'], self.group)"),
     change("defaults", "self.defaults = self.wrapped.defaults", "pass"),
     change("closure ignored", "return loss", "return None"),
     change("gradients left", "def state_dict", "def zero_grad(self): self.wrapped.zero_grad()\n\n    def state_dict"),
@@ -60,8 +61,6 @@ CHANGES = (
 )
 
 EQUIVALENT = {
-    "require_equal(params, self.group) | require_equal(params, self.group) → pass":
-        "Parameters are promised to be equal on all ranks.",
     "self.wrapped.add_param_group(*self._share_out(self.param_groups[-1:])) | "
     "self.wrapped.add_param_group(*self._share_out(self.param_groups[-1:])) → pass":
         "Nobody is asked to take groups after the constructor.",

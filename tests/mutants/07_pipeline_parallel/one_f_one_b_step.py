@@ -19,6 +19,8 @@ CHANGES = (
     change("sent the wrong way", SEND, "self.send(x_MD.grad, (self.rank + 1) % (self.last + 1))", of="gpipe_step"),
     change("group ignored", "(group)", "()", "n_micro, like_MD, group)\n", "n_micro, like_MD, None)\n"),
     change("wait forgotten", START, "dist.isend("),
+    change("held up", "if place in self.works:\n            self.works[place].wait()",
+           "for other in list(self.works):\n            self.works.pop(other).wait()"),
     change("too many bytes", RETURN, f"""if passes.last:
         work = dist.isend(torch.ones(3), group_dst=(passes.rank + 1) % (passes.last + 1), group=group)
         dist.recv(torch.ones(3), group_src=(passes.rank - 1) % (passes.last + 1), group=group)

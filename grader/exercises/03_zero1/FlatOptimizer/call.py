@@ -13,6 +13,7 @@ from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
 STEP, MADE, IN_16_BITS, MADE_IN_16_BITS = "step", "inner optimizer made", "a step in bfloat16", "made in bfloat16"
+WITHOUT = "a step without gradients"
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -37,13 +38,21 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 
 
 def _step_in_16_bits(fn: Callable, group) -> None:
-    """Of one rank, where no bytes are counted: its calls show the row's type, the inner optimizer that of the piece."""
+    """Of one rank, where no bytes are counted: its calls show the row's type, the inner optimizer that of the piece.
+
+    Then one in which no parameter has a gradient, and weight decay alone moves them.
+    """
     layer = build("linear", 0).bfloat16()
-    optimizer = fn(layer.parameters(), _marking(torch.optim.SGD, MADE_IN_16_BITS), group, lr=0.5)
+    optimizer = fn(layer.parameters(), _marking(torch.optim.SGD, MADE_IN_16_BITS), group, lr=0.5, weight_decay=0.5)
     for p in layer.parameters():
         p.grad = torch.ones_like(p)
     with span(IN_16_BITS):
         optimizer.step()
+    layer.zero_grad()
+    before = layer.bias.clone()
+    with span(IN_16_BITS):
+        optimizer.step()
+    mark(WITHOUT, moved=bool((layer.bias != before).any()))
 
 
 def _marking(cls: type[torch.optim.Optimizer], name: str = MADE) -> type[torch.optim.Optimizer]:

@@ -10,7 +10,7 @@ from grader.calling.weighing import END
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import model_seen
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any, the_mark
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions
 from grader.exercises.technique.training import instead
 from grader.exercises.technique.weights import models, weighs_at_most
@@ -18,7 +18,7 @@ from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 
-from .call import IN_16_BITS, MADE, MADE_IN_16_BITS, STEP
+from .call import IN_16_BITS, MADE, MADE_IN_16_BITS, STEP, WITHOUT
 
 WANTED = {"reduce_scatter": 1, "all_gather": 1}
 NUMBER_BYTES = 16  # of state, for a number of padding
@@ -104,6 +104,11 @@ def _in_other_digits(look: Look, rank: int) -> str:
     return f"rank {rank}: of parameters of bfloat16 the piece is {', '.join(dtypes)}" if dtypes - {"torch.bfloat16"} else ""
 
 
+def _stood_still(look: Look, rank: int) -> str:
+    stood = look.case.group_size(rank) == 1 and not the_mark(look, rank, WITHOUT)["moved"]
+    return f"rank {rank}: without a gradient nothing moved" if stood else ""
+
+
 OWN_TYPE = Demand("piece of another type", "the piece has the parameters' type", (
     "The result is right in float32, but the piece that optimizer_class gets has another type than the parameters: float32 "
     "is another update for bfloat16, and cuts float64 short."), on_each_rank(_in_other_digits))
@@ -155,6 +160,9 @@ TECHNIQUE = by_collectives(
     _whole_piece(),
     OWN_OPTIONS,
     OWN_TYPE,
+    Demand("nothing done without gradients", "a step without any gradient lets weight decay go on", (
+        "A step in which no parameter has a gradient does nothing: None counts as zeros, so momentum and weight decay go "
+        "on, and the other ranks may have gradients and wait."), on_each_rank(_stood_still)),
     bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of the padded row: each number travels "
                "once on each of the two ways."),

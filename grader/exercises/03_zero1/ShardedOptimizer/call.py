@@ -1,6 +1,7 @@
 """How a rank calls ShardedOptimizer."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR, StepLR
 
-from grader.calling.training import OPTIMIZERS, Held, parameters
+from grader.calling.training import ACCEPTED, NOTHING, OPTIMIZERS, UNEQUAL, Held, accepted, parameters
 from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
@@ -21,15 +22,24 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """fn(params, optimizer class, group, lr=…) trains, a second one goes on from its state → parameters, the last loss."""
     model = build(inputs["model"], inputs["seed"])
 
-    def make():
-        given = param_groups(model, inputs), OPTIMIZERS[inputs["optimizer"]]
+    def make(params=None):
+        given = param_groups(model, inputs) if params is None else params, OPTIMIZERS[inputs["optimizer"]]
         of_group = () if group is dist.group.WORLD else (group,)
         return fn(*given, *of_group, lr=inputs["lr"], **inputs["options"])
 
     optimizer, loss, all_saved = _train(model, make, inputs)
+    if inputs["model"] == "linear":
+        _offer(make, inputs, dist.get_rank(group))
     missing = sorted(defaults_of(inputs).keys() - optimizer.defaults.keys())
     return Held({"parameters": parameters(model), "loss": loss, "missing defaults": missing, "all saved": all_saved},
                 model, optimizer)
+
+
+def _offer(make: Callable[[Any], Any], inputs: dict[str, Any], rank: int) -> None:
+    """No parameters, and two groups of which the second differs between ranks: a ValueError should answer both."""
+    layer = build(inputs["model"], inputs["seed"])
+    layer.bias.data += rank
+    mark(ACCEPTED, what=accepted({NOTHING: partial(make, []), UNEQUAL: partial(make, param_groups(layer, inputs))}))
 
 
 def defaults_of(inputs: dict[str, Any]) -> dict[str, Any]:

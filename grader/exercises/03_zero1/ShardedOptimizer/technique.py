@@ -7,12 +7,12 @@ from grader.calling.weighing import END
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
-from grader.exercises.technique.rank_by_rank import spans_if_any
+from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.exercises.technique.sharding import by_collectives
 from grader.exercises.technique.training import instead
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
-from grader.judging.exercise import Look, Symptom
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Span
@@ -49,7 +49,11 @@ def _sent(look: Look, rank: int) -> float:
         dtypes = {gradient.dtype for gradient in gradients}
         total = sum(min(longest, sum(g.nbytes for g in gradients if g.dtype == dtype)) for dtype in dtypes) * n
     averaged = bytes_sent_per_rank("all_reduce", total, n)
-    return len(look.case.inputs[rank]["xs"]) * averaged + zero.check_bytes(look, rank, times=2)
+    return len(look.case.inputs[rank]["xs"]) * averaged + zero.check_bytes(look, rank, times=3)
+
+
+def _taken(look: Look, rank: int) -> str:
+    return zero.wrongly_taken(look, rank) if look.case.inputs[rank]["model"] == "linear" else ""
 
 
 def _reductions(look: Look, rank: int, span: Span) -> list[float]:
@@ -124,6 +128,9 @@ TECHNIQUE = by_collectives(
                                         "the tensors by size, those of all groups together."),
     *weighs_at_most({END: models(2, each_share=3)}),  # AMSGrad's state
     OWN_DTYPES,
+    Demand("accepted", "parameters that differ between ranks, or none, are a ValueError", (
+        "No parameters, or parameters that are not equal on all ranks, in whichever group, must be refused with a "
+        "ValueError when the optimizer is made: require_equal compares all of them."), on_each_rank(_taken)),
     bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
                "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "
                "parallelism sends."),

@@ -1,6 +1,7 @@
 """How a rank calls Zero2."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,18 @@ from torch.optim.lr_scheduler import StepLR
 
 from grader.calling.letting_go import settled_bytes
 from grader.calling.sharding import AFTER, HELD
-from grader.calling.training import OPTIMIZERS, Held, held_before, parameters, state_bytes, watch_gradients
+from grader.calling.training import (
+    ACCEPTED,
+    NOTHING,
+    OPTIMIZERS,
+    UNEQUAL,
+    Held,
+    accepted,
+    held_before,
+    parameters,
+    state_bytes,
+    watch_gradients,
+)
 from grader.calling.weighing import END, weigh, weigh_at_gradients
 from grader.calling.zoo import build, loss_rows
 from utils.models.tiny import same_start
@@ -18,9 +30,8 @@ from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
 WAITING = "after a backward pass"
-ANOTHER, ACCEPTED, STEPPED_IN = "another optimizer", "accepted", "types of the shards"
+ANOTHER, STEPPED_IN = "another optimizer", "types of the shards"
 OF_16_BITS = "types of the shards of a module of bfloat16"
-NOTHING, UNEQUAL = "nothing to train", "ranks that differ"
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -87,18 +98,10 @@ def _dtypes(optimizer: torch.optim.Optimizer) -> list[str]:
 
 
 def _offer(fn: Callable, inputs: dict[str, Any], group) -> None:
-    """One number of 16 bits, of which most ranks have padding alone; then two modules that a ValueError should answer; ranks
-    that differ need not be noticed by the first one."""
+    """One number of 16 bits, of which most ranks have padding alone; then two modules that a ValueError should answer."""
     rank = dist.get_rank(group)
     number = same_start(lambda: nn.Linear(1, 1, bias=False), inputs["seed"]).bfloat16()
     mark(OF_16_BITS, dtypes=_dtypes(_made(fn, number, inputs, group).optimizer))
     offers = {NOTHING: build(inputs["model"], inputs["seed"]).requires_grad_(False),
               UNEQUAL: build(inputs["model"], inputs["seed"] + rank)}
-    accepted = []
-    for what, module in offers.items():
-        try:
-            _made(fn, module, inputs, group)
-        except ValueError:
-            continue
-        accepted += [what] * (what == NOTHING or rank > 0)
-    mark(ACCEPTED, what=accepted)
+    mark(ACCEPTED, what=accepted({what: partial(_made, fn, module, inputs, group) for what, module in offers.items()}))

@@ -11,7 +11,7 @@ from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 
-from .call import ACCEPTED, ANOTHER, OF_16_BITS, STEPPED_IN, WAITING
+from .call import ANOTHER, OF_16_BITS, STEPPED_IN, WAITING
 
 STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with momentum
 
@@ -40,16 +40,19 @@ def _room(look: Look, rank: int) -> float:
 
 
 def _taken(look: Look, rank: int) -> str:
-    offered = look.case.inputs[rank]["model"] == "linear"
-    taken = the_mark(look, rank, ACCEPTED)["what"] if offered else ()
-    return f"rank {rank}: accepted with {taken[0]}" if taken else ""
+    return zero.wrongly_taken(look, rank) if _offered(look, rank) else ""
+
+
+def _offered(look: Look, rank: int) -> bool:
+    """Whether other modules are offered beside the case's."""
+    return look.case.inputs[rank]["model"] == "linear"
 
 
 def _shortened(look: Look, rank: int) -> str:
     """Types that no shard has, though parameters do, or that shards of a module of bfloat16 have."""
     missing = dtypes_of(look, rank) - set(the_mark(look, rank, STEPPED_IN)["dtypes"])
     faults = [f"no shard is {dtype}" for dtype in sorted(missing)]
-    if look.case.inputs[rank]["model"] == "linear":
+    if _offered(look, rank):
         others = set(the_mark(look, rank, OF_16_BITS)["dtypes"]) - {"bfloat16"}
         faults += [f"of a module of bfloat16 a shard is {dtype}" for dtype in sorted(others)]
     return f"rank {rank}: {', '.join(faults)}" if faults else ""
@@ -82,7 +85,7 @@ TECHNIQUE = by_collectives(
         on_each_rank(_shortened)),
     Demand("accepted", "a module that ranks hold differently, or with nothing to train, is a ValueError", (
         "A module with nothing to train, or one that is not equal on all ranks, must be refused with a ValueError when the "
-        "trainer is made: require_equal(module.parameters(), group) compares."), on_each_rank(_taken)),
+        "trainer is made: require_equal(trained_parameters, group) compares."), on_each_rank(_taken)),
     bytes_sent(_sent, "k reduce-scatters and one all-gather of Ψ a step",
                "Right, but more was sent: parameters are gathered once a step, gradients reduced once a backward pass."),
     symptoms=(

@@ -42,7 +42,7 @@ def _absurd(look: Look, rank: int, losses: Tensor) -> bool:
 def _logarithm_of_0(look: Look, rank: int, losses: Tensor) -> bool:
     """Infinite where the right loss is large, and nowhere else."""
     right = look.right[rank]["losses"]
-    return losses.shape == right.shape and bool((losses.isinf() == (right > LARGE)).all())
+    return losses.shape == right.shape and bool(losses.isinf().any()) and bool((losses.isinf() == (right > LARGE)).all())
 
 
 LARGE, FAR = 80.0, 200.0  # a logit whose exp no float32 holds; a loss that no case has

@@ -1,5 +1,7 @@
 """How one_f_one_b_step must be done, and how it can fail."""
 
+import itertools
+
 from grader.exercises.technique.pipelines import in_flight_at_most, order, step_technique
 from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.judging.exercise import Demand, Look
@@ -23,6 +25,24 @@ def _two_under_way(look: Look, rank: int) -> str:
     return ""
 
 
+def _held_up(look: Look, rank: int) -> str:
+    """A message starts only after the wait for one to another rank, which need not have arrived by then."""
+    sends = sorted(look.evidence.trace.of(rank, "send"), key=lambda call: call.number)
+    for number, sent in enumerate(sends):
+        for other in itertools.takewhile(lambda call, peer=sent.peer: call.peer != peer, sends[number + 1:]):
+            if sent.waited and sent.wait_start_s < other.start_s and not _answered(look, rank, sent):
+                return f"rank {rank} waited for a message to rank {sent.peer} before it began one to rank {other.peer}"
+    return ""
+
+
+def _answered(look: Look, rank: int, sent: Call) -> bool:
+    """By the wait as many messages had come back as were sent, this one among them: so it had arrived."""
+    trace = look.evidence.trace
+    there = sum(call.peer == sent.peer and call.number <= sent.number for call in trace.of(rank, "send"))
+    back = [call for call in trace.of(rank, "recv") if call.peer == sent.peer and call.end_s is not None]
+    return sum(call.end_s <= sent.wait_start_s for call in back) >= there
+
+
 TECHNIQUE = step_technique(
     passes=(
         in_flight_at_most(lambda p, r, m: min(p - r, m), "at most p − r micro-batches in flight on stage r",
@@ -36,6 +56,10 @@ TECHNIQUE = step_technique(
                "The gradients are right, but a message starts while the last one in its direction has not been waited for, "
                "so two tensors are held: wait for the old Work first, then send.",
                on_each_rank(_two_under_way), forbids=True),
+        Demand("held up", "no message waits for one to another rank",
+               "The gradients are right, but a message to one neighbour starts only when one to the other has arrived: "
+               "keep a Work for each place, and wait only for the last message to the same one.",
+               on_each_rank(_held_up), forbids=True),
     ),
     crossing="A stage sends an output to the next one, which at that moment sends a gradient back: each waits for the other "
              "to receive. Use isend, and wait for the Works later.",
