@@ -113,6 +113,9 @@ EXERCISE = Exercise(
               lambda inputs: _by({**inputs, "overlapped": True}), lambda inputs: not inputs["overlapped"]),
         _slip("all hidden", "So many tokens hide the all-reduce whole, an efficiency of 1. Less is asked: some of it may "
                             "stick out.", lambda inputs: _by(inputs, 3 / 2), _overlapped),
+        _slip("part hidden", "Not so much of the all-reduce must be hidden: the efficiency is c/s, computing over the whole "
+                             "step, which is c/3 and the all-reduce where that sticks out.",
+              lambda inputs: _by(inputs, 3 / 2 * inputs["efficiency"]), _overlapped),
         _slip("hidden by the forward", "Gradients exist only once the backward pass has begun, so the forward third hides "
                                        "nothing.", lambda inputs: _by(inputs, inputs["efficiency"]), _overlapped),
         _slip("forward forgotten", "The backward pass has 4 FLOPs a parameter and token; the efficiency counts the forward "

@@ -80,8 +80,10 @@ EXERCISE = Exercise(
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=1)),
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=2)),
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, set_to_none=False)),
-        _trained("step forgets", "A step leaves the gradients where they are, and only zero_grad() forgets them: whoever "
-                                 "does not call it goes on adding.", lambda case, r: train(with_inputs(case, kept=()), r)),
+        *(_trained("step forgets", "A step leaves the gradients where they are, and only zero_grad() forgets them: whoever "
+                                   "does not call it goes on adding.",
+                   lambda case, r, gone=gone: train(with_inputs(case, **gone), r))
+          for gone in ({"kept": ()}, {"kept": (), "twice": ()})),
         _trained("second step lost", "A second step() before zero_grad() moves the parameters again: it must gather all "
                                      "shards that have a gradient, not only those to which one came since the last step.",
                  lambda case, r: train(with_inputs(case, twice=()), r)),

@@ -43,6 +43,12 @@ def _factor_rounded(case: Case, rank: int, right: list[float]) -> float:
     return 4.0 * (2 * (n - 1) // n) * _array_bytes(case, rank)
 
 
+def _numbers_rounded_up(case: Case, rank: int, right: list[float]) -> float:
+    """An n-th of the array, up to a whole count of its numbers."""
+    n = case.inputs[rank]["n_ranks"]
+    return 4.0 * 2 * (n - 1) * 2 * math.ceil(_array_bytes(case, rank) / 2 / n)
+
+
 _NO_WEIGHTS = "No weight is sent: it is the activations, batch × length × dim, that are summed."
 
 EXERCISE = Exercise(
@@ -77,9 +83,9 @@ EXERCISE = Exercise(
                             "which sums in forward.", lambda case, r, right: right[r] * 1.5),
         Slip("wrong count", "There are four all-reduces: attention and MLP have each an f, which sums in backward, and a g, "
                             "which sums in forward.", lambda case, r, right: right[r] * 0.75),
-        *(Slip("rounded", "Rounded down: divide with /, the bytes need not be a whole number.", rounded)
+        *(Slip("rounded", "Rounded: divide with /, neither up nor down; the bytes need not be a whole number.", rounded)
           for rounded in (lambda case, r, right: float(math.floor(right[r])), _share_rounded, _chunk_rounded,
-                          _factor_rounded)),
+                          _factor_rounded, _numbers_rounded_up)),
         Slip("weights sent", _NO_WEIGHTS, lambda case, r, right: right[r] * case.inputs[r]["dim"] / (
             case.inputs[r]["batch"] * case.inputs[r]["length"])),
         Slip("weights sent", _NO_WEIGHTS,
