@@ -95,9 +95,16 @@ def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
         expect(player.locator(".jp-InputArea-prompt")).to_have_text(f"[{len(CELLS) + len(PLAYERS) + 1}]:")
         expect(player.locator("img").first).to_have_attribute("alt", shown)  # where it was before the cell was run again
         shoot(tab, "players")
+        assert filter_of(player) == "none"
+        tab.evaluate("document.body.dataset.jpThemeLight = 'false'")
+        assert "invert" in filter_of(player)  # in the dark theme no picture is a white field
     assert "[6.0, 6.0, 6.0, 6.0]" in notebook.cells[1].outputs[0].data["text/plain"]
     assert "<img" in "".join(notebook.cells[2].outputs[0].data["text/html"])
     assert "[rank 1] rank 1 of 2" in "".join(output.get("text", "") for output in notebook.cells[3].outputs)
+
+
+def filter_of(cell: Locator) -> str:
+    return cell.locator("img").first.evaluate("image => getComputedStyle(image).filter")
 
 
 def words_of(cell: Locator) -> str:

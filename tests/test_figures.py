@@ -269,10 +269,10 @@ def test_a_picture_shows_itself_without_pyplot():
     picture = collective_picture("broadcast")
     png, facts = picture._repr_png_()
     assert png.startswith(b"\x89PNG") and facts["width"] == 900
-    (_, image), = Attributes(picture._repr_html_()).tags
+    (_, image), (style, _) = Attributes(picture._repr_html_()).tags
     assert image["alt"] == picture.words == repr(picture)
     assert "background:white" in image["style"]
-    assert [tag for tag, _ in Attributes(figures.figure_html(picture)).tags] == ["div", "img"]
+    assert style == "style" and [tag for tag, _ in Attributes(figures.figure_html(picture)).tags] == ["div", "img", "style"]
 
 
 def test_a_dark_style_of_the_notebook_does_not_leak_in():

@@ -84,6 +84,15 @@ def test_formulas_are_drawn_and_those_of_the_course_can_be(site):
     assert found > 8
 
 
+def is_inverted(tab):
+    """Whether the page's picture is turned dark, on a light screen and on a dark one."""
+    found = []
+    for scheme in ("light", "dark"):
+        tab.emulate_media(color_scheme=scheme)
+        found.append("invert" in tab.locator("img.drawn").first.evaluate("image => getComputedStyle(image).filter"))
+    return found
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_in_a_browser_search_finds_and_a_phone_reads(site):
     with page() as tab:
@@ -103,6 +112,7 @@ def test_in_a_browser_search_finds_and_a_phone_reads(site):
         for name in ("index", "01_first-solved", "glossary", "pictures"):
             tab.goto((site / f"{name}.html").as_uri())
             assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than a phone"
+        assert is_inverted(tab) == [False, True]
         assert not tab.is_visible("nav")
         tab.click("header label")
         assert tab.is_visible("nav")

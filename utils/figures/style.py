@@ -20,6 +20,9 @@ from utils.figures.colours import FAINT, INK, PALE
 BYTE_UNITS = {1024: ("B", "KiB", "MiB", "GiB", "TiB"), 1000: ("B", "kB", "MB", "GB", "TB")}
 WIDTH_IN = 9.0  # 900 pixels in a notebook
 DPI = 200  # twice what the notebook shows, for sharp screens
+# In JupyterLab's dark theme, unless printed: white is nearly black, hues stay.
+DARK = ("<style>@media screen { [data-jp-theme-light=false] img.drawn "
+        "{ filter: invert(.945) hue-rotate(180deg) brightness(1.25) } }</style>")
 
 STYLE = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9.5,
@@ -78,9 +81,9 @@ class Picture:
 
     def _image(self, kind: str, data: bytes) -> str:
         width = round(self.figure.get_size_inches()[0] * 100)
-        return (f'<img src="data:image/{kind};base64,{base64.b64encode(data).decode()}" '
+        return (f'<img class="drawn" src="data:image/{kind};base64,{base64.b64encode(data).decode()}" '
                 f'alt="{html.escape(self.words, quote=True)}" '
-                f'style="width:{width}px;max-width:100%;height:auto;background:white">')
+                f'style="width:{width}px;max-width:100%;height:auto;background:white">{DARK}')
 
     def __repr__(self) -> str:
         return self.words

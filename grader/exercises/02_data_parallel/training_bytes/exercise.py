@@ -17,7 +17,7 @@ def _bytes(n_parameters: int, mixed_precision: bool) -> dict[str, float]:
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
     sizes = [1, 7_500_000_000, draw.integer(10, 10**6)]
-    return [single(f"{size:,} parameters, {'mixed precision' if mixed else 'float32'}", n_parameters=size,
+    return [single(f"{size:,} parameter{'s' * (size > 1)}, {'mixed precision' if mixed else 'float32'}", n_parameters=size,
                    mixed_precision=mixed) for size in sizes for mixed in (False, True)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.cases import counted, each_rank
 from grader.exercises.shared.formula_cases import FORMULAS, formula, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 
@@ -72,8 +72,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         traffic = {axis: draw.integer(10, 90) * 1e8 * (size > 1) for axis, size in sizes.items()}
         messages = {axis: draw.integer(2000, 9000) * (size > 1) for axis, size in sizes.items()}
         flops = dp * tp * pp * busy_s * draw.integer(10, 19) * 1e13
-        return single(f"dp {dp}, tp {tp}, pp {pp}, {n_micro} micro-batches, {chunks} chunks, nodes of {per_node}, hidden "
-                      f"{'/'.join(f'{share:g}' for share in hidden)}",
+        return single(f"dp {dp}, tp {tp}, pp {pp}, {n_micro} micro-batches, {counted(chunks, 'chunk')}, "
+                      f"nodes of {per_node}, hidden {'/'.join(f'{share:g}' for share in hidden)}",
                       flops=flops, traffic=traffic, messages=messages,
                       layout=sizes | {"n_micro": n_micro, "chunks": chunks},
                       machine={"flops_per_s": 1.5e14, "devices_per_node": per_node, **links},
