@@ -80,3 +80,16 @@ def test_every_command_runs_as_written(tmp_path):
 def test_the_guide_has_commands_for_every_step():
     commands = " ".join(blocks())
     assert [step for step in STEPS if step not in commands] == []
+
+
+def test_files_from_platforms_are_known_by_their_names():
+    """Each line of the guide knows the names in the comment above it, and those alone."""
+    block, = re.findall(r"```python\n(.*?)```", (ROOT / "grader" / "README.md").read_text(), re.DOTALL)
+    names = re.findall(r"[\w -]+\.ipynb(?=[,\n])", block)
+    moodle, canvas = re.findall(r'named_regexp = r"(.*)"', block)
+    names.append(names[0].strip().replace("_file_", "_file_/"))
+    found = {name.strip(): [match and (match["student_id"], match["file_id"]) for match in (
+        re.match(known, f"/course/downloaded/{UNIT}/extracted/{name.strip()}") for known in (moodle, canvas))]
+        for name in names}
+    ann = ("1234567", UNIT)
+    assert list(found.values()) == [[ann, None], [None, ("leeann", UNIT)], [None, ("leeann", UNIT)], [ann, None]]

@@ -375,6 +375,24 @@ def test_a_server_that_is_a_copy_has_what_was_imported_before_and_no_file(tmp_pa
     assert done.stdout == "[(True, False, False), (True, False, False)] all of stdin\n", done.stderr
 
 
+FIRST_CELL = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+from grader import check
+from utils.ranks import server
+
+print(server._server_of.cache_info().currsize)
+"""
+
+
+@pytest.mark.parametrize("later, started", [("", "1"), ("1", "0")])
+def test_a_notebooks_first_cell_starts_the_server_unless_told_not_to(later, started):
+    done = subprocess.run([sys.executable, "-c", FIRST_CELL], env={**os.environ, "RANKS_LATER": later}, capture_output=True,
+                          text=True)
+    assert done.stdout.strip() == started, done.stderr
+
+
 def test_an_interrupt_before_the_ranks_have_met_is_one():
     class Interrupted(Place):
         def open(self, readiness, processes):

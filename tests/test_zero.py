@@ -15,6 +15,7 @@ from grader.checks import verdict_on
 from grader.exercises import EXERCISES
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
+from utils.costs.replicas import require_equal
 from utils.trace.memory import held_by_category
 
 ShardedOptimizer = functions_of("solutions", "03_zero1")["ShardedOptimizer"]
@@ -334,7 +335,9 @@ class _Flat(torch.optim.Optimizer):
     def __init__(self, params, optimizer_class, group=None, **options):
         super().__init__(params, options)
         self.group, self.n, self.r = group, dist.get_world_size(group), dist.get_rank(group)
-        self.shards = {p: nn.Parameter(self.cut(p)[self.r].clone()) for one in self.param_groups for p in one["params"]}
+        everything = [p for one in self.param_groups for p in one["params"]]
+        require_equal(everything, group)
+        self.shards = {p: nn.Parameter(self.cut(p)[self.r].clone()) for p in everything}
         self.inner = optimizer_class([{**one, "params": [self.shards[p] for p in one["params"]]}
                                       for one in self.param_groups], **options)
         self.defaults = self.inner.defaults
@@ -382,6 +385,7 @@ class _NoGradientNoState(torch.optim.Optimizer):
         super().__init__(self.inner.param_groups, self.inner.defaults)
         self.param_groups, self.group = self.inner.param_groups, group
         everything = [p for one in self.param_groups for p in one["params"]]
+        require_equal(everything, group)
         held = [0] * dist.get_world_size(group)
         self.owner = {}
         for p in sorted(everything, key=lambda p: -p.numel()):

@@ -117,7 +117,7 @@ def shared_server() -> RankServer:
 
 def warm_up() -> None:
     """Start it while the reader reads on (not if RANKS_LATER), and let it import what checks of training need."""
-    if not os.environ.get("RANKS_LATER"):
+    if hasattr(os, "fork") and not os.environ.get("RANKS_LATER"):
         shared_server().import_modules([COMPILER])
 
 
