@@ -122,6 +122,19 @@ class Deep(nn.Module):
         return self.last(x)
 
 
+class Turned(Deep):
+    """Its layers are registered in the opposite order of that in which they run."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(reversed(self.layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in reversed(self.layers):
+            x = torch.tanh(layer(x))
+        return self.last(x)
+
+
 class Block(nn.Module):
     """Frozen, then trained: the input's gradient needs the frozen weight after the trained one has its own. Takes keywords
     and returns two things."""
@@ -188,7 +201,7 @@ ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
     "mlp": MLP, "tied ends": TiedEnds, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
     "buffered": Buffered, "mixed": Mixed, "halves": lambda: Mixed(torch.bfloat16, torch.float16), "empty": Empty,
-    "odd": Odd, "deep": Deep, "crossed": Crossed, "two typed": TwoTyped,
+    "odd": Odd, "deep": Deep, "turned": Turned, "crossed": Crossed, "two typed": TwoTyped,
     "buckets": lambda: Deep(8, 300),  # 5 MB: more than one bucket of 1 MiB
     "wide": lambda: Deep(17, 480), "wider": lambda: Deep(17, 560),  # 28 and 38 MB: seen from outside
     "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}

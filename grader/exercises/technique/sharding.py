@@ -103,7 +103,8 @@ def layers_stand_at_most(phase: str, layers: int, hint: str) -> Demand:
 
     def allowed(look: Look, rank: int) -> float:
         inputs, n = look.case.inputs[rank], look.case.group_size(rank)
-        if inputs["model"] != "deep" or n == 1 or not inputs.get("wrapping", {}).get("reshard_after_forward", True):
+        freed = inputs.get("wrapping", {}).get("reshard_after_forward", True)
+        if inputs["model"] not in ("deep", "turned") or n == 1 or not freed:
             return math.inf
         shards = DEEP_LAYERS * LAYER_BYTES // n * (phase == BACKWARD)  # gradients; the optimizer's state is older
         return layers * LAYER_BYTES + ACTIVATION_BYTES + shards

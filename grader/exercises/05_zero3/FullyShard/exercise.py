@@ -39,7 +39,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     more = ("frozen", "mixed", "empty") if grading else ()
     weighed = weighed_case(inputs, grading, "wider", optimizer="SGD", micro=1)  # no gradients stand between passes
-    return [*model_cases(draw, grading, ("tied", "deep", "odd", "seldom", "gpt", *more), inputs), *weighed]
+    return [*model_cases(draw, grading, ("tied", "turned", "odd", "seldom", "gpt", *more), inputs), *weighed]
 
 
 def _plain(case: Case, rank: int) -> dict[str, Any]:

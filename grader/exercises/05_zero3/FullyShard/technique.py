@@ -25,7 +25,7 @@ from utils.models.layers import layers_of
 NOT_DIVIDED = ("A rank keeps whole parameters between the steps: every p.data, of frozen layers too, must be this rank's "
                "piece, so that the optimizer's state is divided as well.")
 TOO_MANY_WHOLE = ("Too many layers are whole at once: free each one in a forward hook of its own, and prefetch no more than "
-                  "the next one.")
+                  "the next one: in the order in which layers run, which need not be that of their registration.")
 WHOLE_LAYERS = {FORWARD: 3, BACKWARD: 5}  # this one, the next one; on the way back their gradients too
 
 
