@@ -56,8 +56,9 @@ def test_without_a_guess_everything_runs(predict, compared):
 
 
 def test_markup_in_texts_is_shown_as_text(predict):
-    asked = predict.number("bytes", "How many <b>bytes</b>?")
+    asked = predict.number("bytes", "How many <b>bytes</b> has `a<b`?")
     assert "<b>bytes" not in asked._repr_html_() and "<b>bytes" not in predict.table()._repr_html_()
+    assert "<code>a&lt;b</code>" in asked._repr_html_() and "<code>a&lt;b</code>" in predict.table()._repr_html_()
 
 
 def test_a_question_that_was_not_asked_is_named(predict):

@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any
 
 from utils.notebook import record
+from utils.words import in_html
 
 RIGHT = "right"  # the verdict on a guess that is near enough
 NEAR = 0.05  # a guess this near is called right: nobody should have to type 1.3333, and measured times vary
@@ -145,7 +146,7 @@ class Asked:
         return f"{self._question_html()}<div>{html.escape(self._status())}</div>"
 
     def _question_html(self) -> str:
-        return f"<div><b>Predict.</b> {html.escape(self.question.text)}</div>"
+        return f"<div><b>Predict.</b> {in_html(self.question.text)}</div>"
 
     def _ipython_display_(self) -> None:
         from utils.notebook.fields import field_for  # widgets take a while to import: not before there is one to show
@@ -181,10 +182,10 @@ class Compared:
             return "<p>Nothing was asked yet.</p>"
         head = "".join(f"<th style='text-align:left; white-space:nowrap'>{name}</th>"
                        for name in ("question", "your guess", "formula", "measured", ""))
-        body = "".join("<tr>" + "".join(f"<td style='text-align:left; {_wrapping(text)}'>{html.escape(text)}</td>"
+        body = "".join("<tr>" + "".join(f"<td style='text-align:left; {_wrapping(text)}'>{in_html(text)}</td>"
                                         for text in row) + "</tr>" for row in self.rows)
         why = self.questions[0].why if len(self.questions) == 1 else ""
-        note = f"<p style='max-width:48em'>{html.escape(why)}</p>" if why else ""
+        note = f"<p style='max-width:48em'>{in_html(why)}</p>" if why else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
 
