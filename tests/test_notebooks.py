@@ -18,6 +18,7 @@ LONGEST_MARKDOWN_WORDS = 110  # "about 80"
 LONGEST_CODE_LINES = 20
 LONGEST_CLASS_LINES = 90  # what a unit ends with; a student is handed no more than LONGEST_SKELETON_LINES of it
 LONGEST_SKELETON_LINES = 40
+DEFINITIONS = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
 ASKED = re.compile(r"predict\.(?:number|choice)\(\s*\"([\w-]+)\"")
 COMPARED = re.compile(r"predict\.compare\(\s*\"([\w-]+)\"")
 
@@ -104,6 +105,18 @@ def test_setup_cells_do_nothing_but_import_and_no_id_comes_twice(unit):
             assert all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.parse(python).body), cell.id
     ids = [cell.id for cell in read("solutions", unit).cells]
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_is_only_defined_needs_no_cell_that_runs_something(unit):
+    """So an answer can be tried outside a notebook, with imports, definitions and solutions alone."""
+    names = {"__name__": "__main__"}
+    for cell in read("solutions", unit).cells:
+        if cell.cell_type == "code" and not re.search("^[%!]", cell.source, re.M):
+            nodes = ast.parse(cell.source).body
+            if cell.metadata.get("nbgrader", {}).get("solution") or all(isinstance(node, DEFINITIONS) for node in nodes):
+                exec(compile(cell.source, cell.id, "exec"), names)
+    assert any(name in names for name in EXERCISES if EXERCISES[name].unit == unit)
 
 
 @pytest.mark.parametrize("name", EXERCISES)
