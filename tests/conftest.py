@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.warm_ranks import WarmRanks
-from utils.ranks.server import COMPILER, shared_server
+from utils.ranks.server import warm_up
 
 MANY = 100  # tests, of which some let ranks train
 torch.set_num_threads(1)  # several workers, each with a thread a processor, would mostly wait for each other
@@ -40,7 +40,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     As in a notebook, ranks find imported what torch imports at an optimizer's first step, and else each for itself.
     """
     if len(session.items) > MANY:
-        shared_server().import_modules([COMPILER])
+        warm_up()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
