@@ -14,7 +14,7 @@ from traitlets import Bool
 from grader.course import reading
 from grader.course.folder import as_released
 from grader.course.limited import mark_within_limits
-from grader.course.splice import exercise_of
+from grader.course.cell import exercise_of
 
 
 class AnyNotebook(NotebookExporter):

@@ -4,10 +4,10 @@ Student code runs in two sandboxes, one after the other: a kernel that runs the 
 ranks that run the functions. Cases, oracles and judge stay outside.
 """
 
-import json
 import secrets
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,7 +20,9 @@ from grader.calling.collect import Candidate
 from grader.calling.task import facts_of
 from grader.course import feedback, reading
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
-from grader.course.splice import exercise_of, is_check, splice
+from grader.course.cell import exercise_of, is_check
+from grader.course.run_cells import RanCells, Version, run_cells
+from grader.course.splice import Step, splice, steps_of
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.exercises import EXERCISES
@@ -32,8 +34,6 @@ from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox.collect import job_files
 
-CELL_TIMEOUT_S = 60
-CELLS_LIMITS = sandbox.Limits(wall_s=240.0)
 RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
 OUTPUT_BYTES = 16 << 20  # of all cells together
 SUSPICIONS = 100  # of which a person is told
@@ -66,6 +66,12 @@ class Marks:
             self.remarks.append(f"while the {what} ran: {done.problem}{consequence}")
             self.alarms.append(Alarm(CONTAINED, f"contained while the {what} ran: {done.problem}"))
 
+    def note_cells(self, ran: RanCells) -> None:
+        """The same of the cells."""
+        self.peak_bytes = max(self.peak_bytes, ran.peak_bytes)
+        self.remarks += [remark for remark in ran.remarks if remark not in self.remarks]
+        self.alarms += [Alarm(CONTAINED, f"contained while the cells ran: {problem}") for problem in ran.problems]
+
     def record(self) -> dict[str, Any]:
         """Plain JSON data."""
         return {"seed": self.seed, "remarks": self.remarks, "alarms": [asdict(alarm) for alarm in self.alarms],
@@ -74,11 +80,13 @@ class Marks:
 
 
 def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool = False,
-                  known: Mapping[str, Exercise] = EXERCISES) -> Marks:
+                  known: Mapping[str, Exercise] = EXERCISES, orders: Sequence[Sequence[Step]] = ()) -> Marks:
     """Judge every exercise that `notebook` has a check cell for, and put the verdicts into those cells' outputs.
 
     seed: what the cases are drawn from; fresh for each marking unless given, and recorded.
-    unsafe: without a sandbox, on the caller's own risk. known: the exercises that check cells may name.
+    unsafe: without a sandbox, on the caller's own risk. known: the exercises that check cells may name. orders: in which its
+    cells can be run, the likeliest first, see grader.course.splice; from top to bottom unless given. For exercises that do
+    not earn everything, other versions of their functions and other orders are tried, and the best counts.
     Raises: NoSandbox.
     """
     if not unsafe:
@@ -86,13 +94,17 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
     began = time.monotonic()
     marks = Marks(secrets.randbits(32) if seed is None else seed)
     exercises = [known[name] for cell in notebook.cells if is_check(cell) and (name := exercise_of(cell)) in known]
-    functions = _run_cells(notebook, exercises, marks, unsafe)
-    jobs = [exercise for exercise in exercises if f"{exercise.id}.pkl" in functions]
-    trials = {exercise.id: exercise.trials(marks.seed, grading=True) for exercise in jobs}
-    evidence, problem = _run_functions(jobs, trials, functions, marks, unsafe) if jobs else ({}, "")
+    trying = _Trying(marks, unsafe)
+    for number, steps in enumerate(orders or [steps_of(notebook)]):
+        lacking = [exercise for exercise in exercises if not trying.is_full(exercise)]
+        if lacking:
+            ran = run_cells(steps, lacking, unsafe)
+            marks.note_cells(ran)
+            if number == 0:
+                _show_outputs(notebook, steps, ran.files, marks)
+            trying.try_on(lacking, ran, "" if number == 0 else "its cells run in the order in which they were handed in")
     for exercise in exercises:
-        verdict = _verdict(exercise, trials.get(exercise.id, ()), functions, evidence, problem, marks)
-        marks.verdicts[exercise.id] = verdict
+        verdict = marks.verdicts[exercise.id] = trying.best[exercise.id]
         contradictions = [demand.detail for case in verdict.cases for demand in case.demands
                           if demand.id == NETWORK_DEMAND and not demand.met]
         if contradictions:  # one alarm an exercise
@@ -115,11 +127,11 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     student, wrong_with_file = reading.read(submitted)
     release = nbformat.reads(released.decode(), as_version=4)
     suspicious = suspicions(student, release)[:SUSPICIONS]  # before the release is filled with the student's cells
-    notebook, not_used = splice(release, student)
-    marks = mark_notebook(notebook, seed, unsafe, known)
-    marks.remarks[:0] = [*wrong_with_file, *not_used]
+    spliced = splice(release, student)
+    marks = mark_notebook(spliced.notebook, seed, unsafe, known, spliced.orders)
+    marks.remarks[:0] = [*wrong_with_file, *spliced.remarks]
     marks.alarms += [*(Alarm(OTHER, text) for text in wrong_with_file), *suspicious]
-    return nbformat.writes(notebook).encode(), marks.record()
+    return nbformat.writes(spliced.notebook).encode(), marks.record()
 
 
 def left_unmarked(released: bytes, why: str) -> Marked:
@@ -131,27 +143,61 @@ def left_unmarked(released: bytes, why: str) -> Marked:
     return released, marks.record()
 
 
-def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, unsafe: bool) -> dict[str, bytes]:
-    """What the check cells handed over: <exercise>.pkl, or .txt with the reason why not."""
-    parameters = {exercise.id: exercise.parameters for exercise in exercises}
-    done = sandbox.run(["-m", "grader.sandbox", "cells", str(CELL_TIMEOUT_S)], parcel.to_bytes({
-        "notebook.json": nbformat.writes(notebook).encode(), "exercises.json": json.dumps(parameters).encode()}),
-        limits=CELLS_LIMITS, unsafe=unsafe)
-    marks.note(done, "cells", "; the cells after it were not run")
-    files, room = parcel.from_bytes(done.output), OUTPUT_BYTES
+class _Trying:
+    """Versions of functions, tried one after the other until an exercise has all its points; the best verdict counts."""
+
+    def __init__(self, marks: Marks, unsafe: bool):
+        self._marks, self._unsafe = marks, unsafe
+        self.best: dict[str, Verdict] = {}
+        self._trials: dict[str, Sequence[Trial]] = {}
+        self._tried: dict[str, set[bytes]] = defaultdict(set)
+
+    def is_full(self, exercise: Exercise) -> bool:
+        return exercise.id in self.best and self.best[exercise.id].passed
+
+    def try_on(self, exercises: Sequence[Exercise], ran: RanCells, other_order: str) -> None:
+        """What a run of the cells handed over. other_order: in words, why it is another than that of the run before."""
+        versions = {exercise.id: [version for version in ran.versions(exercise.id)
+                                  if version.function not in self._tried[exercise.id]] for exercise in exercises}
+        while todo := [exercise for exercise in exercises if versions[exercise.id] and not self.is_full(exercise)]:
+            versions_now = {exercise.id: versions[exercise.id].pop(0) for exercise in todo}
+            self._try(todo, versions_now, other_order)
+        for exercise in exercises:
+            if exercise.id not in self.best:
+                self.best[exercise.id] = Verdict.without_evidence(exercise, ran.refusal(exercise.id))
+
+    def _try(self, exercises: Sequence[Exercise], versions: Mapping[str, Version], other_order: str) -> None:
+        for exercise in exercises:
+            self._tried[exercise.id].add(versions[exercise.id].function)
+            if exercise.id not in self._trials:
+                self._trials[exercise.id] = exercise.trials(self._marks.seed, grading=True)
+        functions = {exercise.id: versions[exercise.id].function for exercise in exercises}
+        files, problem = _run_functions(exercises, self._trials, functions, self._marks, self._unsafe)
+        for exercise in exercises:
+            verdict = _verdict(exercise, self._trials[exercise.id], files, problem, self._marks)
+            before = self.best.get(exercise.id)
+            if before is None or verdict.points > before.points:
+                self.best[exercise.id] = verdict
+                if before is not None:
+                    why = other_order or versions[exercise.id].words
+                    self._marks.remarks.append(f"{exercise.id} earns more with {why} than with what stood at its check "
+                                               f"cell, so that counts ({verdict.points:g} points, not {before.points:g})")
+
+
+def _show_outputs(notebook: NotebookNode, steps: Sequence[Step], files: Mapping[str, bytes], marks: Marks) -> None:
+    """What the cells wrote, into the notebook."""
+    room = OUTPUT_BYTES
     try:
-        marks.remarks += accept.remarks(files.get("remarks.json", b"[]"))
-        for index, cell in enumerate(notebook.cells):
-            content = files.get(f"outputs/{index}.json", b"[]")
+        for number, step in enumerate(steps):
+            content = files.get(f"outputs/{number}.json", b"[]")
             room -= len(content)
-            if cell.cell_type == "code" and room >= 0:
-                cell.outputs = accept.outputs(content)
+            if step.index is not None and not step.hands_over and room >= 0:
+                notebook.cells[step.index].outputs = accept.outputs(content)
         if room < 0:
             marks.remarks.append(f"the cells wrote more than {OUTPUT_BYTES >> 20} MiB in all: only the beginning was kept")
     except accept.Malformed as error:
         marks.remarks.append(f"the cells' outputs were not used: {error}")
         marks.alarms.append(Alarm(MALFORMED, f"malformed outputs of cells: {error}"))
-    return files
 
 
 def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Trial]], functions: Mapping[str, bytes],
@@ -159,7 +205,7 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     """(files of evidence, what went wrong with the ranks' program, if anything)"""
     files: dict[str, bytes] = {}
     for exercise in exercises:
-        candidate = Candidate(functions[f"{exercise.id}.pkl"], PATIENCE * exercise.timeout_s, exercise.trains,
+        candidate = Candidate(functions[exercise.id], PATIENCE * exercise.timeout_s, exercise.trains,
                               exercise.measured, exercise.way, exercise.forbidden)
         files |= job_files(exercise.id, candidate, [
             facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials[exercise.id]])
@@ -173,13 +219,7 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     return parcel.from_bytes(done.output), done.problem
 
 
-def _verdict(exercise: Exercise, trials: Sequence[Trial], functions: Mapping[str, bytes], files: Mapping[str, bytes],
-             problem: str, marks: Marks) -> Verdict:
-    if refusal := functions.get(f"{exercise.id}.txt"):
-        return Verdict.without_evidence(exercise, refusal.decode(errors="replace")[:2000])
-    if f"{exercise.id}.pkl" not in functions:
-        reasons = "; ".join(marks.remarks) or f"no function {exercise.id} was defined when the check cell ran"
-        return Verdict.without_evidence(exercise, f"Nothing to judge: {reasons}.")
+def _verdict(exercise: Exercise, trials: Sequence[Trial], files: Mapping[str, bytes], problem: str, marks: Marks) -> Verdict:
     try:
         evidences = accept.evidences(exercise.id, files, len(trials))
     except accept.TooMuch as error:

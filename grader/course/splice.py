@@ -1,125 +1,284 @@
-"""The student's solutions in the instructor's notebook: what is graded is never what the student says is graded."""
+"""The student's cells in the instructor's notebook: how it is shown, and in which orders its cells are to be run."""
 
-import ast
+import builtins
 import copy
-import re
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-_MAGIC = re.compile(r"^([^\S\n]*)[%!].*", re.MULTILINE)
+from grader.course.cell import exercise_of, in_words, is_check, is_solution, name_of, only_shows, text_of
+from grader.course.matching import matched
+from grader.course.source import defined_in, definitions_of, parsed, used_in
+
+MOST_PARTS = 4  # of one cell that was split
 
 
-def splice(template: NotebookNode, submitted: NotebookNode) -> tuple[NotebookNode, list[str]]:
-    """The template with the student's solution cells and extra cells, and remarks on what was not used.
+@dataclass(frozen=True)
+class Step:
+    """A cell as it is run. words: how people are told of it. index: of the spliced cell that its outputs belong to, if any.
 
-    Solution cells are found by grade_id, then by cell id; where that finds none that was written in, by the function that a
-    cell defines. Of several, the first that was written in counts. Extra cells keep their source only, without metadata and
-    tags, and stay behind the cell that they followed; those in markdown are shown as they were typed.
+    hands_over: the exercise whose check stands in it; its source is not run then.
     """
-    remarks: list[str] = []
-    submitted = copy.deepcopy(submitted)
-    for cell in submitted.cells:
+
+    source: str
+    words: str
+    index: int | None = None
+    hands_over: str = ""
+
+
+@dataclass
+class Spliced:
+    """notebook: the released one with the student's cells in it. orders: of what is run, the likeliest first.
+
+    remarks: on what was not where it was expected.
+    """
+
+    notebook: NotebookNode
+    orders: list[list[Step]]
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A submitted cell. number: its place in the file, from 1. of: the released cell that it is, None for one of her own."""
+
+    cell: NotebookNode
+    number: int
+    of: int | None
+
+    @property
+    def source(self) -> str:
+        return self.cell.source
+
+    @property
+    def words(self) -> str:
+        return in_words(self.cell, self.number)
+
+
+def steps_of(notebook: NotebookNode) -> list[Step]:
+    """A notebook's code cells in their order, without those that only show things."""
+    return [Step(cell.source, in_words(cell, index + 1), index, exercise_of(cell) if is_check(cell) else "")
+            for index, cell in enumerate(notebook.cells) if cell.cell_type == "code" and not only_shows(cell)]
+
+
+def splice(template: NotebookNode, submitted: NotebookNode) -> Spliced:
+    """Put what the student wrote, wherever she wrote it, into the template. Checks, points and all else are the template's.
+
+    The last cell that defines an exercise's function is its solution; drafts, helpers and imports stay before or behind
+    it, as her own cells, without metadata and tags. Changed set-up cells run after the released ones. Her markdown is
+    shown as it was typed.
+    """
+    return _Splicing(template, submitted).done()
+
+
+class _Splicing:
+    """The work of `splice`."""
+
+    def __init__(self, template: NotebookNode, submitted: NotebookNode):
+        self.template, self.remarks = template, []
+        self.cells = self._joined(_numbered(template, submitted))
+        self.released_texts = {text_of(cell) for cell in template.cells}
+        self.solutions = {name_of(cell): index for index, cell in enumerate(template.cells) if is_solution(cell)}
+        self.finals = {name: final for name in self.solutions if (final := self._final(name)) is not None}
+        self.shown: list[NotebookNode] = []
+        self.steps: list[Step] = []
+        self.step_of: dict[int, Step] = {}  # by the number of the student's cell
+
+    def done(self) -> Spliced:
+        groups = self._groups()
+        for cell in groups.pop(None, []):
+            self._own(cell)
+        for index, cell in enumerate(self.template.cells):
+            self._group(index, cell, groups.get(index, []))
+        result = copy.deepcopy(self.template)
+        result.cells = self.shown
+        orders = [self.steps] if self._in_order() else [self.steps, self._as_submitted()]
+        return Spliced(result, orders, self.remarks)
+
+    # ── which cells are solutions ──
+
+    def _joined(self, cells: list[_Cell]) -> list[_Cell]:
+        """With the parts of a cell that was split put together: one alone is not Python, together they are."""
+        result: list[_Cell] = []
+        while cells:
+            parts = next((parts for n in range(2, MOST_PARTS + 1) if (parts := self._one_cell(cells[:n], n))), None)
+            if parts is None:
+                result.append(cells.pop(0))
+                continue
+            whole, n = parts
+            self.remarks.append(f"{cells[0].words} and the {'cell' if n == 2 else f'{n - 1} cells'} after it are one "
+                                "that was split: they were run as one")
+            result.append(whole)
+            del cells[:n]
+        return result
+
+    def _one_cell(self, parts: Sequence[_Cell], n: int) -> tuple[_Cell, int] | None:
+        """(the whole cell, of how many parts), if these parts are one."""
+        if len(parts) < n or not all(self._is_hers(part) for part in parts):
+            return None
+        if all(parsed(part.source) for part in parts):
+            return None
+        for between in ("\n", ""):
+            source = between.join(part.source for part in parts)
+            if parsed(source):
+                cell = copy.deepcopy(parts[0].cell)
+                cell.source = source
+                of = next((part.of for part in parts if part.of is not None), None)
+                return _Cell(cell, parts[0].number, of), n
+        return None
+
+    def _is_hers(self, cell: _Cell) -> bool:
+        return cell.cell.cell_type == "code" and (cell.of is None or is_solution(self.template.cells[cell.of]))
+
+    def _final(self, name: str) -> _Cell | None:
+        """The cell that counts as the solution of an exercise; None where none was written."""
+        index = self.solutions[name]
+        own = [cell for cell in self.cells if cell.of == index and text_of(cell.cell) not in ("", *self.released_texts)]
+        defining = [cell for cell in self.cells if self._can_run(cell, name) and name in defined_in(cell.source)]
+        defining = [cell for cell in defining if not self._only_shows(cell)] or defining
+        final = next(reversed(defining or own), None)
+        there = any(cell.of == index for cell in self.cells)
+        if final is None:
+            if not there:
+                self.remarks.append(f"the cell of {name} is missing, and no other cell defines {name}")
+            return None
+        if len(defining) > 1:
+            listed = ", ".join(cell.words for cell in defining[:-1])
+            self.remarks.append(f"{name} is defined in {listed} and in {final.words}: the last one counts, unless another "
+                                "one earns more")
+        elif final.of != index:
+            self.remarks.append(f"the cell of {name} is {'not written in' if there else 'missing'}: {final.words}, which "
+                                "defines it, counts")
+        if final.cell.cell_type != "code":
+            self.remarks.append(f"{final.words} is a {final.cell.cell_type} cell: it was run as code")
+        return final
+
+    def _can_run(self, cell: _Cell, name: str) -> bool:
+        """Whether a cell may be the solution: code that was not released, or what stands in the solution's place."""
+        if text_of(cell.cell) in self.released_texts:
+            return False
+        return cell.cell.cell_type == "code" or cell.of == self.solutions[name]
+
+    def _only_shows(self, cell: _Cell) -> bool:
+        return cell.of is not None and only_shows(self.template.cells[cell.of])
+
+    # ── the order of the released notebook ──
+
+    def _groups(self) -> dict[int | None, list[_Cell]]:
+        """The student's cells by the released cell that they are, or follow; None: they come first."""
+        groups: dict[int | None, list[_Cell]] = defaultdict(list)
+        anchor = None
+        for cell in self.cells:
+            anchor = anchor if cell.of is None else cell.of
+            groups[anchor].append(cell)
+        return groups
+
+    def _group(self, index: int, released: NotebookNode, group: list[_Cell]) -> None:
+        """A released cell, with the student's cells that stand in its place or follow it."""
+        if is_solution(released):
+            self._solution(index, released, group)
+            return
+        changed = [cell for cell in group if cell.of == index and text_of(cell.cell) != text_of(released)]
+        before = changed if is_check(released) else []
+        after = [cell for cell in group if cell.of is None or (cell in changed and self._is_set_up(index))]
+        for cell in before:
+            self._own(cell)
+        self._show(released)
+        if only_shows(released):
+            self._needed(changed[-1].cell if changed else released)
+        elif is_check(released):
+            self._run(Step("", in_words(released, len(self.shown)), len(self.shown) - 1, exercise_of(released)))
+        elif released.cell_type == "code":
+            self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1))
+        for cell in after:
+            self._own(cell)
+
+    def _solution(self, index: int, released: NotebookNode, group: list[_Cell]) -> None:
+        final = self.finals.get(name_of(released))
+        for cell in group:
+            if cell is final:
+                self._show(released, cell.source)
+                self._run(Step(cell.source, cell.words, len(self.shown) - 1), cell)
+            elif text_of(cell.cell) not in self.released_texts:
+                self._own(cell)
+        if final is None:
+            self._show(released)
+            self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1))
+        elif final not in group:
+            self._show(released, final.source)  # it runs where it stands
+
+    def _is_set_up(self, index: int) -> bool:
+        cell = self.template.cells[index]
+        return cell.cell_type == "code" and not only_shows(cell) and not is_check(cell)
+
+    def _own(self, cell: _Cell) -> None:
+        """A cell of the student's own, at the end of what is shown so far."""
+        if cell.cell.cell_type == "code":
+            self.shown.append(new_code_cell(cell.source))
+            self._run(Step(cell.source, cell.words, len(self.shown) - 1), cell)
+        elif cell.cell.cell_type == "markdown":
+            self.shown.append(new_markdown_cell(as_typed(cell.source)))
+
+    def _needed(self, cell: NotebookNode) -> None:
+        """Of a cell that only shows things what the student's own code uses, and nothing else defines; and a solution."""
+        definitions = definitions_of(cell.source)
+        solutions = {name for name, final in self.finals.items() if final.cell is cell}
+        if defined_in(definitions) & (self._used() | solutions):
+            self.shown.append(new_code_cell(definitions))
+            self._run(Step(definitions, in_words(cell, len(self.shown)), len(self.shown) - 1))
+
+    def _used(self) -> frozenset[str]:
+        """Names that her code uses and that no cell defines that is run."""
+        if not hasattr(self, "_names_used"):
+            hers = [cell.source for cell in self.cells if self._is_hers(cell)]
+            run = [*hers, *(cell.source for cell in self.template.cells if is_solution(cell) or (
+                cell.cell_type == "code" and not only_shows(cell)))]
+            known = frozenset(vars(builtins)).union(*map(defined_in, run))
+            self._names_used = frozenset().union(*map(used_in, hers)) - known
+        return self._names_used
+
+    def _show(self, released: NotebookNode, source: str | None = None) -> None:
+        cell = copy.deepcopy(released)
+        if source is not None:
+            cell.source = source
+        self.shown.append(cell)
+
+    def _run(self, step: Step, cell: _Cell | None = None) -> None:
+        self.steps.append(step)
+        if cell is not None:
+            self.step_of[cell.number] = step
+
+    # ── her own order ──
+
+    def _in_order(self) -> bool:
+        places = [cell.of for cell in self.cells if cell.of is not None and cell.cell.cell_type == "code"]
+        return places == sorted(places)
+
+    def _as_submitted(self) -> list[Step]:
+        """Her cells from top to bottom, after the released set-up cells."""
+        hand_overs = {step.hands_over: step for step in self.steps if step.hands_over}
+        steps = [Step(cell.source, in_words(cell, index + 1)) for index, cell in enumerate(self.template.cells)
+                 if self._is_set_up(index) and not is_solution(cell)]
+        for cell in self.cells:
+            if cell.number in self.step_of:
+                steps.append(self.step_of[cell.number])
+            elif cell.of is not None and is_check(self.template.cells[cell.of]):
+                steps.append(hand_overs[exercise_of(self.template.cells[cell.of])])
+        return steps
+
+
+def _numbered(template: NotebookNode, submitted: NotebookNode) -> list[_Cell]:
+    cells = copy.deepcopy(submitted.cells)
+    for cell in cells:
         cell.source = cell.source.replace("\r\n", "\n").replace("\r", "\n")
-    by_name = _by_name(submitted)
-    extras = _extras(template, submitted)
-    cells = list(extras.pop(None, []))
-    for cell in template.cells:
-        name = name_of(cell)
-        spliced = copy.deepcopy(cell)
-        if is_solution(cell):
-            spliced.source = _solution(cell, by_name.get(name, []), submitted.cells, remarks)
-        elif any(other.source != cell.source for other in by_name.get(name, [])):
-            remarks.append(f"changes to the cell {name!r}, which is not a solution cell, were not used")
-        cells += [spliced, *extras.pop(name, [])]
-    result = copy.deepcopy(template)
-    result.cells = cells
-    return result, remarks
+    return [_Cell(cell, number, of) for number, (cell, of) in enumerate(
+        zip(cells, matched(template.cells, cells), strict=True), 1)]
 
 
-def is_solution(cell: NotebookNode) -> bool:
-    return bool(_nbgrader(cell).get("solution", False))
-
-
-def is_check(cell: NotebookNode) -> bool:
-    return bool(_nbgrader(cell).get("grade", False))
-
-
-def name_of(cell: NotebookNode) -> str:
-    """The grade_id, or the cell id where there is none."""
-    return str(_nbgrader(cell).get("grade_id") or cell.get("id", ""))
-
-
-def exercise_of(cell: NotebookNode) -> str:
-    """The exercise that a check cell is about."""
-    return name_of(cell).removesuffix("_check")
-
-
-def _nbgrader(cell: NotebookNode) -> dict:
-    """nbgrader's metadata; a student can have put anything there."""
-    metadata = cell.metadata.get("nbgrader", {})
-    return metadata if isinstance(metadata, dict) else {}
-
-
-def _by_name(submitted: NotebookNode) -> dict[str, list[NotebookNode]]:
-    by_name: dict[str, list[NotebookNode]] = defaultdict(list)
-    for cell in submitted.cells:
-        for name in {name_of(cell), str(cell.get("id", ""))}:
-            by_name[name].append(cell)
-    return by_name
-
-
-def _solution(cell: NotebookNode, candidates: list[NotebookNode], all_cells: list[NotebookNode],
-              remarks: list[str]) -> str:
-    name = name_of(cell)
-    written = [c for c in candidates if c.source.strip() not in ("", cell.source.strip())]
-    if len(written) > 1:
-        remarks.append(f"there are {len(written)} solution cells {name!r}: the first one counts")
-    if written:
-        if written[0].cell_type != "code":
-            remarks.append(f"the solution cell {name!r} is a {written[0].cell_type} cell: taken as code")
-        return written[0].source
-    defining = [c for c in all_cells if c.cell_type == "code" and c.source.strip() != cell.source.strip()
-                and name in _functions(c.source)]
-    if defining:
-        remarks.append(f"the solution cell {name!r} is {'not written in' if candidates else 'missing'}: another cell that "
-                       f"defines {name} was used")
-        return defining[0].source
-    if not candidates:
-        remarks.append(f"the solution cell {name!r} is missing")
-    return cell.source
-
-
-def _functions(source: str) -> set[str]:
-    """Names that a cell defines at its top level, whatever its magics do; none if it is not Python."""
-    try:
-        tree = ast.parse(_MAGIC.sub(r"\1", source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    assigned = {target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets
-                if isinstance(target, ast.Name)}
-    return defined | assigned
-
-
-def _extras(template: NotebookNode, submitted: NotebookNode) -> dict[str | None, list[NotebookNode]]:
-    """The student's own cells, by the name of the template's cell that they follow (None: they come first)."""
-    anchors = {name_of(cell): name_of(cell) for cell in template.cells}
-    anchors |= {str(cell.get("id", "")): name_of(cell) for cell in template.cells}
-    extras: dict[str | None, list[NotebookNode]] = defaultdict(list)
-    anchor = None
-    for cell in submitted.cells:
-        if name_of(cell) in anchors:
-            anchor = anchors[name_of(cell)]
-        elif cell.cell_type == "code":
-            extras[anchor].append(new_code_cell(cell.source))
-        elif cell.cell_type == "markdown":
-            extras[anchor].append(new_markdown_cell(_as_typed(cell.source)))
-    return extras
-
-
-def _as_typed(text: str) -> str:
+def as_typed(text: str) -> str:
     """Markdown that shows a text as it was typed: nothing in it is a tag, a link or mathematics, for a browser to act on."""
     return f"<pre>{''.join(map(_harmless, text))}</pre>"
 

@@ -10,7 +10,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from grader.course.alarms import UNUSUAL, Alarm
-from grader.course.splice import is_check, is_solution, name_of
+from grader.course.cell import is_check, is_solution, name_of
 
 LINES_A_CELL = 12
 KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks",

@@ -11,7 +11,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from grader.course.alarms import ALARMS, OTHER, Alarm
-from grader.course.splice import is_solution, name_of
+from grader.course.cell import is_solution, name_of
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judging.demands import NETWORK_DEMAND
 from grader.report.likeness import Sources
