@@ -20,7 +20,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from grader.course import mark
+from grader.course import running
 from grader.course.mark import mark_notebook, mark_submission
 from grader.course.reading import read
 from grader.course.splice import exercise_of, is_check, is_solution, name_of, splice
@@ -106,8 +106,8 @@ def known_to(path: Path) -> dict[str, Exercise]:
 
 @pytest.fixture
 def cells_are_given_up_sooner(monkeypatch):
-    monkeypatch.setattr(mark, "CELL_TIMEOUT_S", 15)
-    monkeypatch.setattr(mark, "CELLS_LIMITS", replace(mark.CELLS_LIMITS, memory_bytes=1 << 30))  # sooner than the time
+    monkeypatch.setattr(running, "CELL_TIMEOUT_S", 15)
+    monkeypatch.setattr(running, "LIMITS", replace(running.LIMITS, memory_bytes=1 << 30))  # sooner than the time
 
 
 def in_short(exercise: Exercise, facts: dict) -> Exercise:
@@ -129,10 +129,10 @@ def record_of_group(group: tuple[Path, ...]) -> str:
     for path in group:
         student, _ = read(path.read_bytes())
         release = released(path.parent.name, exercises_of(student))
-        spliced, not_used = splice(nbformat.reads(release.decode(), as_version=4), student)
+        spliced = splice(nbformat.reads(release.decode(), as_version=4), student)
         known |= aliases(path)
-        remarks += not_used
-        for cell in spliced.cells:
+        remarks += spliced.remarks
+        for cell in spliced.notebook.cells:
             cells.append(renamed(cell, path.stem))
     marks = mark_notebook(nbformat.v4.new_notebook(cells=cells), known=known)
     marks.remarks += remarks

@@ -43,7 +43,7 @@ def marked() -> NotebookNode:
     check = new_code_cell("check.x(x)", id="x-check", metadata={"nbgrader": {
         "grade_id": "x_check", "grade": True, "solution": True, "score": 0, "points": 1}})
     student = new_notebook(cells=[check, *map(new_markdown_cell, TRAPS), *map(new_code_cell, TRAPS)])
-    notebook, _ = splice(new_notebook(cells=[check]), student)
+    notebook = splice(new_notebook(cells=[check]), student).notebook
     notebook.cells[0].metadata.nbgrader.comment = reason(
         {"points": 0, "max_points": 1, "problem": f"got {TRAPS[0]}", "hints": []})
     notebook.cells[0].outputs = accept.outputs(json.dumps(

@@ -34,8 +34,8 @@ def spliced(change) -> tuple[dict[str, str], list[str], nbformat.NotebookNode]:
     """(source by name, remarks, notebook) after `change` to a right submission."""
     submitted = notebook(FIRST, SECOND)
     submitted = change(submitted) or submitted
-    result, remarks = splice(notebook(), submitted)
-    return {name_of(cell): cell.source for cell in result.cells}, remarks, result
+    done = splice(notebook(), submitted)
+    return {name_of(cell): cell.source for cell in done.notebook.cells}, done.remarks, done.notebook
 
 
 def cut(submitted, *names):
@@ -154,21 +154,110 @@ def checks_duplicated(submitted):
 def test_whatever_is_done_to_checks_the_same_is_marked(change, written):
     plain, changed = notebook(*written), notebook(*written)
     change(changed)
-    before, after = (splice(notebook(), submitted)[0] for submitted in (plain, changed))
-    assert [cell for cell in after.cells if cell.metadata] == [cell for cell in before.cells if cell.metadata]
-    assert {cell.source for cell in after.cells if not cell.metadata} <= {"# Unit", "import torch", "pass"}
+    before, after = (splice(notebook(), submitted) for submitted in (plain, changed))
+    assert [cell for cell in after.notebook.cells if cell.metadata] == [cell for cell in before.notebook.cells if cell.metadata]
+    assert [step.hands_over for step in after.orders[0] if step.hands_over] == ["first", "second"]
+    own = {cell.source for cell in after.notebook.cells if not cell.metadata}
+    assert own <= {"# Unit", "import torch", "pass", "4.0", "print('ok')"}
+
+
+# ── the last one counts, and nothing else is lost ──
+
+
+def run_in_order(change) -> list[str]:
+    """The sources that are run, in order; a check as its exercise's name."""
+    submitted = notebook(FIRST, SECOND)
+    change(submitted)
+    order, *_ = splice(notebook(), submitted).orders
+    return [step.hands_over or step.source for step in order]
+
+
+def copy_of(cell, source: str):
+    twin = copy.deepcopy(cell)
+    twin.source, twin.id = source, f"{cell.id}-twin"
+    return twin
+
+
+DRAFT = "def first(x):\n    return None"
+
+
+@pytest.mark.parametrize("change, expected", [
+    (lambda s: s.cells.insert(2, copy_of(s.cells[2], DRAFT)), ["import torch", DRAFT, FIRST, "first", SECOND, "second"]),
+    (lambda s: s.cells.insert(2, new_code_cell(DRAFT)), ["import torch", DRAFT, FIRST, "first", SECOND, "second"]),
+    (lambda s: s.cells[1].update(source="import math\nimport torch"),
+     ["import torch", "import math\nimport torch", FIRST, "first", SECOND, "second"]),
+    (lambda s: s.cells[3].update(source="helper = 1"),
+     ["import torch", FIRST, "helper = 1", "first", SECOND, "second"]),
+    (lambda s: s.cells.__setitem__(slice(2, 3), [copy_of(s.cells[2], part) for part in FIRST.split("\n")]),
+     ["import torch", FIRST, "first", SECOND, "second"]),
+    (lambda s: s.cells.__setitem__(slice(2, 3), [copy_of(s.cells[2], "helper = 1"), s.cells[2]]),
+     ["import torch", "helper = 1", FIRST, "first", SECOND, "second"]),
+    (lambda s: (s.cells[2].update(source="# see below"), s.cells.append(new_code_cell(FIRST))),
+     ["import torch", "# see below", "first", SECOND, "second", FIRST]),
+], ids=["draft above", "own draft", "set-up changed", "check changed", "split within", "split before", "new cell"])
+def test_what_is_run(change, expected):
+    assert run_in_order(change) == expected
+
+
+def test_cells_in_another_order_are_run_in_both_orders():
+    submitted = notebook(FIRST, SECOND)
+    submitted.cells.append(submitted.cells.pop(2))
+    released, hers = ([step.hands_over or step.source for step in order] for order in splice(notebook(), submitted).orders)
+    assert released == ["import torch", FIRST, "first", SECOND, "second"]
+    assert hers == ["import torch", "first", SECOND, "second", FIRST]
+
+
+def test_what_only_shows_things_gives_what_is_used_and_no_more():
+    def with_watch(first: str):
+        unit = notebook(first, SECOND)
+        shows = new_code_cell("def helper():\n    return 3\n\nrun = run_ranks(helper, 4)", id="shows")
+        shows.metadata["tags"] = ["watch"]
+        unit.cells.insert(2, shows)
+        return unit
+
+    for first, expected in ((FIRST, 0), ("def first(x):\n    return helper()", 1)):
+        order, *_ = splice(with_watch(SKELETON.format("first")), with_watch(first)).orders
+        assert sum("def helper" in step.source for step in order) == expected
+        assert not any("run_ranks" in step.source for step in order)
+
+
+# ── cells are known without their names ──
+
+
+def without_ids(submitted):
+    for cell in submitted.cells:
+        del cell["id"]
+    metadata_lost(submitted)
+
+
+def same_ids(submitted):
+    for cell in submitted.cells:
+        cell.id = "same"
+
+
+@pytest.mark.parametrize("change", [without_ids, same_ids, metadata_lost])
+def test_released_cells_are_known_by_what_they_say(change):
+    def changed(submitted):
+        submitted.cells[0].source = "# Unit\n\n(Ann)"
+        change(submitted)
+
+    _, _, result = spliced(changed)
+    assert [name_of(cell) for cell in result.cells] == [name_of(cell) for cell in notebook().cells]
 
 
 # ── what is odd is named ──
 
 
 @pytest.mark.parametrize("change, words", [
-    (merged_into_one, "the solution cell 'second' is missing: another cell that defines second was used"),
-    (written_below_the_skeleton, "the solution cell 'second' is not written in: another cell that defines second was used"),
-    (turned_into_markdown, "the solution cell 'second' is a markdown cell: taken as code"),
-    (lambda s: cut(s, "second"), "the solution cell 'second' is missing"),
-    (lambda s: s.cells.append(copy.deepcopy(s.cells[2])), "there are 2 solution cells 'first': the first one counts"),
-    (lambda s: s.cells[3].update(source="pass"), "changes to the cell 'first_check', which is not a solution cell"),
+    (merged_into_one, "the cell of second is missing: cell 3 (“def first(x):”), which defines it, counts"),
+    (written_below_the_skeleton, "the cell of second is not written in: cell 6 (“%timeit 1”), which defines it, counts"),
+    (turned_into_markdown, "cell 5 (“def second(x):”) is a markdown cell: it was run as code"),
+    (lambda s: cut(s, "second"), "the cell of second is missing, and no other cell defines second"),
+    (lambda s: s.cells.append(copy_of(s.cells[2], DRAFT)),
+     "first is defined in cell 3 (“def first(x):”) and in cell 7 (“def first(x):”): the last one counts"),
+    (lambda s: s.cells[3].update(source="pass"), "cell 4 (“pass”) is no longer the check of first as it was released"),
+    (lambda s: s.cells.__setitem__(slice(2, 3), [copy_of(s.cells[2], part) for part in FIRST.split("\n")]),
+     "cell 3 (“def first(x):”) and the cell after it are one that was split"),
 ])
 def test_what_was_not_as_it_should_be_is_named(change, words):
     def changed(submitted):

@@ -58,7 +58,7 @@ def lines_of(*sources: str) -> list[str]:
     ("x = " + "(" * 5000 + ")" * 5000, "cannot be read as Python (line 1)"),
 ])
 def test_what_cheats_need_is_named(source, what):
-    assert f"cell 'mine' {what}" in lines_of(source)
+    assert any(line.startswith("cell 1 (“") and line.endswith(f"”) {what}") for line in lines_of(source))
 
 
 @pytest.mark.parametrize("source", [
@@ -78,11 +78,11 @@ def test_honest_code_is_left_alone(source):
 
 
 def test_imports_of_one_cell_count_in_the_others():
-    assert lines_of("import os as system", "system.kill(1, 9)") == ["cell 'mine' uses os.kill (line 1)"]
+    assert lines_of("import os as system", "system.kill(1, 9)") == ["cell 2 (“system.kill(1, 9)”) uses os.kill (line 1)"]
 
 
 def test_one_line_a_finding_and_not_too_many_a_cell():
-    assert lines_of("import gc\n" + "gc.get_objects()\n" * 50) == ["cell 'mine' uses gc.get_objects (line 2)"]
+    assert lines_of("import gc\n" + "gc.get_objects()\n" * 50) == ["cell 1 (“import gc”) uses gc.get_objects (line 2)"]
     many = "\n".join(f"torch.function_{i} = None" for i in range(50))
     assert len(lines_of(many)) == LINES_A_CELL
 
@@ -111,4 +111,4 @@ def test_a_tag_on_a_marked_cell_is_told_and_on_another_is_not(tag):
     cells = [new_code_cell("pass", metadata={"tags": [tag], "nbgrader": {"grade_id": "ring_time_check", "grade": True}}),
              new_code_cell("pass", metadata={"tags": [tag]}), new_code_cell("pass", metadata={"tags": [tag], "nbgrader": 5})]
     alarm, = suspicions(new_notebook(cells=cells))
-    assert alarm == Alarm(UNUSUAL, f"cell 'ring_time_check' has the tag {tag!r}", "ring_time_check")
+    assert alarm == Alarm(UNUSUAL, f"cell 1 (“pass”) has the tag {tag!r}", "ring_time_check")

@@ -12,9 +12,9 @@ from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Bool
 
 from grader.course import reading
+from grader.course.cell import exercise_of
 from grader.course.folder import as_released
 from grader.course.limited import mark_within_limits
-from grader.course.cell import exercise_of
 
 
 class AnyNotebook(NotebookExporter):

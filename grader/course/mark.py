@@ -21,7 +21,7 @@ from grader.calling.task import facts_of
 from grader.course import feedback, reading
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
 from grader.course.cell import exercise_of, is_check
-from grader.course.run_cells import RanCells, Version, run_cells
+from grader.course.running import RanCells, Version, run_cells
 from grader.course.splice import Step, splice, steps_of
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel

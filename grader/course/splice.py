@@ -20,7 +20,7 @@ MOST_PARTS = 4  # of one cell that was split
 class Step:
     """A cell as it is run. words: how people are told of it. index: of the spliced cell that its outputs belong to, if any.
 
-    hands_over: the exercise whose check stands in it; its source is not run then.
+    hands_over: the exercise whose released check cell it is; that is not run, but what it checks is handed over.
     """
 
     source: str
@@ -185,30 +185,32 @@ class _Splicing:
         before = changed if is_check(released) else []
         after = [cell for cell in group if cell.of is None or (cell in changed and self._is_set_up(index))]
         for cell in before:
+            self.remarks.append(f"{cell.words} is no longer the check of {exercise_of(released)} as it was released: the "
+                                "released one counts, and this one was run as a cell of the student's own")
             self._own(cell)
         self._show(released)
         if only_shows(released):
             self._needed(changed[-1].cell if changed else released)
         elif is_check(released):
-            self._run(Step("", in_words(released, len(self.shown)), len(self.shown) - 1, exercise_of(released)))
+            self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1, exercise_of(released)))
         elif released.cell_type == "code":
             self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1))
         for cell in after:
             self._own(cell)
 
     def _solution(self, index: int, released: NotebookNode, group: list[_Cell]) -> None:
+        """The cell that counts, if it is in the group; else the released one, which is run only if nothing was written."""
         final = self.finals.get(name_of(released))
-        for cell in group:
-            if cell is final:
-                self._show(released, cell.source)
+        place = final if final in group else next((cell for cell in group if cell.of == index), None)
+        for cell in group if place else [None, *group]:
+            if cell is place:
+                self._show(released, final.source if final else None)
+                if final is None:
+                    self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1))
+            if cell and cell is final:
                 self._run(Step(cell.source, cell.words, len(self.shown) - 1), cell)
-            elif text_of(cell.cell) not in self.released_texts:
+            elif cell and text_of(cell.cell) not in self.released_texts:
                 self._own(cell)
-        if final is None:
-            self._show(released)
-            self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1))
-        elif final not in group:
-            self._show(released, final.source)  # it runs where it stands
 
     def _is_set_up(self, index: int) -> bool:
         cell = self.template.cells[index]

@@ -6,11 +6,11 @@ import re
 import sys
 from collections.abc import Iterator
 
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from grader.course.alarms import UNUSUAL, Alarm
-from grader.course.cell import is_check, is_solution, name_of
+from grader.course.cell import in_words, is_check, is_solution, name_of
+from grader.course.source import MAX_LETTERS, UNPARSABLE, as_run
 
 LINES_A_CELL = 12
 KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks",
@@ -41,8 +41,6 @@ SHELL = "get_ipython()"
 SYSTEM = ("getoutput", "system")  # !ls, as Python gets to see it
 HONEST_SHELL = ("magic", "run_cell_magic", "run_line_magic", *SYSTEM)  # what it is honestly asked for, or told of by itself
 SHELLS = ("bash", "sh", "script", "perl", "ruby", "system", "sx")
-RUN_PYTHON = ("capture", "prun", "time", "timeit")  # magics whose cell is Python
-MAX_LETTERS = 1 << 16  # of a cell; a longer one is not read
 TAGS = ("raises-exception", "skip-execution", "watch")  # that would decide whether and how a cell runs
 PATHS = re.compile(r"/proc\b|/dev/shm\b|/course\b|gradebook\b|\bsolutions/")
 OWN = frozenset(sys.stdlib_module_names) | {
@@ -57,19 +55,19 @@ def suspicions(notebook: NotebookNode, released: NotebookNode | None = None) -> 
     released: as students got it; its cells, where they are unchanged, are not theirs.
     """
     given = {cell.source for cell in released.cells} if released else set()
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    trees = [_parsed(cell.source) for cell in cells]
+    cells = [(number, cell) for number, cell in enumerate(notebook.cells, 1) if cell.cell_type == "code"]
+    trees = [_parsed(cell.source) for _, cell in cells]
     aliases = dict(KNOWN)
     for tree, _ in trees:
         aliases.update(_aliases(tree))
     alarms = []
-    for cell, (tree, unread) in zip(cells, trees, strict=True):
+    for (number, cell), (tree, unread) in zip(cells, trees, strict=True):
         first: dict[str, int] = {}
         for line, what in () if cell.source in given else sorted([*unread, *_findings(tree, aliases)]):
             first.setdefault(what, line)
         lines = [f"has the tag {tag!r}" for tag in _tags(cell)]
         lines += [f"{what} (line {line})" for what, line in list(first.items())[:LINES_A_CELL]]
-        alarms += [Alarm(UNUSUAL, f"cell {name_of(cell)!r} {text}", name_of(cell)) for text in lines]
+        alarms += [Alarm(UNUSUAL, f"{in_words(cell, number)} {text}", name_of(cell)) for text in lines]
     return alarms
 
 
@@ -78,17 +76,9 @@ def _parsed(source: str) -> tuple[ast.Module, list[Finding]]:
     if len(source) > MAX_LETTERS:
         return ast.Module([], []), [(1, f"has more than {MAX_LETTERS:,} letters and was not read")]
     try:
-        return ast.parse(_as_run(source)), []
-    except (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError) as error:
+        return ast.parse(as_run(source)), []
+    except UNPARSABLE as error:
         return ast.Module([], []), [(getattr(error, "lineno", None) or 1, "cannot be read as Python")]
-
-
-def _as_run(source: str) -> str:
-    """With calls in place of magics; where a magic runs the cell as Python, what it runs."""
-    magic, _, body = source.partition("\n")
-    if magic.startswith("%%") and magic[2:].split(" ")[0] in RUN_PYTHON:
-        return "\n" + _as_run(body)
-    return TransformerManager().transform_cell(source)
 
 
 def _tags(cell: NotebookNode) -> list[str]:

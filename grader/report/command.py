@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from grader.course.folder import Course, chosen
 from grader.course.cell import name_of
+from grader.course.folder import Course, chosen
 from grader.report.files import write_files, write_marks
 from grader.report.likeness import Pair, near_identical
 from grader.report.records import UNREADABLE, Submission, code_cells, one_line, read_sources, read_submission

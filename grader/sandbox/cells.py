@@ -1,6 +1,7 @@
 """Run a notebook's cells in a kernel, so that its check cells hand over their functions (program: parcel in, parcel out).
 
-In: steps.json (a list of {"source", "words", "hands_over"}), exercises.json (exercise -> parameters). Out, as soon as it is
+In: steps.json (a list of {"source", "words", "hands_over", "checks"}: for a check cell the exercise and the name of what it
+checks, else nothing), exercises.json (exercise -> parameters). Out, as soon as it is
 there: began/<step>, outputs/<step>.json, <exercise>.<version>.pkl or .txt (see hand_over), remarks.json.
 """
 
@@ -35,7 +36,7 @@ PATIENCE_S = 300  # for what a kernel has to say at the end of a cell, on a busy
 TOOLS = "grader.sandbox.hand_over"
 BEGIN = ("import gc; gc.freeze(); gc.set_threshold(20_000); "  # while torch is imported there is no garbage to look for
          f"__import__('{TOOLS}', fromlist=['begin']).begin(get_ipython()); del gc")
-HAND_OVER = f"__import__('{TOOLS}', fromlist=['hand_over']).hand_over({{!r}})"
+HAND_OVER = f"__import__('{TOOLS}', fromlist=['hand_over']).hand_over({{!r}}, {{!r}})"
 HAND_OVER_ALL = f"__import__('{TOOLS}', fromlist=['hand_over']).hand_over_all()"
 
 
@@ -99,7 +100,8 @@ def run_cells(steps: Sequence[Mapping[str, str]], timeout_s: float, functions: P
     A kernel that ends takes the rest with it: then ENDED_KERNEL is the last remark.
     """
     remarks: list[str] = []
-    cells = [new_code_cell(HAND_OVER.format(step["hands_over"]) if step["hands_over"] else step["source"]) for step in steps]
+    cells = [new_code_cell(HAND_OVER.format(step["hands_over"], step["checks"]) if step["hands_over"] else step["source"])
+             for step in steps]
     client = Client(new_notebook(cells=[*cells, new_code_cell(HAND_OVER_ALL)]), timeout=None, allow_errors=True,
                     iopub_timeout=PATIENCE_S, startup_timeout=PATIENCE_S, kernel_name="python3",
                     shutdown_kernel="immediate", resources={"metadata": {"path": str(work)}},

@@ -51,7 +51,7 @@ class Handing:
     def __init__(self, shell: Any):
         self._folder = Path(os.environ[FUNCTIONS])
         self._names = shell.user_ns
-        self._exercises: dict[str, list[str]] = json.loads((self._folder / "exercises.json").read_text())
+        self._exercises: dict[str, list[str]] = json.loads((self._folder / "exercises.json").read_text())  # -> parameters
         self._seen: dict[str, Any] = {}  # kept alive, so that another function is another object
         self._written: dict[str, set[bytes]] = {name: set() for name in self._exercises}
         self._versions: Counter[str] = Counter()
@@ -65,27 +65,24 @@ class Handing:
             if fn is not None and fn is not self._seen.get(exercise) and self._versions[exercise] < MOST_VERSIONS:
                 self._seen[exercise] = fn
                 self._versions[exercise] += 1
-                self._take(exercise, f"{self._versions[exercise]:03}", tell=False)
-
-    def take(self, exercise: str, version: str) -> None:
-        """What stands under the exercise's name now, or the reason why it cannot be taken."""
-        if exercise in self._exercises:
-            self._take(exercise, version, tell=version == CHECK)
+                self.take(exercise, exercise, f"{self._versions[exercise]:03}")
 
     def take_all(self) -> None:
+        """What stands under the exercises' names now."""
         for exercise in self._exercises:
-            self._take(exercise, END, tell=False)
+            self.take(exercise, exercise, END)
 
-    def _take(self, exercise: str, version: str, tell: bool) -> None:
+    def take(self, exercise: str, name: str, version: str) -> None:
+        """What stands under a name now; for CHECK also the reason, if that cannot be an exercise's function."""
         try:
-            if exercise not in self._names:
-                raise TypeError(f"no function {exercise} was defined when its check cell ran")
-            fn = self._names[exercise]
+            if name not in self._names:
+                raise TypeError(f"no function {name} was defined when its check cell ran")
+            fn = self._names[name]
             blob = pack_function(exercise, self._exercises[exercise], fn, self._exercises)
             if _only_raises(fn):
                 raise TypeError(NOT_WRITTEN.format(exercise))
         except Exception as error:  # whatever a student's object does when it is looked at
-            if tell:
+            if version == CHECK:
                 (self._folder / f"{exercise}.{version}.txt").write_text(str(error), errors="replace")
         else:
             if version == CHECK or blob not in self._written[exercise]:
@@ -102,9 +99,9 @@ def begin(shell: Any) -> None:
     shell.events.register("post_run_cell", _handing[0].after_cell)
 
 
-def hand_over(exercise: str) -> None:
-    """In place of the released check cell of an exercise."""
-    _handing[0].take(exercise, CHECK)
+def hand_over(exercise: str, name: str) -> None:
+    """In place of the released check cell of an exercise, which checks what has this name."""
+    _handing[0].take(exercise, name, CHECK)
 
 
 def hand_over_all() -> None:

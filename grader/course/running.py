@@ -1,6 +1,7 @@
 """Run a notebook's cells in the sandbox, again without a cell that ended the kernel, and take what they hand over."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,6 +53,7 @@ class RanCells:
         return f"Nothing to judge: {reasons}."
 
 
+_CHECKED = re.compile(r"\bcheck\.\w+\((\w+)\)")
 _WORDS = {CHECK: "the version at its check cell", END: "the version that stood at the end of the notebook"}
 
 
@@ -70,7 +72,8 @@ def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool
     steps, remarks, problems, peak_bytes = list(steps), [], [], 0
     parameters = {exercise.id: exercise.parameters for exercise in exercises}
     for start in range(MOST_STARTS):
-        told = [{"source": step.source, "words": step.words, "hands_over": step.hands_over} for step in steps]
+        told = [{"source": step.source, "words": step.words, "hands_over": step.hands_over, "checks": _checked_by(step)}
+                for step in steps]
         done = sandbox.run(["-m", "grader.sandbox", "cells", str(CELL_TIMEOUT_S)], parcel.to_bytes({
             "steps.json": json.dumps(told).encode(), "exercises.json": json.dumps(parameters).encode()}),
             limits=LIMITS, unsafe=unsafe)
@@ -90,6 +93,12 @@ def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool
         steps[guilty] = replace(steps[guilty], source=rest, hands_over="")
     return RanCells(files, tuple([*remarks, *(remark for remark in said if remark != ENDED_KERNEL)]), tuple(problems),
                     peak_bytes)
+
+
+def _checked_by(step: Step) -> str:
+    """The name that a released check cell checks: gather in check.gather(gather)."""
+    found = _CHECKED.search(step.source)
+    return found[1] if found else step.hands_over
 
 
 def _said(files: Mapping[str, bytes], problems: list[str]) -> list[str]:
