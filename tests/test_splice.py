@@ -155,7 +155,8 @@ def test_whatever_is_done_to_checks_the_same_is_marked(change, written):
     plain, changed = notebook(*written), notebook(*written)
     change(changed)
     before, after = (splice(notebook(), submitted) for submitted in (plain, changed))
-    assert [cell for cell in after.notebook.cells if cell.metadata] == [cell for cell in before.notebook.cells if cell.metadata]
+    assert [cell for cell in after.notebook.cells if cell.metadata] == [
+        cell for cell in before.notebook.cells if cell.metadata]
     assert [step.hands_over for step in after.orders[0] if step.hands_over] == ["first", "second"]
     own = {cell.source for cell in after.notebook.cells if not cell.metadata}
     assert own <= {"# Unit", "import torch", "pass", "4.0", "print('ok')"}

@@ -5,7 +5,12 @@ No word comes from an exception: a function can put its inputs into a message, o
 
 import builtins
 from collections import Counter
+from collections.abc import Sequence
 
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from grader.course.splice import harmless
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judging.verdict import Verdict, sign
 
@@ -23,6 +28,12 @@ def as_text(verdict: Verdict) -> str:
 def as_html(verdict: Verdict) -> str:
     """The same for a page."""
     return verdict.to_html(_reasons(verdict), (), _technique(verdict), further=_further(verdict))
+
+
+def remarks_cell(remarks: Sequence[str]) -> NotebookNode:
+    """What a student should know beside her points, for the top of the marked notebook: text, whatever is quoted in it."""
+    lines = "".join(f"<li>{''.join(map(harmless, remark[:1].upper() + remark[1:]))}.</li>" for remark in remarks)
+    return new_markdown_cell(f"**What marking noticed**\n\n<ul>{lines}</ul>")
 
 
 def _reasons(verdict: Verdict) -> list[str]:

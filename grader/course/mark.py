@@ -18,11 +18,12 @@ from nbformat.v4 import new_output
 
 from grader.calling.collect import Candidate
 from grader.calling.task import facts_of
-from grader.course import feedback, reading
+from grader.course import feedback
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
 from grader.course.cell import exercise_of, is_check
+from grader.course.handed_in import HandedIn, about_others, read_all, to_be_marked
 from grader.course.running import RanCells, Version, run_cells
-from grader.course.splice import Step, splice, steps_of
+from grader.course.splice import Step, steps_of
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.exercises import EXERCISES
@@ -72,6 +73,10 @@ class Marks:
         self.remarks += [remark for remark in ran.remarks if remark not in self.remarks]
         self.alarms += [Alarm(CONTAINED, f"contained while the cells ran: {problem}") for problem in ran.problems]
 
+    @property
+    def points(self) -> float:
+        return sum(verdict.points for verdict in self.verdicts.values())
+
     def record(self) -> dict[str, Any]:
         """Plain JSON data."""
         return {"seed": self.seed, "remarks": self.remarks, "alarms": [asdict(alarm) for alarm in self.alarms],
@@ -109,29 +114,58 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
                           if demand.id == NETWORK_DEMAND and not demand.met]
         if contradictions:  # one alarm an exercise
             marks.alarm(CONTRADICTED, exercise.id, f"the network contradicts the calls: {contradictions[0]}")
-    for cell in notebook.cells:
-        verdict = marks.verdicts.get(exercise_of(cell))
-        if is_check(cell) and verdict is not None:  # in the cell what the student may see; the record has all of it
-            data = {"text/plain": feedback.as_text(verdict), "text/html": feedback.as_html(verdict)}
-            cell.outputs = [new_output("display_data", data)]
+    _show_verdicts(notebook, marks)
     marks.seconds = time.monotonic() - began
     return marks
 
 
+def _show_verdicts(notebook: NotebookNode, marks: Marks) -> None:
+    """In the check cells what the student may see; the record has all of it."""
+    for cell in notebook.cells:
+        verdict = marks.verdicts.get(exercise_of(cell))
+        if is_check(cell) and verdict is not None:
+            data = {"text/plain": feedback.as_text(verdict), "text/html": feedback.as_html(verdict)}
+            cell.outputs = [new_output("display_data", data)]
+
+
 def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, unsafe: bool = False,
-                    known: Mapping[str, Exercise] = EXERCISES) -> Marked:
+                    known: Mapping[str, Exercise] = EXERCISES, others: Sequence[tuple[str, bytes]] = (),
+                    found: Sequence[str] = ()) -> Marked:
     """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
 
-    A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
+    others: further notebooks that were handed in with it, by name; of several with work in them, the best counts. found:
+    what was odd about the files, in words. A pure function but for the seed: it needs no folder and no gradebook.
+    Raises: NoSandbox.
     """
-    student, wrong_with_file = reading.read(submitted)
     release = nbformat.reads(released.decode(), as_version=4)
-    suspicious = suspicions(student, release)[:SUSPICIONS]  # before the release is filled with the student's cells
-    spliced = splice(release, student)
-    marks = mark_notebook(spliced.notebook, seed, unsafe, known, spliced.orders)
-    marks.remarks[:0] = [*wrong_with_file, *spliced.remarks]
-    marks.alarms += [*(Alarm(OTHER, text) for text in wrong_with_file), *suspicious]
-    return nbformat.writes(spliced.notebook).encode(), marks.record()
+    handed_in = read_all(submitted, others, release, {exercise.id: exercise.unit for exercise in EXERCISES.values()})
+    marked: list[tuple[HandedIn, Marks]] = []
+    for one in to_be_marked(handed_in):
+        if one.wrong and not one.spliced.written:
+            marks = _nothing_to_judge(one, known)
+        else:
+            marks = mark_notebook(one.spliced.notebook, seed, unsafe, known, one.spliced.orders)
+        marked.append((one, marks))
+        if all(verdict.passed for verdict in marks.verdicts.values()):
+            break
+    chosen, marks = max(marked, key=lambda pair: pair[1].points)
+    odd = [*found, *about_others(handed_in, chosen, {one.name: each.points for one, each in marked}), *chosen.wrong]
+    marks.remarks[:0] = [*odd, *chosen.spliced.remarks]
+    marks.alarms += [*(Alarm(OTHER, text) for text in odd), *suspicions(chosen.notebook, release)[:SUSPICIONS]]
+    notebook = chosen.spliced.notebook
+    if marks.remarks:
+        notebook.cells.insert(0, feedback.remarks_cell(marks.remarks))
+    return nbformat.writes(notebook).encode(), marks.record()
+
+
+def _nothing_to_judge(handed_in: HandedIn, known: Mapping[str, Exercise]) -> Marks:
+    """Of a file that is no notebook, or another unit's: each exercise says so."""
+    marks = Marks(0)
+    for name in [exercise_of(cell) for cell in handed_in.spliced.notebook.cells if is_check(cell)]:
+        if name in known:
+            marks.verdicts[name] = Verdict.without_evidence(known[name], f"Nothing to judge: {'; '.join(handed_in.wrong)}.")
+    _show_verdicts(handed_in.spliced.notebook, marks)
+    return marks
 
 
 def left_unmarked(released: bytes, why: str) -> Marked:

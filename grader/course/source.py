@@ -31,6 +31,19 @@ def parsed(source: str) -> ast.Module | None:
         return None
 
 
+def why_not_parsed(source: str) -> str:
+    """": invalid syntax, in its line 3"; "" where that is not known."""
+    if len(source) > MAX_LETTERS:
+        return f": it has more than {MAX_LETTERS:,} letters"
+    try:
+        ast.parse(as_run(source))
+    except SyntaxError as error:
+        return f": {error.msg}, in its line {error.lineno}"
+    except UNPARSABLE as error:
+        return f": {type(error).__name__}"
+    return ""
+
+
 def defined_in(source: str) -> frozenset[str]:
     """Names that a cell binds at its top level; none if it is not Python."""
     tree = parsed(source)

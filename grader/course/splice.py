@@ -4,14 +4,14 @@ import builtins
 import copy
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from grader.course.cell import exercise_of, in_words, is_check, is_solution, name_of, only_shows, text_of
 from grader.course.matching import matched
-from grader.course.source import defined_in, definitions_of, parsed, used_in
+from grader.course.source import defined_in, definitions_of, parsed, used_in, why_not_parsed
 
 MOST_PARTS = 4  # of one cell that was split
 
@@ -33,12 +33,15 @@ class Step:
 class Spliced:
     """notebook: the released one with the student's cells in it. orders: of what is run, the likeliest first.
 
-    remarks: on what was not where it was expected.
+    remarks: on what was not where it was expected. written: the exercises that the student wrote something for. n_released:
+    how many of her cells are cells of the released notebook.
     """
 
     notebook: NotebookNode
     orders: list[list[Step]]
-    remarks: list[str] = field(default_factory=list)
+    remarks: list[str]
+    written: frozenset[str]
+    n_released: int
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ class _Splicing:
         result = copy.deepcopy(self.template)
         result.cells = self.shown
         orders = [self.steps] if self._in_order() else [self.steps, self._as_submitted()]
-        return Spliced(result, orders, self.remarks)
+        n_released = sum(cell.of is not None for cell in self.cells)
+        return Spliced(result, orders, self.remarks, frozenset(self.finals), n_released)
 
     # ── which cells are solutions ──
 
@@ -145,6 +149,9 @@ class _Splicing:
             if not there:
                 self.remarks.append(f"the cell of {name} is missing, and no other cell defines {name}")
             return None
+        if parsed(final.source) is None and not final.source.lstrip().startswith("%%"):
+            why = why_not_parsed(final.source)
+            self.remarks.append(f"{final.words}, the solution of {name}, cannot be read as Python{why}")
         if len(defining) > 1:
             listed = ", ".join(cell.words for cell in defining[:-1])
             self.remarks.append(f"{name} is defined in {listed} and in {final.words}: the last one counts, unless another "
@@ -282,9 +289,9 @@ def _numbered(template: NotebookNode, submitted: NotebookNode) -> list[_Cell]:
 
 def as_typed(text: str) -> str:
     """Markdown that shows a text as it was typed: nothing in it is a tag, a link or mathematics, for a browser to act on."""
-    return f"<pre>{''.join(map(_harmless, text))}</pre>"
+    return f"<pre>{''.join(map(harmless, text))}</pre>"
 
 
-def _harmless(letter: str) -> str:
+def harmless(letter: str) -> str:
     """Not punctuation, to markdown or to HTML; an empty line would end the block."""
     return letter if letter.isalnum() or letter == " " else f"&#{ord(letter)};"

@@ -108,14 +108,15 @@ def read_outcome(name: str, facts: Any) -> Outcome:
 
 
 def read_sources(notebook: Path, released: Mapping[str, str]) -> Sources:
-    """The solution cells that differ from the released ones, and the student's own cells as one more.
+    """The solution cells that differ from the released ones, and the student's own cells as one more; no released text.
 
     released: name -> source of the students' version.  Raises: UNREADABLE.
     """
-    cells = code_cells(notebook)
-    written = {name_of(cell): cell.source for cell in cells
-               if is_solution(cell) and cell.source.strip() != released.get(name_of(cell), "").strip()}
-    own = "\n".join(cell.source for cell in cells if name_of(cell) not in released and not is_solution(cell))
+    texts = {source.strip() for source in released.values()}
+    cells = [cell for cell in code_cells(notebook) if cell.source.strip() not in texts]
+    written = {name_of(cell): cell.source for cell in cells if is_solution(cell)}
+    own = "\n".join(cell.source for cell in cells if name_of(cell) not in released and not is_solution(cell)
+                    and cell.source not in written.values())
     return written | ({OWN_CELLS: own} if own.strip() else {})
 
 

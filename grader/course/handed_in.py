@@ -1,0 +1,75 @@
+"""What was handed in: which of several notebooks have work in them, and whether it is this unit's."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from grader.course import reading
+from grader.course.cell import grade_id
+from grader.course.source import defined_in
+from grader.course.splice import Spliced, splice
+
+MOST_NOTEBOOKS = 3  # of one submission that are marked
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """One notebook of a submission. name: of its file, "" for the one that was looked for. wrong: with its file, in words."""
+
+    name: str
+    notebook: NotebookNode
+    spliced: Spliced
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        return f"the notebook {self.name!r}" if self.name else "the notebook of the expected name"
+
+
+def read_all(submitted: bytes, others: Sequence[tuple[str, bytes]], release: NotebookNode,
+             units: Mapping[str, str]) -> list[HandedIn]:
+    """The notebook that was looked for, then the others. units: exercise -> its unit."""
+    read = []
+    for name, content in (("", submitted), *others):
+        notebook, wrong = reading.read(content)
+        spliced = splice(release, notebook)
+        wrong = [*wrong, *_not_this_units(notebook, spliced, release, units)]
+        read.append(HandedIn(name, notebook, spliced, tuple(wrong)))
+    return read
+
+
+def to_be_marked(handed_in: Sequence[HandedIn]) -> list[HandedIn]:
+    """Those with work in them, each only once; the first, if there is work in none."""
+    found: dict[tuple[str, ...], HandedIn] = {}
+    for one in handed_in:
+        if one.spliced.written:
+            found.setdefault(tuple(step.source for step in one.spliced.orders[0]), one)
+    return list(found.values())[:MOST_NOTEBOOKS] or list(handed_in[:1])
+
+
+def about_others(handed_in: Sequence[HandedIn], chosen: HandedIn, points: Mapping[str, float]) -> list[str]:
+    """What a student with several notebooks should know. points: of those that were marked, by name."""
+    if len(handed_in) == 1:
+        return []
+    remarks = [f"{len(handed_in)} notebooks were handed in, and {chosen.words} counts"]
+    for one in handed_in:
+        if one is not chosen:
+            why = f"it earns {points[one.name]:g} points" if one.name in points else (
+                "; ".join(one.wrong) if one.wrong else "it is the same" if one.spliced.written else "nothing is written in it")
+            remarks.append(f"{one.words} does not count: {why}")
+    return remarks
+
+
+def _not_this_units(notebook: NotebookNode, spliced: Spliced, release: NotebookNode, units: Mapping[str, str]) -> list[str]:
+    """In words, what else it is, if nothing in it belongs to this unit."""
+    names = {name for cell in notebook.cells for name in (grade_id(cell).removesuffix("_check"), *defined_in(cell.source))}
+    here = {units[name] for cell in release.cells if (name := grade_id(cell)) in units}
+    found = Counter(units[name] for name in names if name in units)
+    if spliced.n_released or here & found.keys() or not notebook.cells:
+        return [] if notebook.cells else ["there are no cells in it"]
+    if not found:
+        return [f"none of its {len(notebook.cells)} cells belongs to this unit"]
+    unit, = sorted(here) or ["this unit"]
+    return [f"it is the notebook of {found.most_common(1)[0][0]}, not of {unit}"]
