@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all grade notebooks bundle site bench answers mutants pictures clean
+.PHONY: help lab test test-all grade notebooks bundle site bench answers mutants changes pictures clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -42,6 +42,9 @@ answers: $(STAMP) ## wrong and unusual answers of students through the public ch
 
 mutants: $(STAMP) ## wrong answers made by rules from every reference; options: ARGS="01_collectives gather"
 	$(RUN) -m tests.machine_mutants $(ARGS)
+
+changes: $(STAMP) ## right notebooks, changed as honest people and programs change them, marked; options: ARGS=00_start_here
+	$(RUN) -m tests.changes $(ARGS)
 
 pictures: $(STAMP) ## draw the README's pictures anew
 	$(RUN) -m tests.pictures $(ARGS)

@@ -48,8 +48,9 @@ class Handed:
         return self.data["cells"]
 
     def place(self, name: str) -> int:
-        """Where the cell with this grade_id stands; the last of several."""
-        return max(number for number, cell in enumerate(self.cells) if _grade_id(cell) == name)
+        """Where the cell with this grade_id stands, the last of several; a check that is gone, behind its solution."""
+        places = [number for number, cell in enumerate(self.cells) if _grade_id(cell) == name]
+        return places[-1] if places else self.place(name.removesuffix("_check"))
 
     @property
     def solution(self) -> Cell:
@@ -224,6 +225,8 @@ def worked_above_the_skeleton(handed):
 @change
 def worked_in_the_check_cell(handed):
     cell = handed.cells[handed.place(f"{handed.exercise}_check")]
+    if cell is handed.solution:
+        return
     cell["source"] = handed.solution["source"] + "\n\n" + cell["source"]
     handed.solution["source"] = _released(handed.unit)[handed.exercise]
 
@@ -419,12 +422,15 @@ def what_shows_deleted(handed):
 
 @change
 def everything_copied_below(handed):
-    handed.cells += [copy.deepcopy(cell) | {"id": f"again{number}"} for number, cell in enumerate(handed.cells)]
+    again = [copy.deepcopy(cell) | {"id": f"again{number}"} for number, cell in enumerate(handed.cells)]
+    handed.cells.extend(again)
 
 
 @change
 def merged_with_its_check(handed):
-    check = handed.cells.pop(handed.place(f"{handed.exercise}_check"))
+    if (place := handed.place(f"{handed.exercise}_check")) == handed.place(handed.exercise):
+        return
+    check = handed.cells.pop(place)
     handed.solution["source"] += "\n\n" + check["source"]
 
 
@@ -521,7 +527,7 @@ def sleeps_in_the_solution_cell(handed):
 
 @change
 def hangs_and_will_not_be_interrupted(handed):
-    handed.costs(handed.own("while True:\n    try:\n        while True: pass\n    except BaseException: pass"), "while {}")
+    handed.costs(handed.own("while True:\n    try:\n        while True: pass\n    except BaseException: pass"), "{}")
 
 
 # ── what programs write ──
@@ -712,9 +718,10 @@ def right_notebook(unit: str) -> dict[str, Any]:
     return data
 
 
-def changed(unit: str, names: tuple[str, ...], exercise: str, seed: int = 0) -> Handed:
-    """A right notebook after these changes."""
-    handed = Handed(unit, right_notebook(unit), exercise, random.Random(f"{unit} {names} {exercise} {seed}"))
+def changed(unit: str, names: tuple[str, ...], exercise: str, right: dict[str, Any] | None = None) -> Handed:
+    """A right notebook (the unit's, unless it is given) after these changes."""
+    data = right_notebook(unit) if right is None else copy.deepcopy(right)
+    handed = Handed(unit, data, exercise, random.Random(f"{unit} {names} {exercise}"))
     for name in sorted(names, key=lambda name: name in OF_FILES):
         CHANGES[name](handed)
     return handed

@@ -56,10 +56,16 @@ def about_others(handed_in: Sequence[HandedIn], chosen: HandedIn, points: Mappin
     remarks = [f"{len(handed_in)} notebooks were handed in, and {chosen.words} counts"]
     for one in handed_in:
         if one is not chosen:
-            why = f"it earns {points[one.name]:g} points" if one.name in points else (
-                "; ".join(one.wrong) if one.wrong else "it is the same" if one.spliced.written else "nothing is written in it")
-            remarks.append(f"{one.words} does not count: {why}")
+            remarks.append(f"{one.words} does not count: {_why_not(one, points)}")
     return remarks
+
+
+def _why_not(one: HandedIn, points: Mapping[str, float]) -> str:
+    if one.name in points:
+        return f"it earns {points[one.name]:g} points"
+    if one.wrong:
+        return "; ".join(one.wrong)
+    return "it was not needed for all the points" if one.spliced.written else "nothing is written in it"
 
 
 def _not_this_units(notebook: NotebookNode, spliced: Spliced, release: NotebookNode, units: Mapping[str, str]) -> list[str]:

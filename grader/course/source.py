@@ -31,6 +31,12 @@ def parsed(source: str) -> ast.Module | None:
         return None
 
 
+def is_whole(source: str) -> bool:
+    """Whether a cell is Python by itself. IPython would take the indented rest of a function for a program of its own."""
+    first = next((line for line in source.split("\n") if line.strip()), "")
+    return parsed(source) is not None and not first.startswith((" ", "\t"))
+
+
 def why_not_parsed(source: str) -> str:
     """": invalid syntax, in its line 3"; "" where that is not known."""
     if len(source) > MAX_LETTERS:

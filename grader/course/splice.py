@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from grader.course.cell import exercise_of, in_words, is_check, is_solution, name_of, only_shows, text_of
 from grader.course.matching import matched
-from grader.course.source import defined_in, definitions_of, parsed, used_in, why_not_parsed
+from grader.course.source import defined_in, definitions_of, is_whole, parsed, used_in, why_not_parsed
 
 MOST_PARTS = 4  # of one cell that was split
 
@@ -123,7 +123,7 @@ class _Splicing:
         """(the whole cell, of how many parts), if these parts are one."""
         if len(parts) < n or not all(self._is_hers(part) for part in parts):
             return None
-        if all(parsed(part.source) for part in parts):
+        if all(is_whole(part.source) for part in parts):
             return None
         for between in ("\n", ""):
             source = between.join(part.source for part in parts)
