@@ -511,7 +511,7 @@ def kernel_killed_in_the_solution_cell(handed):
 
 @change
 def memory_eaten(handed):
-    handed.costs(handed.own("l = []\nwhile True: l.append('x' * 10**6)"), "while {}")
+    handed.costs(handed.own("l = []\nwhile True: l.append('x' * 10**6)"), "{}")
 
 
 @change
