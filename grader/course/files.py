@@ -22,21 +22,29 @@ class BadFile(RuntimeError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What lies in a folder under a name. A link is not followed. changed_ns: when its content last changed."""
+    """What lies in a folder under a name. A link is not followed. changed_ns: when its content last changed; names: how many
+    it has on this disk.
+    """
 
     name: str
     kind: int
     changed_ns: int
+    names: int
+
+    @property
+    def described(self) -> str:
+        """Such as "a folder"."""
+        return KINDS.get(self.kind, "an unknown thing")
 
     def __str__(self) -> str:
-        return self.name if self.kind == stat.S_IFREG else f"{self.name} ({KINDS.get(self.kind, 'an unknown thing')})"
+        return self.name if self.kind == stat.S_IFREG else f"{self.name} ({self.described})"
 
 
 def entries(folder: Path, root: Path) -> list[Entry]:
     """All that lies in a folder, by name. No link below `root` is followed.  Raises: BadFile."""
     with _folder(folder, root) as descriptor, _in_words(folder), os.scandir(descriptor) as found:
         facts = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
-    return sorted((Entry(name, stat.S_IFMT(fact.st_mode), fact.st_mtime_ns) for name, fact in facts),
+    return sorted((Entry(name, stat.S_IFMT(fact.st_mode), fact.st_mtime_ns, fact.st_nlink) for name, fact in facts),
                   key=lambda entry: entry.name)
 
 
@@ -63,8 +71,8 @@ def _regular(path: Path, root: Path, limit: int) -> Iterator[tuple[int, int]]:
     try:
         size = os.fstat(descriptor).st_size
         if size > limit:
-            raise BadFile(path, f"has {_amount(size)}, more than the {_amount(limit)} that are read: ask for a smaller file, or "
-                                "take the outputs out of the notebook (`jupyter nbconvert --clear-output --inplace`)")
+            raise BadFile(path, f"has {_amount(size)}, more than the {_amount(limit)} that are read: ask for a smaller "
+                                "file, or take a notebook's outputs out (`jupyter nbconvert --clear-output --inplace`)")
         yield descriptor, size
     finally:
         os.close(descriptor)

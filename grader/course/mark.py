@@ -24,7 +24,7 @@ from grader.course.splice import exercise_of, is_check, splice
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.exercises import EXERCISES
-from grader.judging.demands import NETWORK_DEMAND
+from grader.judging.demands import HIDDEN_DEMAND, NETWORK_DEMAND
 from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
@@ -38,6 +38,8 @@ RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
 OUTPUT_BYTES = 16 << 20  # of all cells together
 SUSPICIONS = 100  # of which a person is told
 PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
+FOR_A_PERSON = {NETWORK_DEMAND: (CONTRADICTED, "the network contradicts the calls"),
+                HIDDEN_DEMAND: (OTHER, "memory was held where no tensor is")}  # demands whose hint sends for one
 
 Marked = tuple[bytes, dict[str, Any]]  # a marked notebook and its record
 
@@ -93,10 +95,11 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
     for exercise in exercises:
         verdict = _verdict(exercise, trials.get(exercise.id, ()), functions, evidence, problem, marks)
         marks.verdicts[exercise.id] = verdict
-        contradictions = [demand.detail for case in verdict.cases for demand in case.demands
-                          if demand.id == NETWORK_DEMAND and not demand.met]
-        if contradictions:  # one alarm an exercise
-            marks.alarm(CONTRADICTED, exercise.id, f"the network contradicts the calls: {contradictions[0]}")
+        for demand_id, (kind, words) in FOR_A_PERSON.items():
+            details = [demand.detail for case in verdict.cases for demand in case.demands
+                       if demand.id == demand_id and not demand.met]
+            if details:  # one alarm an exercise
+                marks.alarm(kind, exercise.id, f"{words}: {details[0]}")
     for cell in notebook.cells:
         verdict = marks.verdicts.get(exercise_of(cell))
         if is_check(cell) and verdict is not None:  # in the cell what the student may see; the record has all of it
@@ -107,9 +110,11 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
 
 
 def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, unsafe: bool = False,
-                    known: Mapping[str, Exercise] = EXERCISES) -> Marked:
+                    known: Mapping[str, Exercise] = EXERCISES, others: Sequence[tuple[str, bytes]] = (),
+                    found: Sequence[str] = ()) -> Marked:
     """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
 
+    others: (name, content) of other notebooks handed in with it, the newest first. found: remarks about the files.
     A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     student, wrong_with_file = reading.read(submitted)
@@ -117,9 +122,9 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     suspicious = suspicions(student, release)[:SUSPICIONS]  # before the release is filled with the student's cells
     notebook, not_used = splice(release, student)
     marks = mark_notebook(notebook, seed, unsafe, known)
-    marks.remarks[:0] = [*wrong_with_file, *not_used]
-    marks.alarms += [*(Alarm(OTHER, text) for text in wrong_with_file), *suspicious]
-    return nbformat.writes(notebook).encode(), marks.record()
+    marks.remarks[:0] = [*found, *wrong_with_file, *not_used]
+    marks.alarms += [*(Alarm(OTHER, text) for text in (*found, *wrong_with_file)), *suspicious]
+    return nbformat.writes(notebook).encode(errors="replace"), marks.record()  # of half a character a "?"
 
 
 def left_unmarked(released: bytes, why: str) -> Marked:

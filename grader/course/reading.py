@@ -31,6 +31,7 @@ _KINDS = {  # what files of other kinds begin with
     b"version https://git-lfs": f"what git keeps in place of a large file (Git LFS){_NOT_A_NOTEBOOK}",
     b"[InternetShortcut]": f"a link to a web page{_NOT_A_NOTEBOOK}",
     b"\x7fELF": f"a program{_NOT_A_NOTEBOOK}", b"MZ": f"a program{_NOT_A_NOTEBOOK}"}
+_EXPORTED = f"a notebook that was exported as a web page (HTML){_NOT_A_NOTEBOOK}"
 _WEB_PAGE = f"a web page (HTML){_NOT_A_NOTEBOOK}: perhaps the login page of the platform was saved instead"
 
 
@@ -86,16 +87,13 @@ def _other_kind(content: bytes) -> str:
     if not content.strip():
         return f"empty ({len(content):,} bytes of blank space)"
     if re.match(rb"(?i)<(!doctype html|html|head|body|!--|\?xml[^>]*>\s*<(!doctype html|html))", begins):
-        return f"a notebook that was exported as a web page (HTML){_NOT_A_NOTEBOOK}" if b"jp-Notebook" in content else _WEB_PAGE
+        return _EXPORTED if b"jp-Notebook" in content else _WEB_PAGE
     return next((words for start, words in _KINDS.items() if begins.startswith(start)), "")
 
 
 def _text(content: bytes, remarks: list[str]) -> str:
-    marked = content.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff"))
-    if marked or content[:4].strip(b"\x00").startswith(b"{"):
-        encoding = json.detect_encoding(content)
-    else:
-        encoding = "utf-8-sig"
+    told = content.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")) or content[:4].strip(b"\x00")[:1] == b"{"
+    encoding = json.detect_encoding(content) if told else "utf-8-sig"
     try:
         return content.decode(encoding)
     except UnicodeDecodeError:
