@@ -220,6 +220,8 @@ def hand_in_oddly(course: Course) -> dict[str, str]:
         deep /= part
         deep.mkdir()
     shutil.copy(notebook, place(course, LATIN_1))
+    (course.root / "submitted" / "nested" / "work" / UNIT).mkdir(parents=True)
+    (course.root / "submitted" / "nothing at all").mkdir()
     (course.root / "submitted" / "file").write_text("no folder")
     (course.root / "submitted" / ".hidden").write_text("of some program")
     (course.root / "submitted" / "unit is a file").mkdir()
@@ -230,7 +232,8 @@ def hand_in_oddly(course: Course) -> dict[str, str]:
     return {"broken link": "is a symbolic link", "link to the solution": "is a symbolic link", "link to zeros": "symbolic",
             "pipe": "is a named pipe", "socket": "is a socket", "folder": "is a folder, and a regular file was expected",
             "sparse": "has 5,120 MiB, more than the 64 MiB", "empty": "it holds nothing", "deep": "(a folder)",
-            "other files": "it holds answers.txt", "M\ufffdller": "it reads 'Müller'",
+            "other files": "it holds answers.txt", "nested": "(it holds work (a folder)): submissions belong at",
+            "M\ufffdller": "it reads 'Müller'",
             "file": "is a regular file, and the folder of a student was expected",
             "unit is a file": "is a regular file, and a folder was expected",
             "linked": "is a symbolic link, and the folder of a student was expected",

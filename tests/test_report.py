@@ -23,6 +23,7 @@ from grader.course.mark import FOR_A_PERSON
 from grader.course.splice import is_solution, name_of
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, SKELETON_ERROR, Evidence
 from grader.exercises import EXERCISES
+from grader.judging.demands import network_agrees
 from grader.judging.judge import judge
 from grader.judging.needs import NOT_CROSSED
 from grader.judging.verdict import Verdict
@@ -327,8 +328,8 @@ def test_an_empty_class_has_an_empty_report():
 
 
 def test_whoever_is_sent_for_by_a_hint_gets_an_alarm():
-    demands = {demand.id: demand.hint for exercise in EXERCISES.values() for demand in exercise.technique.demands}
-    assert {id for id, hint in demands.items() if "A person should look" in hint} == set(FOR_A_PERSON)
+    demands = [network_agrees(gate=False), *(d for exercise in EXERCISES.values() for d in exercise.technique.demands)]
+    assert {demand.id for demand in demands if "A person should look" in demand.hint} == set(FOR_A_PERSON)
 
 
 # ── counting ──

@@ -43,7 +43,7 @@ class MarkExercises(NbGraderPreprocessor):
         released = Path(course.format_path(course.release_directory, ".", unit), f"{name}.ipynb")
         marked, record = mark_within_limits(content, as_released(released), self.unsafe, others=others,
                                             found=submission.found)
-        for remark in (*record["remarks"], *(alarm["text"] for alarm in record["alarms"])):
+        for remark in dict.fromkeys([*record["remarks"], *(alarm["text"] for alarm in record["alarms"])]):
             self.log.warning("%s: %s", plain(student), plain(remark))
         record_file = Path(course.format_path(course.autograded_directory, student, unit), f"{name}.marks.json")
         record_file.write_text(json.dumps(record, indent=1))

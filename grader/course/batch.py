@@ -138,7 +138,7 @@ def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
         sandbox.require()
     if arguments.unsafe:
         print("Without a sandbox: the code of the submissions can do whatever you can.", file=sys.stderr)
-    if done := work.unchanged + len(ready):
+    if todo and (done := work.unchanged + len(ready)):
         print(f"{done} done, {len(todo)} to go.")
     for job in itertools.chain(ready, _mark(todo, work, arguments)):
         if not arguments.regrade:
@@ -184,7 +184,7 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
                                 notebook.decode(), record)
                 job.journal.put(result)
                 peak_bytes = max(peak_bytes, record["peak_bytes"])
-                _say(_line(bar, number, seconds, job.submission, "  ".join([_in_short(record), *job.submission.found])))
+                _say(_line(bar, number, seconds, job.submission, _in_short(record)))
                 job.result = result
             if job.result is not None:
                 yield job

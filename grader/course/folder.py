@@ -114,6 +114,8 @@ class Course:
     def _handed_in(self, unit: str) -> Iterator[tuple[str, Submission | str]]:
         """(student, what was handed in or why it cannot be marked), by name; what lies among students' folders too."""
         place, prefix, suffix, inner = _students_in(self.directory, unit)
+        of_units = [_students_in(self.directory, other)[3] for other in self.units("release_directory")]
+        belongs = self.folder("submitted_directory", "<student>", unit) / f"{unit}.ipynb"
         for entry in files.entries(place, place) if place.is_dir() else []:
             student = entry.name[len(prefix):len(entry.name) - len(suffix)]
             if f"{prefix}{student}{suffix}" != entry.name or not student:
@@ -122,11 +124,14 @@ class Course:
             try:
                 if entry.kind != stat.S_IFDIR:
                     if not entry.name.startswith(OWN_FILES):
-                        belongs = self.folder("submitted_directory", "<student>", unit) / f"{unit}.ipynb"
                         yield student, (f"{place / entry.name} is {entry.described}, and the folder of a student was "
                                         f"expected: submissions belong at {belongs}")
                 elif _is_there(folder):
                     yield student, submission_in(folder, place, student, unit)
+                elif (holds := files.entries(place / entry.name, place)) and not any(
+                        _is_there(place / entry.name / other) for other in of_units):
+                    yield student, (f"{place / entry.name} holds no unit that was released (it holds "
+                                    f"{_listed(list(map(str, holds)))}): submissions belong at {belongs}")
             except (BadFile, CourseError) as error:
                 yield student, str(error)
             except Exception as error:  # of this student only, whatever it is
@@ -170,9 +175,8 @@ def submission_in(folder: Path, root: Path, student: str, unit: str) -> Submissi
             except BadFile as error:
                 found.append(f"{plain(entry.name)} {error.words}")
     if not sizes:
-        what = "notebook that can be read" if any(entry.name == name for entry in there) else name
         holds = _listed([str(entry) for entry in there]) or "nothing"
-        raise CourseError(". ".join([f"{folder} holds no {what} (it holds {holds})", *found]))
+        raise CourseError(f"{folder}: {'; '.join(found)}" if found else f"{folder} holds no {name} (it holds {holds})")
     newest_first = sorted(sizes, key=lambda entry: (-entry.changed_ns, entry.name))
     first = min(newest_first, key=lambda entry: (entry.name != name, unit not in entry.name))
     others = [entry for entry in newest_first if entry is not first]
