@@ -1,6 +1,7 @@
 """`python -m grader autograde`: the same marks however it is run, nothing lost, nothing twice, and words for what is odd."""
 
 import contextlib
+import copy
 import errno
 import json
 import os
@@ -166,10 +167,20 @@ GOOD = ("ann", "zoe")
 LATIN_1 = os.fsdecode(b"M\xfcller")
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A course of one exercise with two good submissions."""
+    course = Course(tmp_path_factory.mktemp("small"), UNIT, ["ring_time"])
+    for student in GOOD:
+        course.submit(student, SAMPLES["full"].change)
+    return course
+
+
 @pytest.fixture
-def quick(tmp_path, monkeypatch):
-    """A course of one exercise with two good submissions, where marking itself takes no time; and what was to be marked."""
-    course, sent = Course(tmp_path, UNIT, ["ring_time"]), {}
+def quick(small, tmp_path, monkeypatch):
+    """A copy of it, where marking itself takes no time; and what was to be marked."""
+    course, sent = copy.copy(small), {}
+    course.root = shutil.copytree(small.root, tmp_path / "course")
 
     def mark_all(_, tasks, unsafe):
         for task in tasks:
@@ -179,8 +190,6 @@ def quick(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "connect", lambda *_: contextlib.nullcontext())
     monkeypatch.setattr(cluster, "mark_all", mark_all)
     monkeypatch.setattr(cluster, "worker_peak_bytes", lambda _: 0)
-    for student in GOOD:
-        course.submit(student, SAMPLES["full"].change)
     return course, sent
 
 
@@ -224,6 +233,7 @@ def hand_in_oddly(course: Course) -> dict[str, str]:
     (course.root / "submitted" / "nothing at all").mkdir()
     (course.root / "submitted" / "file").write_text("no folder")
     (course.root / "submitted" / ".hidden").write_text("of some program")
+    (course.root / "submitted" / "__MACOSX" / "ann").mkdir(parents=True)
     (course.root / "submitted" / "unit is a file").mkdir()
     (course.root / "submitted" / "unit is a file" / UNIT).write_text("no folder")
     (course.root / "submitted" / "linked").symlink_to("ann")
@@ -371,12 +381,15 @@ def written(place, **contents: str):
     (["01_collectives-Copy1", "a", "b"], "01_collectives-Copy1", ["b", "a"], [
         f"the file is called {UNIT}-Copy1.ipynb, not {UNIT}.ipynb: of the 3 notebooks there this one was taken",
         "also handed in: b.ipynb, a.ipynb"]),
+    (["01 Collectives (2)", "z"], "01 Collectives (2)", ["z"], [
+        f"the file is called 01 Collectives (2).ipynb, not {UNIT}.ipynb: of the 2 notebooks there this one was taken",
+        "also handed in: z.ipynb"]),
     (["a", "b"], "b", ["a"], [
         f"the file is called b.ipynb, not {UNIT}.ipynb: of the 2 notebooks there this one was taken",
         "also handed in: a.ipynb"]),
     (["01_collectives", *"abcde"], "01_collectives", ["e", "d", "c"], [
         "also handed in: e.ipynb, d.ipynb, c.ipynb, b.ipynb, a.ipynb (of these 2 were not read)"]),
-], ids=["renamed", "beside", "copy", "guessed", "many"])
+], ids=["renamed", "beside", "copy", "by a platform", "guessed", "many"])
 def test_the_notebook_that_is_marked_first_and_the_others(tmp_path, names, first, others, words):
     place = written(tmp_path / "ann" / UNIT, **{name: name for name in names})
     (place / "._01_collectives.ipynb").write_text("of a Mac")

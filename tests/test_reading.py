@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from grader.course import reading
+from grader.sandbox import accept
 
 ROOT = Path(__file__).resolve().parent.parent
 WHOLE = (ROOT / "notebooks" / "01_collectives" / "01_collectives.ipynb").read_bytes()
@@ -150,3 +151,12 @@ def test_a_file_beyond_all_bounds_is_not_read(monkeypatch):
     monkeypatch.setattr(reading, "MAX_BYTES", 10)
     sources, remarks = read(WHOLE)
     assert sources == [] and "more than" in remarks
+
+
+def test_half_characters_of_outputs_do_not_reach_the_file():
+    half = "\ud83d"
+    outputs = accept.outputs(json.dumps([
+        {"output_type": "stream", "text": half}, {"output_type": "display_data", "data": {"text/plain": half}},
+        {"output_type": "error", "ename": half, "evalue": half, "traceback": [half]}]).encode())
+    cell = nbformat.v4.new_code_cell(outputs=outputs)
+    assert nbformat.writes(nbformat.v4.new_notebook(cells=[cell])).encode().count(b"?") == 5

@@ -94,8 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
                         raise
                     work.add_problems([str(error)])  # the other units can be marked
             seconds = _grade(work, course, arguments)
-        except (CourseError, BadFile, OSError, *OF_EVERYBODY) as error:
-            print(f"Nothing more was marked: {plain(_in_words(error))}", file=sys.stderr)
+        except (CourseError, BadFile, SQLAlchemyError, OSError, *OF_EVERYBODY) as error:
+            goes_on = ". What was marked is not lost: the same command goes on from here" if isinstance(
+                error, (SQLAlchemyError, OSError)) else ""
+            print(f"Nothing more was marked: {plain(_in_words(error))}{goes_on}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
             print("\nInterrupted. What was marked is kept; the same command goes on from here.", file=sys.stderr)
@@ -267,8 +269,8 @@ def _say(text: str) -> None:
 def _in_words(error: Exception) -> str:
     """What an instructor reads of an error."""
     if isinstance(error, OF_THE_GRADEBOOK):
-        return (f"the gradebook cannot be used ({error.orig!s:.300}). Is another program writing to it, or is the disk "
-                "full? What was marked waits in the folder marking; the same command goes on from here")
+        return (f"the gradebook cannot be used ({error.orig!s:.300}): see that no other program writes to it and that the "
+                "disk is not full")
     if isinstance(error, (CourseError, BadFile, *OF_EVERYBODY)):
         return str(error)
     if isinstance(error, SQLAlchemyError):

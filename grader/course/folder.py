@@ -120,22 +120,22 @@ class Course:
             student = entry.name[len(prefix):len(entry.name) - len(suffix)]
             if f"{prefix}{student}{suffix}" != entry.name or not student:
                 continue
-            folder = place / entry.name / inner
+            path = place / entry.name
             try:
-                if entry.kind != stat.S_IFDIR:
-                    if not entry.name.startswith(OWN_FILES):
-                        yield student, (f"{place / entry.name} is {entry.described}, and the folder of a student was "
-                                        f"expected: submissions belong at {belongs}")
-                elif _is_there(folder):
-                    yield student, submission_in(folder, place, student, unit)
-                elif (holds := files.entries(place / entry.name, place)) and not any(
-                        _is_there(place / entry.name / other) for other in of_units):
-                    yield student, (f"{place / entry.name} holds no unit that was released (it holds "
-                                    f"{_listed(list(map(str, holds)))}): submissions belong at {belongs}")
+                if entry.kind == stat.S_IFDIR and _is_there(path / inner):
+                    yield student, submission_in(path / inner, place, student, unit)
+                elif entry.name.startswith(OWN_FILES):
+                    continue
+                elif entry.kind != stat.S_IFDIR:
+                    yield student, (f"{path} is {entry.described}, and the folder of a student was expected: submissions "
+                                    f"belong at {belongs}")
+                elif (holds := files.entries(path, place)) and not any(_is_there(path / other) for other in of_units):
+                    yield student, (f"{path} holds no unit that was released (it holds {_listed(list(map(str, holds)))}): "
+                                    f"submissions belong at {belongs}")
             except (BadFile, CourseError) as error:
                 yield student, str(error)
             except Exception as error:  # of this student only, whatever it is
-                yield student, f"{folder} cannot be read: {type(error).__name__}: {error!s:.200}"
+                yield student, f"{path} cannot be read: {type(error).__name__}: {error!s:.200}"
 
 
 def as_released(path: Path) -> bytes:
@@ -167,18 +167,19 @@ def submission_in(folder: Path, root: Path, student: str, unit: str) -> Submissi
         raise CourseError(f"{folder}: the student's name is not UTF-8, and the gradebook can hold no other: rename the "
                           f"folder (as Latin-1 it reads {latin!r})") from None
     name, there = f"{unit}.ipynb", files.entries(folder, root)
-    sizes, found = {}, []
+    sizes, bad = {}, []
     for entry in there:
         if entry.name.lower().endswith(".ipynb") and not entry.name.startswith(OWN_FILES):
             try:
                 sizes[entry] = files.size_of(folder / entry.name, root, MAX_BYTES)
             except BadFile as error:
-                found.append(f"{plain(entry.name)} {error.words}")
+                bad.append(f"{plain(entry.name)} {error.words}")
+    found = bad[:NAMED] + ([f"{len(bad) - NAMED} more notebooks cannot be read"] if len(bad) > NAMED else [])
     if not sizes:
         holds = _listed([str(entry) for entry in there]) or "nothing"
         raise CourseError(f"{folder}: {'; '.join(found)}" if found else f"{folder} holds no {name} (it holds {holds})")
     newest_first = sorted(sizes, key=lambda entry: (-entry.changed_ns, entry.name))
-    first = min(newest_first, key=lambda entry: (entry.name != name, unit not in entry.name))
+    first = min(newest_first, key=lambda entry: (entry.name != name, _letters(unit) not in _letters(entry.name)))
     others = [entry for entry in newest_first if entry is not first]
     if first.name != name:
         taken = f": of the {len(sizes)} notebooks there this one was taken" if others else ""
@@ -220,6 +221,11 @@ def _is_there(folder: Path) -> bool:
     except OSError as error:
         raise BadFile(folder, f"cannot be looked at: {error.strerror}") from None
     return True
+
+
+def _letters(name: str) -> str:
+    """Platforms change the rest of a name."""
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def _listed(names: Sequence[str]) -> str:
