@@ -6,6 +6,7 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, ClearSolutions, LimitOutput
 
 from grader.course.autograde import AnyNotebook, MarkExercises, SaveMarks
+from grader.course.export import MarksAsCsv
 from grader.course.release import ClearOrBreak
 
 c = get_config()
@@ -24,5 +25,7 @@ c.GenerateAssignment.preprocessors = [ClearOrBreak if step is ClearSolutions els
 c.Autograde.exporter_class = AnyNotebook
 c.Autograde.sanitize_preprocessors = []
 c.Autograde.autograde_preprocessors = [MarkExercises, LimitOutput, SaveMarks, AssignLatePenalties, CheckCellMetadata]
+
+c.ExportApp.plugin_class = MarksAsCsv
 
 c.Execute.timeout = 300  # the validate button runs whole notebooks, benchmarks too

@@ -1,11 +1,24 @@
 """`python -m grader autograde`: the same marks however it is run, nothing lost, nothing twice, and words for what is odd."""
 
+import contextlib
+import copy
+import errno
+import json
+import os
 import shutil
+import socket
+import sqlite3
 import subprocess
 
 import pytest
+from nbgrader.api import Gradebook, InvalidEntry
+from sqlalchemy.exc import DataError, OperationalError
 
+from grader.course import batch, cluster, files
+from grader.course import folder as folders
 from grader.course.folder import time_of
+from grader.course.journal import Journal, Result
+from grader.course.mark import left_unmarked
 from tests.course import Course, solution_cell, verdict_text
 from tests.submissions import CHOSEN, MARKS, SAMPLES, UNIT, hand_in
 
@@ -146,3 +159,277 @@ def test_a_broken_solution_costs_its_own_exercise_only(graded):
     course.submit("broken", break_one)
     course.grader("autograde", UNIT, "--student", "broken")
     assert course.marks()["broken"] == FULL | {"ring_all_gather": 0.0}
+
+
+# ── one submission stops no other ──
+
+GOOD = ("ann", "zoe")
+LATIN_1 = os.fsdecode(b"M\xfcller")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A course of one exercise with two good submissions."""
+    course = Course(tmp_path_factory.mktemp("small"), UNIT, ["ring_time"])
+    for student in GOOD:
+        course.submit(student, SAMPLES["full"].change)
+    return course
+
+
+@pytest.fixture
+def quick(small, tmp_path, monkeypatch):
+    """A copy of it, where marking itself takes no time; and what was to be marked."""
+    course, sent = copy.copy(small), {}
+    course.root = shutil.copytree(small.root, tmp_path / "course")
+
+    def mark_all(_, tasks, unsafe):
+        for task in tasks:
+            sent[task.name[0].submission.student] = task
+            yield task.name, left_unmarked(task.released, "only a test")
+
+    monkeypatch.setattr(cluster, "connect", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(cluster, "mark_all", mark_all)
+    monkeypatch.setattr(cluster, "worker_peak_bytes", lambda _: 0)
+    return course, sent
+
+
+def place(course: Course, student: str):
+    """A student's folder of the unit, made."""
+    made = course.root / "submitted" / student / UNIT
+    made.mkdir(parents=True)
+    return made
+
+
+def autograde(course: Course, *arguments: str) -> tuple[int, str]:
+    """(exit code, what was printed)"""
+    try:
+        return 0, course.grader("autograde", UNIT, *arguments)
+    except subprocess.CalledProcessError as error:
+        return error.returncode, error.stdout + error.stderr
+
+
+def hand_in_oddly(course: Course) -> dict[str, str]:
+    """Everything that can lie in a folder of submissions and is none; student → the words for it."""
+    notebook, name = course.root / "submitted" / "ann" / UNIT / f"{UNIT}.ipynb", f"{UNIT}.ipynb"
+    solution = course.root / "solutions" / UNIT / name
+    (place(course, "broken link") / name).symlink_to("nowhere")
+    (place(course, "link to the solution") / "x.ipynb").symlink_to(solution)
+    (place(course, "link to zeros") / name).symlink_to("/dev/zero")
+    os.mkfifo(place(course, "pipe") / "x.ipynb")
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(place(course, "socket"))
+        made.bind(name)
+        os.chdir(course.root)
+    (place(course, "folder") / name / "inner").mkdir(parents=True)
+    make_sparse(place(course, "sparse") / name)
+    place(course, "empty")
+    (place(course, "other files") / "answers.txt").write_text("42")
+    deep = place(course, "deep")
+    for part in ["d" * 200] * 15:
+        deep /= part
+        deep.mkdir()
+    shutil.copy(notebook, place(course, LATIN_1))
+    (course.root / "submitted" / "nested" / "work" / UNIT).mkdir(parents=True)
+    (course.root / "submitted" / "nothing at all").mkdir()
+    (course.root / "submitted" / "file").write_text("no folder")
+    (course.root / "submitted" / ".hidden").write_text("of some program")
+    (course.root / "submitted" / "__MACOSX" / "ann").mkdir(parents=True)
+    (course.root / "submitted" / "unit is a file").mkdir()
+    (course.root / "submitted" / "unit is a file" / UNIT).write_text("no folder")
+    (course.root / "submitted" / "linked").symlink_to("ann")
+    (course.root / "submitted" / "unit is a link").mkdir()
+    (course.root / "submitted" / "unit is a link" / UNIT).symlink_to(f"../ann/{UNIT}")
+    return {"broken link": "is a symbolic link", "link to the solution": "is a symbolic link", "link to zeros": "symbolic",
+            "pipe": "is a named pipe", "socket": "is a socket", "folder": "is a folder, and a regular file was expected",
+            "sparse": "has 5,120 MiB, more than the 64 MiB", "empty": "it holds nothing", "deep": "(a folder)",
+            "other files": "it holds answers.txt", "nested": "(it holds work (a folder)): submissions belong at",
+            "M\ufffdller": "it reads 'Müller'",
+            "file": "is a regular file, and the folder of a student was expected",
+            "unit is a file": "is a regular file, and a folder was expected",
+            "linked": "is a symbolic link, and the folder of a student was expected",
+            "unit is a link": "is a symbolic link, and a folder was expected"}
+
+
+def test_whatever_lies_there_the_others_are_marked_on_every_run(quick):
+    course, sent = quick
+    said = hand_in_oddly(course)
+    odd = ["n" * 252, "=1+1", "new\nline", "red \x1b[31m \u202e", "'quoted\"", "{braces}", "[a]*", " ", "-rf"]
+    for student in odd:
+        course.submit(student, SAMPLES["full"].change)
+    for run in range(3):
+        code, printed = autograde(course)
+        assert code == 1 and set(course.marks()) == {*GOOD, *odd} == set(sent)
+        assert not {"\x1b", "\u202e"} & set(printed) and f"{len(said)} could not be marked." in printed
+        for student, words in said.items():
+            line, = [line for line in printed.split("\n") if f"submitted/{student}" in line]
+            assert words in line
+        assert ("11 marked in" if run == 0 else "11 unchanged") in printed
+    assert os.listdir(course.root / "marking" / UNIT / "pending") == []
+
+
+def test_a_file_that_goes_or_may_not_be_read_is_named(quick, monkeypatch):
+    course, sent = quick
+    course.submit("closed", SAMPLES["full"].change)
+    opened = os.open
+
+    def open_most(path, flags, *arguments, **options):
+        if path == f"{UNIT}.ipynb" and "closed" in os.readlink(f"/proc/self/fd/{options['dir_fd']}"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(files.os, "open", open_most)
+    tasks = batch._tasks
+
+    def gone(jobs, *rest):
+        shutil.rmtree(course.root / "submitted" / "zoe")
+        return tasks(jobs, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "_tasks", gone)
+        code, printed = autograde(course)
+    assert code == 1 and set(course.marks()) == {"ann"} == set(sent)
+    assert f"{UNIT}.ipynb cannot be read by you: change its permissions" in printed
+    assert "zoe/01_collectives could not be read: " in printed and "is not there" in printed
+    course.submit("zoe", SAMPLES["full"].change)
+    assert "1 done, 1 to go." in autograde(course)[1] and set(course.marks()) == set(GOOD)
+
+
+def _refuse(student, error):
+    """A gradebook that does not take one student."""
+    original = Gradebook.update_or_create_student
+
+    def update(self, name, **facts):
+        if name == student:
+            raise error
+        return original(self, name, **facts)
+
+    return update
+
+
+@pytest.mark.parametrize("error", [
+    InvalidEntry("no such name"), DataError("INSERT", {}, ValueError("value too long")), OSError("odd name")], ids=repr)
+def test_a_result_that_cannot_be_kept_is_named_and_does_not_come_back(quick, monkeypatch, error):
+    course, sent = quick
+    with monkeypatch.context() as patch:
+        patch.setattr(Gradebook, "update_or_create_student", _refuse("ann", error))
+        for _ in range(2):
+            sent.clear()
+            code, printed = autograde(course)
+            assert code == 1 and "ann/01_collectives was marked, but its marks could not be kept: " in printed
+            assert set(course.marks()) == {"zoe"} and "ann" in sent
+            assert os.listdir(course.root / "marking" / UNIT / "pending") == []
+    assert autograde(course)[0] == 0 and set(course.marks()) == set(GOOD)
+
+
+@pytest.mark.parametrize("error, words", [
+    (OperationalError("INSERT", {}, sqlite3.OperationalError("database is locked")), "cannot be used (database is locked)"),
+    (OSError(errno.ENOSPC, "No space left on device"), "No space left on device")], ids=["locked", "full"])
+def test_what_would_meet_everybody_stops_with_a_sentence_and_goes_on_later(quick, monkeypatch, error, words):
+    course, sent = quick
+    with monkeypatch.context() as patch:
+        patch.setattr(Gradebook, "update_or_create_student", _refuse("ann", error))
+        code, printed = autograde(course)
+    assert code == 2 and "Nothing more was marked: " in printed and words in printed and "Traceback" not in printed
+    sent.clear()
+    code, printed = autograde(course)
+    assert code == 0 and "1 done, 1 to go." in printed and set(sent) == {"zoe"} and set(course.marks()) == set(GOOD)
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda result: "[" * 100_000, lambda result: json.dumps(result | {"notebook": "no notebook"}),
+    lambda result: json.dumps(result | {"record": {"exercises": {"ring_time": 3}}}), lambda result: None],
+    ids=["no JSON", "no notebook", "no record", "a folder"])
+def test_a_spoiled_journal_stops_nobody(quick, monkeypatch, spoil):
+    course, _ = quick
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "keep", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert autograde(course)[0] == 130
+    pending = Journal(course.root / "marking" / UNIT).pending_file("ann")
+    spoiled = spoil(json.loads(pending.read_text()))
+    pending.unlink()
+    pending.mkdir() if spoiled is None else pending.write_text(spoiled)
+    codes = [autograde(course)[0] for _ in range(3)]
+    assert codes[-1] == (1 if spoiled is None else 0) and "zoe" in course.marks()
+    assert set(course.marks()) == (set(GOOD) if spoiled is not None else {"zoe"})
+
+
+def test_a_journal_of_an_earlier_version_is_taken_over(tmp_path):
+    """It named its files by students."""
+    journal = Journal(tmp_path)
+    journal.note_kept(Result("ann", UNIT, "d", "c", "", {}), "sqlite:///a")
+    new, = (tmp_path / "kept").iterdir()
+    new.rename(tmp_path / "kept" / "ann.json")
+    with journal.alone():
+        assert journal.is_kept("ann", "d", "sqlite:///a")
+
+
+# ── several notebooks ──
+
+
+def written(place, **contents: str):
+    """Notebooks in a folder, the first the oldest."""
+    place.mkdir(parents=True, exist_ok=True)
+    for age, (name, content) in enumerate(contents.items()):
+        (place / f"{name}.ipynb").write_text(content)
+        os.utime(place / f"{name}.ipynb", (age, age))
+    return place
+
+
+@pytest.mark.parametrize("names, first, others, words", [
+    (["x"], "x", [], ["the file is called x.ipynb, not 01_collectives.ipynb"]),
+    (["01_collectives", "a", "b"], "01_collectives", ["b", "a"], ["also handed in: b.ipynb, a.ipynb"]),
+    (["01_collectives-Copy1", "a", "b"], "01_collectives-Copy1", ["b", "a"], [
+        f"the file is called {UNIT}-Copy1.ipynb, not {UNIT}.ipynb: of the 3 notebooks there this one was taken",
+        "also handed in: b.ipynb, a.ipynb"]),
+    (["01 Collectives (2)", "z"], "01 Collectives (2)", ["z"], [
+        f"the file is called 01 Collectives (2).ipynb, not {UNIT}.ipynb: of the 2 notebooks there this one was taken",
+        "also handed in: z.ipynb"]),
+    (["a", "b"], "b", ["a"], [
+        f"the file is called b.ipynb, not {UNIT}.ipynb: of the 2 notebooks there this one was taken",
+        "also handed in: a.ipynb"]),
+    (["01_collectives", *"abcde"], "01_collectives", ["e", "d", "c"], [
+        "also handed in: e.ipynb, d.ipynb, c.ipynb, b.ipynb, a.ipynb (of these 2 were not read)"]),
+], ids=["renamed", "beside", "copy", "by a platform", "guessed", "many"])
+def test_the_notebook_that_is_marked_first_and_the_others(tmp_path, names, first, others, words):
+    place = written(tmp_path / "ann" / UNIT, **{name: name for name in names})
+    (place / "._01_collectives.ipynb").write_text("of a Mac")
+    (place / ".ipynb_checkpoints").mkdir()
+    submission = folders.submission_in(place, tmp_path, "ann", UNIT)
+    assert (submission.path.stem, [path.stem for path in submission.others]) == (first, others)
+    assert list(submission.found) == words
+    assert submission.contents() == (first.encode(), tuple((f"{name}.ipynb", name.encode()) for name in others))
+
+
+def test_what_cannot_be_read_beside_a_notebook_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "MAX_BYTES", 10)
+    place = written(tmp_path / "ann" / UNIT, **{UNIT: "12345", "large": "x" * 11, "half": "123456", "small": "1234"})
+    (place / "link\n.ipynb").symlink_to(f"{UNIT}.ipynb")
+    (place / "timestamp.txt").symlink_to("/dev/zero")
+    submission = folders.submission_in(place, tmp_path, "ann", UNIT)
+    assert submission.contents() == (b"12345", (("small.ipynb", b"1234"),))
+    assert [remark.split(":")[0] for remark in submission.found] == [
+        "large.ipynb has 11 bytes, more than the 10 bytes that are read",
+        "link\ufffd.ipynb is a symbolic link, and a regular file was expected", "also handed in",
+        "timestamp.txt is a symbolic link, and a regular file was expected"]
+
+
+def test_all_that_was_handed_in_is_sent_and_a_change_of_any_marks_again(quick):
+    course, sent = quick
+    written(course.root / "submitted" / "ann" / UNIT, draft="one")
+    assert autograde(course)[0] == 0
+    assert sent["ann"].others == (("draft.ipynb", b"one"),) and sent["ann"].found == ("also handed in: draft.ipynb",)
+    assert "2 unchanged" in autograde(course)[1]
+    written(course.root / "submitted" / "ann" / UNIT, draft="two")
+    assert "1 done, 1 to go." in autograde(course)[1] and sent["ann"].others == (("draft.ipynb", b"two"),)
+
+
+def make_sparse(path):
+    path.touch()
+    os.truncate(path, 5 << 30)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, make_sparse])
+def test_a_time_of_handing_in_that_is_no_small_file_is_named(tmp_path, make):
+    make(tmp_path / "timestamp.txt")
+    when, remark = time_of(tmp_path)
+    assert when is None and remark.startswith("timestamp.txt ")

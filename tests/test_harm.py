@@ -147,7 +147,8 @@ def test_beyond_the_limits_nothing_is_earned_and_the_reason_stands(tmp_path, lim
     released = nbformat.writes(Course(tmp_path, UNIT, [EXERCISE]).skeleton).encode()
     nested = b'{"source":' * 300
     trap = b"{" + nested + b"[" + b"0," * 2_000_000
-    notebook, record = mark_within_limits(trap, released, limits=limits)
+    notebook, record = mark_within_limits(trap, released, limits=limits, found=["the file is called x"])
+    assert record["remarks"][0] == "the file is called x"
     assert record["exercises"][EXERCISE]["points"] == 0 and reason in json.dumps(record)
     assert nbformat.reads(notebook.decode(), as_version=4).cells
 

@@ -19,9 +19,11 @@ from nbgrader.api import Gradebook
 
 from grader.__main__ import main
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, UNUSUAL, Alarm
+from grader.course.mark import FOR_A_PERSON
 from grader.course.splice import is_solution, name_of
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, SKELETON_ERROR, Evidence
 from grader.exercises import EXERCISES
+from grader.judging.demands import network_agrees
 from grader.judging.judge import judge
 from grader.judging.needs import NOT_CROSSED
 from grader.judging.verdict import Verdict
@@ -234,7 +236,7 @@ def test_marks_are_what_nbgrader_exports(folder, capsys):
         for unit in (UNIT, "00_start_here"):
             gradebook.add_assignment(unit, duedate="2027-01-01")
             gradebook.add_notebook(unit, unit)
-        for student in ("ann", "Łukasz"):
+        for student in ("ann", "Łukasz", '=HYPERLINK("http:x";"y"),\n@1'):
             gradebook.add_student(student, first_name="A", last_name="Ö", email=f"{student}@example.org")
         gradebook.add_submission(UNIT, "ann", timestamp=datetime(2026, 12, 1, tzinfo=UTC))
     assert main(["report", UNIT]) == 0
@@ -242,7 +244,10 @@ def test_marks_are_what_nbgrader_exports(folder, capsys):
     subprocess.run([sys.executable, "-m", "nbgrader", "export", "--assignment", f"['{UNIT}']", "--to", "theirs.csv"],
                    cwd=folder.root, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert folder.file("marks.csv").read_bytes() == (folder.root / "theirs.csv").read_bytes()
-    assert "Łukasz" in folder.file("marks.csv").read_text() and "00_start_here" not in folder.file("marks.csv").read_text()
+    with open(folder.file("marks.csv"), newline="", encoding="utf-8") as stream:
+        rows = {row["student_id"]: row for row in csv.DictReader(stream)}
+    assert set(rows) == {"ann", "Łukasz", '\'=HYPERLINK("http:x";"y"),\n@1'}
+    assert {row["assignment"] for row in rows.values()} == {UNIT} and rows["ann"]["timestamp"] == "2026-12-01 00:00:00"
 
 
 # ── hostile and odd content ──
@@ -267,7 +272,7 @@ def test_names_and_words_of_any_kind_run_nothing(folder, capsys):
     assert "<script>alert(1)<" in shown.text and "Zoë 李小龍" in shown.text and "<script>alert(2)" in shown.text
     assert shown.links <= shown.ids
     rows = folder.submissions()
-    assert set(rows) == set(STRANGE) and rows["&amp;"]["remarks"].startswith("'=")
+    assert set(rows) == {*STRANGE, "'=1+1"} - {"=1+1"} and rows["&amp;"]["remarks"].startswith("'=")
 
 
 def test_a_name_that_is_not_unicode(folder, capsys):
@@ -320,6 +325,11 @@ def test_an_empty_class_has_an_empty_report():
     assert "0 submissions" in as_text(summary, 80)
     assert Reader(page(summary, points_figure(UNIT, summary.tallies))).links
     assert submission_rows(summary) == exercise_rows(summary) == []
+
+
+def test_whoever_is_sent_for_by_a_hint_gets_an_alarm():
+    demands = [network_agrees(gate=False), *(d for exercise in EXERCISES.values() for d in exercise.technique.demands)]
+    assert {demand.id for demand in demands if "A person should look" in demand.hint} == set(FOR_A_PERSON)
 
 
 # ── counting ──

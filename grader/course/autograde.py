@@ -11,17 +11,19 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Bool
 
-from grader.course import reading
+from grader.course import files, reading
 from grader.course.cell import exercise_of
-from grader.course.folder import as_released
+from grader.course.folder import as_released, students_root, submission_in
 from grader.course.limited import mark_within_limits
+from grader.course.shown import plain
 
 
 class AnyNotebook(NotebookExporter):
     """Reads files that are not quite notebooks too."""
 
     def from_filename(self, filename, resources=None, **kwargs):
-        notebook, _ = reading.read(Path(filename).read_bytes())
+        path = Path(filename)
+        notebook, _ = reading.read(files.read(path, path.parents[2], reading.MAX_BYTES))  # beyond are no students' folders
         resources = self._init_resources(resources)
         resources["metadata"] |= {"name": Path(filename).stem, "path": str(Path(filename).parent)}
         return self.from_notebook_node(notebook, resources=resources, **kwargs)
@@ -35,11 +37,14 @@ class MarkExercises(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources):
         course, facts = CourseDirectory(parent=self), resources["nbgrader"]
         student, unit, name = facts["student"], facts["assignment"], facts["notebook"]
-        submitted = Path(course.format_path(course.submitted_directory, student, unit), f"{name}.ipynb")
+        folder = Path(course.format_path(course.submitted_directory, student, unit))
+        submission = submission_in(folder, students_root(course, unit), student, unit)
+        content, others = submission.contents()
         released = Path(course.format_path(course.release_directory, ".", unit), f"{name}.ipynb")
-        marked, record = mark_within_limits(submitted.read_bytes(), as_released(released), self.unsafe)
-        for remark in (*record["remarks"], *(alarm["text"] for alarm in record["alarms"])):
-            self.log.warning("%s: %s", student, remark)
+        marked, record = mark_within_limits(content, as_released(released), self.unsafe, others=others,
+                                            found=submission.found)
+        for remark in dict.fromkeys([*record["remarks"], *(alarm["text"] for alarm in record["alarms"])]):
+            self.log.warning("%s: %s", plain(student), plain(remark))
         record_file = Path(course.format_path(course.autograded_directory, student, unit), f"{name}.marks.json")
         record_file.write_text(json.dumps(record, indent=1))
         resources["record"] = record

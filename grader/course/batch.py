@@ -2,21 +2,28 @@
 
 import argparse
 import contextlib
+import errno
 import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from tqdm import tqdm
 
 from grader.course import cluster
+from grader.course.files import BadFile
 from grader.course.folder import Course, CourseError, Submission
 from grader.course.gradebook import keep, register, scores
 from grader.course.journal import Busy, Journal, Result, digest_of
+from grader.course.shown import plain
 from grader.sandbox import bubblewrap as sandbox
 
-REFUSALS = (CourseError, Busy, cluster.ClusterError, sandbox.NoSandbox)
+OF_THE_GRADEBOOK = (OperationalError, InterfaceError)  # locked, out of reach, on a full disk
+OF_EVERYBODY = (Busy, cluster.ClusterError, sandbox.NoSandbox, *OF_THE_GRADEBOOK)
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+Others = Sequence[tuple[str, bytes]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +61,20 @@ class Work:
     unchanged: int = 0
     problems: list[str] = field(default_factory=list)
 
+    def add_problems(self, problems: Iterable[str]) -> None:
+        """Each once: some are found with every unit."""
+        self.problems += [problem for problem in problems if problem not in self.problems]
+
+    @contextlib.contextmanager
+    def only(self, submission: Submission, what: str) -> Iterator[None]:
+        """An error within is a problem of this submission and stops no other, unless it would meet every other one too."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, OF_EVERYBODY) or (isinstance(error, OSError) and error.errno in OF_THE_DISK):
+                raise
+            self.problems.append(f"{submission} {what}: {_in_words(error)}")
+
 
 def run(arguments: argparse.Namespace) -> int:
     """0: all is marked. 1: something could not be. 2: refused. 130: interrupted."""
@@ -68,13 +89,15 @@ def run(arguments: argparse.Namespace) -> int:
             for unit in units:
                 try:
                     _plan(work, course, unit, arguments, locks)
-                except CourseError as error:
+                except (CourseError, BadFile) as error:
                     if arguments.unit:
                         raise
-                    work.problems.append(str(error))  # the other units can be marked
+                    work.add_problems([str(error)])  # the other units can be marked
             seconds = _grade(work, course, arguments)
-        except REFUSALS as error:
-            print(f"Nothing more was marked: {error}", file=sys.stderr)
+        except (CourseError, BadFile, SQLAlchemyError, OSError, *OF_EVERYBODY) as error:
+            goes_on = ". What was marked is not lost: the same command goes on from here" if isinstance(
+                error, (SQLAlchemyError, OSError)) else ""
+            print(f"Nothing more was marked: {plain(_in_words(error))}{goes_on}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
             print("\nInterrupted. What was marked is kept; the same command goes on from here.", file=sys.stderr)
@@ -97,14 +120,15 @@ def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, 
     submissions, problems = course.submissions(unit, arguments.student)
     if not submissions and not problems:
         raise _nothing(course, unit, unit)
-    work.problems += problems
+    work.add_problems(problems)
     known, code = scores(course, unit), cluster.code_digest()
     for submission in submissions:
-        student, digest = submission.student, _digest(submission, submission.path.read_bytes(), released)
-        if student in known and journal.is_kept(student, digest, course.db_url) and not arguments.regrade:
-            work.unchanged += 1
-        else:
-            work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code)))
+        with work.only(submission, "could not be read"):
+            student, digest = submission.student, _digest(submission, *submission.contents(), released)
+            if student in known and journal.is_kept(student, digest, course.db_url) and not arguments.regrade:
+                work.unchanged += 1
+            else:
+                work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code)))
 
 
 def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
@@ -116,15 +140,29 @@ def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
         sandbox.require()
     if arguments.unsafe:
         print("Without a sandbox: the code of the submissions can do whatever you can.", file=sys.stderr)
-    for job in itertools.chain(ready, _mark(todo, work.problems, arguments)):
+    if todo and (done := work.unchanged + len(ready)):
+        print(f"{done} done, {len(todo)} to go.")
+    for job in itertools.chain(ready, _mark(todo, work, arguments)):
         if not arguments.regrade:
-            keep(course, job.submission, job.result, job.journal)
+            _keep(work, course, job)
     if arguments.regrade:
-        _keep_changes(course, [job for job in work.jobs if job.result is not None], arguments.yes)
+        _keep_changes(work, course, arguments.yes)
     return time.monotonic() - began
 
 
-def _mark(jobs: list[Job], problems: list[str], arguments: argparse.Namespace) -> Iterator[Job]:
+def _keep(work: Work, course: Course, job: Job) -> None:
+    """A result that cannot be kept does not come back: the next run marks the submission again."""
+    kept = False
+    with work.only(job.submission, "was marked, but its marks could not be kept"):
+        keep(course, job.submission, job.result, job.journal)
+        kept = True
+    if not kept:
+        job.result = None
+        with contextlib.suppress(OSError):
+            job.journal.drop(job.submission.student)
+
+
+def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterator[Job]:
     """Jobs as their results come, each in the journal and with its line; what cannot be marked is added to the problems."""
     if not jobs:
         return
@@ -134,38 +172,51 @@ def _mark(jobs: list[Job], problems: list[str], arguments: argparse.Namespace) -
     workers = min(arguments.workers or cluster.default_workers(), len(jobs))
     with cluster.connect(arguments.scheduler, workers) as client, bar:
         bar.refresh()
-        for number, ((job, digest), marked) in enumerate(cluster.mark_all(client, map(_task, jobs), arguments.unsafe), 1):
+        marked_ones = cluster.mark_all(client, _tasks(jobs, work, bar), arguments.unsafe)
+        for number, ((job, digest), marked) in enumerate(marked_ones, 1):
             bar.update()
             seconds = time.monotonic() - began
             if isinstance(marked, str):
-                problems.append(f"{job.submission} could not be marked: {marked}")
+                work.problems.append(f"{job.submission} could not be marked: {marked}")
                 _say(_line(bar, number, seconds, job.submission, f"not marked: {marked:.200}"))
                 continue
-            notebook, record = marked
-            if job.submission.remark:
-                record["remarks"].insert(0, job.submission.remark)
-            job.result = Result(job.submission.student, job.submission.unit, digest, cluster.code_digest(),
+            with work.only(job.submission, "was marked, but the result is not as it must be"):
+                notebook, record = marked
+                result = Result(job.submission.student, job.submission.unit, digest, cluster.code_digest(),
                                 notebook.decode(), record)
-            job.journal.put(job.result)
-            peak_bytes = max(peak_bytes, record["peak_bytes"])
-            _say(_line(bar, number, seconds, job.submission, f"{_in_short(record)}  {job.submission.remark}".rstrip()))
-            yield job
+                job.journal.put(result)
+                peak_bytes = max(peak_bytes, record["peak_bytes"])
+                _say(_line(bar, number, seconds, job.submission, _in_short(record)))
+                job.result = result
+            if job.result is not None:
+                yield job
         _say(f"Peak memory: a sandbox {_gib(peak_bytes)} of the {_gib(sandbox.Limits().memory_bytes)} it may use, "
              f"a worker's own process {_gib(cluster.worker_peak_bytes(client))}.")
 
 
-def _task(job: Job) -> tuple[tuple[Job, str], bytes, bytes]:
-    content = job.submission.path.read_bytes()
-    return (job, _digest(job.submission, content, job.released)), content, job.released
+def _tasks(jobs: list[Job], work: Work, bar: tqdm) -> Iterator[cluster.Task]:
+    """What is sent, read when it is needed."""
+    for job in jobs:
+        task = None
+        with work.only(job.submission, "could not be read"):
+            content, others = job.submission.contents()
+            name = job, _digest(job.submission, content, others, job.released)
+            task = cluster.Task(name, content, job.released, others, job.submission.found)
+        if task:
+            yield task
+        else:
+            bar.total -= 1
 
 
-def _digest(submission: Submission, content: bytes, released: bytes) -> str:
-    """Of all that a mark depends on: the time of handing in, where it is known, too."""
-    return digest_of(content, released, *([str(submission.handed_in).encode()] if submission.handed_in else []))
+def _digest(submission: Submission, content: bytes, others: Others, released: bytes) -> str:
+    """Of all that a mark depends on: the other notebooks, and the time of handing in, where it is known, too."""
+    return digest_of(content, released, *([str(submission.handed_in).encode()] if submission.handed_in else []),
+                     *itertools.chain.from_iterable((name.encode(), content) for name, content in others))
 
 
-def _keep_changes(course: Course, jobs: list[Job], yes: bool) -> None:
+def _keep_changes(work: Work, course: Course, yes: bool) -> None:
     """Print what changes; keep it unless the person at the terminal says no."""
+    jobs = [job for job in work.jobs if job.result is not None]
     if not jobs:
         return
     before = {unit: scores(course, unit) for unit in {job.submission.unit for job in jobs}}
@@ -176,7 +227,8 @@ def _keep_changes(course: Course, jobs: list[Job], yes: bool) -> None:
         for exercise, points in job.result.points.items():
             old = old_points.get(exercise)
             if old != points:
-                changes.append(f"  {student:<20} {exercise:<28} {'not marked' if old is None else f'{old:g}'} → {points:g}")
+                before_it = "not marked" if old is None else f"{old:g}"
+                changes.append(f"  {plain(student):<20} {exercise:<28} {before_it} → {points:g}")
     print("\n".join(["What changes:", *changes] if changes else ["No mark changes."]))
     if changes and not yes and sys.stdin.isatty() and input("Keep these marks? [y/N] ").strip().lower() not in ("y", "yes"):
         for job in jobs:
@@ -184,7 +236,7 @@ def _keep_changes(course: Course, jobs: list[Job], yes: bool) -> None:
         print("Nothing was kept: the gradebook is as before.")
         return
     for job in tqdm(jobs, desc="keeping", unit="submission", disable=None):
-        keep(course, job.submission, job.result, job.journal)
+        _keep(work, course, job)
 
 
 def _conclude(work: Work, units: list[str], seconds: float) -> int:
@@ -195,7 +247,7 @@ def _conclude(work: Work, units: list[str], seconds: float) -> int:
         parts.append(f"{len(work.problems)} could not be marked")
     print(", ".join(parts) + ".")
     for problem in work.problems:
-        print(f"  {problem}")
+        print(f"  {plain(problem)}")
     print("To see how it went: " + ", ".join(f"python -m grader report {unit}" for unit in units))
     return 1 if work.problems else 0
 
@@ -209,9 +261,21 @@ def _line(bar: tqdm, number: int, seconds: float, submission: Submission, text: 
 
 
 def _say(text: str) -> None:
-    """Above the progress bar."""
-    tqdm.write(text)
+    """One line above the progress bar."""
+    tqdm.write(plain(text))
     sys.stdout.flush()
+
+
+def _in_words(error: Exception) -> str:
+    """What an instructor reads of an error."""
+    if isinstance(error, OF_THE_GRADEBOOK):
+        return (f"the gradebook cannot be used ({error.orig!s:.300}): see that no other program writes to it and that the "
+                "disk is not full")
+    if isinstance(error, (CourseError, BadFile, *OF_EVERYBODY)):
+        return str(error)
+    if isinstance(error, SQLAlchemyError):
+        return f"the gradebook refused it: {str(error).splitlines()[0]:.300}"
+    return f"{type(error).__name__}: {error!s:.300}"
 
 
 def _in_short(record: dict) -> str:

@@ -5,7 +5,8 @@ import functools
 import logging
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +43,24 @@ def code_digest() -> str:
     return digest_of(*(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() for path in paths))[:16]
 
 
-def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool) -> "Marked":
+def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool, others: Sequence[tuple[str, bytes]] = (),
+              found: Sequence[str] = ()) -> "Marked":
     """The task itself: a pure function, run by a worker."""
     if code_digest() != code:
         raise ClusterError(f"the worker's course ({ROOT}) is not of the same version as the one that sends: install "
                            "the same one on every worker")
-    return mark_within_limits(submitted, released, unsafe)
+    return mark_within_limits(submitted, released, unsafe, others=others, found=found)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is sent of a submission: contents only, no folder. name: what the sender knows it by; else as mark_submission."""
+
+    name: Any
+    submitted: bytes
+    released: bytes
+    others: Sequence[tuple[str, bytes]] = ()
+    found: Sequence[str] = ()
 
 
 @contextlib.contextmanager
@@ -79,12 +92,10 @@ def connect(address: str, workers: int) -> Iterator[Client]:
         yield client
 
 
-def mark_all(client: Client, tasks: Iterator[tuple[Any, bytes, bytes]], unsafe: bool,
-             ) -> "Iterator[tuple[Any, Marked | str]]":
+def mark_all(client: Client, tasks: Iterator[Task], unsafe: bool) -> "Iterator[tuple[Any, Marked | str]]":
     """Mark everything; results as they come. A submission that cannot be marked does not hold up the others.
 
-    tasks: (what the sender knows it by, the submitted file, the released one): contents only, no folder.
-    Returns: (what the sender knows it by, the marked notebook and its record, or in words what went wrong).
+    Returns: (the task's name, the marked notebook and its record, or in words what went wrong).
     Raises: ClusterError or NoSandbox, where that would meet every other one too.
     """
     code, names = code_digest(), {}
@@ -95,9 +106,9 @@ def mark_all(client: Client, tasks: Iterator[tuple[Any, bytes, bytes]], unsafe: 
             task = next(tasks, None)
             if task is None:
                 return
-            name, submitted, released = task
-            future = client.submit(mark_here, submitted, released, code, unsafe, pure=False)
-            names[future.key] = name
+            future = client.submit(mark_here, task.submitted, task.released, code, unsafe, task.others, task.found,
+                                   pure=False)
+            names[future.key] = task.name
             running.add(future)
 
     send()

@@ -4,8 +4,9 @@ import datetime
 import fnmatch
 import glob
 import os
+import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +15,16 @@ from nbgrader.apps import NbGrader
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
+from grader.course import files
+from grader.course.files import BadFile
+from grader.course.reading import MAX_BYTES
 from grader.course.release import worked_in
+from grader.course.shown import plain
 
 TIMESTAMP = "timestamp.txt"
+TIMESTAMP_BYTES = 1 << 10
+MOST_OTHERS, NAMED = 3, 10
+OWN_FILES = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # how names begin that systems put everywhere
 
 
 class CourseError(RuntimeError):
@@ -25,16 +33,27 @@ class CourseError(RuntimeError):
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's file. remark: what is odd about where it was found, "" if nothing is; handed_in: when, if known."""
+    """What one student handed in for a unit. No link below `root` is followed.
+
+    path: the notebook that is marked first. others: the other notebooks beside it, the newest first, and not all if there
+    are many. found: what a person should know of the files. handed_in: when, if that is known.
+    """
 
     student: str
     unit: str
+    root: Path
     path: Path
-    remark: str = ""
+    others: tuple[Path, ...] = ()
+    found: tuple[str, ...] = ()
     handed_in: datetime.datetime | None = None
 
     def __str__(self) -> str:
         return f"{self.student}/{self.unit}"
+
+    def contents(self) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
+        """(the notebook that is marked first, (name, content) of each other one)  Raises: BadFile."""
+        return (files.read(self.path, self.root, MAX_BYTES),
+                tuple((plain(path.name), files.read(path, self.root, MAX_BYTES)) for path in self.others))
 
 
 class Course:
@@ -79,16 +98,44 @@ class Course:
 
     def submissions(self, unit: str, patterns: Sequence[str] = ()) -> tuple[list[Submission], list[str]]:
         """(submissions of the chosen students, what was found or looked for but cannot be marked)"""
-        handed_in = self.folders("submitted_directory", unit=unit)
-        submissions, odd = [], []
-        for student in chosen(handed_in, patterns):
+        submissions, problems, there = [], [], set()
+        for student, handed_in in self._handed_in(unit):
+            if not chosen([student], patterns):
+                continue
+            there.add(student)
+            if isinstance(handed_in, Submission):
+                submissions.append(handed_in)
+            else:
+                problems.append(handed_in)
+        missing = [pattern for pattern in patterns if not chosen(there, [pattern])]
+        return submissions, problems + [f"{self.folder('submitted_directory', name, unit)} is not there: {name} has not "
+                                        f"handed in {unit}" for name in missing]
+
+    def _handed_in(self, unit: str) -> Iterator[tuple[str, Submission | str]]:
+        """(student, what was handed in or why it cannot be marked), by name; what lies among students' folders too."""
+        place, prefix, suffix, inner = _students_in(self.directory, unit)
+        of_units = [_students_in(self.directory, other)[3] for other in self.units("release_directory")]
+        belongs = self.folder("submitted_directory", "<student>", unit) / f"{unit}.ipynb"
+        for entry in files.entries(place, place) if place.is_dir() else []:
+            student = entry.name[len(prefix):len(entry.name) - len(suffix)]
+            if f"{prefix}{student}{suffix}" != entry.name or not student:
+                continue
+            path = place / entry.name
             try:
-                submissions.append(_submission(student, unit, handed_in[student]))
-            except CourseError as error:
-                odd.append(str(error))
-        missing = [pattern for pattern in patterns if not chosen(handed_in, [pattern])]
-        return submissions, odd + [f"{self.folder('submitted_directory', name, unit)} is not there: {name} has not handed "
-                                   f"in {unit}" for name in missing]
+                if entry.kind == stat.S_IFDIR and _is_there(path / inner):
+                    yield student, submission_in(path / inner, place, student, unit)
+                elif entry.name.startswith(OWN_FILES):
+                    continue
+                elif entry.kind != stat.S_IFDIR:
+                    yield student, (f"{path} is {entry.described}, and the folder of a student was expected: submissions "
+                                    f"belong at {belongs}")
+                elif (holds := files.entries(path, place)) and not any(_is_there(path / other) for other in of_units):
+                    yield student, (f"{path} holds no unit that was released (it holds {_listed(list(map(str, holds)))}): "
+                                    f"submissions belong at {belongs}")
+            except (BadFile, CourseError) as error:
+                yield student, str(error)
+            except Exception as error:  # of this student only, whatever it is
+                yield student, f"{path} cannot be read: {type(error).__name__}: {error!s:.200}"
 
 
 def as_released(path: Path) -> bytes:
@@ -111,33 +158,100 @@ def chosen(students: Iterable[str], patterns: Sequence[str]) -> list[str]:
                   or any(fnmatch.fnmatchcase(student, pattern) for pattern in patterns))
 
 
-def _submission(student: str, unit: str, folder: Path) -> Submission:
-    """Raises: CourseError."""
-    path, others = folder / f"{unit}.ipynb", sorted(folder.glob("*.ipynb"))
-    when, remark = time_of(folder)
-    if path.is_file():
-        return Submission(student, unit, path, remark, when)
-    if len(others) == 1:
-        remarks = [f"the file is called {others[0].name}, not {unit}.ipynb", *([remark] if remark else [])]
-        return Submission(student, unit, others[0], "; ".join(remarks), when)
-    names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
-    raise CourseError(f"{folder} holds no {unit}.ipynb (it holds {names})")
+def submission_in(folder: Path, root: Path, student: str, unit: str) -> Submission:
+    """Which of a folder's notebooks is marked first, and what is odd about its files.  Raises: CourseError, BadFile."""
+    try:
+        student.encode()
+    except UnicodeEncodeError:
+        latin = os.fsencode(student).decode("latin-1")
+        raise CourseError(f"{folder}: the student's name is not UTF-8, and the gradebook can hold no other: rename the "
+                          f"folder (as Latin-1 it reads {latin!r})") from None
+    name, there = f"{unit}.ipynb", files.entries(folder, root)
+    sizes, bad = {}, []
+    for entry in there:
+        if entry.name.lower().endswith(".ipynb") and not entry.name.startswith(OWN_FILES):
+            try:
+                sizes[entry] = files.size_of(folder / entry.name, root, MAX_BYTES)
+            except BadFile as error:
+                bad.append(f"{plain(entry.name)} {error.words}")
+    found = bad[:NAMED] + ([f"{len(bad) - NAMED} more notebooks cannot be read"] if len(bad) > NAMED else [])
+    if not sizes:
+        holds = _listed([str(entry) for entry in there]) or "nothing"
+        raise CourseError(f"{folder}: {'; '.join(found)}" if found else f"{folder} holds no {name} (it holds {holds})")
+    newest_first = sorted(sizes, key=lambda entry: (-entry.changed_ns, entry.name))
+    first = min(newest_first, key=lambda entry: (entry.name != name, _letters(unit) not in _letters(entry.name)))
+    others = [entry for entry in newest_first if entry is not first]
+    if first.name != name:
+        taken = f": of the {len(sizes)} notebooks there this one was taken" if others else ""
+        found.insert(0, f"the file is called {plain(first.name)}, not {name}{taken}")
+    if first.names > 1:
+        found.append("the file has another name on this disk too (a hard link): see whose it is")
+    read, room = [], MAX_BYTES - sizes[first]
+    for entry in others:
+        if len(read) < MOST_OTHERS and sizes[entry] <= room:
+            read.append(entry)
+            room -= sizes[entry]
+    if others:
+        found.append(f"also handed in: {_listed([entry.name for entry in others])}"
+                     + (f" (of these {len(others) - len(read)} were not read)" if len(read) < len(others) else ""))
+    when, remark = time_of(folder, root)
+    return Submission(student, unit, root, folder / first.name, tuple(folder / entry.name for entry in read),
+                      (*found, *([remark] if remark else [])), when)
 
 
-def time_of(folder: Path) -> tuple[datetime.datetime | None, str]:
+def students_root(directory: CourseDirectory, unit: str) -> Path:
+    """The folder below which everything is students': it holds their folders."""
+    return _students_in(directory, unit)[0]
+
+
+def _students_in(directory: CourseDirectory, unit: str) -> tuple[Path, str, str, str]:
+    """(the folder that holds students' folders, what their names begin and end with beside the student, the path in one)"""
+    before, _, after = directory.format_path(directory.submitted_directory, "\0", unit).partition("\0")
+    place, prefix = os.path.split(before)
+    suffix, _, inner = after.partition(os.sep)
+    return Path(place), prefix, suffix, inner
+
+
+def _is_there(folder: Path) -> bool:
+    """Raises: BadFile where that cannot be told."""
+    try:
+        os.lstat(folder)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise BadFile(folder, f"cannot be looked at: {error.strerror}") from None
+    return True
+
+
+def _letters(name: str) -> str:
+    """Platforms change the rest of a name."""
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(map(plain, names[:NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
+def time_of(folder: Path, root: Path | None = None) -> tuple[datetime.datetime | None, str]:
     """When (in UTC, as the gradebook has it), by the file beside a submission; and what is wrong with that file.
 
-    nbgrader's own reading takes CEST for UTC, and forgets +01:00.
+    nbgrader's own reading takes CEST for UTC, and forgets +01:00. No link below `root` (if None: in the folder) is followed.
     """
     path = folder / TIMESTAMP
-    text = path.read_text(errors="replace").strip() if path.is_file() else ""
+    if not os.path.lexists(path):
+        return None, ""
+    try:
+        text = files.read(path, root or folder, TIMESTAMP_BYTES).decode(errors="replace").strip()
+    except BadFile as error:
+        return None, f"{TIMESTAMP} {error.words}"
     if not text:
         return None, ""
     try:
         time = datetime.datetime.fromisoformat(text.removesuffix("UTC").rstrip())
         return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time, ""
     except (ValueError, OverflowError):
-        return None, f"{TIMESTAMP} tells no time: {text[:40]!r} (expected is one like '2026-12-01 23:59:00 UTC')"
+        return None, f"{TIMESTAMP} tells no time: {plain(text[:40])!r} (expected is one like '2026-12-01 23:59:00 UTC')"
 
 
 def _find_programs() -> None:

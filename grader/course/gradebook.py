@@ -18,9 +18,11 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import is_grade, is_locked, is_solution, is_task
 from sqlalchemy.exc import SAWarning
 
+from grader.course import files
 from grader.course.autograde import MarkExercises
-from grader.course.folder import TIMESTAMP, Course, Submission
+from grader.course.folder import TIMESTAMP, TIMESTAMP_BYTES, Course, Submission
 from grader.course.journal import Journal, Result
+from grader.course.shown import whole
 
 QUIET = logging.getLogger("nbgrader.keep")  # what nbgrader tells of each notebook would drown our lines
 QUIET.setLevel(logging.ERROR)
@@ -60,7 +62,7 @@ def _saved(course: Course, result: Result, steps: Sequence[type[Preprocessor]]) 
     for step in steps:
         if step is not MarkExercises:
             notebook, resources = step(config=course.config, log=QUIET)(notebook, resources)
-    return nbformat.writes(notebook) + "\n"
+    return whole(nbformat.writes(notebook)) + "\n"
 
 
 def _copy_others(course: Course, submission: Submission, stage: Path) -> None:
@@ -70,7 +72,7 @@ def _copy_others(course: Course, submission: Submission, stage: Path) -> None:
         ignored = shutil.ignore_patterns(*course.directory.ignore, "*.ipynb")
         shutil.copytree(source, stage, ignore=ignored, dirs_exist_ok=True)
     if submission.handed_in:
-        shutil.copy(submission.path.parent / TIMESTAMP, stage)
+        (stage / TIMESTAMP).write_bytes(files.read(submission.path.parent / TIMESTAMP, submission.root, TIMESTAMP_BYTES))
 
 
 def _move(source: Path, target: Path, permissions: int) -> None:

@@ -16,16 +16,20 @@ MOST_NOTEBOOKS = 3  # of one submission that are marked
 
 @dataclass(frozen=True)
 class HandedIn:
-    """One notebook of a submission. name: of its file, "" for the one that was looked for. wrong: with its file, in words."""
+    """One notebook of a submission. name: of its file, "" for the one that was looked for. wrong: with its file, in words.
+
+    nothing_of_the_unit: in words, why there is nothing in it that could be marked; "" if there is.
+    """
 
     name: str
     notebook: NotebookNode
     spliced: Spliced
     wrong: tuple[str, ...] = ()
+    nothing_of_the_unit: str = ""
 
     @property
     def words(self) -> str:
-        return f"the notebook {self.name!r}" if self.name else "the notebook of the expected name"
+        return f"the notebook {self.name!r}" if self.name else "the notebook that was looked for"
 
 
 def read_all(submitted: bytes, others: Sequence[tuple[str, bytes]], release: NotebookNode,
@@ -35,8 +39,12 @@ def read_all(submitted: bytes, others: Sequence[tuple[str, bytes]], release: Not
     for name, content in (("", submitted), *others):
         notebook, wrong = reading.read(content)
         spliced = splice(release, notebook)
-        wrong = [*wrong, *_not_this_units(notebook, spliced, release, units)]
-        read.append(HandedIn(name, notebook, spliced, tuple(wrong)))
+        nothing = _nothing_of_the_unit(notebook, spliced, release, units)
+        if not notebook.cells and wrong:
+            nothing = wrong[-1]
+        elif nothing:
+            wrong.append(nothing)
+        read.append(HandedIn(name, notebook, spliced, tuple(wrong), nothing))
     return read
 
 
@@ -63,19 +71,19 @@ def about_others(handed_in: Sequence[HandedIn], chosen: HandedIn, points: Mappin
 def _why_not(one: HandedIn, points: Mapping[str, float]) -> str:
     if one.name in points:
         return f"it earns {points[one.name]:g} points"
-    if one.wrong:
-        return "; ".join(one.wrong)
+    if one.nothing_of_the_unit:
+        return one.nothing_of_the_unit
     return "it was not needed for all the points" if one.spliced.written else "nothing is written in it"
 
 
-def _not_this_units(notebook: NotebookNode, spliced: Spliced, release: NotebookNode, units: Mapping[str, str]) -> list[str]:
-    """In words, what else it is, if nothing in it belongs to this unit."""
+def _nothing_of_the_unit(notebook: NotebookNode, spliced: Spliced, release: NotebookNode, units: Mapping[str, str]) -> str:
+    if not notebook.cells:
+        return "the notebook has no cells"
     names = {name for cell in notebook.cells for name in (grade_id(cell).removesuffix("_check"), *defined_in(cell.source))}
     here = {units[name] for cell in release.cells if (name := grade_id(cell)) in units}
     found = Counter(units[name] for name in names if name in units)
-    if spliced.n_released or here & found.keys() or not notebook.cells:
-        return [] if notebook.cells else ["there are no cells in it"]
+    if here & found.keys() or (spliced.n_released and not found):
+        return ""
     if not found:
-        return [f"none of its {len(notebook.cells)} cells belongs to this unit"]
-    unit, = sorted(here) or ["this unit"]
-    return [f"it is the notebook of {found.most_common(1)[0][0]}, not of {unit}"]
+        return f"none of the notebook's {len(notebook.cells)} cells belongs to this unit"
+    return f"this is the notebook of {found.most_common(1)[0][0]}, not of {' or '.join(sorted(here)) or 'this unit'}"

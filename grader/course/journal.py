@@ -1,7 +1,7 @@
 """What marking has done so far, on disk, so that it can be killed at any moment and go on: nothing lost, nothing twice.
 
-A folder a unit: `pending/` holds results that are not in the gradebook yet, `kept/` says what is in it. Every file is
-complete from the moment it is there.
+A folder a unit: `pending/` holds results that are not in the gradebook yet, `kept/` says what is in it: a file a student,
+named by a digest of the student's name, which can be any. Every file is complete from the moment it is there.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -54,6 +55,9 @@ class Journal:
                 raise Busy(f"another autograde is at work in {self._folder}: wait for it, or end it") from None
             for remains in (self._folder / "staging", *self._folder.glob("*/.*.part")):  # of one that was killed
                 shutil.rmtree(remains) if remains.is_dir() else remains.unlink(missing_ok=True)
+            for path in self._folder.glob("*/*.json"):
+                if not re.fullmatch(r"[0-9a-f]{64}", path.stem):  # of an earlier version, which used the student's name
+                    path.replace(self._file(path.parent.name, path.stem))
             yield
 
     @contextlib.contextmanager
@@ -64,7 +68,10 @@ class Journal:
             yield Path(folder)
 
     def pending_file(self, student: str) -> Path:
-        return self._folder / "pending" / f"{student}.json"
+        return self._file("pending", student)
+
+    def _file(self, kind: str, student: str) -> Path:
+        return self._folder / kind / f"{hashlib.sha256(os.fsencode(student)).hexdigest()}.json"
 
     def put(self, result: Result) -> None:
         write_whole(self.pending_file(result.student), json.dumps(asdict(result)))
@@ -73,9 +80,10 @@ class Journal:
         """A result that still waits for the gradebook, if it is of just this submission, release and program."""
         try:
             result = Result(**json.loads(self.pending_file(student).read_text()))
-        except (OSError, ValueError, TypeError):
+            whole = isinstance(result.notebook, str) and all(type(p) in (int, float) for p in result.points.values())
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
-        return result if (result.digest, result.code) == (digest, code) else None
+        return result if whole and (result.student, result.digest, result.code) == (student, digest, code) else None
 
     def drop(self, student: str) -> None:
         self.pending_file(student).unlink(missing_ok=True)
@@ -83,13 +91,13 @@ class Journal:
     def is_kept(self, student: str, digest: str, gradebook: str) -> bool:
         """Whether the gradebook (its URL) holds the marks of just this submission and release."""
         try:
-            kept = json.loads((self._folder / "kept" / f"{student}.json").read_text())
+            kept = json.loads(self._file("kept", student).read_text())
             return kept == _kept(digest, gradebook)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return False
 
     def note_kept(self, result: Result, gradebook: str) -> None:
-        write_whole(self._folder / "kept" / f"{result.student}.json", json.dumps(_kept(result.digest, gradebook)))
+        write_whole(self._file("kept", result.student), json.dumps(_kept(result.digest, gradebook)))
         self.drop(result.student)
 
 

@@ -8,6 +8,7 @@ import gc
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -33,7 +34,8 @@ class Limits:
     wall_s: float = 3600.0  # the sandboxes' time included
 
 
-def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, limits: Limits = Limits()) -> "Marked":
+def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, limits: Limits = Limits(), *,
+                       others: Sequence[tuple[str, bytes]] = (), found: Sequence[str] = ()) -> "Marked":
     """As mark_submission; where it does not come to an end within its limits, nothing is earned, with the reason.
 
     Raises: NoSandbox, and whatever else mark_submission raises.
@@ -44,7 +46,7 @@ def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, 
             first = [] if unsafe else [prepare_for_child]
             process = shared_server().fork(_mark, limits, [far], [*first, *_preload])
         try:
-            near.send((submitted, released, unsafe))
+            near.send((submitted, released, {"unsafe": unsafe, "others": others, "found": found}))
             outcome, imported = near.recv() if near.poll(limits.wall_s) else (
                 f"marking it took more than {limits.wall_s:g} s", [])
             _preload.extend(imported)
@@ -60,7 +62,9 @@ def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, 
     if isinstance(outcome, str):
         from grader.course.mark import left_unmarked
 
-        return left_unmarked(released, outcome)
+        notebook, record = left_unmarked(released, outcome)
+        record["remarks"][:0] = found
+        return notebook, record
     return outcome
 
 
@@ -85,8 +89,8 @@ def _mark(pipe: Connection, limits: Limits) -> None:
         resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
     torch.set_num_threads(1)  # processor time counts all threads, also those that wait
     try:
-        submitted, released, unsafe = pipe.recv()
-        outcome = mark_submission(submitted, released, unsafe=unsafe)
+        submitted, released, options = pipe.recv()
+        outcome = mark_submission(submitted, released, **options)
     except MemoryError:
         outcome = f"reading and judging it took more than {limits.memory_bytes / (1 << 30):g} GiB"
     except NoSandbox as error:

@@ -27,7 +27,7 @@ from grader.course.splice import Step, steps_of
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.exercises import EXERCISES
-from grader.judging.demands import NETWORK_DEMAND
+from grader.judging.demands import HIDDEN_DEMAND, NETWORK_DEMAND
 from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
@@ -39,6 +39,8 @@ RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
 OUTPUT_BYTES = 16 << 20  # of all cells together
 SUSPICIONS = 100  # of which a person is told
 PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
+FOR_A_PERSON = {NETWORK_DEMAND: (CONTRADICTED, "the network contradicts the calls"),
+                HIDDEN_DEMAND: (OTHER, "memory was held where no tensor is")}  # demands whose hint sends for one
 
 Marked = tuple[bytes, dict[str, Any]]  # a marked notebook and its record
 
@@ -110,10 +112,11 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
             trying.try_on(lacking, ran, "" if number == 0 else "its cells run in the order in which they were handed in")
     for exercise in exercises:
         verdict = marks.verdicts[exercise.id] = trying.best[exercise.id]
-        contradictions = [demand.detail for case in verdict.cases for demand in case.demands
-                          if demand.id == NETWORK_DEMAND and not demand.met]
-        if contradictions:  # one alarm an exercise
-            marks.alarm(CONTRADICTED, exercise.id, f"the network contradicts the calls: {contradictions[0]}")
+        for demand_id, (kind, words) in FOR_A_PERSON.items():
+            details = [demand.detail for case in verdict.cases for demand in case.demands
+                       if demand.id == demand_id and not demand.met]
+            if details:  # one alarm an exercise
+                marks.alarm(kind, exercise.id, f"{words}: {details[0]}")
     _show_verdicts(notebook, marks)
     marks.seconds = time.monotonic() - began
     return marks
@@ -133,15 +136,15 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
                     found: Sequence[str] = ()) -> Marked:
     """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
 
-    others: further notebooks that were handed in with it, by name; of several with work in them, the best counts. found:
-    what was odd about the files, in words. A pure function but for the seed: it needs no folder and no gradebook.
-    Raises: NoSandbox.
+    others: (name, content) of further notebooks that were handed in with it, the newest first; of several with work in
+    them, the best counts. found: what was odd about the files, in words.
+    A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     release = nbformat.reads(released.decode(), as_version=4)
     handed_in = read_all(submitted, others, release, {exercise.id: exercise.unit for exercise in EXERCISES.values()})
     marked: list[tuple[HandedIn, Marks]] = []
     for one in to_be_marked(handed_in):
-        if one.wrong and not one.spliced.written:
+        if one.nothing_of_the_unit:
             marks = _nothing_to_judge(one, known)
         else:
             marks = mark_notebook(one.spliced.notebook, seed, unsafe, known, one.spliced.orders)
@@ -150,20 +153,21 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
             break
     chosen, marks = max(marked, key=lambda pair: pair[1].points)
     odd = [*found, *about_others(handed_in, chosen, {one.name: each.points for one, each in marked}), *chosen.wrong]
-    marks.remarks[:0] = [*odd, *chosen.spliced.remarks]
+    marks.remarks[:0] = [*odd, *(() if chosen.nothing_of_the_unit else chosen.spliced.remarks)]
     marks.alarms += [*(Alarm(OTHER, text) for text in odd), *suspicions(chosen.notebook, release)[:SUSPICIONS]]
     notebook = chosen.spliced.notebook
     if marks.remarks:
         notebook.cells.insert(0, feedback.remarks_cell(marks.remarks))
-    return nbformat.writes(notebook).encode(), marks.record()
+    return nbformat.writes(notebook).encode(errors="replace"), marks.record()  # of half a character a "?"
 
 
 def _nothing_to_judge(handed_in: HandedIn, known: Mapping[str, Exercise]) -> Marks:
     """Of a file that is no notebook, or another unit's: each exercise says so."""
     marks = Marks(0)
+    why = f"Nothing to judge: {handed_in.nothing_of_the_unit}."
     for name in [exercise_of(cell) for cell in handed_in.spliced.notebook.cells if is_check(cell)]:
         if name in known:
-            marks.verdicts[name] = Verdict.without_evidence(known[name], f"Nothing to judge: {'; '.join(handed_in.wrong)}.")
+            marks.verdicts[name] = Verdict.without_evidence(known[name], why)
     _show_verdicts(handed_in.spliced.notebook, marks)
     return marks
 

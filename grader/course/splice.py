@@ -85,7 +85,10 @@ class _Splicing:
         self.cells = self._joined(_numbered(template, submitted))
         self.released_texts = {text_of(cell) for cell in template.cells}
         self.solutions = {name_of(cell): index for index, cell in enumerate(template.cells) if is_solution(cell)}
+        self.missing: list[str] = []
         self.finals = {name: final for name in self.solutions if (final := self._final(name)) is not None}
+        if self.missing:
+            self.remarks.append(f"nothing in the notebook defines {', '.join(self.missing)}, and the cells for it are missing")
         self.shown: list[NotebookNode] = []
         self.steps: list[Step] = []
         self.step_of: dict[int, Step] = {}  # by the number of the student's cell
@@ -146,8 +149,7 @@ class _Splicing:
         final = next(reversed(defining or own), None)
         there = any(cell.of == index for cell in self.cells)
         if final is None:
-            if not there:
-                self.remarks.append(f"the cell of {name} is missing, and no other cell defines {name}")
+            self.missing += [] if there else [name]
             return None
         if parsed(final.source) is None and not final.source.lstrip().startswith("%%"):
             why = why_not_parsed(final.source)

@@ -10,7 +10,7 @@ from grader.judging.network import contradictions
 from utils.trace.calls import POINT_TO_POINT
 from utils.trace.trace import Call, Trace
 
-NETWORK_DEMAND = "network contradicts"
+NETWORK_DEMAND, HIDDEN_DEMAND = "network contradicts", "memory hidden"  # their hints send for a person
 
 
 class NotSeen(LookupError):

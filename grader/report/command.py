@@ -8,11 +8,12 @@ from pathlib import Path
 
 from grader.course.cell import name_of
 from grader.course.folder import Course, chosen
+from grader.course.shown import plain
 from grader.report.files import write_files, write_marks
 from grader.report.likeness import Pair, near_identical
 from grader.report.records import UNREADABLE, Submission, code_cells, one_line, read_sources, read_submission
 from grader.report.tally import summarise
-from grader.report.terminal import as_text, plain
+from grader.report.terminal import as_text
 
 NARROWEST = 60
 FAILED, MISUSED = 1, 2

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nbgrader.plugins import CsvExportPlugin
 from sqlalchemy.exc import SQLAlchemyError
 
+from grader.course.export import MarksAsCsv
 from grader.course.folder import Course
+from grader.course.shown import cell
 from grader.report.figure import points_figure
 from grader.report.page import page
 from grader.report.records import one_line
 from grader.report.tally import Summary
 
 MIB = 1 << 20
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_files(summary: Summary, folder: Path) -> list[str]:
@@ -38,7 +38,7 @@ def write_marks(course: Course, summary: Summary, file: Path) -> str:
         with course.gradebook() as gradebook:
             if summary.unit not in {assignment.name for assignment in gradebook.assignments}:
                 return f"the gradebook does not know {summary.unit}"
-            exporter = CsvExportPlugin(config=course.config, to=str(file), assignment=[summary.unit], student=students)
+            exporter = MarksAsCsv(config=course.config, to=str(file), assignment=[summary.unit], student=students)
             exporter.export(gradebook)
     except (SQLAlchemyError, ImportError, OSError) as error:  # ImportError: no driver for the gradebook's URL
         return f"the gradebook cannot be read: {one_line(str(error))}"
@@ -48,10 +48,10 @@ def write_marks(course: Course, summary: Summary, file: Path) -> str:
 def exercise_rows(summary: Summary) -> list[dict[str, Any]]:
     """A line an exercise."""
     return [{
-        "exercise": t.exercise, "title": safe(t.title), "students": len(t.points), "mean": t.mean,
+        "exercise": t.exercise, "title": t.title, "students": len(t.points), "mean": t.mean,
         "max_points": t.max_points, "none": t.none, "part": t.part, "all": t.full,
-        "commonest": safe(t.symptoms[0].words) if t.symptoms else "",
-        "symptoms": safe("; ".join(f"{len(s.students)}× {s.name}" for s in t.symptoms)),
+        "commonest": t.symptoms[0].words if t.symptoms else "",
+        "symptoms": "; ".join(f"{len(s.students)}× {s.name}" for s in t.symptoms),
     } for t in summary.tallies]
 
 
@@ -60,32 +60,26 @@ def submission_rows(summary: Summary) -> list[dict[str, Any]]:
     rows = []
     for submission in summary.submissions:
         row = {
-            "student": submission.student, "state": safe(submission.not_marked) or "marked",
+            "student": submission.student, "state": submission.not_marked or "marked",
             "points": "" if submission.not_marked else submission.points,
             "max_points": "" if submission.not_marked else submission.max_points,
             "seconds": "" if submission.seconds is None else round(submission.seconds, 1),
             "peak_MiB": "" if submission.peak_bytes is None else round(submission.peak_bytes / MIB),
-            "remarks": safe("; ".join(submission.remarks)),
-            "alarms": safe("; ".join(alarm.text for alarm in submission.alarms)),
-            "needs_a_look": safe("; ".join(f"{look.kind}: {look.words}" for look in summary.looks
-                                           if look.student == submission.student)),
+            "remarks": "; ".join(submission.remarks),
+            "alarms": "; ".join(alarm.text for alarm in submission.alarms),
+            "needs_a_look": "; ".join(f"{look.kind}: {look.words}" for look in summary.looks
+                                      if look.student == submission.student),
         }
         for t in summary.tallies:
             outcome = submission.outcomes.get(t.exercise)
             row[f"{t.exercise} points"] = outcome.points if outcome else ""
-            row[f"{t.exercise} reason"] = safe(outcome.reason) if outcome else ""
+            row[f"{t.exercise} reason"] = outcome.reason if outcome else ""
         rows.append(row)
     return rows
 
 
 def write_csv(file: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows with the same keys."""
+    """Rows with the same keys; no cell is a formula, whatever a student wrote."""
     with open(file, "w", newline="", encoding="utf-8", errors="replace") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]) if rows else [])
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def safe(text: str) -> str:
-    """Text that a spreadsheet does not take for a formula: parts of it may be a student's."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+        writer = csv.writer(stream, quoting=csv.QUOTE_NONNUMERIC)  # where a semicolon parts cells, too
+        writer.writerows([map(cell, rows[0]), *(map(cell, row.values()) for row in rows)] if rows else [])

@@ -5,10 +5,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from grader.course.shown import plain
 from grader.judging.html import fill_in
 from grader.report.records import Submission
 from grader.report.tally import KINDS, Summary
-from grader.report.terminal import plain
 from utils.figures.style import Picture, figure_html, human_bytes
 
 SYMPTOMS_SHOWN = 5

@@ -3,12 +3,12 @@
 import itertools
 import unicodedata
 
+from grader.course.shown import plain
 from grader.report.tally import Summary, Tally
 from utils.figures.tables import Column, Table
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SYMPTOMS_SHOWN = 2
-TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # what changes the direction of text
 
 
 def as_text(summary: Summary, width: int) -> str:
@@ -37,12 +37,6 @@ def shorten(text: str, width: int) -> str:
             return "".join(kept).rstrip() + "…"
         kept.append(character)
     return text
-
-
-def plain(text: str) -> str:
-    """Without control characters, changes of direction and half characters."""
-    return "".join("�" if unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in TURNS else c
-                   for c in text)
 
 
 def columns(character: str) -> int:

@@ -48,13 +48,13 @@ def outputs(content: bytes) -> list[NotebookNode]:
         kind = output.get("output_type") if isinstance(output, dict) else None
         if kind == "stream":
             kept.append(new_output("stream", name="stderr" if output.get("name") == "stderr" else "stdout",
-                                   text=str(output.get("text", ""))))
+                                   text=_text(output.get("text", ""))))
         elif kind == "error":
             trace = output.get("traceback", [])
-            kept.append(new_output("error", ename=str(output.get("ename", "")), evalue=str(output.get("evalue", "")),
-                                   traceback=[str(line) for line in trace] if isinstance(trace, list) else []))
+            kept.append(new_output("error", ename=_text(output.get("ename", "")), evalue=_text(output.get("evalue", "")),
+                                   traceback=[_text(line) for line in trace] if isinstance(trace, list) else []))
         elif kind in ("display_data", "execute_result") and isinstance(output.get("data"), dict):
-            data = {mime: output["data"][mime] for mime in SHOWN if isinstance(output["data"].get(mime), str)}
+            data = {mime: _text(output["data"][mime]) for mime in SHOWN if isinstance(output["data"].get(mime), str)}
             kept.append(new_output("display_data", data))
     return kept
 
@@ -90,6 +90,11 @@ def _first(lines: list[str], most: int) -> list[str]:
     """As many of the lines as fit into so many characters."""
     lengths = itertools.accumulate(len(line) + 1 for line in lines)
     return [line for line, length in zip(lines, lengths, strict=True) if length <= most]
+
+
+def _text(value: Any) -> str:
+    """Without half characters (lone surrogates), which no file in UTF-8 can hold."""
+    return str(value).encode(errors="replace").decode()
 
 
 def _json(path: str, content: bytes, wanted: Any) -> Any:
