@@ -9,7 +9,7 @@ from grader.course.source import definitions_of
 from grader.course.splice import Step
 from grader.evidence import parcel
 from grader.judging.exercise import Exercise
-from grader.sandbox import CHECK, END, ENDED_KERNEL, accept
+from grader.sandbox import CHECK, END, ENDED_KERNEL, NOT_DEFINED, accept
 from grader.sandbox import bubblewrap as sandbox
 
 CELL_TIMEOUT_S = 60
@@ -47,10 +47,10 @@ class RanCells:
 
     def refusal(self, exercise: str) -> str:
         """Why there is none."""
-        if reason := self.files.get(f"{exercise}.{CHECK}.txt"):
-            return reason.decode(errors="replace")[:2000]
-        reasons = "; ".join(self.remarks) or f"no function {exercise} was defined when the check cell ran"
-        return f"Nothing to judge: {reasons}."
+        reason = self.files.get(f"{exercise}.{CHECK}.txt", b"").decode(errors="replace")[:2000]
+        if reason and not reason.startswith(NOT_DEFINED):
+            return reason
+        return f"Nothing to judge: {'; '.join([reason or f'{NOT_DEFINED} {exercise} was handed over', *self.remarks])}."
 
 
 _CHECKED = re.compile(r"\bcheck\.\w+\((\w+)\)")

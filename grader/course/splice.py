@@ -88,7 +88,8 @@ class _Splicing:
         self.missing: list[str] = []
         self.finals = {name: final for name in self.solutions if (final := self._final(name)) is not None}
         if self.missing:
-            self.remarks.append(f"nothing in the notebook defines {', '.join(self.missing)}, and the cells for it are missing")
+            listed = ", ".join(self.missing)
+            self.remarks.append(f"nothing in the notebook defines {listed}, and the cells for it are missing")
         self.shown: list[NotebookNode] = []
         self.steps: list[Step] = []
         self.step_of: dict[int, Step] = {}  # by the number of the student's cell

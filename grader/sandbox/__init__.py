@@ -9,3 +9,4 @@ streams, holders, weighing: read the network, and the ranks' memory, from outsid
 FUNCTIONS = "GRADER_FUNCTIONS"  # where cells leave functions; exercises.json in it: exercise -> its parameters
 CHECK, END = "check", "end"  # versions of a function: at its released check cell, in the end; others have numbers
 ENDED_KERNEL = "the kernel ended"  # the remark by which is known that the cell that began last is to blame
+NOT_DEFINED = "no function"  # how the reason begins where nothing stood at a check cell

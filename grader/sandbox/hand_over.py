@@ -14,7 +14,7 @@ from typing import Any
 
 from grader.calling.checked import pack_function
 from grader.evidence.evidence import NOT_WRITTEN
-from grader.sandbox import CHECK, END, FUNCTIONS
+from grader.sandbox import CHECK, END, FUNCTIONS, NOT_DEFINED
 
 MOST_VERSIONS = 50  # of one function
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -76,7 +76,7 @@ class Handing:
         """What stands under a name now; for CHECK also the reason, if that cannot be an exercise's function."""
         try:
             if name not in self._names:
-                raise TypeError(f"no function {name} was defined when its check cell ran")
+                raise TypeError(f"{NOT_DEFINED} {name} was defined when its check cell ran")
             fn = self._names[name]
             blob = pack_function(exercise, self._exercises[exercise], fn, self._exercises)
             if _only_raises(fn):
