@@ -219,7 +219,8 @@ def _is_there(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise BadFile(folder, f"cannot be looked at: {error.strerror}") from None
+        raise BadFile(folder, f"cannot be reached ({error.strerror}): change the permissions of the folders above it "
+                              "(`chmod u+rX`)") from None
     return True
 
 
