@@ -6,6 +6,7 @@ from typing import Any
 
 from utils.trace.recorder import Recorder
 
+HELD_UP = "held up"  # a pause in which nobody looks, and which lasts as long as its rank is late (utils.ranks.job)
 RECORDER: ContextVar[Recorder | None] = ContextVar("the recorder of this rank", default=None)
 
 
