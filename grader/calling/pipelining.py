@@ -63,6 +63,13 @@ class _Kept:
         self.tensor = tensor.detach()  # with its history, an output would keep itself alive
 
 
+def only_for(reads: bool, micro_batches: Any) -> Any:
+    """What the rank that reads it gets of lists of tensors; others get zeros, as many."""
+    if isinstance(micro_batches, Tensor):
+        return micro_batches if reads else torch.zeros_like(micro_batches)
+    return [only_for(reads, part) for part in micro_batches]
+
+
 def as_floats(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Whole numbers as fiftieths."""
     return x if x.is_floating_point() else x.to(dtype) / 50

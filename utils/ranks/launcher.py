@@ -126,7 +126,7 @@ class _Fleet:
             self._read_wires()
 
     def _deadline(self) -> float:
-        """The clock starts when all ranks have met; on a loaded machine that alone can take seconds. A late one has as long."""
+        """The clock starts when all ranks have met, which can take seconds on a loaded machine. Who is late has as long."""
         started = self._started + START_UP_S if self._ready_at is None else self._ready_at
         return started + max(self.job.late_s, default=0.0) + self.job.timeout_s
 

@@ -15,7 +15,7 @@ Allowed = Callable[[Look, int], float]
 
 
 def weighs_at_most(allowed: Mapping[str, Allowed]) -> tuple[Demand, Demand]:
-    """At each of these moments a rank has, beside its inputs, at most so many bytes more than before the student's code came.
+    """At each of these moments a rank has, beside its inputs, at most so many bytes more than before the student's code.
 
     Where nobody weighs (in a student's notebook) this says nothing. The second is a gate: each rank stood still at the
     beginning, once, and at each of the moments, and what is too much is known to its meter.
