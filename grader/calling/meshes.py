@@ -67,7 +67,7 @@ def own_part(name: str, whole: Tensor, place: int, n: int) -> Tensor:
 
 
 def parts_on(rank: int, whole: dict[str, Tensor], lines: Lines, n_layers: int) -> dict[str, Tensor]:
-    """Of a model's tensors by name what this rank has: its stage's, in pieces where they are cut. A tied head needs no name."""
+    """Of a model's tensors by name what this rank has: its stage's, in pieces where they are cut. A tied head needs none."""
     (stage, n_stages), (place, n) = (_place(lines[axis], rank) for axis in ("pp", "tp"))
     named = whole | ({HEAD: whole.get(HEAD, whole[EMBEDDING])} if n_stages > 1 else {})
     return {name: own_part(name, x, place, n) for name, x in named.items() if stage_of(name, n_layers, n_stages) == stage}
