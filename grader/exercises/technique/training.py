@@ -1,11 +1,12 @@
 """Demands about gradients that travel, which several exercises of data parallelism share."""
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from grader.calling.training import STANDING
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_seen, reduced
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
+from grader.exercises.technique.rank_by_rank import late_ranks, on_each_rank, spans_called, spans_if_any
 from grader.judging.compare import same_at_first
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
@@ -143,6 +144,10 @@ def _waited_early(look: Look, rank: int) -> str:
 def _stood_still(look: Look) -> str:
     """Where one rank comes late, another begins all its all-reduces before its first; else they wait in some way."""
     late_s = max(look.case.late_s, default=0.0)
+    for late in late_ranks(look):
+        passes = spans_called(look, late, "backward")
+        if any(after.start_s - before.end_s < late_s for before, after in itertools.pairwise(passes)):
+            return f"rank {late} was held up between two backward passes, and went on all the same"
     backwards = [spans_called(look, rank, "backward") for rank in look.working] if late_s else []
     for passes in zip(*backwards, strict=False):
         begun = [[call for call in look.evidence.trace.of(rank, "all_reduce") if one.start_s <= call.start_s < one.end_s]
