@@ -201,6 +201,8 @@ class _Fleet:
     def _on_report(self, rank: int, kind: str, fields: dict, blob: bytes) -> None:
         if not isinstance(fields.get("time", 0.0), int | float):
             raise TypeError(f"{fields['time']!r} is no time")
+        if kind == "mark" and fields["name"] == HELD_UP:
+            raise ValueError(f"that a rank is {HELD_UP} is not for it to say")
         if kind == "memory":
             self.outcome.memory[rank] = fields
         elif kind == "stack":
@@ -260,7 +262,10 @@ class _Fleet:
     def _tell_what_is_due(self, now: float) -> None:
         due = [one for one in self._later if one[0] <= now]
         self._later = [one for one in self._later if one[0] > now]
-        for _, rank, kind, blob in due:
+        for when, rank, kind, blob in due:
+            if kind == "looked at":  # in the trace as the launcher saw it
+                facts = {"since_s": when - self._late_s(rank)}
+                self.outcome.events.append((rank, "mark", {"name": HELD_UP, "time": now, "facts": facts}))
             self._tell(rank, kind, blob)
 
     def _process_ids(self) -> dict[int, int]:

@@ -13,6 +13,7 @@ from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import Moves, needs
 from grader.judging.symptoms import every_rank, raised, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
+from utils.trace.spans import HELD_UP
 from utils.trace.trace import Call, Span
 
 A_LOSS_BYTES = 64  # a step may also sum its loss, and such
@@ -145,9 +146,10 @@ def _stood_still(look: Look) -> str:
     """Where one rank comes late, another begins all its all-reduces before its first; else they wait in some way."""
     late_s = max(look.case.late_s, default=0.0)
     for late in late_ranks(look):
-        passes = spans_called(look, late, "backward")
-        if any(after.start_s - before.end_s < late_s for before, after in itertools.pairwise(passes)):
-            return f"rank {late} was held up between two backward passes, and went on all the same"
+        passes, stops = spans_called(look, late, "backward"), spans_if_any(look, late, HELD_UP)
+        if not all(any(before.end_s <= stop.facts["since_s"] and stop.start_s <= after.start_s for stop in stops)
+                   for before, after in itertools.pairwise(passes)):
+            return f"rank {late} was not held up between two backward passes"
     backwards = [spans_called(look, rank, "backward") for rank in look.working] if late_s else []
     for passes in zip(*backwards, strict=False):
         begun = [[call for call in look.evidence.trace.of(rank, "all_reduce") if one.start_s <= call.start_s < one.end_s]
