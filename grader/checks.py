@@ -7,7 +7,7 @@ from typing import Any
 
 from grader.calling.checked import CheckFailed, only_argument, pack_function
 from grader.calling.collect import Candidate, collect
-from grader.calling.task import facts_of
+from grader.calling.handing_out import given
 from grader.evidence.evidence import Evidence
 from grader.exercises import EXERCISES
 from grader.judging.exercise import Exercise, Trial
@@ -59,7 +59,7 @@ def tried_on(exercise: Exercise, fn: Callable, trials: Sequence[Trial],
     """Evidence of one trial after the other, as it is asked for.  Raises: as verdict_on."""
     task = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
     candidate = Candidate(task, exercise.timeout_s, exercise.trains, exercise.measured, exercise.way, exercise.forbidden)
-    return collect(candidate, (facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials), place)
+    return collect(candidate, (given(exercise.way, trial.case) for trial in trials), place)
 
 
 @functools.lru_cache(maxsize=4)

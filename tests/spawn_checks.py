@@ -40,7 +40,7 @@ def _spawned(fn: Callable, way: str, case) -> list:
 
 def rank_main(rank: int, blob: bytes, inputs: list[dict], folder: str) -> None:
     """Entry point of a spawned rank."""
-    from grader.calling.task import GRADER
+    from grader.calling.handing_out import GRADER
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=len(inputs))

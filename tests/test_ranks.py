@@ -6,14 +6,16 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing import Pipe
 
+import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from utils import DeadlineExceeded, RankFailed, run_ranks
-from utils.ranks.channel import Message
+from utils.ranks.channel import Channel, Message, give_up_sending_after
 from utils.ranks.job import Job
 from utils.ranks.launcher import launch
 from utils.ranks.output import MAX_LINES_SHOWN
@@ -400,3 +402,77 @@ def test_an_interrupt_before_the_ranks_have_met_is_one():
 
     with pytest.raises(KeyboardInterrupt):
         launch(Job(b"", [b"", b""]), Interrupted())
+
+
+# ── what is kept back, and late ranks ──
+
+
+def kept_back(task, late_s=(), **options):
+    """The outcome of a task on two ranks, or on as many as late_s has."""
+    n = len(late_s) or 2
+    kept = tuple(bytes([rank]) for rank in range(n))
+    return launch(Job(cloudpickle.dumps(task), [b""] * n, asked_for=kept, late_s=late_s, **options))
+
+
+def test_what_a_rank_asks_for_is_not_in_its_process_before():
+    def looks(blob, done, ask):
+        import gc
+        import queue
+
+        time.sleep(0.3)
+        waiting = [each for each in gc.get_objects() if isinstance(each, queue.SimpleQueue)]
+        return str([all(each.empty() for each in waiting), list(ask())]).encode()
+
+    assert kept_back(looks).blobs == {0: b"[True, [0]]", 1: b"[True, [1]]"}
+
+
+def test_who_is_late_is_given_its_input_later_and_the_others_wait_without_a_verdict():
+    def meet(blob, done, ask):
+        import json
+        import time
+
+        asked_s = time.monotonic()
+        ask()
+        began_s = time.monotonic()
+        dist.all_reduce(torch.ones(3))
+        return json.dumps([asked_s, began_s, time.monotonic()]).encode()
+
+    outcome = kept_back(meet, (0.0, 0.9, 0.0), timeout_s=0.5)
+    asked, began, over = zip(*(json.loads(outcome.blobs[rank]) for rank in range(3)), strict=True)
+    assert not outcome.stuck and not outcome.timed_out and not outcome.errors
+    assert began[1] - max(asked) > 0.85 and max(began[0] - asked[0], began[2] - asked[2]) < 0.5
+    assert min(over) > began[1]
+
+
+def test_a_late_rank_is_held_up_where_all_pause():
+    def pauses(blob, done, ask):
+        from utils.trace.spans import HELD_UP, pause
+
+        started = time.monotonic()
+        pause(HELD_UP)
+        pause("looked at")
+        return str(time.monotonic() - started).encode()
+
+    lasted = {rank: float(blob) for rank, blob in kept_back(pauses, (0.0, 0.6)).blobs.items()}
+    assert lasted[0] < 0.5 and 0.6 <= lasted[1] < 1.2
+
+
+def test_where_a_rank_fails_before_it_asks_the_run_ends():
+    def fails(blob, done, ask):
+        if dist.get_rank() == 0:
+            raise KeyError("before")
+        dist.all_reduce(torch.ones(len(ask())))
+        return b""
+
+    outcome = kept_back(fails, (0.0, 0.1))
+    assert [facts["type"] for _, facts in outcome.errors] == ["KeyError"]
+
+
+def test_who_reads_nothing_stops_nobody():
+    ours, theirs = Pipe()
+    give_up_sending_after(1.0, ours)
+    started = time.monotonic()
+    with pytest.raises(OSError):
+        Channel(ours).send("asked for", bytes(10 << 20))
+    assert time.monotonic() - started < 10
+    theirs.close()

@@ -253,7 +253,7 @@ print(json.dumps([[json.loads(outcome.blobs[r]) if r in outcome.blobs else None 
     assert 400_000 < loopback_bytes < 460_000  # 100,000 float32 each way, and headers
 
 
-def look_around(blob, done):
+def look_around(blob, done, ask):
     """A rank's view of the machine, after each rank has left something where others might find it."""
     import ctypes
     import fcntl

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from grader.calling.task import GRADER, facts_of
+from grader.calling.handing_out import GRADER, given
 from grader.checks import PUBLIC_SEED
 from grader.evidence.evidence import unpack
 from grader.exercises import EXERCISES
@@ -49,7 +49,7 @@ LEFT_OUT = BY_NUMBERS | CHECKED_BY_NUMBERS | WITHOUT_CALLS
 
 
 def called_as_in_its_check(fn):
-    """A function of a case's facts that calls `fn` as its check does, without looking at the inputs' numbers."""
+    """A function of what a rank is given that calls `fn` as its check does, without looking at the inputs' numbers."""
 
     def rank_function(facts):
         import grader.calling.going_through as going_through
@@ -77,7 +77,8 @@ def calls_of(run):
 def cases_with_ranks(name: str) -> list:
     exercise = EXERCISES[name]
     cases = [case for case, _ in exercise.drawn(PUBLIC_SEED, grading=False) if case.world_size > 1]
-    return [[unpack(facts) for facts in facts_of(exercise.way, case)] for case in cases]
+    return [[{"way": exercise.way, "groups": case.groups, "inputs": unpack(inputs)}
+             for inputs in given(exercise.way, case).inputs] for case in cases]
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from grader.calling.collect import Candidate
-from grader.calling.task import facts_of
+from grader.calling.handing_out import given
 from grader.evidence import parcel
 from grader.evidence.case import Case
 from grader.evidence.evidence import RETURNED, Evidence
@@ -260,7 +260,7 @@ def collected(*functions) -> dict[str, list[Evidence]]:
     files: dict[str, bytes] = {}
     for function in functions:
         files |= job_files(function.__name__, Candidate(cloudpickle.dumps(function), 60.0),
-                           [facts_of("calling/with_group.py", case) for case in CASES])
+                           [given("calling/with_group.py", case) for case in CASES])
     done = sandbox.run(["-m", "grader.sandbox", "collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
                        may_isolate=True)
     assert done.problem == "", done.log

@@ -7,7 +7,8 @@ from typing import Any
 
 import cloudpickle
 
-from grader.calling.task import BEGIN, GRADER, call_function, get_ready, told
+from grader.calling.handing_out import GRADER, Given
+from grader.calling.task import BEGIN, call_function, get_ready, told
 from grader.evidence.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, unpack
 from utils.deadlocks.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
 from utils.ranks.job import Job, Outcome
@@ -22,7 +23,6 @@ TASK = cloudpickle.dumps(call_function)
 PRELOAD = ("grader.calling.task",)
 STANDSTILLS = 3  # of one function: they are enough to learn from, and each takes longer than a case that goes on
 LOOKS = 3  # at a case, as long as the network could not be read in full
-Facts = list[bytes]  # of one case, for each rank: see grader.calling.task.facts_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Candidate:
     forbidden: tuple[str, ...] = ()
 
 
-def collect(candidate: Candidate, cases: Iterable[Facts], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
+def collect(candidate: Candidate, cases: Iterable[Given], place: Callable[[], Place] = Place) -> Iterator[Evidence]:
     """Evidence of each case, in order.
 
     After a run out of time, some standstills, or an untouched skeleton, the rest is left out.
@@ -51,18 +51,19 @@ def collect(candidate: Candidate, cases: Iterable[Facts], place: Callable[[], Pl
             return
 
 
-def collect_one(candidate: Candidate, case: Facts, place: Callable[[], Place] = Place) -> Evidence:
+def collect_one(candidate: Candidate, case: Given, place: Callable[[], Place] = Place) -> Evidence:
     """Run one case on the ranks of a new place."""
     ready = partial(get_ready, candidate.way, candidate.forbidden)
-    job = Job(TASK, [told(candidate.function, facts) for facts in case],
-              timeout_s=candidate.timeout_s, memory=candidate.measured, show_output=False, machinery=(str(GRADER),),
-              preload=(*PRELOAD, *[COMPILER] * candidate.trains, ready))
+    blob = told(candidate.function, candidate.way, candidate.forbidden, case)
+    job = Job(TASK, [blob] * case.world_size, timeout_s=candidate.timeout_s, memory=candidate.measured, show_output=False,
+              machinery=(str(GRADER),), preload=(*PRELOAD, *[COMPILER] * candidate.trains, ready), asked_for=case.inputs,
+              late_s=case.late_s)
     for _ in range(LOOKS):
         outcome = launch(job, place())
         crossed, messages, weights = outcome.observed or (None, None, None)
         if messages is None or messages.complete:
             break  # else packets were missed, on a busy machine: look again
-    outputs, refused = _outputs(outcome, len(case))
+    outputs, refused = _outputs(outcome, case.world_size)
     run = to_run(outcome, outputs)
     error = explain(outcome, candidate.timeout_s)
     ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)

@@ -1,19 +1,21 @@
-"""Inside a rank: a mesh's groups, models and gradients of exercises about meshes."""
+"""A mesh's groups, models and gradients of exercises about meshes: what is a rank's, and what it makes of it."""
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from utils.models.blocks import BlockGPT
-from utils.models.mesh_stage import tied_gpt
+from utils.models.mesh_stage import stage_of, tied_gpt
 from utils.models.shards import cut_dim, piece
 
 NOT_A_MEMBER, NO_GROUP = "this rank is not in it", "no group"
 PASS = "a pass of the stage"
+EMBEDDING, HEAD = "embedding.weight", "head.weight"
+Lines = dict[str, list[list[int]]]  # axis -> the ranks of each of its groups
 
 
-def groups_of(lines: dict[str, list[list[int]]]) -> dict[str, dist.ProcessGroup]:
-    """Axis → this rank's group.  lines: axis → the ranks of each of its groups, all of which all ranks make."""
+def groups_of(lines: Lines) -> dict[str, dist.ProcessGroup]:
+    """Axis → this rank's group. All ranks make all groups."""
     mesh = {}
     for axis, groups in lines.items():
         for line in groups:
@@ -33,10 +35,14 @@ def ranks_of(group: object) -> list[int] | str:
 
 
 def make_model(facts: dict[str, int]) -> BlockGPT:
-    """A GPT in float64 whose head is its embedding; it weighs more than at a usual start, and no bias is 0: all shows."""
-    model = tied_gpt(facts["seed"], length=facts["length"], dim=facts["dim"], n_layers=facts["layers"],
+    """A GPT in float64 whose head is its embedding; it weighs more than at a usual start, and no bias is 0: all shows.
+
+    Without a seed among the facts: one that has other weights than the case's.
+    """
+    seed = facts.get("seed", 0)
+    model = tied_gpt(seed, length=facts["length"], dim=facts["dim"], n_layers=facts["layers"],
                      n_heads=facts["heads"], p=0.0).double()
-    generator = torch.Generator().manual_seed(facts["seed"])
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn(p.shape, generator=generator, dtype=p.dtype) / 5)
@@ -58,6 +64,19 @@ def own_part(name: str, whole: Tensor, place: int, n: int) -> Tensor:
     """What the rank at `place` of n along tp has of a parameter, or of its gradient."""
     dim = cut_dim(name)
     return whole if dim is None else piece(whole, place, n, dim)
+
+
+def parts_on(rank: int, whole: dict[str, Tensor], lines: Lines, n_layers: int) -> dict[str, Tensor]:
+    """Of a model's tensors by name what this rank has: its stage's, in pieces where they are cut. A tied head needs none."""
+    (stage, n_stages), (place, n) = (_place(lines[axis], rank) for axis in ("pp", "tp"))
+    named = whole | ({HEAD: whole.get(HEAD, whole[EMBEDDING])} if n_stages > 1 else {})
+    return {name: own_part(name, x, place, n) for name, x in named.items() if stage_of(name, n_layers, n_stages) == stage}
+
+
+def _place(groups: list[list[int]], rank: int) -> tuple[int, int]:
+    """(where a rank stands in its group, how many are in it)."""
+    line = next(line for line in groups if rank in line)
+    return line.index(rank), len(line)
 
 
 def drawn_gradients(model: nn.Module, seed: int) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.going_through import gone_through
+from grader.evidence.case import Case
 from utils.trace.spans import mark
 
 PASS, IN_FLIGHT = "a pass of the stage", "micro-batches in flight"
@@ -61,6 +62,22 @@ class _Kept:
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor.detach()  # with its history, an output would keep itself alive
+
+
+def only_for(reads: bool, micro_batches: Any) -> Any:
+    """What the rank that reads it gets of lists of tensors; others get zeros, as many."""
+    if isinstance(micro_batches, Tensor):
+        return micro_batches if reads else torch.zeros_like(micro_batches)
+    return [only_for(reads, part) for part in micro_batches]
+
+
+def to_the_ends(case: Case) -> list[dict[str, Any]]:
+    """Each rank's inputs, where of its steps [xs, ys] the first stage reads xs, and the last one ys."""
+    handed = []
+    for rank, inputs in enumerate(case.inputs):
+        first, last = case.group_rank(rank) == 0, case.group_rank(rank) == case.group_size(rank) - 1
+        handed.append(inputs | {"steps": [[only_for(first, xs), only_for(last, ys)] for xs, ys in inputs["steps"]]})
+    return handed
 
 
 def as_floats(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -1,75 +1,55 @@
-"""What a rank does with a function: read its inputs, make its group, call it in the exercise's way, pack the result."""
+"""What a rank does with a function: make its group, ask for its inputs, call it in the exercise's way, pack the result."""
 
-import functools
 import runpy
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import cloudpickle
 import torch.distributed as dist
 
 from grader.calling.forbidden import find, forbid
-from grader.calling.sealing import handed_out
-from grader.calling.weighing import BEGINNING, weigh
-from grader.evidence.case import THINNED, WEIGHED, Case
+from grader.calling.handing_out import GRADER, Given, of_way
+from grader.calling.weighing import weigh_before
+from grader.evidence.case import THINNED
 from grader.evidence.evidence import pack, unpack
 from utils.trace.spans import mark
 
 BEGIN = "the function begins"
-GRADER = Path(__file__).resolve().parents[1]
 LENGTH_BYTES = 8
 
 
-def call_function(blob: bytes, done: Callable[[], None]) -> bytes:
-    """The task of every rank that tries a function: one of `told` in, the packed result out.
+def call_function(blob: bytes, done: Callable[[], None], ask: Callable[[], bytes]) -> bytes:
+    """The task of every rank that tries a function: what is `told` in, the packed result out.
 
-    The rank imports it; only the function comes from a student's notebook, and is unpickled here, nowhere else.
+    The rank imports it; only the function comes from a student's notebook, and is unpickled here, nowhere else. By then
+    nothing of the case's inputs is in this process.
     """
     length = int.from_bytes(blob[:LENGTH_BYTES], "little")
-    facts = unpack(blob[LENGTH_BYTES + length:])
+    facts, function = unpack(blob[LENGTH_BYTES + length:]), blob[LENGTH_BYTES:LENGTH_BYTES + length]
     forbid(facts["forbidden"])
     call = runpy.run_path(str(GRADER / facts["way"]))["call"]
-    function = blob[LENGTH_BYTES:LENGTH_BYTES + length]
-    del blob  # from which all inputs could be read again, and which would weigh as much as what they are
-    weigh(facts["inputs"], BEGINNING)
-    fn = cloudpickle.loads(function)  # the first of a student's code that runs here
     group = _own_group(facts["groups"])
     if group is None:
         return pack(None)
-    if facts["late_s"]:
-        time.sleep(facts["late_s"])
+    if facts["weighed"]:
+        weigh_before()
+    fn = cloudpickle.loads(function)  # the first of a student's code that runs here
+    inputs = unpack(ask())
     mark(BEGIN)
-    result = call(fn, facts["inputs"], group)
+    result = call(fn, inputs, group)
     done()
-    return pack(result, THINNED if facts["inputs"].get(WEIGHED) else 1)
+    return pack(result, THINNED if facts["weighed"] else 1)
 
 
 def get_ready(way: str, forbidden: Sequence[str]) -> None:
     """Before ranks are forked: import what this way of calling needs, and find out what is to be forbidden."""
-    _imported_by(way)
+    of_way(way)
     find(forbidden)
 
 
-@functools.cache
-def _imported_by(way: str) -> None:
-    runpy.run_path(str(GRADER / way))
-
-
-def told(function: bytes, facts: bytes) -> bytes:
-    """What a rank is told: a pickled function, and the facts of a case."""
-    return len(function).to_bytes(LENGTH_BYTES, "little") + function + facts
-
-
-def facts_of(way: str, case: Case, forbidden: Sequence[str] = ()) -> list[bytes]:
-    """The facts of a case for each rank. forbidden: modules that the function may not use, as in its exercise.
-
-    way: a file of grader/ that defines call(fn, inputs, group), such as "exercises/03_zero1/clip_gradient_norm/call.py".
-    """
-    late_s = case.late_s or (0.0,) * case.world_size
-    return [pack({"way": way, "groups": case.groups, "late_s": late_s[rank], "forbidden": list(forbidden),
-                  "inputs": inputs})
-            for rank, inputs in enumerate(handed_out(case))]
+def told(function: bytes, way: str, forbidden: Sequence[str], given: Given) -> bytes:
+    """What each rank is told before it has any inputs: a pickled function, and how to call it."""
+    facts = {"way": way, "forbidden": list(forbidden), "groups": given.groups, "weighed": given.weighed}
+    return len(function).to_bytes(LENGTH_BYTES, "little") + function + pack(facts)
 
 
 def _own_group(groups: tuple[tuple[int, ...], ...] | None) -> dist.ProcessGroup | None:

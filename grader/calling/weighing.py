@@ -19,14 +19,21 @@ LARGE_BYTES, _M_MMAP_THRESHOLD = 1 << 18, -3  # malloc.h
 SETTLE_S = 0.05  # the transport lets go of what it sent a moment after the wait
 
 
+def weigh_before() -> None:
+    """Stand still once while nothing of the student's is here, nor any inputs."""
+    _make_own()
+    _stand_still(BEGINNING)
+
+
 def weigh(inputs: dict[str, Any], moment: str) -> None:
     """In a case that is weighed: give back what is free, and stand still."""
-    if not inputs.get(WEIGHED):
-        return
-    for tensor in tensors_in(list(inputs.values())):  # the meter counts what something touches
-        tensor.detach()
-    if moment == BEGINNING:
-        _make_own()
+    if inputs.get(WEIGHED):
+        for tensor in tensors_in(list(inputs.values())):  # the meter counts what something touches
+            tensor.detach()
+        _stand_still(moment)
+
+
+def _stand_still(moment: str) -> None:
     gc.collect()
     time.sleep(SETTLE_S)
     _give_back()
@@ -57,5 +64,5 @@ def weigh_at_gradients(model: nn.Module, inputs: dict[str, Any]) -> None:
 
     if inputs.get(WEIGHED):
         first, *others = (p for p in model.parameters() if p.dim() > 1)
-        for p in (first, *random.Random(inputs["seed"]).sample(others, GRADIENTS - 1)):
+        for p in (first, *random.SystemRandom().sample(others, GRADIENTS - 1)):
             p.register_post_accumulate_grad_hook(note)

@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from grader.calling.collect import Candidate
-from grader.calling.task import facts_of
+from grader.calling.handing_out import Given, given
 from grader.course import feedback
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
 from grader.course.cell import exercise_of, is_check
@@ -245,8 +245,7 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     for exercise in exercises:
         candidate = Candidate(functions[exercise.id], PATIENCE * exercise.timeout_s, exercise.trains,
                               exercise.measured, exercise.way, exercise.forbidden)
-        files |= job_files(exercise.id, candidate, [
-            facts_of(exercise.way, trial.case, exercise.forbidden) for trial in trials[exercise.id]])
+        files |= job_files(exercise.id, candidate, [given(exercise.way, trial.case) for trial in trials[exercise.id]])
     program = ["-m", "grader.sandbox", "collect", *([] if unsafe else ["--isolated"])]
     ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,

@@ -16,8 +16,8 @@ class Case:
         function is called with its values in this order, and with the group last if it takes one.
     groups: disjoint lists of ranks; each becomes a process group, and the function is called with its rank's group
         (ranks in none are bystanders). None: all ranks, with the default group.
-    late_s: how long each rank stands still before it calls the function; whoever relies on luck for a message to be there
-        in time then finds it missing.
+    late_s: how late each rank is given its inputs, of which it is told nothing; whoever relies on luck for a message to be
+        there in time then finds it missing.
     """
 
     name: str

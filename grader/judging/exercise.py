@@ -139,8 +139,8 @@ class Exercise:
     parameters: the function's parameters, in order; "group" is filled with the process group.
     make_cases: (random generator, is this for grading?) -> cases. Public cases come from a fixed seed.
     oracle: case -> the right result of each rank, computed by one process.
-    late_s: how late a rank begins that is late in grading; late_in_passes: the call makes it late in each pass again, by
-        its inputs' "late_s".
+    late_s: by how much the rank is late that is late in grading: it begins later, and is held up at each pause(HELD_UP) of
+        the call, which all ranks make (utils.trace.spans).
     forbidden: modules that have what is to be written, or packages; in a rank they raise, see grader.calling.forbidden.
     timeout_s: for one case, of which references need 2.4 s at most; marking gives it twice as much.
     trains: an optimizer steps in its ranks, they hand gradients to backward(), or their FLOPs are counted: for each of
@@ -160,7 +160,6 @@ class Exercise:
     trains: bool = False
     measured: bool = False
     late_s: float = 0.1
-    late_in_passes: bool = False
     forbidden: tuple[str, ...] = ()
     id: str = ""  # the last four are known from where the exercise stands, see grader.exercises
     unit: str = ""
@@ -179,8 +178,7 @@ class Exercise:
         widest = max((case for case in cases if case.groups is None), key=lambda case: case.world_size, default=None)
         if not grading or widest is None or widest.world_size == 1:
             return pairs
-        return pairs + [(_late(widest, rank, self.late_s, self.late_in_passes), widest)
-                        for rank in (0, widest.world_size - 1)]
+        return pairs + [(_late(widest, rank, self.late_s), widest) for rank in (0, widest.world_size - 1)]
 
     def right(self, case: Case) -> list[Any]:
         """The right result of each rank."""
@@ -192,13 +190,10 @@ class Exercise:
         return sum(self.points.values())
 
 
-def _late(case: Case, rank: int, seconds: float, in_passes: bool) -> Case:
-    """The same with one rank that begins later, and is late again in each pass if `in_passes`."""
+def _late(case: Case, rank: int, seconds: float) -> Case:
+    """The same with one rank that is late."""
     late_s = tuple(seconds if other == rank else 0.0 for other in range(case.world_size))
-    late = replace(case, name=f"{case.name}, rank {rank} late", late_s=late_s)
-    if not in_passes:
-        return late
-    return replace(late, inputs=tuple(inputs | {"late_s": s} for inputs, s in zip(case.inputs, late_s, strict=True)))
+    return replace(case, name=f"{case.name}, rank {rank} late", late_s=late_s)
 
 
 class Draw:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
-from grader.calling.collect import Candidate, Facts, collect
+from grader.calling.collect import Candidate, collect
+from grader.calling.handing_out import Given
 from grader.evidence import parcel
 from grader.evidence.evidence import MISSING, Evidence, pack
 from grader.sandbox.isolated_place import IsolatedPlace
@@ -20,22 +21,27 @@ from utils.ranks.place import Place
 from utils.ranks.server import RankServer
 
 
-def job_files(name: str, candidate: Candidate, cases: Sequence[Facts]) -> dict[str, bytes]:
+def job_files(name: str, candidate: Candidate, cases: Sequence[Given]) -> dict[str, bytes]:
     """The files of one exercise's job."""
     facts = {"timeout_s": candidate.timeout_s, "trains": candidate.trains, "measured": candidate.measured,
-             "way": candidate.way, "forbidden": candidate.forbidden, "world_sizes": [len(case) for case in cases]}
-    inputs = {f"{name}/{number}-{rank}.safetensors": told for number, case in enumerate(cases)
-              for rank, told in enumerate(case)}
+             "way": candidate.way, "forbidden": candidate.forbidden,
+             "cases": [{"world_size": case.world_size, "groups": case.groups, "weighed": case.weighed,
+                        "late_s": case.late_s} for case in cases]}
+    inputs = {f"{name}/{number}-{rank}.safetensors": blob for number, case in enumerate(cases)
+              for rank, blob in enumerate(case.inputs)}
     return {f"{name}/job.json": json.dumps(facts).encode(), f"{name}/function.pkl": candidate.function, **inputs}
 
 
-def read_job(name: str, files: Mapping[str, bytes]) -> tuple[Candidate, list[Facts]]:
+def read_job(name: str, files: Mapping[str, bytes]) -> tuple[Candidate, list[Given]]:
     """What `job_files` made."""
     facts = json.loads(files[f"{name}/job.json"])
     candidate = Candidate(files[f"{name}/function.pkl"], facts["timeout_s"], facts["trains"], facts["measured"],
                           facts["way"], tuple(facts["forbidden"]))
-    cases = [[files[f"{name}/{number}-{rank}.safetensors"] for rank in range(world_size)]
-             for number, world_size in enumerate(facts["world_sizes"])]
+    cases = []
+    for number, case in enumerate(facts["cases"]):
+        inputs = tuple(files[f"{name}/{number}-{rank}.safetensors"] for rank in range(case["world_size"]))
+        groups = None if case["groups"] is None else tuple(map(tuple, case["groups"]))
+        cases.append(Given(inputs, groups, case["weighed"], tuple(case["late_s"])))
     return candidate, cases
 
 

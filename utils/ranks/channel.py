@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import struct
 import threading
 from collections.abc import Iterator
@@ -86,6 +87,12 @@ class Channel:
         blob = bytes(memoryview(self._unread)[head_end:head_end + blob_bytes])
         del self._unread[:head_end + blob_bytes]
         return Message(head, blob)
+
+
+def give_up_sending_after(seconds: float, connection: Connection) -> None:
+    """Sending raises an OSError where the other end reads nothing for so long: who stands still must not stop us."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(seconds), 0))
 
 
 def _as_json(kind: str, fields: dict[str, Any]) -> str:

@@ -12,6 +12,9 @@ from utils.trace.source import Line, to_line
 class Job:
     """What to run: `task` is a pickled callable (see worker.perform); `inputs` one blob of bytes a rank.
 
+    asked_for: one more blob a rank, which it is sent once its task asks, and not before.
+    late_s: by how much each rank is late, if any is: it gets what it asked for so much later than all have asked, and each
+        of its pauses called HELD_UP (utils.trace.spans) lasts so long. No rank is told.
     machinery: folders of code that is not the user's, so that messages show no line of it.
     preload: modules that ranks should find imported, or what is to be called before they begin.
     """
@@ -26,6 +29,8 @@ class Job:
     show_output: bool = True
     machinery: tuple[str, ...] = ()
     preload: tuple[Preload, ...] = ()
+    asked_for: tuple[bytes, ...] = ()
+    late_s: tuple[float, ...] = ()
 
     @property
     def world_size(self) -> int:

@@ -9,7 +9,7 @@ from functools import partial
 from utils.deadlocks.errors import Stopped
 from utils.deadlocks.verdicts import waiting_ranks
 from utils.deadlocks.waits import ENDED, WaitState
-from utils.ranks.channel import Channel, Message
+from utils.ranks.channel import Channel, Message, give_up_sending_after
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.live import AGAIN_S, Live
 from utils.ranks.output import RankOutput
@@ -17,6 +17,7 @@ from utils.ranks.place import LEAVE_S, Place, StartedRank, exit_in_words
 from utils.ranks.readiness import Readiness
 from utils.ranks.worker import Settings
 from utils.trace.reports import Unfolding
+from utils.trace.spans import HELD_UP
 from utils.trace.wire import traffic_matrix
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
@@ -31,6 +32,7 @@ START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
 GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
 STACK_ANSWER_S = 1.0
+SEND_S = 10.0  # in which a rank that still reads its messages has read some of them
 
 
 def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Outcome:
@@ -71,6 +73,8 @@ class _Fleet:
         self._started = time.monotonic()
         self._first_error_at: float | None = None
         self._ready: set[int] = set()
+        self._asked: set[int] = set()
+        self._later: list[tuple[float, int, str, bytes]] = []  # (when, rank, what it is then told)
         self._ready_at: float | None = None
         self._shown_at = 0.0
 
@@ -87,6 +91,7 @@ class _Fleet:
         started = self._place.start(settings, self.job.start_method, self.job.preload)
         self._ranks.append(started)
         self._channels[rank] = Channel(started.connection)
+        give_up_sending_after(SEND_S, started.connection)
         self._readiness.watch(started.connection, partial(self._take_messages, rank))
         for pipe, is_error in ((started.stdout, False), (started.stderr, True)):
             output = RankOutput(rank, pipe, is_error, muted=not self.job.show_output)
@@ -107,7 +112,9 @@ class _Fleet:
                 continue
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 return
-            patience_s = min(QUIET_S if self._unread else 0.1, max(0.0, deadline - now))
+            self._tell_what_is_due(now)
+            until = min([deadline, *(when for when, *_ in self._later)])
+            patience_s = min(QUIET_S if self._unread else 0.1, max(0.0, until - now))
             if not self._listen(patience_s, self._batch_s(now - self._started)) or now > self._looked_at + LATEST_S:
                 self._looked_at = now
                 self._read_reports()
@@ -119,9 +126,9 @@ class _Fleet:
             self._read_wires()
 
     def _deadline(self) -> float:
-        """The clock starts when all ranks have met; on a loaded machine that alone can take seconds."""
+        """The clock starts when all ranks have met, which can take seconds on a loaded machine. Who is late has as long."""
         started = self._started + START_UP_S if self._ready_at is None else self._ready_at
-        return started + self.job.timeout_s
+        return started + max(self.job.late_s, default=0.0) + self.job.timeout_s
 
     def _over(self) -> bool:
         return bool(self.outcome.stuck or self.outcome.state.disagreement or not self._unfinished())
@@ -194,19 +201,22 @@ class _Fleet:
     def _on_report(self, rank: int, kind: str, fields: dict, blob: bytes) -> None:
         if not isinstance(fields.get("time", 0.0), int | float):
             raise TypeError(f"{fields['time']!r} is no time")
+        if kind == "mark" and fields["name"] == HELD_UP:
+            raise ValueError(f"that a rank is {HELD_UP} is not for it to say")
         if kind == "memory":
             self.outcome.memory[rank] = fields
         elif kind == "stack":
             self.outcome.stacks[rank] = fields["frames"]
         elif kind == "pause":
-            self._place.look_at(rank, str(fields["name"]), dict(fields["facts"]))
-            self._tell(rank, "looked at")
+            self._end_pause(rank, str(fields["name"]), dict(fields["facts"]))
         elif kind == "wire":
             self._readings[rank] = fields
         elif kind == "ready":
             self._ready.add(rank)
             if len(self._ready) == self.job.world_size:
                 self._hand_out()
+        elif kind == "asks":
+            self._answer(rank)
         else:
             self.outcome.state.ingest(rank, kind, fields)
             self.outcome.events.append((rank, kind, fields))
@@ -222,6 +232,41 @@ class _Fleet:
         for rank in self._channels:
             self._tell(rank, "task", self.job.task)
             self._tell(rank, "input", self.job.inputs[rank])
+
+    def _answer(self, rank: int) -> None:
+        """A rank asks for what is kept for it, once. Who is late gets it later than all have asked."""
+        if rank in self._asked:
+            return
+        self._asked.add(rank)
+        if not self._late_s(rank):
+            self._tell(rank, "asked for", self.job.asked_for[rank])
+        if len(self._asked) == self.job.world_size:
+            for late in filter(self._late_s, self._channels):
+                self._tell_later(late, "asked for", self.job.asked_for[late])
+
+    def _end_pause(self, rank: int, name: str, facts: dict) -> None:
+        if name == HELD_UP:
+            self._tell_later(rank, "looked at")
+        else:
+            self._place.look_at(rank, name, facts)
+            self._tell(rank, "looked at")
+
+    def _late_s(self, rank: int) -> float:
+        return self.job.late_s[rank] if self.job.late_s else 0.0
+
+    def _tell_later(self, rank: int, kind: str, blob: bytes = b"") -> None:
+        """By as much as the rank is late."""
+        self._later.append((time.monotonic() + self._late_s(rank), rank, kind, blob))
+        self._tell_what_is_due(time.monotonic())
+
+    def _tell_what_is_due(self, now: float) -> None:
+        due = [one for one in self._later if one[0] <= now]
+        self._later = [one for one in self._later if one[0] > now]
+        for when, rank, kind, blob in due:
+            if kind == "looked at":  # in the trace as the launcher saw it
+                facts = {"since_s": when - self._late_s(rank)}
+                self.outcome.events.append((rank, "mark", {"name": HELD_UP, "time": now, "facts": facts}))
+            self._tell(rank, kind, blob)
 
     def _process_ids(self) -> dict[int, int]:
         return {rank: started.process.pid for rank, started in enumerate(self._ranks)}

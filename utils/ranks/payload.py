@@ -53,7 +53,7 @@ class NotebookTask:
         """Raises: TypeError naming the variable that cannot be copied to another process."""
         return pack(self, f"the function {_name(self.fn)}", self.fn)
 
-    def __call__(self, input_blob: bytes, done: Callable[[], None]) -> bytes:
+    def __call__(self, input_blob: bytes, done: Callable[[], None], ask: Callable[[], bytes]) -> bytes:
         import torch.distributed as dist
 
         rank = dist.get_rank()

@@ -101,16 +101,21 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, next_blob: Ca
     """Call the task with its input and report "returned" with its bytes, or "raised"; the group exists already.
 
     next_blob() → first the task, then its input, which nobody here keeps: whoever looks through frames finds neither.
-    task(input bytes, done) -> result bytes; it calls done() when the student's function has returned, while its result
-    is still alive.
+    task(input bytes, done, ask) -> result bytes; it calls done() when the student's function has returned, while its result
+    is still alive. ask() → the bytes that the job keeps for who asks, and that are not in this process before.
     """
     meter = MemoryMeter()
+
+    def ask() -> bytes:
+        report("asks")
+        return next_blob()
+
     try:
         if trace:
             recorder.install()
         task = cloudpickle.loads(next_blob())
         with meter if memory else contextlib.nullcontext():
-            result = task(next_blob(), meter.note_end)
+            result = task(next_blob(), meter.note_end, ask)
     except BaseException as error:
         ending = ("raised", b"", describe_error(error, recorder.machinery))
         del error
@@ -184,7 +189,7 @@ class Inbox:
     """Hears the parent on a thread of its own while the main thread works; ends this process when the parent is gone."""
 
     def __init__(self, channel: Channel, recorder: Recorder):
-        self.blobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # the task, then the input
+        self.blobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # the task, its input, what it asked for
         self.settle, self.leave = threading.Event(), threading.Event()
         self._channel, self._sampler = channel, _Sampler(recorder, channel)
         self._looked_at = recorder.looked_at = threading.Event()

@@ -18,6 +18,7 @@ from utils.models.hunted_plain import Losses, Notes, Tensors, plain_replicas, sh
 
 LR = 0.1
 ROWS = 16  # of a rank's batch: to send it to the others takes more than any repaired program may send
+PLAIN = "utils.models.hunted_plain"
 TOLERANCE = 1e-9
 GROUPS = ((1, 3), (0, 2))
 UNTOUCHED = "untouched"
@@ -26,15 +27,20 @@ Trained = Callable[[Inputs], list[Notes]]
 Combine = Callable[[list[Tensors], int], Tensors]  # (gradients of each rank, rank) -> those that it uses
 
 
-def shared_batches(n: int, seed: int) -> Inputs:
-    """What n data parallel ranks get: each its share of every step's batch."""
-    return [{"batches": share, "lr": LR} for share in shares(n, rows=ROWS, seed=seed)]
+def shared_batches(n: int, draw: Draw) -> Inputs:
+    """What n data parallel ranks get: each its share of every step's batch, drawn from a seed of its own."""
+    return [{"batches": own_share(draw), "lr": LR} for _ in range(n)]
+
+
+def own_share(draw: Draw, rows: int = ROWS) -> list[list[Tensor]]:
+    """[step] → [x, y], for one rank."""
+    return shares(1, rows=rows, seed=draw.seed())[0]
 
 
 def hunted(title: str, parameters: tuple[str, ...], make_cases: Callable[[Draw, bool], Sequence[Case]], plain: Trained,
            slips: Mapping[str, tuple[str, Trained]]) -> Exercise:
     """An exercise whose oracle is plain(inputs of a group) → each rank's notes. slips: id → (hint, the same, gone wrong)."""
-    return Exercise(title, parameters, make_cases, each_rank(_of_rank(plain)), tolerance=TOLERANCE,
+    return Exercise(title, parameters, make_cases, each_rank(_of_rank(plain)), tolerance=TOLERANCE, forbidden=(PLAIN,),
                     slips=tuple(_slip(id, hint, wrong) for id, (hint, wrong) in slips.items()))
 
 
@@ -63,17 +69,14 @@ def _of_rank(compute: Trained) -> Callable[[Case, int], Notes]:
     return lambda case, rank: of_group(case, case.members(rank))[case.group_rank(rank)]
 
 
-def worlds(inputs: Callable[[int, int], Inputs], sizes: Sequence[int], for_grading: Sequence[int] = (),
+def worlds(inputs: Callable[[int, Draw], Inputs], sizes: Sequence[int], for_grading: Sequence[int] = (),
            groups: bool = True) -> Callable[[Draw, bool], list[Case]]:
-    """Cases of so many ranks, then two groups of two. inputs(n, seed): what n ranks that work together get."""
+    """Cases of so many ranks, then two groups of two. inputs(n, draw): what n ranks that work together get."""
 
     def make_cases(draw: Draw, grading: bool) -> list[Case]:
-        def drawn(n: int) -> Inputs:
-            return inputs(n, draw.integer(0, 1 << 20))
-
-        cases = [Case(ranks(n), tuple(drawn(n))) for n in (*sizes, *(for_grading if grading else ()))]
+        cases = [Case(ranks(n), tuple(inputs(n, draw))) for n in (*sizes, *(for_grading if grading else ()))]
         if groups:
-            of_rank = {rank: own for members in GROUPS for rank, own in zip(members, drawn(2), strict=True)}
+            of_rank = {rank: own for members in GROUPS for rank, own in zip(members, inputs(2, draw), strict=True)}
             cases.append(Case("groups (1,3) and (0,2)", tuple(of_rank[rank] for rank in sorted(of_rank)), GROUPS))
         return cases
 

@@ -1,17 +1,19 @@
 """Demands about gradients that travel, which several exercises of data parallelism share."""
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from grader.calling.training import STANDING
 from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique.models import model_seen, reduced
-from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
+from grader.exercises.technique.rank_by_rank import late_ranks, on_each_rank, spans_called, spans_if_any
 from grader.judging.compare import same_at_first
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import Moves, needs
 from grader.judging.symptoms import every_rank, raised, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
+from utils.trace.spans import HELD_UP
 from utils.trace.trace import Call, Span
 
 A_LOSS_BYTES = 64  # a step may also sum its loss, and such
@@ -143,6 +145,11 @@ def _waited_early(look: Look, rank: int) -> str:
 def _stood_still(look: Look) -> str:
     """Where one rank comes late, another begins all its all-reduces before its first; else they wait in some way."""
     late_s = max(look.case.late_s, default=0.0)
+    for late in late_ranks(look):
+        passes, stops = spans_called(look, late, "backward"), spans_if_any(look, late, HELD_UP)
+        if not all(any(before.end_s <= stop.facts["since_s"] and stop.start_s <= after.start_s for stop in stops)
+                   for before, after in itertools.pairwise(passes)):
+            return f"rank {late} was not held up between two backward passes"
     backwards = [spans_called(look, rank, "backward") for rank in look.working] if late_s else []
     for passes in zip(*backwards, strict=False):
         begun = [[call for call in look.evidence.trace.of(rank, "all_reduce") if one.start_s <= call.start_s < one.end_s]

@@ -8,6 +8,7 @@ from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.judging.demands import HIDDEN_DEMAND
 from grader.judging.exercise import Demand, Look
+from utils.trace.memory import tensors_in
 
 SLACK_BYTES = 8 << 20  # what imports, threads and the allocator take meanwhile
 
@@ -15,7 +16,7 @@ Allowed = Callable[[Look, int], float]
 
 
 def weighs_at_most(allowed: Mapping[str, Allowed]) -> tuple[Demand, Demand]:
-    """At each of these moments a rank has at most so many bytes more than before the student's code was there.
+    """At each of these moments a rank has, beside its inputs, at most so many bytes more than before the student's code.
 
     Where nobody weighs (in a student's notebook) this says nothing. The second is a gate: each rank stood still at the
     beginning, once, and at each of the moments, and what is too much is known to its meter.
@@ -56,7 +57,8 @@ def _weights(look: Look, rank: int) -> list[Weight]:
 
 
 def _too_heavy(look: Look, rank: int, own: list[Weight], allowed: Mapping[str, Allowed]) -> list[tuple[Weight, float]]:
-    limits = {moment: limit(look, rank) + SLACK_BYTES for moment, limit in allowed.items() if own}
+    inputs = sum(tensor.nbytes for tensor in tensors_in(list(look.case.inputs[rank].values()))) if own else 0
+    limits = {moment: inputs + limit(look, rank) + SLACK_BYTES for moment, limit in allowed.items() if own}
     return [(weight, limits[weight.moment]) for weight in own
             if weight.moment in limits and weight.bytes - own[0].bytes > limits[weight.moment]]
 

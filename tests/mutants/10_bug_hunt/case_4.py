@@ -1,9 +1,10 @@
 """Half repairs of case_4."""
 
+import torch
 import torch.distributed as dist
 
 from tests.mutants import change, half_repaired, mutant
-from utils.models import hunted_plain
+from utils.models import hunted
 
 WARM_UP, BROKEN = "warm_up = min(p - 1 - r, n_micro)", "warm_up = min(r, n_micro)"
 
@@ -18,5 +19,31 @@ CHANGES = (
 
 
 @mutant("passes not seen")
-def each_alone(steps, lr, group):
-    return hunted_plain.plain_pipeline(steps, lr, dist.get_world_size(group))[dist.get_rank(group)]
+def passes_by_hand(steps, lr, group):
+    r, p = dist.get_rank(group), dist.get_world_size(group)
+    stage, notes = hunted.Stage(r, p), []
+    optimizer = hunted.SGD(stage.parameters(), lr)
+    for xs, ys in steps:
+        optimizer.zero_grad()
+        kept, loss = [], torch.zeros((), dtype=torch.float64) if r == p - 1 else None
+        for x, y in zip(xs, ys, strict=True):
+            if r:
+                dist.recv(x, group=group, group_src=r - 1)
+                x.requires_grad_()
+            output = stage(x)
+            if r < p - 1:
+                dist.send(output.detach(), group=group, group_dst=r + 1)
+            kept.append((x, output if r < p - 1 else stage.loss(output, y) / len(xs)))
+        for x, output in kept:
+            gradient = torch.empty_like(output)
+            if r < p - 1:
+                dist.recv(gradient, group=group, group_src=r + 1)
+            else:
+                loss += output.detach()
+                gradient.fill_(1)
+            output.backward(gradient)
+            if r:
+                dist.send(x.grad, group=group, group_dst=r - 1)
+        optimizer.step()
+        notes.append(hunted.note(stage, loss))
+    return notes

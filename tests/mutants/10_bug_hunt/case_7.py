@@ -1,9 +1,10 @@
 """Half repairs of case_7."""
 
+import torch
 import torch.distributed as dist
 
 from tests.mutants import change, half_repaired, mutant
-from utils.models import hunted, hunted_plain
+from utils.models import hunted
 
 ASK = "if ends is not None:"
 REDUCE = "dist.all_reduce(stage.table.grad, group=ends)"
@@ -32,5 +33,30 @@ CHANGES = (
 
 
 @mutant("passes not seen")
-def each_alone(steps, lr):
-    return hunted_plain.plain_pipeline(steps, lr, dist.get_world_size(), hunted.TextStage)[dist.get_rank()]
+def passes_by_hand(steps, lr):
+    r, p = dist.get_rank(), dist.get_world_size()
+    stage, notes, ends = hunted.TextStage(r, p), [], hunted.ends_group()
+    optimizer = hunted.SGD(stage.parameters(), lr)
+    for (tokens,), (targets,) in steps:
+        optimizer.zero_grad()
+        x = tokens
+        if r:
+            x = torch.empty(len(tokens), hunted.WIDTH, dtype=torch.float64)
+            dist.recv(x, r - 1)
+            x.requires_grad_()
+        output = stage(x)
+        if r < p - 1:
+            dist.send(output.detach(), r + 1)
+            gradient = torch.empty_like(output)
+            dist.recv(gradient, r + 1)
+            output.backward(gradient)
+        else:
+            output = stage.loss(output, targets)
+            output.backward()
+        if r:
+            dist.send(x.grad, r - 1)
+        if ends is not None:
+            dist.all_reduce(stage.table.grad, group=ends)
+        optimizer.step()
+        notes.append(hunted.note(stage, output if r == p - 1 else None))
+    return notes

@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import time
 from functools import partial
 
 import torch.distributed as dist
@@ -19,7 +18,7 @@ from grader.calling.training import (
     watch_gradients,
 )
 from grader.calling.zoo import build, loss_rows
-from utils.trace.spans import span
+from utils.trace.spans import HELD_UP, pause, span
 
 
 class _Interrupted(Exception):
@@ -60,7 +59,8 @@ def call(fn, inputs: dict, group) -> dict:
         early = forward() if not (odd or last) else None  # whoever asks in forward whether to send, asks too soon
         with contextlib.nullcontext() if last else _quiet(wrapped, nested=odd):
             loss = loss_rows(forward() if early is None else early, y).mean() / micro
-            time.sleep(inputs.get("late_s", 0.0) if last and first else 0.0)
+            if last and first:
+                pause(HELD_UP)
             with span("backward") if last else contextlib.nullcontext():
                 if loss.requires_grad:
                     loss.backward()

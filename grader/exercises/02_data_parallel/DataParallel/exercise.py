@@ -117,7 +117,6 @@ EXERCISE = Exercise(
     oracle=each_group(_right),
     trains=True,
     late_s=0.5,  # so that the others have begun all their all-reduces meanwhile, on a busy machine too
-    late_in_passes=True,
     forbidden=REPLICAS,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},

@@ -66,7 +66,6 @@ EXERCISE = Exercise(
     oracle=each_group(_means),
     trains=True,
     late_s=0.5,  # so that the others have begun all their all-reduces meanwhile, on a busy machine too
-    late_in_passes=True,
     forbidden=REPLICAS,
     tolerance=OF_A_MEAN,
     slips=(

@@ -1,6 +1,5 @@
 """How a rank calls forward_prefetching."""
 
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ from torch import Tensor, UntypedStorage
 from grader.calling.letting_go import settled
 from grader.calling.sharding import KEPT, ROWS
 from grader.calling.watching_inputs import watched
-from utils.trace.spans import mark, span
+from utils.trace.spans import HELD_UP, mark, pause, span
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
@@ -32,7 +31,8 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
             seen.append(weakref.ref(own))
             sizes.append(own.nbytes())
         with span(f"compute {number}"):
-            time.sleep(0.0 if number else inputs.get("late_s", 0.0))
+            if number == 0:
+                pause(HELD_UP)
             dim = x_BD.shape[1]
             return torch.tanh(x_BD @ flat_P[:dim * dim].view(dim, dim) + number)
 

@@ -65,7 +65,6 @@ EXERCISE = Exercise(
     measured=True,
     tolerance=TOLERANCE,
     late_s=0.3,
-    late_in_passes=True,
     slips=(
         Slip("last layers left out", LEFT_OUT, lambda case, r, right: _output(case, r, _layers(case, r)[:-1])),
         Slip("last layers left out", LEFT_OUT, _without_those_ahead),

@@ -36,7 +36,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                   inputs(n, dim, heads, layers, dtype, tied)) for n, dim, heads, layers, dtype, tied in sizes]
     if grading:
         cases.append(Case("4 ranks, sealed",
-                          tuple(sealed_parts(own, make_gpt(own), 4, qkv_parts=3) for own in inputs(4, 24, 4))))
+                          tuple(sealed_parts(own, make_gpt(own), 4, "seed", qkv_parts=3) for own in inputs(4, 24, 4))))
     groups = group_case(lambda n: inputs(n, 2 * n, n), "one head each")
     return [*cases, groups, Case("3 ranks, 4 heads: refused", inputs(3, 12, 4))]
 

@@ -5,15 +5,27 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from grader.calling.going_through import numbers_of
 from grader.calling.letting_go import settled
+from grader.calling.pipelining import only_for
 from grader.calling.schedules_run import ALIVE, DONE, LEFT, Affine, Tell, as_schedule
+from grader.evidence.case import Case
 from utils.schedules.schedule import Shape
-from utils.trace.memory import tensors_in
 from utils.trace.spans import mark
+
+
+def hand_out(case: Case) -> list[dict[str, Any]]:
+    """Each rank gets its own stages' weights; xs are zeros but on the first stage's rank, ys but on the last one's."""
+    return [_own(inputs, case.group_rank(rank)) for rank, inputs in enumerate(case.inputs)]
+
+
+def _own(inputs: dict[str, Any], rank: int) -> dict[str, Any]:
+    shape = Shape(*inputs["shape"])
+    stages = range(rank, shape.n_stages, shape.n_ranks)
+    return inputs | {"weights": {stage: inputs["weights"][stage] for stage in stages},
+                     "xs": only_for(0 in stages, inputs["xs"]), "ys": only_for(shape.n_stages - 1 in stages, inputs["ys"])}
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -21,12 +33,9 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 
     x carries the number of the micro-batch in its last column, which stages pass on unchanged.
     """
-    shape, rank = Shape(*inputs["shape"]), dist.get_rank(group)
-    alive: dict[int, int] = {}
-    stages = {s: PipelineStage(*inputs["weights"][s], s, alive) for s in range(rank, shape.n_stages, shape.n_ranks)}
-    like = torch.empty(inputs["xs"][0][0].shape, dtype=inputs["weights"][0][0].dtype)
-    for weight in tensors_in(inputs.pop("weights")):
-        weight.zero_()  # those of other ranks' stages are known to nobody here
+    shape, alive = Shape(*inputs["shape"]), {}
+    stages = {stage: PipelineStage(*weights, stage, alive) for stage, weights in inputs["weights"].items()}
+    like = torch.empty(inputs["xs"][0][0].shape, dtype=next(iter(stages.values())).inner.weight.dtype)
     try:
         pipeline = cls(stages, as_schedule(inputs["schedule"]), shape, squared_error, like, group)
     except ValueError as error:

@@ -36,7 +36,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              for n, s, b, dim, heads in sizes]
     if grading:
         cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 64, 64, 256, 4))))
-        cases.append(Case("4 ranks, sealed", tuple(sealed_parts(own, make_block(own), 4) for own in inputs(4, 2, 1, 24, 4))))
+        cases.append(Case("4 ranks, sealed", tuple(sealed_parts(own, make_block(own), 4, "block_seed")
+                                                   for own in inputs(4, 2, 1, 24, 4))))
     seed, of_group = draw.integer(1, 99), draw.integer(1, 99)
     return [*cases, Case("4 ranks, p = 0.25, no seed", inputs(4, 2, 2, 12, 4, 0.25)),
             Case("3 ranks, seed 0", inputs(3, 2, 1, 6, 3, 0.25, seed=0)),

@@ -35,7 +35,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                   inputs(n, s, b, dim, layers, heads)) for n, s, b, dim, layers, heads in sizes]
     if grading:
         cases.append(Case("4 ranks, sealed",
-                          tuple(sealed_parts(own, make_gpt(own), 4) for own in inputs(4, 8, 1, 24, 1, 4))))
+                          tuple(sealed_parts(own, make_gpt(own), 4, "model_seed") for own in inputs(4, 8, 1, 24, 1, 4))))
     of_group = {n: inputs(n, 6, 1, 12, 1, 6) for n in (2, 3)}
     return [*cases, Case("2 ranks, 5 positions: refused", inputs(2, 5, 1, 4, 1, 2)),
             group_case(lambda n: of_group[n], "6 positions")]

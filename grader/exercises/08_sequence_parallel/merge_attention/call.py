@@ -1,7 +1,5 @@
 """How a rank calls merge_attention."""
 
-import functools
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +8,13 @@ from torch import Tensor
 
 from grader.calling.rings import LEAST
 from grader.calling.watching_inputs import watched
+from grader.evidence.case import Case
+
+
+def hand_out(case: Case) -> list[dict[str, Any]]:
+    """The attention to each part of the keys: with the keys all could be computed at once, and nothing merged."""
+    return [{"parts": [_part(inputs["q"], *part) for part in zip(inputs["ks"], inputs["vs"], inputs["seen"], strict=True)]}
+            for inputs in case.inputs]
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Tensor]:
@@ -17,9 +22,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Tensor]:
 
     Where lse is −inf, which equals nothing, LEAST stands for it.
     """
-    q, *keys = map(inputs.pop, ("q", "ks", "vs", "seen"))
-    (o, lse), *others = itertools.starmap(functools.partial(_part, q), zip(*keys, strict=True))
-    del q, keys  # with them all could be computed at once, and nothing merged
+    (o, lse), *others = inputs["parts"]
     for part in others:
         o, lse = watched(fn, dict(zip(("o1", "lse1", "o2", "lse2"), (o, lse, *part), strict=True)))
     return {"o": o, "lse": torch.where(lse == float("-inf"), LEAST, lse)}

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.experts import make_moe
-from grader.evidence.case import WEIGHED
+from grader.calling.experts import make_moe, stacked_experts
+from grader.calling.sealing import Cut
+from grader.evidence.case import SEALED, WEIGHED
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.routing import routed
 from grader.exercises.shared.split_inputs import first_wrong_slip, numbers, or_refused
@@ -49,7 +50,15 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         cases.append(Case(f"{ranks(4)}, 8 experts, {n_tokens} tokens", tuple(inputs([n_tokens] * 4, 8, 2, 2))))
         cases.append(Case(f"{ranks(2)}, weighed", tuple(own | {WEIGHED: True} for own in inputs(
             [3, 3], 4, 2, 3, dim=400, inner=900))))
+        cases.append(Case(f"{ranks(3)}, sealed", tuple(map(_sealed, inputs([5] * 3, 6, 2, 3)))))
     return [*cases, group_case(lambda n: inputs([5] * n, 2 * n, 2, 2), "2 experts each")]
+
+
+def _sealed(inputs: dict[str, Any]) -> dict[str, Any]:
+    """No rank knows the experts of others, nor the seed by which it could make them."""
+    state = stacked_experts(make_moe(inputs))
+    cuts = {name: Cut(("state", name), 0, 3) for name in state if name != ROUTER}
+    return inputs | {"seed": 0, "state": state, SEALED: cuts}
 
 
 def _with_traffic(members: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,10 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.going_through import gone_through
-from grader.calling.meshes import PASS, as_number, groups_of, leave_gradients, make_model
+from grader.calling.meshes import PASS, as_number, groups_of, leave_gradients, make_model, parts_on
 from grader.calling.numberless import NumbersWatched
+from grader.evidence.case import Case
 from utils.models.mesh_stage import MeshStage
 from utils.trace.spans import mark
+
+
+def hand_out(case: Case) -> list[dict[str, Any]]:
+    """Each rank gets its pieces of its stage's weights. All have the whole batch: so the contract says."""
+    inputs = case.inputs[0]
+    whole = {name: p.detach() for name, p in make_model(inputs["model"]).named_parameters()}
+    model = {name: size for name, size in inputs["model"].items() if name != "seed"}
+    return [inputs | {"model": model, "weights": parts_on(rank, whole, inputs["lines"], model["layers"])}
+            for rank in range(case.world_size)]
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
@@ -20,7 +30,10 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     Each pass of the stage leaves marks: what went through, and once it did how many rows that were.
     """
     mesh = groups_of(inputs["lines"])
-    stage = MeshStage(make_model(inputs.pop("model")), mesh["pp"], mesh["tp"])
+    stage = MeshStage(make_model(inputs["model"]), mesh["pp"], mesh["tp"])
+    with torch.no_grad():
+        for name, p in stage.named_parameters():
+            p.copy_(inputs["weights"][name])
     stage.forward = _noted(stage.forward)
     if inputs["left"]:
         leave_gradients(stage)

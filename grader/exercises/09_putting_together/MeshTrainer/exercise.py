@@ -8,19 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.calling.meshes import leave_gradients, make_model, own_part
+from grader.calling.meshes import EMBEDDING, HEAD, leave_gradients, make_model, parts_on
 from grader.exercises.shared.cases import each_rank, once_a_group
 from grader.exercises.shared.meshes import in_words, lines_of, place_of, sizes_of
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
-from utils.models.mesh_stage import stage_of
 from utils.models.shards import cut_dim
 from utils.models.tiny import next_byte_loss
 
 STEPS, LENGTH, LR = 2, 5, 0.5
 MODEL = {"length": LENGTH, "dim": 4, "layers": 3, "heads": 4}
 UNCLIPPED, CLIPPED = 1e3, 0.25
-EMBEDDING, HEAD = "embedding.weight", "head.weight"
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -103,11 +101,7 @@ def _untied(case: Case, rank: int) -> dict[str, Tensor]:
 
 
 def _own(case: Case, rank: int, whole: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Of tensors by name what this rank has: its stage's, in pieces where they are cut. A tied head may be named or not."""
-    sizes, place = case.inputs[rank]["sizes"], place_of(case.inputs[rank]["sizes"], rank)
-    named = whole | ({HEAD: whole.get(HEAD, whole[EMBEDDING])} if sizes["pp"] > 1 else {})
-    return {name: own_part(name, x, place["tp"], sizes["tp"])
-            for name, x in named.items() if stage_of(name, MODEL["layers"], sizes["pp"]) == place["pp"]}
+    return parts_on(rank, whole, case.inputs[rank]["lines"], MODEL["layers"])
 
 
 def _part(case: Case, rank: int, plain: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from grader.calling.meshes import drawn_gradients, make_model, own_part
+from grader.calling.meshes import drawn_gradients, make_model, parts_on
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.meshes import in_words, lines_of, place_of, sizes_of
 from grader.judging.exercise import Case, Draw, Exercise, Slip
@@ -35,10 +35,8 @@ def _whole(case: Case) -> dict[str, torch.Tensor]:
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
-    sizes, whole, place = case.inputs[rank]["sizes"], _whole(case), place_of(case.inputs[rank]["sizes"], rank)
-    named = whole | ({"head.weight": whole["embedding.weight"]} if sizes["pp"] > 1 else {})
-    own = {name: own_part(name, g, place["tp"], sizes["tp"]) for name, g in named.items()
-           if stage_of(name, MODEL["layers"], sizes["pp"]) == place["pp"]}
+    whole = _whole(case)
+    own = parts_on(rank, whole, case.inputs[rank]["lines"], MODEL["layers"])
     return {"norm": torch.nn.utils.get_total_norm(whole.values()), "gradients": own}
 
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunted, of, worlds
+from grader.judging.exercise import Draw
 from utils.models.hunted import small_mlp
 from utils.models.hunted_plain import Notes, micro_shares, plain_micro_batches, trained
 
@@ -14,8 +15,8 @@ SIZES = {3: (8, 8), 2: (3, 9, 4), 1: (4, 1)}  # of the micro-batches, by the num
 Weigh = Callable[[int, int, int], float]  # (rows of a micro-batch, rows of all, micro-batches) -> what its mean counts
 
 
-def _inputs(n: int, seed: int) -> Inputs:
-    return [{"steps": share, "lr": LR} for share in micro_shares(n, SIZES[n], seed=seed)]
+def _inputs(n: int, draw: Draw) -> Inputs:
+    return [{"steps": micro_shares(1, SIZES[n], seed=draw.seed())[0], "lr": LR} for _ in range(n)]
 
 
 def _plain(inputs: Inputs) -> list[Notes]:

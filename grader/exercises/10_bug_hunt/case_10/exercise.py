@@ -7,12 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.exercises.shared.hunted import LR, UNTOUCHED, Combine, Inputs, Trained, hunted, of, simulated, total_of, worlds
+from grader.judging.exercise import Draw
 from utils.models.hunted import SequenceMLP
 from utils.models.hunted_plain import Notes, Tensors, plain_sequence, sequence_pieces
 
 
-def _inputs(n: int, seed: int) -> Inputs:
-    return [{"batches": piece, "lr": LR} for piece in sequence_pieces(n, seed=seed)]
+def _inputs(n: int, draw: Draw) -> Inputs:
+    return [{"batches": sequence_pieces(1, seed=draw.seed())[0], "lr": LR} for _ in range(n)]
 
 
 def _plain(inputs: Inputs) -> list[Notes]:

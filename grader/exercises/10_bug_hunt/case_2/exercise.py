@@ -4,18 +4,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.exercises.shared.hunted import LR, UNTOUCHED, Combine, Inputs, Trained, hunted, of, simulated, total_of
+from grader.exercises.shared.hunted import (
+    LR,
+    UNTOUCHED,
+    Combine,
+    Inputs,
+    Trained,
+    hunted,
+    of,
+    own_share,
+    simulated,
+    total_of,
+)
 from grader.judging.exercise import Case, Draw
 from utils.models.hunted import MLPShard
-from utils.models.hunted_plain import Notes, Tensors, mesh_shares, plain_mesh
+from utils.models.hunted_plain import Notes, Tensors, plain_mesh
 
 MESHES = ((2, 2), (2, 1), (1, 2))  # copies, ranks that share one
+ROWS = 4
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
     def case(dp: int, tp: int) -> Case:
-        shares = mesh_shares(dp, tp, seed=draw.integer(0, 1 << 20))
-        inputs = tuple({"batches": share, "lr": LR, "tp": tp} for share in shares)
+        shares = [own_share(draw, ROWS) for _ in range(dp)]
+        inputs = tuple({"batches": share, "lr": LR, "tp": tp} for share in shares for _ in range(tp))
         return Case(f"{dp} × {tp} ranks", inputs)
 
     return [case(*mesh) for mesh in (*MESHES, *(((3, 1),) if grading else ()))]

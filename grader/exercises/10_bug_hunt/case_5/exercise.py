@@ -6,13 +6,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.exercises.shared.hunted import LR, ROWS, UNTOUCHED, Inputs, Trained, hunted, of, simulated, total_of, worlds
+from grader.exercises.shared.hunted import (
+    LR,
+    UNTOUCHED,
+    Inputs,
+    Trained,
+    hunted,
+    of,
+    shared_batches,
+    simulated,
+    total_of,
+    worlds,
+)
+from grader.judging.exercise import Draw
 from utils.models.hunted import SmallMLP
-from utils.models.hunted_plain import Notes, Tensors, plain_dropout, shares
+from utils.models.hunted_plain import Notes, Tensors, plain_dropout
 
 
-def _inputs(n: int, seed: int) -> Inputs:
-    return [{"batches": share, "lr": LR, "seed": seed % 1000} for share in shares(n, rows=ROWS, seed=seed)]
+def _inputs(n: int, draw: Draw) -> Inputs:
+    seed = draw.seed()  # of weights and masks only
+    return [own | {"seed": seed} for own in shared_batches(n, draw)]
 
 
 def _plain(inputs: Inputs) -> list[Notes]:

@@ -6,12 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from grader.exercises.shared.hunted import LR, UNTOUCHED, Inputs, Trained, hunted, simulated, total_of, worlds
+from grader.judging.exercise import Draw
 from utils.models.hunted import TextStage
 from utils.models.hunted_plain import Notes, Tensors, plain_pipeline, text_steps
 
 
-def _inputs(n: int, seed: int) -> Inputs:
-    return [{"steps": text_steps(seed=seed), "lr": LR}] * n
+def _inputs(n: int, draw: Draw) -> Inputs:
+    """Tokens and targets, each from a seed of its own."""
+    ins, outs = (text_steps(seed=draw.seed()) for _ in range(2))
+    return [{"steps": [[tokens, targets] for (tokens, _), (_, targets) in zip(ins, outs, strict=True)], "lr": LR}] * n
 
 
 def _plain(inputs: Inputs) -> list[Notes]:

@@ -1,0 +1,46 @@
+"""What ranks are given of a case, outside them: each gets its own pieces, and learns nothing of who is late."""
+
+import runpy
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grader.calling.sealing import handed_out
+from grader.evidence.case import Case
+from grader.evidence.evidence import pack
+
+GRADER = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the ranks are given of one case, and when.
+
+    inputs: of each rank, packed. late_s: how much later than all others a rank gets them, or (); the rest as in the case.
+    """
+
+    inputs: tuple[bytes, ...]
+    groups: tuple[tuple[int, ...], ...] | None = None
+    weighed: bool = False
+    late_s: tuple[float, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        return len(self.inputs)
+
+
+def given(way: str, case: Case) -> Given:
+    """What the ranks are given that call a function in this way.
+
+    way: a file of grader/ that defines call(fn, inputs, group), such as "exercises/03_zero1/clip_gradient_norm/call.py"; and
+        hand_out(case) → each rank's inputs, where these are no more than pieces of the case's.
+    """
+    hand_out = of_way(way).get("hand_out", handed_out)
+    return Given(tuple(map(pack, hand_out(case))), case.groups, case.weighed, case.late_s)
+
+
+@cache
+def of_way(way: str) -> dict[str, Any]:
+    """What the file defines, and all that it imports imported."""
+    return runpy.run_path(str(GRADER / way))
