@@ -68,7 +68,7 @@ def collect_one(candidate: Candidate, case: Given, place: Callable[[], Place] = 
     error = explain(outcome, candidate.timeout_s)
     ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
     return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, *_where(error), run.memory,
-                    run.output, run.elapsed_s, crossed, messages, weights)
+                    run.output, run.elapsed_s, outcome.starved_s, crossed, messages, weights)
 
 
 def after_begin(run: Run) -> Trace:

@@ -163,35 +163,58 @@ def _keep(work: Work, course: Course, job: Job) -> None:
 
 
 def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterator[Job]:
-    """Jobs as their results come, each in the journal and with its line; what cannot be marked is added to the problems."""
+    """Jobs as their results come, each in the journal and with its line; what cannot be marked is added to the problems.
+
+    Where the machine was too busy for what a clock decides, a job comes last, when it was marked once more with none beside.
+    """
     if not jobs:
         return
-    peak_bytes, began = 0, time.monotonic()
+    peak_bytes, again = 0, []
     bar = tqdm(total=len(jobs), disable=None, smoothing=0.1,
                bar_format="marking {n_fmt}/{total_fmt} |{bar}| {elapsed} gone, about {remaining} to go")
     workers = min(arguments.workers or cluster.default_workers(), len(jobs))
     with cluster.connect(arguments.scheduler, workers) as client, bar:
         bar.refresh()
-        marked_ones = cluster.mark_all(client, _tasks(jobs, work, bar), arguments.unsafe)
-        for number, ((job, digest), marked) in enumerate(marked_ones, 1):
-            bar.update()
-            seconds = time.monotonic() - began
-            if isinstance(marked, str):
-                work.problems.append(f"{job.submission} could not be marked: {marked}")
-                _say(_line(bar, number, seconds, job.submission, f"not marked: {marked:.200}"))
-                continue
-            with work.only(job.submission, "was marked, but the result is not as it must be"):
-                notebook, record = marked
-                result = Result(job.submission.student, job.submission.unit, digest, cluster.code_digest(),
-                                notebook.decode(), record)
-                job.journal.put(result)
-                peak_bytes = max(peak_bytes, record["peak_bytes"])
-                _say(_line(bar, number, seconds, job.submission, _in_short(record)))
-                job.result = result
-            if job.result is not None:
+        began = time.monotonic()
+        for job in _results(client, jobs, work, arguments.unsafe, bar, began):
+            peak_bytes = max(peak_bytes, job.result.record["peak_bytes"])
+            if job.result.record.get("too_busy"):
+                again.append(job)
+            else:
                 yield job
+        for job in again:
+            first, names = job.result, ", ".join(job.result.record["too_busy"])
+            _say(f"The machine was too busy to judge {names} of {plain(str(job.submission))}: marked once more, alone.")
+            bar.total += 1
+            for _ in _results(client, [job], work, arguments.unsafe, bar, began):
+                pass
+            if job.result is None or sum(job.result.points.values()) < sum(first.points.values()):
+                job.result = first
+                job.journal.put(first)
+            yield job
         _say(f"Peak memory: a sandbox {_gib(peak_bytes)} of the {_gib(sandbox.Limits().memory_bytes)} it may use, "
              f"a worker's own process {_gib(cluster.worker_peak_bytes(client))}.")
+
+
+def _results(client: cluster.Client, jobs: list[Job], work: Work, unsafe: bool, bar: tqdm, began: float) -> Iterator[Job]:
+    """Those that got a result, as it comes."""
+    for (job, digest), marked in cluster.mark_all(client, _tasks(jobs, work, bar), unsafe):
+        bar.update()
+        number, seconds = bar.n, time.monotonic() - began
+        if isinstance(marked, str):
+            work.problems.append(f"{job.submission} could not be marked: {marked}")
+            _say(_line(bar, number, seconds, job.submission, f"not marked: {marked:.200}"))
+            continue
+        job.result = None
+        with work.only(job.submission, "was marked, but the result is not as it must be"):
+            notebook, record = marked
+            result = Result(job.submission.student, job.submission.unit, digest, cluster.code_digest(),
+                            notebook.decode(), record)
+            job.journal.put(result)
+            _say(_line(bar, number, seconds, job.submission, _in_short(record)))
+            job.result = result
+        if job.result is not None:
+            yield job
 
 
 def _tasks(jobs: list[Job], work: Work, bar: tqdm) -> Iterator[cluster.Task]:

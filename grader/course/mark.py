@@ -9,7 +9,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import nbformat
@@ -23,9 +23,11 @@ from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alar
 from grader.course.cell import exercise_of, is_check
 from grader.course.handed_in import HandedIn, about_others, read_all, to_be_marked
 from grader.course.running import RanCells, Version, run_cells
+from grader.course.second_look import LONGER, in_doubt, later, put_in, too_busy
 from grader.course.splice import Step, steps_of
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
+from grader.evidence.evidence import Evidence
 from grader.exercises import EXERCISES
 from grader.judging.demands import HIDDEN_DEMAND, NETWORK_DEMAND
 from grader.judging.exercise import Exercise, Trial
@@ -39,6 +41,8 @@ RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
 OUTPUT_BYTES = 16 << 20  # of all cells together
 SUSPICIONS = 100  # of which a person is told
 PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
+TOO_BUSY = ("{}: what it lacks was decided by a clock, twice, and the machine was too busy to tell. Mark it again when less "
+            "is going on: --regrade")
 FOR_A_PERSON = {NETWORK_DEMAND: (CONTRADICTED, "the network contradicts the calls"),
                 HIDDEN_DEMAND: (OTHER, "memory was held where no tensor is")}  # demands whose hint sends for one
 
@@ -49,13 +53,15 @@ Marked = tuple[bytes, dict[str, Any]]  # a marked notebook and its record
 class Marks:
     """The judge's record of one notebook.
 
-    remarks: what else a reader of the feedback should know. alarms: what a person who marks should look at.
+    remarks: what else a reader of the feedback should know. alarms: what a person who marks should look at. too_busy:
+    exercises that lack points by a clock, on a machine that was too busy to tell.
     """
 
     seed: int
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
+    too_busy: list[str] = field(default_factory=list)
     peak_bytes: int = 0
     seconds: float = 0.0
 
@@ -82,7 +88,7 @@ class Marks:
     def record(self) -> dict[str, Any]:
         """Plain JSON data."""
         return {"seed": self.seed, "remarks": self.remarks, "alarms": [asdict(alarm) for alarm in self.alarms],
-                "peak_bytes": self.peak_bytes, "seconds": self.seconds,
+                "peak_bytes": self.peak_bytes, "seconds": self.seconds, "too_busy": self.too_busy,
                 "exercises": {name: verdict.record() for name, verdict in self.verdicts.items()}}
 
 
@@ -118,6 +124,7 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
             if details:  # one alarm an exercise
                 marks.alarm(kind, exercise.id, f"{words}: {details[0]}")
     _show_verdicts(notebook, marks)
+    marks.alarms += [Alarm(OTHER, TOO_BUSY.format(name), name) for name in marks.too_busy]
     marks.seconds = time.monotonic() - began
     return marks
 
@@ -210,16 +217,40 @@ class _Trying:
             if exercise.id not in self._trials:
                 self._trials[exercise.id] = exercise.trials(self._marks.seed, grading=True)
         functions = {exercise.id: versions[exercise.id].function for exercise in exercises}
-        files, problem = _run_functions(exercises, self._trials, functions, self._marks, self._unsafe)
+        verdicts = self._verdicts(exercises, functions)
         for exercise in exercises:
-            verdict = _verdict(exercise, self._trials[exercise.id], files, problem, self._marks)
-            before = self.best.get(exercise.id)
+            verdict, before = verdicts[exercise.id], self.best.get(exercise.id)
             if before is None or verdict.points > before.points:
                 self.best[exercise.id] = verdict
                 if before is not None:
                     why = other_order or versions[exercise.id].words
                     self._marks.remarks.append(f"{exercise.id} earns more with {why} than with what stood at its check "
                                                f"cell, so that counts ({verdict.points:g} points, not {before.points:g})")
+
+    def _verdicts(self, exercises: Sequence[Exercise], functions: Mapping[str, bytes]) -> dict[str, Verdict]:
+        """After a second look at what a clock decides, before it costs points."""
+        cases = {exercise.id: [given(exercise.way, trial.case) for trial in self._trials[exercise.id]]
+                 for exercise in exercises}
+        files, problem = _run_functions(exercises, cases, functions, self._marks, self._unsafe)
+        seen = {exercise.id: _seen(exercise, cases[exercise.id], files, problem, self._marks) for exercise in exercises}
+        verdicts = {exercise.id: _verdict(exercise, self._trials[exercise.id], seen[exercise.id], self._marks)
+                    for exercise in exercises}
+        doubtful = {exercise.id: numbers for exercise in exercises
+                    if (numbers := in_doubt(verdicts[exercise.id], self._trials[exercise.id], seen[exercise.id]))}
+        if not doubtful:
+            return verdicts
+        asked = [exercise for exercise in exercises if exercise.id in doubtful]
+        patient = [replace(exercise, timeout_s=LONGER * exercise.timeout_s) for exercise in asked]
+        again = {exercise.id: [later(cases[exercise.id][number]) for number in doubtful[exercise.id]] for exercise in asked}
+        files, problem = _run_functions(patient, again, functions, self._marks, self._unsafe)
+        for exercise in asked:
+            trials = self._trials[exercise.id]
+            anew = _seen(exercise, again[exercise.id], files, problem, self._marks)
+            evidences = put_in(seen[exercise.id], doubtful[exercise.id], anew)
+            verdicts[exercise.id] = verdict = _verdict(exercise, trials, evidences, self._marks)
+            if not verdict.passed and too_busy(anew) and exercise.id not in self._marks.too_busy:
+                self._marks.too_busy.append(exercise.id)
+        return verdicts
 
 
 def _show_outputs(notebook: NotebookNode, steps: Sequence[Step], files: Mapping[str, bytes], marks: Marks) -> None:
@@ -238,14 +269,14 @@ def _show_outputs(notebook: NotebookNode, steps: Sequence[Step], files: Mapping[
         marks.alarms.append(Alarm(MALFORMED, f"malformed outputs of cells: {error}"))
 
 
-def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Trial]], functions: Mapping[str, bytes],
+def _run_functions(exercises: Sequence[Exercise], cases: Mapping[str, Sequence[Given]], functions: Mapping[str, bytes],
                    marks: Marks, unsafe: bool) -> tuple[dict[str, bytes], str]:
     """(files of evidence, what went wrong with the ranks' program, if anything)"""
     files: dict[str, bytes] = {}
     for exercise in exercises:
         candidate = Candidate(functions[exercise.id], PATIENCE * exercise.timeout_s, exercise.trains,
                               exercise.measured, exercise.way, exercise.forbidden)
-        files |= job_files(exercise.id, candidate, [given(exercise.way, trial.case) for trial in trials[exercise.id]])
+        files |= job_files(exercise.id, candidate, cases[exercise.id])
     program = ["-m", "grader.sandbox", "collect", *([] if unsafe else ["--isolated"])]
     ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
@@ -256,24 +287,30 @@ def _run_functions(exercises: list[Exercise], trials: Mapping[str, Sequence[Tria
     return parcel.from_bytes(done.output), done.problem
 
 
-def _verdict(exercise: Exercise, trials: Sequence[Trial], files: Mapping[str, bytes], problem: str, marks: Marks) -> Verdict:
+def _seen(exercise: Exercise, cases: Sequence[Any], files: Mapping[str, bytes], problem: str, marks: Marks,
+          ) -> list[Evidence] | str:
+    """The evidence of an exercise's cases; or in words, why there is none that can be judged."""
     try:
-        evidences = accept.evidences(exercise.id, files, len(trials))
+        evidences = accept.evidences(exercise.id, files, len(cases))
     except accept.TooMuch as error:
         marks.alarm(OTHER, exercise.id, str(error))
-        return Verdict.without_evidence(exercise, f"Not judged: {error}. Is a call in a loop that should stand before it?")
+        return f"Not judged: {error}. Is a call in a loop that should stand before it?"
     except accept.Malformed as error:
         marks.alarm(MALFORMED, exercise.id, f"malformed evidence: {error}")
-        return Verdict.without_evidence(exercise, "The ranks' evidence was not accepted.")
-    if any(evidence.messages and not evidence.messages.complete for evidence in evidences):
+        return "The ranks' evidence was not accepted."
+    return evidences or f"Nothing to judge: {problem or 'the ranks left nothing'}."
+
+
+def _verdict(exercise: Exercise, trials: Sequence[Trial], seen: list[Evidence] | str, marks: Marks) -> Verdict:
+    if isinstance(seen, str):
+        return Verdict.without_evidence(exercise, seen)
+    if any(evidence.messages and not evidence.messages.complete for evidence in seen):
         marks.alarm(OTHER, exercise.id, "the network could not be read in full, so calls were held against totals only")
     if any(trial.case.weighed and evidence.loopback_bytes is not None and evidence.weights is None
-           for trial, evidence in zip(trials, evidences, strict=False)):
+           for trial, evidence in zip(trials, seen, strict=False)):
         marks.alarm(OTHER, exercise.id, "the memory of its ranks could not be read from outside, so it was not judged by it")
-    if not evidences:
-        return Verdict.without_evidence(exercise, f"Nothing to judge: {problem or 'the ranks left nothing'}.")
     try:
-        return judge(exercise, trials, evidences)
+        return judge(exercise, trials, seen)
     except Exception as error:  # evidence that is well formed and yet makes no sense; nothing earned, and a reason
         where = traceback.extract_tb(error.__traceback__)[-1]
         marks.alarm(MALFORMED, exercise.id, f"evidence makes no sense: {type(error).__name__}: {error!s:.300}")

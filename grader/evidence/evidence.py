@@ -67,6 +67,7 @@ class Evidence:
     memory: list[RankMemory | None] = field(default_factory=list)
     prints: dict[int, list[str]] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    starved_s: float = 0.0
     loopback_bytes: int | None = None
     messages: Observed | None = None
     weights: list[Weight] | None = None

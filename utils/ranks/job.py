@@ -53,6 +53,7 @@ class Outcome:
     wire_bytes: list[list[int]] | None = None
     observed: Any = None  # by the place where the ranks ran, from their meeting to their end (utils.ranks.place)
     elapsed_s: float = 0.0
+    starved_s: float = 0.0  # of it, in which ranks waited for processors that others used
     verdict_s: float = 0.0  # from the last report of any rank to the end of the run
 
 

@@ -10,6 +10,7 @@ from utils.deadlocks.errors import Stopped
 from utils.deadlocks.verdicts import waiting_ranks
 from utils.deadlocks.waits import ENDED, WaitState
 from utils.ranks.channel import Channel, Message, give_up_sending_after
+from utils.ranks.fair_clock import FairClock
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.live import AGAIN_S, Live
 from utils.ranks.output import RankOutput
@@ -71,11 +72,14 @@ class _Fleet:
         self._unreadable: set[int] = set()  # ranks that sent what makes no sense
         self._gathered = 0  # reports of the rank that had most of them when we looked last
         self._started = time.monotonic()
+        self._clock = FairClock(lambda: self._process_ids().values())  # what is given time, has it on a busy machine, too
+        self._begun = self._clock.now()
         self._first_error_at: float | None = None
         self._ready: set[int] = set()
         self._asked: set[int] = set()
-        self._later: list[tuple[float, int, str, bytes]] = []  # (when, rank, what it is then told)
+        self._later: list[tuple[float, float, int, str, bytes]] = []  # (when, by the clock; since; rank; what to tell)
         self._ready_at: float | None = None
+        self._handed_out: float | None = None  # the same, by the clock
         self._shown_at = 0.0
 
     # ── starting ──
@@ -104,7 +108,7 @@ class _Fleet:
     def follow(self) -> None:
         """Listen until every rank has ended, none can move, ranks disagree, or time is up."""
         while not self._over():
-            now, deadline = time.monotonic(), self._deadline()
+            now, deadline = self._clock.now(), self._deadline()
             if now > deadline:
                 self._ask_for_stacks()
                 if self.outcome.timed_out:
@@ -115,11 +119,11 @@ class _Fleet:
             self._tell_what_is_due(now)
             until = min([deadline, *(when for when, *_ in self._later)])
             patience_s = min(QUIET_S if self._unread else 0.1, max(0.0, until - now))
-            if not self._listen(patience_s, self._batch_s(now - self._started)) or now > self._looked_at + LATEST_S:
+            if not self._listen(patience_s, self._batch_s(now - self._begun)) or now > self._looked_at + LATEST_S:
                 self._looked_at = now
                 self._read_reports()
                 self._look_for_standstill()
-                self._show(now)
+                self._show(time.monotonic())
         if self.outcome.state.disagreement:
             self._listen_for(GATHER_S)
         if self._all_returned():
@@ -127,7 +131,7 @@ class _Fleet:
 
     def _deadline(self) -> float:
         """The clock starts when all ranks have met, which can take seconds on a loaded machine. Who is late has as long."""
-        started = self._started + START_UP_S if self._ready_at is None else self._ready_at
+        started = self._begun + START_UP_S if self._handed_out is None else self._handed_out
         return started + max(self.job.late_s, default=0.0) + self.job.timeout_s
 
     def _over(self) -> bool:
@@ -227,7 +231,7 @@ class _Fleet:
 
     def _hand_out(self) -> None:
         """All have met: count the wire from here, and give each rank the task and its own input."""
-        self._ready_at = time.monotonic()
+        self._ready_at, self._handed_out = time.monotonic(), self._clock.now()
         self._place.all_met()
         for rank in self._channels:
             self._tell(rank, "task", self.job.task)
@@ -255,17 +259,18 @@ class _Fleet:
         return self.job.late_s[rank] if self.job.late_s else 0.0
 
     def _tell_later(self, rank: int, kind: str, blob: bytes = b"") -> None:
-        """By as much as the rank is late."""
-        self._later.append((time.monotonic() + self._late_s(rank), rank, kind, blob))
-        self._tell_what_is_due(time.monotonic())
+        """By as much as the rank is late: so long the others could go on, however busy the machine is."""
+        now = self._clock.now()
+        self._later.append((now + self._late_s(rank), time.monotonic(), rank, kind, blob))
+        self._tell_what_is_due(now)
 
     def _tell_what_is_due(self, now: float) -> None:
         due = [one for one in self._later if one[0] <= now]
         self._later = [one for one in self._later if one[0] > now]
-        for when, rank, kind, blob in due:
+        for _, since_s, rank, kind, blob in due:
             if kind == "looked at":  # in the trace as the launcher saw it
-                facts = {"since_s": when - self._late_s(rank)}
-                self.outcome.events.append((rank, "mark", {"name": HELD_UP, "time": now, "facts": facts}))
+                facts = {"name": HELD_UP, "time": time.monotonic(), "facts": {"since_s": since_s}}
+                self.outcome.events.append((rank, "mark", facts))
             self._tell(rank, kind, blob)
 
     def _process_ids(self) -> dict[int, int]:
@@ -273,7 +278,7 @@ class _Fleet:
 
     def _note_error(self, rank: int, facts: dict) -> None:
         self.outcome.errors.append((rank, facts))
-        self._first_error_at = self._first_error_at or time.monotonic()
+        self._first_error_at = self._first_error_at or self._clock.now()
 
     def _note_nonsense(self, rank: int, error: Exception) -> None:
         self._unreadable.add(rank)
@@ -360,7 +365,7 @@ class _Fleet:
         now = time.monotonic()
         if self._live and self._ready_at is not None:
             self._live.end(self.job.world_size, now - self._ready_at)
-        self.outcome.elapsed_s = now - self._started
+        self.outcome.elapsed_s, self.outcome.starved_s = now - self._started, self._clock.starved_s
         self.outcome.verdict_s = now - max((f["time"] for _, _, f in self.outcome.events if "time" in f), default=now)
 
     def _close_output(self, output: RankOutput) -> None:
