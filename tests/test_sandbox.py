@@ -65,6 +65,50 @@ print(json.dumps({{
     assert int(found["capabilities"][0], 16) == 0
 
 
+def test_what_is_hidden_can_be_imported_and_neither_used_nor_read():
+    program = """
+import gc, importlib, json, os, pickle, types
+from utils.costs.formulas import ring_time_s
+from utils.costs.strategies import STRATEGIES
+from utils.planner.layout import Layout
+from utils.planner.memory import peak_memory, never_there
+import utils.figures.costs_figures, utils.trace.calls, utils.costs.tables
+import utils.planner as planner
+def told(what):
+    try:
+        return repr(what())
+    except Exception as error:
+        return str(error)
+def annotated(layout: Layout | None) -> list[Layout]: pass
+def text_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+places = [os.path.join(folder, file) for folder, _, files in os.walk("/course") for file in files]
+codes = {value.co_filename for value in gc.get_objects() if isinstance(value, types.CodeType)}
+codes |= {value.__code__.co_filename for value in gc.get_objects() if isinstance(value, types.FunctionType)}
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(json.dumps({
+    "used": [told(lambda: ring_time_s("all_reduce", 1, 2, 0, 1)), told(lambda: next(iter(STRATEGIES))),
+             told(lambda: Layout(dp=2)), told(lambda: peak_memory.value), told(lambda: planner.plan.plan)],
+    "packed": pickle.loads(pickle.dumps(Layout)) is Layout and pickle.loads(
+        pickle.dumps(utils.trace.calls.bytes_sent_per_rank)) is utils.trace.calls.bytes_sent_per_rank,
+    "counted": repr(utils.trace.calls.bytes_sent_per_rank("all_reduce", 8, 2)),
+    "table": len(utils.costs.tables.read_table("links")) > 0,
+    "texts": [path for path in places if b"alpha_s + total_bytes" in text_of(path) or b"alpha + M/n*beta" in text_of(path)],
+    "codes": [path for path in codes if path.endswith(("costs/formulas.py", "costs/strategies.py")) or "/planner/" in path],
+    "uncovered": [libc.unshare(0x10000000 | 0x00020000), libc.umount2(b"/course/utils/planner", 2)][1] == 0,
+}))"""
+    forbidden = ["utils.planner", "utils.costs.formulas", "utils.costs.strategies", "torch.utils.checkpoint"]
+    done = sandbox.run(["-c", program], b"", hidden=forbidden)
+    assert done.problem == "", done.log
+    found = json.loads(done.output)
+    names = ["utils.costs.formulas", "utils.costs.strategies", *["utils.planner"] * 3]
+    assert found["used"] == [f"{name} is what this exercise has you write: do without it" for name in names]
+    assert found["packed"] and found["counted"] == "nan" and found["table"]
+    assert found["texts"] == [] and found["codes"] == [] and not found["uncovered"]
+
+
 @pytest.mark.parametrize("source, problem", [
     ("while True: pass", "was not done after 3 s"),
     ("import signal, time\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\n"

@@ -136,7 +136,7 @@ def _run_cells(notebook: NotebookNode, exercises: list[Exercise], marks: Marks, 
     parameters = {exercise.id: exercise.parameters for exercise in exercises}
     done = sandbox.run(["-m", "grader.sandbox", "cells", str(CELL_TIMEOUT_S)], parcel.to_bytes({
         "notebook.json": nbformat.writes(notebook).encode(), "exercises.json": json.dumps(parameters).encode()}),
-        limits=CELLS_LIMITS, unsafe=unsafe)
+        limits=CELLS_LIMITS, unsafe=unsafe, hidden=[name for exercise in exercises for name in exercise.forbidden])
     marks.note(done, "cells", "; the cells after it were not run")
     files, room = parcel.from_bytes(done.output), OUTPUT_BYTES
     try:
