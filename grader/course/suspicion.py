@@ -17,9 +17,9 @@ KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check":
          "hunted": "utils.models.hunted"}  # by the set-up cells
 
 # Modules of which any use is told, and single names of other modules.
-MODULES = ("atexit", "_thread", "cloudpickle", "code", "codeop", "copyreg", "ctypes", "http", "importlib", "mmap", "multiprocessing", "pickle",
-           "pkgutil", "pty", "requests", "runpy", "signal", "socket", "sqlite3", "subprocess", "threading", "urllib", "builtins",
-           "linecache",
+MODULES = ("atexit", "_thread", "cloudpickle", "code", "codeop", "copyreg", "ctypes", "http", "importlib", "mmap",
+           "multiprocessing", "pickle", "pkgutil", "pty", "requests", "runpy", "signal", "socket", "sqlite3", "subprocess",
+           "threading", "urllib", "builtins", "linecache",
            "grader.calling", "grader.course", "grader.evidence", "grader.exercises", "grader.judging", "grader.sandbox",
            "utils.ranks.channel", "utils.ranks.launcher", "utils.ranks.payload", "utils.ranks.place",
            "utils.ranks.worker", "utils.trace.calls", "utils.trace.recorder", "utils.trace.spans", "utils.trace.wire",
