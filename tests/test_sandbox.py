@@ -2,6 +2,8 @@
 
 import json
 import os
+import socket
+import struct
 import sys
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -15,6 +17,7 @@ from grader.evidence import parcel
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox import programs, watch
 from grader.sandbox.bubblewrap import Limits, NoSandbox
+from grader.sandbox.weighing import kept_in_sockets, weight_of
 from tests.course import SANDBOX
 from utils.ranks.server import RankServer
 
@@ -269,6 +272,49 @@ def test_who_hides_its_memory_is_counted_all_the_same(monkeypatch):
     assert done.problem == "it used more than 0.390625 GiB of memory"
 
 
+def test_what_the_kernel_keeps_for_a_process_is_weighed(tmp_path):
+    before = weight_of(os.getpid())
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+    os.remove(tmp_path / "pipe")
+    os.write(pipe, bytes(60_000))
+    near, far = socket.socketpair()
+    near.send(bytes(100_000))
+    answered, plain = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0), socket.socket()
+    for _ in range(50):  # of no kind that the kernel knows: it gives the whole message back
+        answered.send(struct.pack("=IHHII", 1016, 2000, 5, 1, 0) + bytes(1000))
+    assert 200_000 < sum(dict(kept_in_sockets(os.getpid())).values()) < 500_000
+    assert weight_of(os.getpid()) - before > 250_000
+    for one in (near, far, answered, plain):
+        one.close()
+    os.close(pipe)
+
+
+def test_memory_that_nobody_would_count_is_refused():
+    program = """
+import ctypes, mmap, os, threading, torch
+libc = ctypes.CDLL(None)
+def many_files():
+    try:
+        return [os.dup(0) for _ in range(5000)]
+    except OSError:
+        return libc.close_range(3, 10_000, 0)
+calls = {"file": lambda: os.memfd_create("kept"), "segment": lambda: libc.shmget(0, 4096, 0o1600) + 1,
+         "queue": lambda: libc.msgget(0, 0o1600) + 1, "pages": lambda: mmap.mmap(-1, 4096),
+         "device": lambda: mmap.mmap(os.open("/dev/zero", os.O_RDWR), 4096),
+         "namespaces": lambda: libc.unshare(0x10000000) + 1, "files": many_files}
+for name, call in calls.items():
+    try:
+        print(end=name if call() else "")
+    except OSError:
+        pass
+thread = threading.Thread(target=lambda: print(torch.ones(1000).sum().item()))
+thread.start()
+thread.join()"""
+    done = run(program)
+    assert done.output.decode() == "1000.0\n", done.output.decode() + done.log
+
+
 def test_isolated_ranks_share_nothing_but_the_network():
     source = f"""
 import sys
@@ -291,6 +337,8 @@ print(json.dumps([[json.loads(outcome.blobs[r]) if r in outcome.blobs else None 
     for rank, look in enumerate(looks):
         side_channels = look.pop("side channels")
         assert side_channels.pop("memory of a device") == "OSError"  # there is no such device
+        assert side_channels.pop("names of files") == "OSError"  # there is no room
+        assert side_channels.pop("terminal") == "FileNotFoundError"
         assert set(side_channels.values()) == {"PermissionError"}
         assert look == {"files": [f"mine{rank}"], "shared": [f"mine{rank}"], "processes": ["1"], "capabilities": 0,
                         "parent": 0}
@@ -321,6 +369,7 @@ def look_around(blob, done):
     dist.barrier()
     libc = ctypes.CDLL(None, use_errno=True)
     shared = os.open("/proc/version", os.O_RDONLY)  # which every rank can open
+    numbers = {"clone": 56, "bpf": 321} if os.uname().machine == "x86_64" else {"clone": 220, "bpf": 280}
     calls = {
         "unix": lambda: socket.socket(socket.AF_UNIX), "flock": lambda: fcntl.flock(shared, fcntl.LOCK_SH),
         "lock": lambda: fcntl.lockf(shared, fcntl.LOCK_SH | fcntl.LOCK_NB),
@@ -333,6 +382,13 @@ def look_around(blob, done):
         "memory of a device": lambda: mmap.mmap(os.open("/dev/zero", os.O_RDWR), 4096),
         "segment": lambda: refused_by(libc.shmget(0, 4096, 0o1600)), "queue": lambda: refused_by(libc.msgget(0, 0o1600)),
         "hiding from who weighs": lambda: refused_by(libc.prctl(4, 0, 0, 0, 0)),  # PR_SET_DUMPABLE
+        "names of pages": lambda: refused_by(libc.prctl(0x53564D41, 0, 0, 0, 0)),  # PR_SET_VMA
+        "names of files": lambda: [os.symlink("x" * 200, f"/tmp/{number:0200}") for number in range(1000)],
+        "terminal": os.openpty, "pair of sockets": socket.socketpair,
+        "program of a socket": lambda: socket.socket().setsockopt(socket.SOL_SOCKET, 26, bytes(16)),  # SO_ATTACH_FILTER
+        "namespaces": lambda: refused_by(libc.unshare(0x10000000)),  # CLONE_NEWUSER
+        "namespaces of a child": lambda: refused_by(libc.syscall(numbers["clone"], 0x10000011, 0)),
+        "program of the kernel": lambda: refused_by(libc.syscall(numbers["bpf"], 0, 0, 0)),
         "io_uring": lambda: refused_by(libc.syscall(425, 1, ctypes.create_string_buffer(120)))}
 
     def refused_by(answer):

@@ -25,6 +25,7 @@ EXCHANGE = "/usr/local/share/nbgrader"  # nbgrader's own choice for what student
 COURSE, HOME = "/course", "/tmp/home"  # in a sandbox
 CAPABILITIES = {"CAP_SETPCAP": 8, "CAP_SYS_ADMIN": 21,  # to make namespaces and to give all this up
                 "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19}  # for the witness
+OPEN_FILES, WAITING_SIGNALS = 1024, 256  # of a process: what the kernel keeps for each is counted nowhere else
 NICENESS = 10  # whoever works at this machine comes first
 _REFUSED = ("bubblewrap may not make a sandbox here: {}. In a container, allow user namespaces (Docker: --security-opt "
             "seccomp=unconfined --security-opt systempaths=unconfined); on Ubuntu, `sysctl "
@@ -108,7 +109,8 @@ def _own_limits(limits: Limits) -> dict[str, int]:
 
     Memory: a little more than all may use together, so that the watch, not an error in a rank, is what ends a hoarder.
     """
-    return {"cpu": limits.cpu_s, "data": limits.memory_bytes + limits.disk_bytes, "core": 0}
+    return {"cpu": limits.cpu_s, "data": limits.memory_bytes + limits.disk_bytes, "core": 0, "nofile": OPEN_FILES,
+            "sigpending": WAITING_SIGNALS}
 
 
 def _limited(own_limits: dict[str, int]) -> list[str]:
@@ -130,7 +132,8 @@ def _bubblewrap(disk_bytes: int, may_isolate: bool, code: Sequence[str] = CODE,
                "--unshare-cgroup-try", "--uid", "0", "--gid", "0", "--hostname", "sandbox", "--cap-drop", "ALL",
                *([word for name in CAPABILITIES for word in ("--cap-add", name)] if may_isolate else []),
                "--die-with-parent", "--new-session", "--clearenv"]
-    command += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]  # root could set the host's
+    command += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev",  # root could set the host's
+                "--dev-bind", "/dev/null", "/dev/zero"]  # which, mapped, is memory that nobody counts
     for folder in ("/dev/shm", "/tmp"):  # before what follows: this Python may itself be below /tmp
         command += ["--size", str(disk_bytes), "--tmpfs", folder]
     for path in SYSTEM:
