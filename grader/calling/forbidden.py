@@ -43,9 +43,15 @@ def find(packages: Sequence[str]) -> None:
         importlib.import_module(COMPILER)  # it imports much of torch.distributed for itself, so before anything is forbidden
     for name in packages:
         if name not in _found or _found_among[name] != len(sys.modules):  # else no module has come
-            specified = importlib.util.find_spec(name)
-            _found[name] = (_files(name), _without_code(name)) if specified else ([], [])
+            _found[name] = (_files(name), _without_code(name)) if _is_module(name) else ([], [])
             _found_among[name] = len(sys.modules)
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # what it would lie in is a module, no package
+        return False
 
 
 def _without_code(name: str) -> list[tuple[types.FunctionType, types.CodeType]]:
