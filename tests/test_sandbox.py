@@ -68,6 +68,17 @@ print(json.dumps({{
     assert int(found["capabilities"][0], 16) == 0
 
 
+def test_command_lines_do_not_tell_where_the_course_lies():
+    done = run("""
+import os
+for process in filter(str.isdigit, os.listdir("/proc")):
+    with open(f"/proc/{process}/cmdline") as file:
+        print(file.read())""")
+    assert "bwrap" in done.output.decode() and str(ROOT / "utils") not in done.output.decode(), done.output
+    lines = [line for line in done.output.decode().splitlines() if str(ROOT) in line.replace(sys.prefix, "")]
+    assert lines == []
+
+
 def test_what_is_hidden_can_be_imported_and_neither_used_nor_read():
     program = """
 import gc, importlib, json, os, pickle, types

@@ -82,9 +82,9 @@ def _forked(arguments: Sequence[str], limits: Limits, group: ControlGroup, may_i
         tuple(arguments), _environment(COURSE, HOME), HOME, groups=group.folders, niceness=NICENESS,
         limits=tuple((getattr(resource, f"RLIMIT_{name.upper()}"), most) for name, most in own.items()),
         capabilities=tuple(CAPABILITIES.values()) if may_isolate else ())
-    bubblewrap = [*_bubblewrap(limits.disk_bytes, may_isolate, (*CODE, *code), copies), *_limited(own)]
+    bubblewrap = _bubblewrap(limits.disk_bytes, may_isolate, (*CODE, *code), copies)
     try:
-        return Forked([*group.command(), *_politely()], bubblewrap, entry)
+        return Forked([*group.command(), *_politely()], bubblewrap, _limited(own), entry)
     except NotEntered as error:
         raise NoSandbox(_REFUSED.format(error)) from None
 
