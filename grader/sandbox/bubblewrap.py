@@ -109,8 +109,15 @@ def _own_limits(limits: Limits) -> dict[str, int]:
 
     Memory: a little more than all may use together, so that the watch, not an error in a rank, is what ends a hoarder.
     """
-    return {"cpu": limits.cpu_s, "data": limits.memory_bytes + limits.disk_bytes, "core": 0, "nofile": OPEN_FILES,
-            "sigpending": WAITING_SIGNALS}
+    return {"cpu": limits.cpu_s, "data": limits.memory_bytes + limits.disk_bytes, "core": 0,
+            "nofile": _at_most(OPEN_FILES, resource.RLIMIT_NOFILE),
+            "sigpending": _at_most(WAITING_SIGNALS, resource.RLIMIT_SIGPENDING)}
+
+
+def _at_most(most: int, kind: int) -> int:
+    """No more than this process may have itself."""
+    allowed = resource.getrlimit(kind)[1]
+    return most if allowed == resource.RLIM_INFINITY else min(most, allowed)
 
 
 def _limited(own_limits: dict[str, int]) -> list[str]:
