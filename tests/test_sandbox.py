@@ -128,7 +128,7 @@ print(json.dumps({
     ("import signal, time\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\n"
      "time.sleep(100)", "was not done after 3 s"),
     ("x = []\nwhile True: x.append(bytearray(b'x' * (1 << 20)))", "MemoryError|of memory"),  # whichever limit comes first
-    ("import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\nx = bytearray(b'x' * (60 << 20))\ntime.sleep(100)",
+    ("import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\nx = bytearray(b'x') * (60 << 20)\ntime.sleep(100)",
      "used more than 0.195312 GiB of memory"),
     ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "started more than 50 processes and threads"),
     ("import os\nwhile True: os.write(1, b'x' * 100_000)", "wrote more than 10 MiB"),
