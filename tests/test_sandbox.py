@@ -2,6 +2,8 @@
 
 import json
 import os
+import socket
+import struct
 import sys
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -15,6 +17,7 @@ from grader.evidence import parcel
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox import programs, watch
 from grader.sandbox.bubblewrap import Limits, NoSandbox
+from grader.sandbox.weighing import kept_in_sockets, weight_of
 from tests.course import SANDBOX
 from utils.ranks.server import RankServer
 
@@ -65,12 +68,67 @@ print(json.dumps({{
     assert int(found["capabilities"][0], 16) == 0
 
 
+def test_command_lines_do_not_tell_where_the_course_lies():
+    done = run("""
+import os
+for process in filter(str.isdigit, os.listdir("/proc")):
+    with open(f"/proc/{process}/cmdline") as file:
+        print(file.read())""")
+    assert "bwrap" in done.output.decode() and str(ROOT / "utils") not in done.output.decode(), done.output
+    lines = [line for line in done.output.decode().splitlines() if str(ROOT) in line.replace(sys.prefix, "")]
+    assert lines == []
+
+
+def test_what_is_hidden_can_be_imported_and_neither_used_nor_read():
+    program = """
+import gc, importlib, json, os, pickle, types
+from utils.costs.formulas import ring_time_s
+from utils.costs.strategies import STRATEGIES
+from utils.planner.layout import Layout
+from utils.planner.memory import peak_memory, never_there
+import utils.figures.costs_figures, utils.trace.calls, utils.costs.tables
+import utils.planner as planner
+def told(what):
+    try:
+        return repr(what())
+    except Exception as error:
+        return str(error)
+def annotated(layout: Layout | None) -> list[Layout]: pass
+def text_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+places = [os.path.join(folder, file) for folder, _, files in os.walk("/course") for file in files]
+codes = {value.co_filename for value in gc.get_objects() if isinstance(value, types.CodeType)}
+codes |= {value.__code__.co_filename for value in gc.get_objects() if isinstance(value, types.FunctionType)}
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(json.dumps({
+    "used": [told(lambda: ring_time_s("all_reduce", 1, 2, 0, 1)), told(lambda: next(iter(STRATEGIES))),
+             told(lambda: Layout(dp=2)), told(lambda: peak_memory.value), told(lambda: planner.plan.plan)],
+    "packed": pickle.loads(pickle.dumps(Layout)) is Layout and pickle.loads(
+        pickle.dumps(utils.trace.calls.bytes_sent_per_rank)) is utils.trace.calls.bytes_sent_per_rank,
+    "counted": repr(utils.trace.calls.bytes_sent_per_rank("all_reduce", 8, 2)),
+    "table": len(utils.costs.tables.read_table("links")) > 0,
+    "texts": [path for path in places if b"alpha_s + total_bytes" in text_of(path) or b"alpha + M/n*beta" in text_of(path)],
+    "codes": [path for path in codes if path.endswith(("costs/formulas.py", "costs/strategies.py")) or "/planner/" in path],
+    "uncovered": [libc.unshare(0x10000000 | 0x00020000), libc.umount2(b"/course/utils/planner", 2)][1] == 0,
+}))"""
+    forbidden = ["utils.planner", "utils.costs.formulas", "utils.costs.strategies", "torch.utils.checkpoint"]
+    done = sandbox.run(["-c", program], b"", hidden=forbidden)
+    assert done.problem == "", done.log
+    found = json.loads(done.output)
+    names = ["utils.costs.formulas", "utils.costs.strategies", *["utils.planner"] * 3]
+    assert found["used"] == [f"{name} is what this exercise has you write: do without it" for name in names]
+    assert found["packed"] and found["counted"] == "nan" and found["table"]
+    assert found["texts"] == [] and found["codes"] == [] and not found["uncovered"]
+
+
 @pytest.mark.parametrize("source, problem", [
     ("while True: pass", "was not done after 3 s"),
     ("import signal, time\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\n"
      "time.sleep(100)", "was not done after 3 s"),
     ("x = []\nwhile True: x.append(bytearray(b'x' * (1 << 20)))", "MemoryError|of memory"),  # whichever limit comes first
-    ("import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\nx = bytearray(b'x' * (60 << 20))\ntime.sleep(100)",
+    ("import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\nx = bytearray(b'x') * (60 << 20)\ntime.sleep(100)",
      "used more than 0.195312 GiB of memory"),
     ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "started more than 50 processes and threads"),
     ("import os\nwhile True: os.write(1, b'x' * 100_000)", "wrote more than 10 MiB"),
@@ -225,6 +283,49 @@ def test_who_hides_its_memory_is_counted_all_the_same(monkeypatch):
     assert done.problem == "it used more than 0.390625 GiB of memory"
 
 
+def test_what_the_kernel_keeps_for_a_process_is_weighed(tmp_path):
+    before = weight_of(os.getpid())
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+    os.remove(tmp_path / "pipe")
+    os.write(pipe, bytes(60_000))
+    near, far = socket.socketpair()
+    near.send(bytes(100_000))
+    answered, plain = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0), socket.socket()
+    for _ in range(50):  # of no kind that the kernel knows: it gives the whole message back
+        answered.send(struct.pack("=IHHII", 1016, 2000, 5, 1, 0) + bytes(1000))
+    assert 200_000 < sum(dict(kept_in_sockets(os.getpid())).values()) < 500_000
+    assert weight_of(os.getpid()) - before > 250_000
+    for one in (near, far, answered, plain):
+        one.close()
+    os.close(pipe)
+
+
+def test_memory_that_nobody_would_count_is_refused():
+    program = """
+import ctypes, mmap, os, threading, torch
+libc = ctypes.CDLL(None)
+def many_files():
+    try:
+        return [os.dup(0) for _ in range(5000)]
+    except OSError:
+        return libc.close_range(3, 10_000, 0)
+calls = {"file": lambda: os.memfd_create("kept"), "segment": lambda: libc.shmget(0, 4096, 0o1600) + 1,
+         "queue": lambda: libc.msgget(0, 0o1600) + 1, "pages": lambda: mmap.mmap(-1, 4096),
+         "device": lambda: mmap.mmap(os.open("/dev/zero", os.O_RDWR), 4096),
+         "namespaces": lambda: libc.unshare(0x10000000) + 1, "files": many_files}
+for name, call in calls.items():
+    try:
+        print(end=name if call() else "")
+    except OSError:
+        pass
+thread = threading.Thread(target=lambda: print(torch.ones(1000).sum().item()))
+thread.start()
+thread.join()"""
+    done = run(program)
+    assert done.output.decode() == "1000.0\n", done.output.decode() + done.log
+
+
 def test_isolated_ranks_share_nothing_but_the_network():
     source = f"""
 import sys
@@ -247,6 +348,8 @@ print(json.dumps([[json.loads(outcome.blobs[r]) if r in outcome.blobs else None 
     for rank, look in enumerate(looks):
         side_channels = look.pop("side channels")
         assert side_channels.pop("memory of a device") == "OSError"  # there is no such device
+        assert side_channels.pop("names of files") == "OSError"  # there is no room
+        assert side_channels.pop("terminal") == "FileNotFoundError"
         assert set(side_channels.values()) == {"PermissionError"}
         assert look == {"files": [f"mine{rank}"], "shared": [f"mine{rank}"], "processes": ["1"], "capabilities": 0,
                         "parent": 0}
@@ -277,6 +380,7 @@ def look_around(blob, done, ask):
     dist.barrier()
     libc = ctypes.CDLL(None, use_errno=True)
     shared = os.open("/proc/version", os.O_RDONLY)  # which every rank can open
+    numbers = {"clone": 56, "bpf": 321} if os.uname().machine == "x86_64" else {"clone": 220, "bpf": 280}
     calls = {
         "unix": lambda: socket.socket(socket.AF_UNIX), "flock": lambda: fcntl.flock(shared, fcntl.LOCK_SH),
         "lock": lambda: fcntl.lockf(shared, fcntl.LOCK_SH | fcntl.LOCK_NB),
@@ -289,6 +393,13 @@ def look_around(blob, done, ask):
         "memory of a device": lambda: mmap.mmap(os.open("/dev/zero", os.O_RDWR), 4096),
         "segment": lambda: refused_by(libc.shmget(0, 4096, 0o1600)), "queue": lambda: refused_by(libc.msgget(0, 0o1600)),
         "hiding from who weighs": lambda: refused_by(libc.prctl(4, 0, 0, 0, 0)),  # PR_SET_DUMPABLE
+        "names of pages": lambda: refused_by(libc.prctl(0x53564D41, 0, 0, 0, 0)),  # PR_SET_VMA
+        "names of files": lambda: [os.symlink("x" * 200, f"/tmp/{number:0200}") for number in range(1000)],
+        "terminal": os.openpty, "pair of sockets": socket.socketpair,
+        "program of a socket": lambda: socket.socket().setsockopt(socket.SOL_SOCKET, 26, bytes(16)),  # SO_ATTACH_FILTER
+        "namespaces": lambda: refused_by(libc.unshare(0x10000000)),  # CLONE_NEWUSER
+        "namespaces of a child": lambda: refused_by(libc.syscall(numbers["clone"], 0x10000011, 0)),
+        "program of the kernel": lambda: refused_by(libc.syscall(numbers["bpf"], 0, 0, 0)),
         "io_uring": lambda: refused_by(libc.syscall(425, 1, ctypes.create_string_buffer(120)))}
 
     def refused_by(answer):

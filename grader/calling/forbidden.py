@@ -19,7 +19,7 @@ _FUNCTION = "def refused(*arguments, **named):\n    raise RuntimeError({!r})"
 _found: dict[str, tuple[list[str], list[tuple[types.FunctionType, types.CodeType]]]] = {}
 _found_among: dict[str, int] = {}
 _refused: dict[str, str] = {}  # the beginning of a path of files -> the module or package that it belongs to
-_WHY = "{} is what this exercise has you write: do without it"
+WHY = "{} is what this exercise has you write: do without it"
 
 
 def forbid(packages: Sequence[str]) -> None:
@@ -43,15 +43,21 @@ def find(packages: Sequence[str]) -> None:
         importlib.import_module(COMPILER)  # it imports much of torch.distributed for itself, so before anything is forbidden
     for name in packages:
         if name not in _found or _found_among[name] != len(sys.modules):  # else no module has come
-            specified = importlib.util.find_spec(name)
-            _found[name] = (_files(name), _without_code(name)) if specified else ([], [])
+            _found[name] = (_files(name), _without_code(name)) if _is_module(name) else ([], [])
             _found_among[name] = len(sys.modules)
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # what it would lie in is a module, no package
+        return False
 
 
 def _without_code(name: str) -> list[tuple[types.FunctionType, types.CodeType]]:
     """Each function of a module or package, and what is put in the place of its code."""
     made: dict[str, types.FunctionType] = {}
-    exec(_FUNCTION.format(_WHY.format(name)), made)
+    exec(_FUNCTION.format(WHY.format(name)), made)
     refused = functools.cache(lambda names: made["refused"].__code__.replace(co_freevars=names))
     functions = [function for module in _loaded(name) for function in _functions_of(module)]
     return [(function, refused(function.__code__.co_freevars)) for function in functions]
@@ -62,7 +68,7 @@ def _forbid_class(name: str) -> None:
     module, _, own = name.rpartition(".")
 
     def refused(*arguments, **named):
-        raise RuntimeError(_WHY.format(name))
+        raise RuntimeError(WHY.format(name))
 
     getattr(importlib.import_module(module), own).__init__ = refused
 
@@ -97,7 +103,7 @@ def _refuse(event: str, arguments: tuple) -> None:
     whole = os.path.realpath(path)
     for start, name in _refused.items():
         if whole.startswith(start) or (event == "open" and (_ends_in(path, start) or _lies_in(start, whole))):
-            raise (PermissionError if event == "open" else ImportError)(_WHY.format(name))
+            raise (PermissionError if event == "open" else ImportError)(WHY.format(name))
 
 
 def _ends_in(path: str, start: str) -> bool:

@@ -76,7 +76,7 @@ def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool
                 for step in steps]
         done = sandbox.run(["-m", "grader.sandbox", "cells", str(CELL_TIMEOUT_S)], parcel.to_bytes({
             "steps.json": json.dumps(told).encode(), "exercises.json": json.dumps(parameters).encode()}),
-            limits=LIMITS, unsafe=unsafe)
+            limits=LIMITS, unsafe=unsafe, hidden=sorted({name for exercise in exercises for name in exercise.forbidden}))
         files, peak_bytes = parcel.from_bytes(done.output), max(peak_bytes, done.peak_bytes)
         said = _said(files, problems)
         problems += [done.problem] if done.problem else []

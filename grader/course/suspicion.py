@@ -17,8 +17,9 @@ KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check":
          "hunted": "utils.models.hunted"}  # by the set-up cells
 
 # Modules of which any use is told, and single names of other modules.
-MODULES = ("atexit", "_thread", "cloudpickle", "copyreg", "ctypes", "http", "importlib", "mmap", "multiprocessing", "pickle",
-           "pty", "requests", "signal", "socket", "sqlite3", "subprocess", "threading", "urllib", "builtins", "linecache",
+MODULES = ("atexit", "_thread", "cloudpickle", "code", "codeop", "copyreg", "ctypes", "http", "importlib", "mmap",
+           "multiprocessing", "pickle", "pkgutil", "pty", "requests", "runpy", "signal", "socket", "sqlite3", "subprocess",
+           "threading", "urllib", "builtins", "linecache",
            "grader.calling", "grader.course", "grader.evidence", "grader.exercises", "grader.judging", "grader.sandbox",
            "utils.ranks.channel", "utils.ranks.launcher", "utils.ranks.payload", "utils.ranks.place",
            "utils.ranks.worker", "utils.trace.calls", "utils.trace.recorder", "utils.trace.spans", "utils.trace.wire",
@@ -27,14 +28,15 @@ MODULES = ("atexit", "_thread", "cloudpickle", "copyreg", "ctypes", "http", "imp
 NAMES = ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._getframe", "sys._current_frames", "sys.exit",
          "sys.excepthook", "sys.meta_path", "sys.modules", "sys.path_hooks", "sys.setprofile", "sys.settrace",
          "sys.path", "inspect.currentframe", "inspect.stack", "inspect.getouterframes", "inspect.getsource",
+         "inspect.getsourcelines",
          "os._exit", "os.abort", "os.environ", "os.fork", "os.forkpty", "os.getenv", "os.getppid", "os.kill", "os.killpg",
          "os.popen", "os.putenv", "os.setsid", "os.system", "os.walk", "os.write",
          "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell")
 STARTS = re.compile(r"os\.(exec|spawn|posix_spawn)|torch\.distributed\..*_get_default_store")
 BUILTINS = ("__import__", "compile", "eval", "exec", "exit", "quit", "globals")
 PLAIN_METHOD = re.compile(r"builtins\.(?!type\.|object\.)\w+\.(?!__)\w+")  # dict.fromkeys, str.join
-ATTRIBUTES = ("_get_backend", "_get_default_store", "__closure__", "cell_contents", "__code__", "__globals__",
-              "__subclasses__", "f_back", "f_globals", "f_locals", "gi_frame", "tb_frame")
+ATTRIBUTES = ("_get_backend", "_get_default_store", "__closure__", "cell_contents", "__code__", "__file__", "__globals__",
+              "__loader__", "__spec__", "__subclasses__", "f_back", "f_globals", "f_locals", "gi_frame", "tb_frame")
 METHODS = ("__del__", "__eq__", "__ne__", "__reduce__", "__reduce_ex__", "__setstate__", "__torch_dispatch__",
            "__torch_function__")
 SHELL = "get_ipython()"

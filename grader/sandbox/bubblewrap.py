@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from grader.sandbox.cgroup import ControlGroup
 from grader.sandbox.entering import Entry
+from grader.sandbox.hiding import without
 from grader.sandbox.programs import ROOT, Forked, NotEntered, Started, source
 from grader.sandbox.watch import USUAL, Finished, Limits, Watch
 
@@ -23,6 +25,7 @@ EXCHANGE = "/usr/local/share/nbgrader"  # nbgrader's own choice for what student
 COURSE, HOME = "/course", "/tmp/home"  # in a sandbox
 CAPABILITIES = {"CAP_SETPCAP": 8, "CAP_SYS_ADMIN": 21,  # to make namespaces and to give all this up
                 "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19}  # for the witness
+OPEN_FILES, WAITING_SIGNALS = 1024, 256  # of a process: what the kernel keeps for each is counted nowhere else
 NICENESS = 10  # whoever works at this machine comes first
 _REFUSED = ("bubblewrap may not make a sandbox here: {}. In a container, allow user namespaces (Docker: --security-opt "
             "seccomp=unconfined --security-opt systempaths=unconfined); on Ubuntu, `sysctl "
@@ -52,33 +55,36 @@ def prepare_for_child() -> None:
 
 
 def run(arguments: Sequence[str], data: bytes, limits: Limits = USUAL, may_isolate: bool = False,
-        unsafe: bool = False, code: Sequence[str] = ()) -> Finished:
+        unsafe: bool = False, code: Sequence[str] = (), hidden: Sequence[str] = ()) -> Finished:
     """Run Python with these arguments and with `data` on its standard input, and take what it writes.
 
     It sees the system's programs, this Python, utils and grader.sandbox, all read-only, and empty folders of its own; its
     network is a loopback of its own, its environment is made anew. may_isolate: it may make namespaces within
-    (grader.sandbox.isolation). unsafe: none of this, only the limits that do not need it.
+    (grader.sandbox.isolation). hidden: modules of ours that it has by name only (grader.sandbox.hiding). unsafe: none of
+    this, only the limits that do not need it.
     """
     group = ControlGroup(limits.memory_bytes + 2 * limits.disk_bytes, limits.tasks)
     try:
         if not unsafe:
-            return Watch(_forked(arguments, limits, group, may_isolate, code), limits, group).follow(data)
+            with without(hidden) as copies:
+                return Watch(_forked(arguments, limits, group, may_isolate, code, copies), limits, group).follow(data)
         with _started(arguments, limits, group, code) as program:
             return Watch(program, limits, group).follow(data)
     finally:
         group.remove()
 
 
-def _forked(arguments: Sequence[str], limits: Limits, group: ControlGroup, may_isolate: bool, code: Sequence[str]) -> Forked:
+def _forked(arguments: Sequence[str], limits: Limits, group: ControlGroup, may_isolate: bool, code: Sequence[str],
+            copies: Mapping[str, str]) -> Forked:
     """What holds the sandbox open is held to the same as the program, which may be able to write into its memory."""
     own = _own_limits(limits) | {"nproc": limits.tasks}  # counted apart for each sandbox (but not where root's)
     entry = Entry(
         tuple(arguments), _environment(COURSE, HOME), HOME, groups=group.folders, niceness=NICENESS,
         limits=tuple((getattr(resource, f"RLIMIT_{name.upper()}"), most) for name, most in own.items()),
         capabilities=tuple(CAPABILITIES.values()) if may_isolate else ())
-    bubblewrap = [*_bubblewrap(limits.disk_bytes, may_isolate, (*CODE, *code)), *_limited(own)]
+    bubblewrap = _bubblewrap(limits.disk_bytes, may_isolate, (*CODE, *code), copies)
     try:
-        return Forked([*group.command(), *_politely()], bubblewrap, entry)
+        return Forked([*group.command(), *_politely()], bubblewrap, _limited(own), entry)
     except NotEntered as error:
         raise NoSandbox(_REFUSED.format(error)) from None
 
@@ -103,7 +109,15 @@ def _own_limits(limits: Limits) -> dict[str, int]:
 
     Memory: a little more than all may use together, so that the watch, not an error in a rank, is what ends a hoarder.
     """
-    return {"cpu": limits.cpu_s, "data": limits.memory_bytes + limits.disk_bytes, "core": 0}
+    return {"cpu": limits.cpu_s, "data": limits.memory_bytes + limits.disk_bytes, "core": 0,
+            "nofile": _at_most(OPEN_FILES, resource.RLIMIT_NOFILE),
+            "sigpending": _at_most(WAITING_SIGNALS, resource.RLIMIT_SIGPENDING)}
+
+
+def _at_most(most: int, kind: int) -> int:
+    """No more than this process may have itself."""
+    allowed = resource.getrlimit(kind)[1]
+    return most if allowed == resource.RLIM_INFINITY else min(most, allowed)
 
 
 def _limited(own_limits: dict[str, int]) -> list[str]:
@@ -118,12 +132,15 @@ def _environment(course: str, home: str) -> dict[str, str]:
             "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # the others that are marked need the processors too
 
 
-def _bubblewrap(disk_bytes: int, may_isolate: bool, code: Sequence[str] = CODE) -> list[str]:
+def _bubblewrap(disk_bytes: int, may_isolate: bool, code: Sequence[str] = CODE,
+                copies: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Its command, up to what it is to start. copies: folder of the project -> what is to be there in its place."""
     command = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-uts",
                "--unshare-cgroup-try", "--uid", "0", "--gid", "0", "--hostname", "sandbox", "--cap-drop", "ALL",
                *([word for name in CAPABILITIES for word in ("--cap-add", name)] if may_isolate else []),
                "--die-with-parent", "--new-session", "--clearenv"]
-    command += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]  # root could set the host's
+    command += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev",  # root could set the host's
+                "--dev-bind", "/dev/null", "/dev/zero"]  # which, mapped, is memory that nobody counts
     for folder in ("/dev/shm", "/tmp"):  # before what follows: this Python may itself be below /tmp
         command += ["--size", str(disk_bytes), "--tmpfs", folder]
     for path in SYSTEM:
@@ -137,8 +154,8 @@ def _bubblewrap(disk_bytes: int, may_isolate: bool, code: Sequence[str] = CODE) 
     for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
         if not f"{prefix}/".startswith("/usr/") or any(prefix.startswith(f"{path}/") for path in hidden):
             command += ["--ro-bind", prefix, prefix]
-    for part in code:
-        command += ["--ro-bind", str(ROOT / part), f"{COURSE}/{part}"]
+    for part, path in ({part: str(ROOT / part) for part in code} | dict(copies)).items():
+        command += ["--ro-bind", path, f"{COURSE}/{part}"]
     command += ["--dir", HOME, "--chdir", HOME, "--remount-ro", "/dev", "--remount-ro", "/"]
     for name, value in _environment(COURSE, HOME).items():
         command += ["--setenv", name, value]

@@ -36,28 +36,37 @@ def family(top: int, children: Mapping[int, list[int]]) -> list[int]:
     return [top, *(one for child in children.get(top, []) for one in family(child, children))]
 
 
-def _connections_of(process: int) -> Iterator[tuple[End, End]]:
+def sockets_of(process: int) -> Iterator[socket.socket]:
+    """Each that it has open, for as long as it is looked at; what cannot be read is left out."""
     with contextlib.suppress(OSError):
         handle = os.pidfd_open(process)
         try:
             for entry in os.listdir(f"/proc/{process}/fd"):
-                with contextlib.suppress(OSError):  # closed meanwhile, or not a connected TCP socket
+                with contextlib.suppress(OSError):  # closed meanwhile
                     if os.readlink(f"/proc/{process}/fd/{entry}").startswith("socket:"):
-                        yield _ends(handle, int(entry))
+                        with socket.socket(fileno=_copied(handle, int(entry))) as one:
+                            yield one
         finally:
             os.close(handle)
 
 
-def _ends(process_handle: int, descriptor: int) -> tuple[End, End]:
-    """Of a TCP connection of another process.  Raises: OSError if it is none, or may not be read."""
+def is_tcp(one: socket.socket) -> bool:
+    return one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM
+
+
+def _connections_of(process: int) -> Iterator[tuple[End, End]]:
+    for one in filter(is_tcp, sockets_of(process)):
+        with contextlib.suppress(OSError):  # not connected
+            own, other = one.getsockname(), one.getpeername()
+            yield tuple((socket.inet_pton(one.family, name[0])[-4:], name[1]) for name in (own, other))
+
+
+def _copied(process_handle: int, descriptor: int) -> int:
+    """An open file of another process as one of this one's.  Raises: OSError where that may not be."""
     copy = _libc.syscall(_PIDFD_GETFD, process_handle, descriptor, 0)
     if copy < 0:
         raise OSError(ctypes.get_errno(), "pidfd_getfd")
-    with socket.socket(fileno=copy) as connection:
-        if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
-            raise OSError("not TCP")
-        own, other = connection.getsockname(), connection.getpeername()
-        return tuple((socket.inet_pton(connection.family, name[0])[-4:], name[1]) for name in (own, other))
+    return copy
 
 
 def loopback_bytes() -> int:

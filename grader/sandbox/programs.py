@@ -31,9 +31,10 @@ class NotEntered(RuntimeError):
 class Forked:
     """A program in a sandbox, which ends with it. Raises: NotEntered."""
 
-    def __init__(self, before: Sequence[str], bubblewrap: Sequence[str], entry: Entry):
-        """before: what stands before bubblewrap. bubblewrap: up to what it is to start. entry: as yet without a holder."""
-        self._holder, first_process = _held_open(before, bubblewrap)
+    def __init__(self, before: Sequence[str], bubblewrap: Sequence[str], within: Sequence[str], entry: Entry):
+        """before: what stands before bubblewrap. bubblewrap: up to what it is to start. within: what stands before that.
+        entry: as yet without a holder."""
+        self._holder, first_process = _held_open(before, bubblewrap, within)
         try:
             self._server = source().server(entry.environment, first_process)  # kept: it must outlive the program
             self._begin(replace(entry, holder=first_process))
@@ -108,14 +109,19 @@ def _pipe() -> tuple[BinaryIO, BinaryIO]:
     return os.fdopen(read, "rb"), os.fdopen(write, "wb")
 
 
-def _held_open(before: Sequence[str], bubblewrap: Sequence[str]) -> tuple[subprocess.Popen, int]:
-    """(bubblewrap, the first process of its sandbox), once all is mounted: then `cat`, within, gives a line back."""
+def _held_open(before: Sequence[str], bubblewrap: Sequence[str], within: Sequence[str] = ()) -> tuple[subprocess.Popen, int]:
+    """(bubblewrap, the first process of its sandbox), once all is mounted: then `cat`, within, gives a line back.
+
+    Its options are in a file, for its command line can be read within, and they tell the host's folders.
+    """
     told, tell = os.pipe()
-    with open(told) as info:
-        command = [*before, bubblewrap[0], "--info-fd", str(tell), *bubblewrap[1:], "cat"]
+    with open(told) as info, os.fdopen(os.memfd_create("options"), "wb") as options:
+        options.write(b"\0".join(map(os.fsencode, bubblewrap[1:])))
+        options.seek(0)
+        command = [*before, bubblewrap[0], "--info-fd", str(tell), "--args", str(options.fileno()), *within, "cat"]
         try:
             holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      pass_fds=[tell], start_new_session=True)
+                                      pass_fds=[tell, options.fileno()], start_new_session=True)
         finally:
             os.close(tell)
         with contextlib.suppress(BrokenPipeError):
@@ -168,10 +174,16 @@ def _begun(environment: Mapping[str, str], first_process: int) -> RankServer:
 
 
 def _begin_server(environment: dict[str, str], first_process: int, far_end: socket.socket) -> subprocess.Popen:
-    """Python as the sandbox has it, from a read-only mount: for a program may change the mode of the file that it runs."""
-    program = (f"import sys; sys.path[0] = {str(ROOT)!r}; from utils.ranks.server import serve_to_the_end; "
+    """Python as the sandbox has it, from a read-only mount: for a program may change the mode of the file that it runs.
+
+    Where the course lies it is told, and not by its command line, which programs in a sandbox inherit.
+    """
+    program = ("import sys; sys.path[0] = sys.stdin.read(); from utils.ranks.server import serve_to_the_end; "
                f"serve_to_the_end({far_end.fileno()}, {PRELOAD!r})")
-    return subprocess.Popen(
+    server = subprocess.Popen(
         [sys.executable, "-s", "-c", program], executable=f"/proc/{first_process}/root{os.path.realpath(sys.executable)}",
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**environment, "HOME": "/nonexistent"}, cwd="/",
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**environment, "HOME": "/nonexistent"}, cwd="/",
         pass_fds=[far_end.fileno()], start_new_session=True)
+    with contextlib.suppress(BrokenPipeError), server.stdin:
+        server.stdin.write(os.fsencode(ROOT))
+    return server

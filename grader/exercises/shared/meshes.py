@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 
 AXES = ("dp", "pp", "tp")
+# The library's. (Of device_mesh the class alone: what the rest of the library imports calls functions of that file.)
+MESHES = ("torch.distributed.device_mesh.DeviceMesh", "torch.distributed._mesh_layout", "torch.distributed._pycute")
 Place = dict[str, int]
 
 

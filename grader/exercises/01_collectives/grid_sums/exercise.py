@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 
 from grader.exercises.shared.cases import each_rank, total, xs_of
+from grader.exercises.shared.meshes import MESHES
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
@@ -41,6 +42,7 @@ EXERCISE = Exercise(
     title="Sums over rows and columns of a grid of ranks",
     parameters=("x", "n_rows", "n_cols"),
     make_cases=_cases,
+    forbidden=MESHES,
     oracle=each_rank(_sums),
     slips=(
         Slip("rows and columns swapped", "The two sums are each other's: ranks of a row share rank // n_cols, ranks of a "

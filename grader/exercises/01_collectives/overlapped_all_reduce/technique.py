@@ -7,35 +7,43 @@ import torch
 
 from grader.exercises.technique.rank_by_rank import late_ranks, on_each_rank, spans_if_any
 from grader.judging.compare import same
-from grader.judging.demands import only_calls, results_waited, sends_waited, tensor_bytes
+from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import changed_under_way, group_ignored, unwaited, wrong_ranks
+from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.trace import Call, Span
 
 
-def _each(test: Callable[[Call, Span], bool], message: str) -> Callable[[Look], tuple[bool, str]]:
-    """A demand's judge: test(all_reduce call, compute span) on every rank that takes part."""
+def _each(wrong: Callable[[Call, Span], bool], message: str) -> Callable[[Look], tuple[bool, str]]:
+    """A demand's judge: wrong(all_reduce call, compute span) of no call on any rank that takes part.
+
+    Of each: what the sum is made of need not be in the first one.
+    """
 
     def fault(look: Look, rank: int) -> str:
         calls, spans = look.evidence.trace.of(rank, "all_reduce"), spans_if_any(look, rank, "compute")
         if not calls or not spans:
             return f"rank {rank} never called {'compute' if calls else 'all_reduce'}"
-        return "" if test(calls[0], spans[0]) else f"rank {rank} {message}"
+        return f"rank {rank} {message}" if any(wrong(call, spans[0]) for call in calls) else ""
 
     return on_each_rank(fault)
 
 
-def _waited(look: Look) -> tuple[bool, str]:
+def _waited_early(look: Look) -> tuple[bool, str]:
     """Before compute() was done; or, where one rank comes late, another begins to compute only then."""
     late = late_ranks(look)
     came_s = max((call.start_s for rank in late for call in look.evidence.trace.of(rank, "all_reduce")), default=math.inf)
 
-    def in_time(call: Call, span: Span) -> bool:
-        waits_late = call.wait_start_s is None or call.wait_start_s >= span.end_s
-        return waits_late and (call.rank in late or span.start_s < came_s)
+    def too_early(call: Call, span: Span) -> bool:
+        waits_early = call.wait_start_s is not None and call.wait_start_s < span.end_s
+        return waits_early or (call.rank not in late and span.start_s >= came_s)
 
-    return _each(in_time, "waited before compute() was done")(look)
+    return _each(too_early, "waited before compute() was done")(look)
+
+
+def _sent(look: Look, rank: int) -> float:
+    return bytes_sent_per_rank("all_reduce", tensor_bytes(look, rank), look.case.group_size(rank))
 
 
 def _not_once(look: Look, rank: int) -> str:
@@ -49,16 +57,18 @@ TECHNIQUE = Technique(
         only_calls("all_reduce", hint="One dist.all_reduce is all the communication that this exercise needs."),
         Demand("blocking call", "the all-reduce is asynchronous",
                "The all-reduce blocks, so nothing overlaps: with async_op=True it returns a work object at once.",
-               _each(lambda call, span: call.is_async, "called a blocking all_reduce")),
+               _each(lambda call, span: not call.is_async, "called a blocking all_reduce")),
         Demand("compute once", "compute() is called once",
                "The results are right, but compute() is called twice, or never: call it once and keep what it returns.",
                on_each_rank(_not_once)),
         Demand("computed first", "the all-reduce starts before compute()",
                "compute() ran before the all-reduce was started, so nothing overlaps: start the communication first.",
-               _each(lambda call, span: call.start_s <= span.start_s, "started the all_reduce after compute()")),
+               _each(lambda call, span: call.start_s > span.start_s, "started the all_reduce after compute()")),
         Demand("waited too early", "the wait comes after compute()",
                "The wait came before compute(), so nothing overlaps: compute first, then wait for the sum.",
-               _waited),
+               _waited_early),
+        bytes_sent(_sent, "one all-reduce of x",
+                   "Right, but more was sent than one all-reduce of x takes: a single call is all that is needed."),
         results_waited(),
         sends_waited(),
     ),

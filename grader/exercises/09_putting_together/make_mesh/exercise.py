@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from grader.exercises.shared.meshes import in_words, line_of
+from grader.exercises.shared.meshes import MESHES, in_words, line_of
 from grader.exercises.shared.split_inputs import divides, or_refused
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
@@ -76,6 +76,7 @@ EXERCISE = Exercise(
     title="A mesh of ranks",
     parameters=("sizes",),
     make_cases=_cases,
+    forbidden=MESHES,
     oracle=or_refused(partial(_mesh)),
     slips=(
         _slip("first axis fastest", _first_fastest, "The ranks are numbered the other way round: neighbours in number "

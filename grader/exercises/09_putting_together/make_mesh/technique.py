@@ -52,13 +52,13 @@ def _groups_differ(look: Look) -> bool:
     return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.error
 
 
+BY_HAND = "Groups were made for you: work out the ranks of each line yourself, and give them to dist.new_group."
+
 TECHNIQUE = Technique(
     demands=(
         only_calls(hint="Make the groups with dist.new_group: the ranks follow from the sizes, so nobody has to tell "
                         "anybody anything."),
-        Demand("not made by hand", "every group is made by dist.new_group", "Groups were made for you: work out the ranks "
-               "of each line yourself, and give them to dist.new_group.", on_each_rank(_not_by_hand),
-               gate=True),
+        Demand("not made by hand", "every group is made by dist.new_group", BY_HAND, on_each_rank(_not_by_hand), gate=True),
         Demand("too many groups", "every group is made once", "The groups are right, but some were made again and again, "
                "once for each of their members: each costs a meeting of all ranks, and connections. Start a line at its "
                "first rank only.", on_each_rank(_too_many), forbids=True),
@@ -75,6 +75,7 @@ TECHNIQUE = Technique(
     symptoms=(
         Symptom("not everyone makes every group", "Ranks call new_group with different lists, or not equally often: every "
                 "rank must make all groups of all axes, in the same order, also those that it is not in.", _groups_differ),
+        raised("is what this exercise has you write", BY_HAND, "not made by hand"),
         raised("KeyError", "An axis is looked for by a name that `sizes` need not have: axes may have any names, in any "
                            "number, so go through `sizes` in its order.", "fixed names"),
         sizes_taken("not refused", "Sizes whose product is not the number of ranks must raise a ValueError that names both "
