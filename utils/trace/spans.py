@@ -6,8 +6,8 @@ from typing import Any
 
 from utils.trace.recorder import Recorder
 
-# A pause in which nobody looks, and which lasts as long as its rank is late (utils.ranks.job). At its end the launcher puts a
-# mark into the trace, which says when it began.
+# A pause in which nobody looks, and which lasts as long as its rank is late (utils.ranks.job). At its end the launcher puts
+# a mark into the trace, which says when it began.
 HELD_UP = "held up"
 RECORDER: ContextVar[Recorder | None] = ContextVar("the recorder of this rank", default=None)
 
