@@ -16,8 +16,8 @@ from unittest import mock
 
 import nbformat
 
-from grader.course import mark, running
-from grader.course.mark import mark_submission
+from grader.course import running
+from grader.course.mark import Trying, mark_submission
 from grader.exercises import EXERCISES
 from grader.judging.verdict import Verdict
 from tests.course import ROOT
@@ -747,22 +747,17 @@ class Remembered:
 
     def __init__(self):
         self._verdicts: dict[tuple[str, bytes], Verdict] = {}
-        self._run, self._judge = mark._run_functions, mark._verdict
-
-    def run(self, exercises, trials, functions, marks, unsafe):
-        new = [exercise for exercise in exercises if (exercise.id, functions[exercise.id]) not in self._verdicts]
-        files, problem = self._run(new, trials, functions, marks, unsafe) if new else ({}, "")
-        for exercise in new:
-            self._verdicts[exercise.id, functions[exercise.id]] = self._judge(
-                exercise, trials[exercise.id], files, problem, marks)
-        self._now = functions
-        return files, problem
-
-    def verdict(self, exercise, *_):
-        return self._verdicts[exercise.id, self._now[exercise.id]]
+        self._judge = Trying.verdicts
 
     def patched(self):
-        return mock.patch.multiple(mark, _run_functions=self.run, _verdict=self.verdict)
+        """Within this, marking asks here."""
+        def verdicts(trying: Trying, exercises, functions):
+            new = [exercise for exercise in exercises if (exercise.id, functions[exercise.id]) not in self._verdicts]
+            for name, verdict in (self._judge(trying, new, functions) if new else {}).items():
+                self._verdicts[name, functions[name]] = verdict
+            return {exercise.id: self._verdicts[exercise.id, functions[exercise.id]] for exercise in exercises}
+
+        return mock.patch.object(Trying, "verdicts", verdicts)
 
 
 def main(arguments: list[str]) -> int:

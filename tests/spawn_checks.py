@@ -12,6 +12,9 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from grader.calling.handing_out import GRADER, given
+from grader.evidence.evidence import unpack
+
 SEED = 7
 
 
@@ -34,14 +37,13 @@ def _spawned(fn: Callable, way: str, case) -> list:
     """Result of each rank."""
     with tempfile.TemporaryDirectory() as folder:
         blob = cloudpickle.dumps((fn, way, case.groups))
-        mp.spawn(rank_main, (blob, [dict(inputs) for inputs in case.inputs], folder), nprocs=case.world_size)
+        inputs = [unpack(own) for own in given(way, case).inputs]
+        mp.spawn(rank_main, (blob, inputs, folder), nprocs=case.world_size)
         return [torch.load(f"{folder}/{rank}", weights_only=False) for rank in range(case.world_size)]
 
 
 def rank_main(rank: int, blob: bytes, inputs: list[dict], folder: str) -> None:
     """Entry point of a spawned rank."""
-    from grader.calling.handing_out import GRADER
-
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=len(inputs))
     fn, way, members = cloudpickle.loads(blob)

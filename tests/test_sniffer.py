@@ -251,6 +251,7 @@ HONEST = (all_reduce, broadcast, reduce, reduce_scatter, all_gather, gather, sca
           asks_for_names, ddp)
 KINDS = {"reduce_scatter": "all_reduce", "groups_of_their_own": "send", "mesh_of_torchs": "send", "asks_for_names": "",
          "ddp": "all_reduce", "send_that_nobody_receives": "barrier"}
+WAY = "calling/with_group.py"
 CASES = [Case(f"{n} ranks", tuple({"x": torch.ones(1003)} for _ in range(n))) for n in (2, 4)] + [
     Case("groups", tuple({"x": torch.ones(1003)} for _ in range(5)), ((1, 3, 4), (0, 2)))]
 
@@ -259,8 +260,8 @@ def collected(*functions) -> dict[str, list[Evidence]]:
     """Evidence of each function in each case, from a sandbox."""
     files: dict[str, bytes] = {}
     for function in functions:
-        files |= job_files(function.__name__, Candidate(cloudpickle.dumps(function), 60.0),
-                           [given("calling/with_group.py", case) for case in CASES])
+        files |= job_files(function.__name__, Candidate(cloudpickle.dumps(function), 60.0, way=WAY),
+                           [given(WAY, case) for case in CASES])
     done = sandbox.run(["-m", "grader.sandbox", "collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
                        may_isolate=True)
     assert done.problem == "", done.log

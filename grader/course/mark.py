@@ -107,7 +107,7 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
     began = time.monotonic()
     marks = Marks(secrets.randbits(32) if seed is None else seed)
     exercises = [known[name] for cell in notebook.cells if is_check(cell) and (name := exercise_of(cell)) in known]
-    trying = _Trying(marks, unsafe)
+    trying = Trying(marks, unsafe)
     for number, steps in enumerate(orders or [steps_of(notebook)]):
         lacking = [exercise for exercise in exercises if not trying.is_full(exercise)]
         if lacking:
@@ -188,7 +188,7 @@ def left_unmarked(released: bytes, why: str) -> Marked:
     return released, marks.record()
 
 
-class _Trying:
+class Trying:
     """Versions of functions, tried one after the other until an exercise has all its points; the best verdict counts."""
 
     def __init__(self, marks: Marks, unsafe: bool):
@@ -217,7 +217,7 @@ class _Trying:
             if exercise.id not in self._trials:
                 self._trials[exercise.id] = exercise.trials(self._marks.seed, grading=True)
         functions = {exercise.id: versions[exercise.id].function for exercise in exercises}
-        verdicts = self._verdicts(exercises, functions)
+        verdicts = self.verdicts(exercises, functions)
         for exercise in exercises:
             verdict, before = verdicts[exercise.id], self.best.get(exercise.id)
             if before is None or verdict.points > before.points:
@@ -227,7 +227,7 @@ class _Trying:
                     self._marks.remarks.append(f"{exercise.id} earns more with {why} than with what stood at its check "
                                                f"cell, so that counts ({verdict.points:g} points, not {before.points:g})")
 
-    def _verdicts(self, exercises: Sequence[Exercise], functions: Mapping[str, bytes]) -> dict[str, Verdict]:
+    def verdicts(self, exercises: Sequence[Exercise], functions: Mapping[str, bytes]) -> dict[str, Verdict]:
         """After a second look at what a clock decides, before it costs points."""
         cases = {exercise.id: [given(exercise.way, trial.case) for trial in self._trials[exercise.id]]
                  for exercise in exercises}
