@@ -6,13 +6,8 @@ from typing import Any
 
 from utils.trace.recorder import Recorder
 
-<<<<<<< HEAD
-# A pause in which nobody looks, and which lasts as long as its rank is late (utils.ranks.job). Its end is a mark in the
-# trace, which the launcher makes, with the time at which it began.
-=======
 # A pause in which nobody looks, and which lasts as long as its rank is late (utils.ranks.job). At its end the launcher puts
 # a mark into the trace, which says when it began.
->>>>>>> help2
 HELD_UP = "held up"
 RECORDER: ContextVar[Recorder | None] = ContextVar("the recorder of this rank", default=None)
 
