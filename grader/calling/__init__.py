@@ -1,10 +1,6 @@
 """How functions are called inside a rank. Runs beside student code, so nothing here is trusted, or a secret.
 
-<<<<<<< HEAD
-checked: what a check is given. handing_out: what ranks are given of a case, cut outside them. task: what a rank does with it.
-=======
 checked: what a check is given. handing_out: what ranks are given of a case, cut outside. task: what a rank does with both.
->>>>>>> help2
 collect: what comes of it on ranks. forbidden: what it may not use. weighing: when it stands still to be looked at. The other
 files: ways to call it that exercises share.
 """

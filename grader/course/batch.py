@@ -175,8 +175,8 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
     workers = min(arguments.workers or cluster.default_workers(), len(jobs))
     with cluster.connect(arguments.scheduler, workers) as client, bar:
         bar.refresh()
-        began = time.monotonic()
-        for job in _results(client, jobs, work, arguments.unsafe, bar, began):
+        progress = Progress(bar)
+        for job in _results(client, jobs, work, arguments.unsafe, progress):
             peak_bytes = max(peak_bytes, job.result.record["peak_bytes"])
             if job.result.record.get("too_busy"):
                 again.append(job)
@@ -186,7 +186,7 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
             first, names = job.result, ", ".join(job.result.record["too_busy"])
             _say(f"The machine was too busy to judge {names} of {plain(str(job.submission))}: marked once more, alone.")
             bar.total += 1
-            for _ in _results(client, [job], work, arguments.unsafe, bar, began):
+            for _ in _results(client, [job], work, arguments.unsafe, progress):
                 pass
             if job.result is None or sum(job.result.points.values()) < sum(first.points.values()):
                 job.result = first
@@ -196,14 +196,13 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
              f"a worker's own process {_gib(cluster.worker_peak_bytes(client))}.")
 
 
-def _results(client: cluster.Client, jobs: list[Job], work: Work, unsafe: bool, bar: tqdm, began: float) -> Iterator[Job]:
+def _results(client: cluster.Client, jobs: list[Job], work: Work, unsafe: bool, progress: "Progress") -> Iterator[Job]:
     """Those that got a result, as it comes."""
-    for (job, digest), marked in cluster.mark_all(client, _tasks(jobs, work, bar), unsafe):
-        bar.update()
-        number, seconds = bar.n, time.monotonic() - began
+    for (job, digest), marked in cluster.mark_all(client, _tasks(jobs, work, progress.bar), unsafe):
+        progress.done()
         if isinstance(marked, str):
             work.problems.append(f"{job.submission} could not be marked: {marked}")
-            _say(_line(bar, number, seconds, job.submission, f"not marked: {marked:.200}"))
+            _say(progress.line(job.submission, f"not marked: {marked:.200}"))
             continue
         job.result = None
         with work.only(job.submission, "was marked, but the result is not as it must be"):
@@ -211,7 +210,7 @@ def _results(client: cluster.Client, jobs: list[Job], work: Work, unsafe: bool, 
             result = Result(job.submission.student, job.submission.unit, digest, cluster.code_digest(),
                             notebook.decode(), record)
             job.journal.put(result)
-            _say(_line(bar, number, seconds, job.submission, _in_short(record)))
+            _say(progress.line(job.submission, _in_short(record)))
             job.result = result
         if job.result is not None:
             yield job
@@ -275,12 +274,23 @@ def _conclude(work: Work, units: list[str], seconds: float) -> int:
     return 1 if work.problems else 0
 
 
-def _line(bar: tqdm, number: int, seconds: float, submission: Submission, text: str) -> str:
-    """For one submission as it is done; where no bar is shown (in a file), with what it would say."""
-    left_s = seconds / number * (bar.total - number)
-    estimate = f"  (about {_duration(left_s)} to go)" if bar.disable and number < bar.total else ""
-    count = f"[{number:>{len(str(bar.total))}}/{bar.total}]"
-    return f"{count} {submission.student:<16} {submission.unit}  {text}{estimate}"
+class Progress:
+    """How far a batch is: a bar; where none is shown (in a file), a line for each submission has what it would say."""
+
+    def __init__(self, bar: tqdm):
+        self.bar, self._number, self._began = bar, 0, time.monotonic()
+
+    def done(self) -> None:
+        self._number += 1
+        self.bar.update()
+
+    def line(self, submission: Submission, text: str) -> str:
+        """For the submission that was done last."""
+        total = self.bar.total
+        left_s = (time.monotonic() - self._began) / self._number * (total - self._number)
+        estimate = f"  (about {_duration(left_s)} to go)" if self.bar.disable and self._number < total else ""
+        count = f"[{self._number:>{len(str(total))}}/{total}]"
+        return f"{count} {submission.student:<16} {submission.unit}  {text}{estimate}"
 
 
 def _say(text: str) -> None:
