@@ -161,6 +161,7 @@ def in_turn(*functions: Callable[[], object], rounds: int = 11) -> list[float]:
 
 BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tracing, "rings": bench_rings,
            "bombs": partial(bench_bombs, line), "marking": partial(bench_marking, line), "profile": bench_profile,
+           "load": partial(bench_load, line),
            "data_parallel": partial(bench_data_parallel, line, in_turn), "overlap": partial(bench_overlap, line, in_turn),
            "fully_shard": partial(bench_fully_shard, line, in_turn),
            "tensor_parallel": partial(bench_tensor_parallel, line, in_turn),

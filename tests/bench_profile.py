@@ -6,8 +6,10 @@ from collections.abc import Callable
 import nbformat
 import psutil
 
-from grader.course import mark
-from grader.course.splice import is_solution, name_of
+from grader.calling.handing_out import given
+from grader.course import mark, running
+from grader.course.cell import is_solution, name_of
+from grader.course.splice import steps_of
 from grader.exercises import EXERCISES
 from grader.sandbox import bubblewrap
 from tests.notebooks import ROOT
@@ -29,15 +31,16 @@ def _steps_of(unit: str) -> list[tuple[str, float, float]]:
     """(step, processor seconds, seconds) of marking the reference solutions."""
     notebook = _solved(unit)
     exercises = [exercise for exercise in EXERCISES.values() if exercise.unit == unit]
-    marks = mark.Marks(seed=1)
-    cells = _timed(lambda: mark._run_cells(notebook, exercises, marks, False))
+    cells = _timed(lambda: running.run_cells(steps_of(notebook), exercises))
     trials = _timed(lambda: {exercise.id: exercise.trials(1, grading=True) for exercise in exercises})
-    ranks = _timed(lambda: mark._run_functions(exercises, trials[2], cells[2], marks, False))
-    judged = _timed(lambda: [mark._verdict(exercise, trials[2][exercise.id], cells[2], *ranks[2], marks)
-                             for exercise in exercises])
-    cases = sum(map(len, trials[2].values()))
+    functions = {exercise.id: cells[2].versions(exercise.id)[0].function for exercise in exercises}
+    cases = {exercise.id: [given(exercise.way, trial.case) for trial in trials[2][exercise.id]] for exercise in exercises}
+    marks = mark.Marks(seed=1)
+    ranks = _timed(lambda: mark._run_functions(exercises, cases, functions, marks, False))
+    judged = _timed(lambda: [mark._verdict(exercise, trials[2][exercise.id], mark._seen(
+        exercise, cases[exercise.id], *ranks[2], marks), marks) for exercise in exercises])
     return [("cells in a kernel", *cells[:2]), ("drawing cases, oracles", *trials[:2]),
-            (f"{cases} cases on ranks", *ranks[:2]), ("judging", *judged[:2])]
+            (f"{sum(map(len, cases.values()))} cases on ranks", *ranks[:2]), ("judging", *judged[:2])]
 
 
 def _timed(work: Callable) -> tuple[float, float, object]:
