@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from tests.bench_gpu import bench_gpu
+from tests.bench_load import bench_load
 from tests.bench_marking import bench_bombs, bench_marking
 from tests.bench_peers import bench_peers
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b

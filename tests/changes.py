@@ -359,6 +359,18 @@ def helper_in_a_cell_that_shows(handed):
 
 
 @change
+def helper_in_a_module_that_a_cell_writes(handed):
+    handed.own("%%writefile my_module.py\ndef my_helper():\n    return 3", "above")
+    handed.own("import my_module", "above")
+    _use(handed, "my_module.my_helper()")
+
+
+@change
+def module_that_was_not_handed_in(handed):
+    handed.costs(handed.own("from my_other_module import something"), "{}")
+
+
+@change
 def helper_redefined_later(handed):
     handed.own("def my_helper():\n    return 3", "above")
     handed.own("def my_helper(a, b, c):\n    return a", "end")

@@ -16,6 +16,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from grader.course import files
+from grader.course.alarms import RENAMED
 from grader.course.files import BadFile
 from grader.course.reading import MAX_BYTES
 from grader.course.release import worked_in
@@ -183,7 +184,7 @@ def submission_in(folder: Path, root: Path, student: str, unit: str) -> Submissi
     others = [entry for entry in newest_first if entry is not first]
     if first.name != name:
         taken = f": of the {len(sizes)} notebooks there this one was taken" if others else ""
-        found.insert(0, f"the file is called {plain(first.name)}, not {name}{taken}")
+        found.insert(0, f"{RENAMED} {plain(first.name)}, not {name}{taken}")
     if first.names > 1:
         found.append("the file has another name on this disk too (a hard link): see whose it is")
     read, room = [], MAX_BYTES - sizes[first]

@@ -19,7 +19,7 @@ from nbformat.v4 import new_output
 from grader.calling.collect import Candidate
 from grader.calling.handing_out import Given, given
 from grader.course import feedback
-from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, Alarm
+from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, RENAMED, Alarm
 from grader.course.cell import exercise_of, is_check
 from grader.course.handed_in import HandedIn, about_others, read_all, to_be_marked
 from grader.course.running import RanCells, Version, run_cells
@@ -41,6 +41,8 @@ RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
 OUTPUT_BYTES = 16 << 20  # of all cells together
 SUSPICIONS = 100  # of which a person is told
 PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
+NOT_INSTALLED = ("{} stopped with “{}”. Where notebooks are marked, only what the course installs can be imported, and modules "
+                 "that the notebook itself writes")
 TOO_BUSY = ("{}: what it lacks was decided by a clock, twice, and the machine was too busy to tell. Mark it again when less "
             "is going on: --regrade")
 FOR_A_PERSON = {NETWORK_DEMAND: (CONTRADICTED, "the network contradicts the calls"),
@@ -161,7 +163,8 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     chosen, marks = max(marked, key=lambda pair: pair[1].points)
     odd = [*found, *about_others(handed_in, chosen, {one.name: each.points for one, each in marked}), *chosen.wrong]
     marks.remarks[:0] = [*odd, *(() if chosen.nothing_of_the_unit else chosen.spliced.remarks)]
-    marks.alarms += [*(Alarm(OTHER, text) for text in odd), *suspicions(chosen.notebook, release)[:SUSPICIONS]]
+    marks.alarms += [Alarm(OTHER, text) for text in odd if not text.startswith(RENAMED)]
+    marks.alarms += suspicions(chosen.notebook, release)[:SUSPICIONS]
     notebook = chosen.spliced.notebook
     if marks.remarks:
         notebook.cells.insert(0, feedback.remarks_cell(marks.remarks))
@@ -261,7 +264,9 @@ def _show_outputs(notebook: NotebookNode, steps: Sequence[Step], files: Mapping[
             content = files.get(f"outputs/{number}.json", b"[]")
             room -= len(content)
             if step.index is not None and not step.hands_over and room >= 0:
-                notebook.cells[step.index].outputs = accept.outputs(content)
+                outputs = notebook.cells[step.index].outputs = accept.outputs(content)
+                marks.remarks += [NOT_INSTALLED.format(step.words, output.evalue[:100]) for output in outputs
+                                  if output.get("ename") == "ModuleNotFoundError"]
         if room < 0:
             marks.remarks.append(f"the cells wrote more than {OUTPUT_BYTES >> 20} MiB in all: only the beginning was kept")
     except accept.Malformed as error:

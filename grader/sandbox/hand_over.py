@@ -8,9 +8,12 @@ FUNCTIONS: <exercise>.<CHECK, END, or a number>.pkl, or .txt with the reason why
 import ast
 import json
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import cloudpickle
 
 from grader.calling.checked import pack_function
 from grader.evidence.evidence import NOT_WRITTEN
@@ -78,6 +81,7 @@ class Handing:
             if name not in self._names:
                 raise TypeError(f"{NOT_DEFINED} {name} was defined when its check cell ran")
             fn = self._names[name]
+            _take_written_modules_along()
             blob = pack_function(exercise, self._exercises[exercise], fn, self._exercises)
             if _only_raises(fn):
                 raise TypeError(NOT_WRITTEN.format(exercise))
@@ -107,6 +111,15 @@ def hand_over(exercise: str, name: str) -> None:
 def hand_over_all() -> None:
     """After the last cell."""
     _handing[0].take_all()
+
+
+def _take_written_modules_along() -> None:
+    """Modules that cells have written as files (%%writefile) travel by value: no rank has the file."""
+    here = os.getcwd() + os.sep
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and os.path.abspath(file).startswith(here) and name != "__main__":
+            cloudpickle.register_pickle_by_value(module)
 
 
 def _define_the_rest(error: BaseException, source: str, names: dict[str, Any]) -> None:
