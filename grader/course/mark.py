@@ -41,8 +41,8 @@ RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
 OUTPUT_BYTES = 16 << 20  # of all cells together
 SUSPICIONS = 100  # of which a person is told
 PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
-NOT_INSTALLED = ("{} stopped with “{}”. Where notebooks are marked, only what the course installs can be imported, and modules "
-                 "that the notebook itself writes")
+NOT_INSTALLED = ("{} stopped with “{}”. Where notebooks are marked, only what the course installs can be imported, and "
+                 "modules that the notebook itself writes")
 TOO_BUSY = ("{}: what it lacks was decided by a clock, twice, and the machine was too busy to tell. Mark it again when less "
             "is going on: --regrade")
 FOR_A_PERSON = {NETWORK_DEMAND: (CONTRADICTED, "the network contradicts the calls"),
@@ -227,7 +227,7 @@ class Trying:
                 self.best[exercise.id] = verdict
                 if before is not None:
                     why = other_order or versions[exercise.id].words
-                    self._marks.remarks.append(f"{exercise.id} earns more with {why} than with what stood at its check "
+                    self._marks.remarks.append(f"the solution {exercise.id} earns more with {why} than with what stood at its check "
                                                f"cell, so that counts ({verdict.points:g} points, not {before.points:g})")
 
     def verdicts(self, exercises: Sequence[Exercise], functions: Mapping[str, bytes]) -> dict[str, Verdict]:
