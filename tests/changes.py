@@ -781,7 +781,7 @@ def main(arguments: list[str]) -> int:
         exercises = [name for name, exercise in EXERCISES.items() if exercise.unit == unit]
         chance = random.Random(unit)
         pairs = [tuple(chance.sample(sorted(CHANGES.keys() - OF_FILES), 2)) for _ in range(len(CHANGES) // 4)]
-        with Remembered().patched(), mock.patch.object(running, "CELL_TIMEOUT_S", 10):
+        with Remembered().patched(), mock.patch.object(running, "CELL_TIMEOUT_S", 5):
             for names in [*((name,) for name in CHANGES), *pairs]:
                 exercise = chance.choice(exercises)
                 n_marked += 1

@@ -227,8 +227,9 @@ class Trying:
                 self.best[exercise.id] = verdict
                 if before is not None:
                     why = other_order or versions[exercise.id].words
-                    self._marks.remarks.append(f"the solution {exercise.id} earns more with {why} than with what stood at its "
-                                               f"check cell, so that counts: {verdict.points:g} points, not {before.points:g}")
+                    self._marks.remarks.append(
+                        f"the solution {exercise.id} earns more with {why} than with what stood at its check cell, so that "
+                        f"counts: {verdict.points:g} points, not {before.points:g}")
 
     def verdicts(self, exercises: Sequence[Exercise], functions: Mapping[str, bytes]) -> dict[str, Verdict]:
         """After a second look at what a clock decides, before it costs points."""

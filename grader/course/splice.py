@@ -157,8 +157,8 @@ class _Splicing:
             self.remarks.append(f"{final.words}, the solution of {name}, cannot be read as Python{why}")
         if len(defining) > 1:
             listed = ", ".join(cell.words for cell in defining[:-1])
-            self.remarks.append(f"the solution {name} is defined in {listed} and in {final.words}: the last one counts, unless "
-                                "another one earns more")
+            self.remarks.append(f"the solution {name} is defined in {listed} and in {final.words}: the last one counts, "
+                                "unless another one earns more")
         elif final.of != index:
             self.remarks.append(f"the cell of {name} is {'not written in' if there else 'missing'}: {final.words}, which "
                                 "defines it, counts")
