@@ -9,8 +9,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from grader.course.splice import is_solution, name_of
+from grader.course import reading
+from grader.course.splice import is_solution, name_of, splice
+from grader.exercises import EXERCISES
 from grader.report.likeness import grams, near_identical, tokens
+from tests.changes import CHANGES, changed
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = "01_collectives"
@@ -132,3 +135,21 @@ def seconds(written) -> float:
         flagged(written)
         times.append(time.perf_counter() - began)
     return min(times)
+
+
+def test_strangers_whose_program_dropped_all_names_are_not_alike():
+    """Colab's notebooks have no cell ids, and every released cell in them is still the released one."""
+    template = nbformat.read(ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
+    names, written = [name for name, exercise in EXERCISES.items() if exercise.unit == UNIT], {}
+    for student, own in (("ann", names[:8]), ("bob", names[8:])):
+        handed = changed(UNIT, ("what_shows_played_with",), names[0])
+        for cell in handed.cells:
+            name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+            if name in names and name not in own:
+                cell["source"] = RELEASED[name]
+        CHANGES["from_colab"](handed)
+        cells = splice(template, reading.read(handed.content())[0]).notebook.cells
+        written[student] = {name_of(cell): cell.source for cell in cells
+                            if cell.cell_type == "code" and cell.source not in RELEASED.values()}
+        assert written[student].keys() == set(own)
+    assert near_identical(written, RELEASED.values()) == []

@@ -1,16 +1,16 @@
 """Which cell of a submission is which cell of the released notebook, whatever program saved it."""
 
-import difflib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from nbformat import NotebookNode
 
-from grader.course.cell import grade_id, is_solution, text_of
+from grader.course.cell import grade_id, is_solution, only_shows, text_of
 from grader.course.source import defined_in
 
 ALIKE = 0.6  # of the lines of two cells: then the one is the other, edited
-MOST_LINES, MOST_COMPARED = 400, 2000
+COPY = 0.8  # then it is a copy of the other
+MOST_COMPARED = 20_000
 
 
 def matched(template: Sequence[NotebookNode], submitted: Sequence[NotebookNode]) -> list[int | None]:
@@ -22,6 +22,7 @@ def matched(template: Sequence[NotebookNode], submitted: Sequence[NotebookNode])
     found = _by_source_and_name(template, submitted)
     _by_function(template, submitted, found)
     _by_likeness(template, submitted, found)
+    _copies_of_what_shows(template, submitted, found)
     return found
 
 
@@ -74,14 +75,21 @@ def _by_likeness(template: Sequence[NotebookNode], submitted: Sequence[NotebookN
         free = [number for number in range(begin, end)
                 if found[number] is None and submitted[number].cell_type == cell.cell_type][:left]
         left -= len(free)
-        number = next((number for number in free if alike(cell.source, submitted[number].source)), None)
+        number = next((number for number in free if likeness(cell.source, submitted[number].source) >= ALIKE), None)
         if number is not None:
             found[number], place[index] = index, number
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether most lines of two texts are the same."""
-    a, b = ([line.strip() for line in text.split("\n") if line.strip()] for text in (one, other))
-    if not a or not b or max(len(a), len(b)) > MOST_LINES:
-        return False
-    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= ALIKE
+def _copies_of_what_shows(template: Sequence[NotebookNode], submitted: Sequence[NotebookNode],
+                          found: list[int | None]) -> None:
+    """Cells that only show things are often copied and played with; a copy shows things, too."""
+    shows = [(index, cell.source) for index, cell in enumerate(template) if only_shows(cell)]
+    hers = [number for number, index in enumerate(found) if index is None and submitted[number].cell_type == "code"]
+    for number in hers[:MOST_COMPARED // (len(shows) + 1)]:
+        found[number] = next((index for index, source in shows if likeness(source, submitted[number].source) >= COPY), None)
+
+
+def likeness(one: str, other: str) -> float:
+    """The share of lines that two texts have in common, from 0 to 1."""
+    a, b = (Counter(line.strip() for line in text.split("\n") if line.strip()) for text in (one, other))
+    return 2 * (a & b).total() / max(1, a.total() + b.total())

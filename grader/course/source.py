@@ -2,7 +2,8 @@
 
 import ast
 import functools
-from collections.abc import Iterable
+import symtable
+from collections.abc import Iterable, Iterator
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -57,10 +58,21 @@ def defined_in(source: str) -> frozenset[str]:
 
 
 def used_in(source: str) -> frozenset[str]:
-    """Names that a cell reads, at any depth."""
-    tree = parsed(source)
-    return frozenset() if tree is None else frozenset(
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    """Names that a cell takes from outside its functions."""
+    if parsed(source) is None:
+        return frozenset()
+    try:
+        return frozenset(_globals_of(symtable.symtable(as_run(source), "cell", "exec")))
+    except UNPARSABLE:
+        return frozenset()
+
+
+def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module"):
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _globals_of(inner)
 
 
 def definitions_of(source: str) -> str:

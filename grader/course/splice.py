@@ -200,7 +200,8 @@ class _Splicing:
             self._own(cell)
         self._show(released)
         if only_shows(released):
-            self._needed(changed[-1].cell if changed else released)
+            for cell in [one.cell for one in changed] or [released]:
+                self._needed(cell)
         elif is_check(released):
             self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1, exercise_of(released)))
         elif released.cell_type == "code":
@@ -266,7 +267,8 @@ class _Splicing:
     # ── her own order ──
 
     def _in_order(self) -> bool:
-        places = [cell.of for cell in self.cells if cell.of is not None and cell.cell.cell_type == "code"]
+        places = [cell.of for cell in self.cells
+                  if cell.of is not None and cell.cell.cell_type == "code" and not self._only_shows(cell)]
         return places == sorted(places)
 
     def _as_submitted(self) -> list[Step]:
