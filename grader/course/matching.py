@@ -8,6 +8,7 @@ from nbformat import NotebookNode
 from grader.course.cell import grade_id, is_solution, only_shows, text_of
 from grader.course.source import defined_in
 
+SOMETHING = 0.2
 ALIKE = 0.6  # of the lines of two cells: then the one is the other, edited
 COPY = 0.8  # then it is a copy of the other
 MOST_COMPARED = 20_000
@@ -75,7 +76,8 @@ def _by_likeness(template: Sequence[NotebookNode], submitted: Sequence[NotebookN
         free = [number for number in range(begin, end)
                 if found[number] is None and submitted[number].cell_type == cell.cell_type][:left]
         left -= len(free)
-        number = next((number for number in free if likeness(cell.source, submitted[number].source) >= ALIKE), None)
+        least = SOMETHING if len(free) == 1 else ALIKE  # where there is only one that it could be
+        number = next((number for number in free if likeness(cell.source, submitted[number].source) >= least), None)
         if number is not None:
             found[number], place[index] = index, number
 
