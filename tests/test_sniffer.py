@@ -363,12 +363,16 @@ def look_for_common_ground(x, group):
             found.append((family, protocol))
         except OSError:
             pass
-    os.openpty()
+    try:
+        os.openpty()
+        found.append("terminals")
+    except OSError:
+        pass
     dist.barrier(group)
-    return f"{found} {len(os.listdir('/dev/pts'))}"
+    return str(found)
 
 
 @needs_sandbox
 def test_ranks_have_no_place_in_common():
     for evidence in collected(look_for_common_ground)["look_for_common_ground"]:
-        assert set(evidence.outputs) == {"[] 2"}, evidence.error  # its own terminal, and what makes them
+        assert set(evidence.outputs) == {"[]"}, evidence.error

@@ -83,7 +83,8 @@ def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool
         guilty = _guilty(files, said, len(steps))
         if guilty is None:
             break
-        why = done.problem or "it ended the kernel"
+        own = [remark.removeprefix(steps[guilty].words) for remark in said if remark.startswith(steps[guilty].words)]
+        why = done.problem or (f"it{own[-1]}" if own else "it ended the kernel")
         rest = definitions_of(steps[guilty].source)
         rest = rest if rest.strip() != steps[guilty].source.strip() else ""
         then = f"all cells were run again {'with only its imports, functions and classes' if rest else 'without it'}"

@@ -120,6 +120,8 @@ def run_cells(steps: Sequence[Mapping[str, str]], timeout_s: float, functions: P
                     outputs = client.execute_cell(cell, index).outputs
                 writer.add(f"outputs/{index}.json", json.dumps(outputs).encode())
             except DeadKernelError:
+                if interrupter.interrupted:
+                    remarks.append(f"{words} was not done after {seconds:g} s and could not be interrupted")
                 return [*remarks, ENDED_KERNEL]
             finally:
                 for file in sorted(set(os.listdir(functions)) - sent):
