@@ -1,9 +1,15 @@
 """nbgrader's side.
 
-release: solutions/ to notebooks/. broken: programs with a bug, for students. folder: who handed what in. reading: a
-submitted file as a notebook. splice: a student's solutions in the instructor's notebook. alarms: what a person should look
-at. suspicion: code that no exercise needs. mark: marks one submission. limited: the same in a process with limits.
-feedback: a verdict as a student gets it back. autograde: the steps that nbgrader runs. batch: many submissions side by
-side. cluster: the workers that mark them. journal: what is done so far. gradebook: its one writer. scaffold: begins a new
-exercise.
+Before: release: solutions/ to notebooks/. broken: programs with a bug, for students. scaffold: begins a new exercise.
+
+Folders: folder: who handed what in. files: opens what students handed in. export: marks as CSV. shown: names of others, made
+harmless.
+
+One submission: reading: a file as a notebook. handed_in: which of several. cell, source: what a cell is, what it says.
+matching: which released cell it is. splice: the student's cells in the instructor's notebook. running: runs them in the
+sandbox. mark: marks them. second_look: at what a clock decides. suspicion: code that no exercise needs. alarms: what a
+person should look at. feedback: a verdict as a student gets it back. limited: the same in a process with limits.
+
+A class: batch: many submissions side by side. cluster: the workers that mark them. journal: what is done so far.
+gradebook: its one writer. autograde: the steps that nbgrader runs.
 """

@@ -49,12 +49,13 @@ def read_all(submitted: bytes, others: Sequence[tuple[str, bytes]], release: Not
 
 
 def to_be_marked(handed_in: Sequence[HandedIn]) -> list[HandedIn]:
-    """Those with work in them, each only once; the first, if there is work in none."""
+    """Those with work in them, each only once; if there is work in none, the first of this unit, or the first."""
     found: dict[tuple[str, ...], HandedIn] = {}
     for one in handed_in:
         if one.spliced.written:
             found.setdefault(tuple(step.source for step in one.spliced.orders[0]), one)
-    return list(found.values())[:MOST_NOTEBOOKS] or list(handed_in[:1])
+    without_work = sorted(handed_in, key=lambda one: bool(one.nothing_of_the_unit))
+    return list(found.values())[:MOST_NOTEBOOKS] or without_work[:1]
 
 
 def about_others(handed_in: Sequence[HandedIn], chosen: HandedIn, points: Mapping[str, float]) -> list[str]:

@@ -54,7 +54,8 @@ def run_ranks(
     world_size: 1 to 64; may be left out when `inputs` is given.
     inputs: one value a rank.
     backend: "nccl" (a GPU a rank) or "gloo" (CPU). None: nccl where there are several GPUs, and one for every rank.
-    timeout_s: seconds after which an unfinished run is ended and each rank's stack shown.
+    timeout_s: seconds after which an unfinished run is ended and each rank's stack shown. On Linux the time in which ranks
+        waited for processors that other programs used does not count.
     trace, memory: record calls and deadlocks; record tensors held (a few microseconds for each torch operation).
     start_method: "forkserver" (default where it exists) or "spawn".
 
