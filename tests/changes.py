@@ -485,6 +485,13 @@ def solution_as_markdown(handed):
 
 
 @change
+def solution_as_markdown_without_names(handed):
+    solution_as_markdown(handed)
+    without_ids(handed)
+    without_metadata(handed)
+
+
+@change
 def notes_in_markdown(handed):
     handed.insert(handed.place(handed.exercise), "Notes: $n-1$ steps, <b>see</b> below\n\n```python\nx = 1\n```", "markdown")
     handed.insert(3, "raw text", "raw")
@@ -524,6 +531,12 @@ def kernel_killed_in_the_solution_cell(handed):
 @change
 def memory_eaten(handed):
     handed.costs(handed.own("l = []\nwhile True: l.append('x' * 10**6)"), "{}")
+
+
+@change
+def disk_filled(handed):
+    source = "with open('large', 'wb') as file:\n    for _ in range(10_000): file.write(bytes(1 << 20))"
+    handed.costs(handed.own(source, "above"), "while {}")
 
 
 @change

@@ -58,7 +58,7 @@ def _by_function(template: Sequence[NotebookNode], submitted: Sequence[NotebookN
     """Solution cells that were not found: every cell that defines the function, and is no released cell, is one."""
     missing = {grade_id(cell): index for index, cell in enumerate(template) if is_solution(cell) and index not in found}
     for number, cell in enumerate(submitted):
-        if missing and found[number] is None and cell.cell_type == "code":
+        if missing and found[number] is None:  # whatever its type: a solution may have become markdown
             names = missing.keys() & defined_in(cell.source)
             if len(names) == 1:
                 found[number] = missing[names.pop()]

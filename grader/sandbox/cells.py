@@ -32,6 +32,7 @@ LEAST_S = 5.0
 AFTER_INTERRUPT_S = 10.0  # then the kernel is ended
 LOOK_EVERY_S = 0.2
 OUTPUT_BYTES_A_CELL = 1 << 20
+LEAST_ROOM_BYTES = 32 << 20
 PATIENCE_S = 300  # for what a kernel has to say at the end of a cell, on a busy machine
 TOOLS = "grader.sandbox.hand_over"
 BEGIN = ("import gc; gc.freeze(); gc.set_threshold(20_000); "  # while torch is imported there is no garbage to look for
@@ -127,12 +128,20 @@ def run_cells(steps: Sequence[Mapping[str, str]], timeout_s: float, functions: P
                 for file in sorted(set(os.listdir(functions)) - sent):
                     writer.add(file, (functions / file).read_bytes())
                     sent.add(file)
+            if _is_full(functions):
+                return [*remarks, f"{words} filled the disk", ENDED_KERNEL]
             left_s -= interrupter.taken_s
             if interrupter.interrupted:
                 remarks.append(f"{words} was not done after {seconds:g} s and was interrupted")
             if client.taken_bytes > OUTPUT_BYTES_A_CELL:
                 remarks.append(f"{words} wrote more than {OUTPUT_BYTES_A_CELL >> 20} MiB: only the beginning was kept")
     return remarks
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether there is hardly any room for the functions of other cells."""
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize < LEAST_ROOM_BYTES
 
 
 def main(arguments: Sequence[str]) -> None:
