@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 
-LOOK_EVERY_S = 0.25
+LOOK_EVERY_S = 0.5
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
