@@ -60,8 +60,8 @@ def _by_function(template: Sequence[NotebookNode], submitted: Sequence[NotebookN
     for number, cell in enumerate(submitted):
         if missing and found[number] is None:  # whatever its type: a solution may have become markdown
             names = missing.keys() & defined_in(cell.source)
-            if len(names) == 1:
-                found[number] = missing[names.pop()]
+            if names:
+                found[number] = min(missing[name] for name in names)
 
 
 def _by_likeness(template: Sequence[NotebookNode], submitted: Sequence[NotebookNode], found: list[int | None]) -> None:

@@ -170,7 +170,7 @@ class _Splicing:
         """Whether a cell may be the solution: code that was not released, or what stands in the solution's place."""
         if text_of(cell.cell) in self.released_texts:
             return False
-        return cell.cell.cell_type == "code" or cell.of == self.solutions[name]
+        return cell.cell.cell_type == "code" or cell.of in self.solutions.values()
 
     def _only_shows(self, cell: _Cell) -> bool:
         return cell.of is not None and only_shows(self.template.cells[cell.of])
