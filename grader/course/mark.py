@@ -70,11 +70,11 @@ class Marks:
     def alarm(self, kind: str, exercise: str, text: str) -> None:
         self.alarms.append(Alarm(kind, f"{exercise}: {text}", exercise))
 
-    def note(self, done: sandbox.Finished, what: str, consequence: str = "") -> None:
+    def note(self, done: sandbox.Finished, what: str) -> None:
         """What a sandbox used up, and why it was ended, if it was."""
         self.peak_bytes = max(self.peak_bytes, done.peak_bytes)
         if done.problem:
-            self.remarks.append(f"while the {what} ran: {done.problem}{consequence}")
+            self.remarks.append(f"while the {what} ran: {done.problem}")
             self.alarms.append(Alarm(CONTAINED, f"contained while the {what} ran: {done.problem}"))
 
     def note_cells(self, ran: RanCells) -> None:

@@ -37,7 +37,7 @@ def put_in(seen: Sequence[Evidence], numbers: Sequence[int], anew: list[Evidence
     if isinstance(anew, str):
         return list(seen)
     evidences = dict(enumerate(seen)) | dict(zip(numbers, anew, strict=False))
-    return [evidences[number] for number in range(len(evidences)) if number in evidences]
+    return [evidences[number] for number in sorted(evidences)]
 
 
 def too_busy(anew: list[Evidence] | str) -> bool:

@@ -13,6 +13,7 @@ _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDe
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError)
 
 
+@functools.lru_cache(maxsize=1024)
 def as_run(source: str) -> str:
     """The Python that IPython makes of a cell: calls in place of magics, and what a magic runs that runs Python."""
     magic, _, body = source.partition("\n")

@@ -5,6 +5,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
@@ -203,9 +204,9 @@ class _Splicing:
             for cell in [one.cell for one in changed] or [released]:
                 self._needed(cell)
         elif is_check(released):
-            self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1, exercise_of(released)))
+            self._run(hands_over=exercise_of(released))
         elif released.cell_type == "code":
-            self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1))
+            self._run()
         for cell in after:
             self._own(cell)
 
@@ -217,9 +218,9 @@ class _Splicing:
             if cell is place:
                 self._show(released, final.source if final else None)
                 if final is None:
-                    self._run(Step(released.source, in_words(released, len(self.shown)), len(self.shown) - 1))
+                    self._run()
             if cell and cell is final:
-                self._run(Step(cell.source, cell.words, len(self.shown) - 1), cell)
+                self._run(cell)
             elif cell and text_of(cell.cell) not in self.released_texts:
                 self._own(cell)
 
@@ -231,7 +232,7 @@ class _Splicing:
         """A cell of the student's own, at the end of what is shown so far."""
         if cell.cell.cell_type == "code":
             self.shown.append(new_code_cell(cell.source))
-            self._run(Step(cell.source, cell.words, len(self.shown) - 1), cell)
+            self._run(cell)
         elif cell.cell.cell_type == "markdown":
             self.shown.append(new_markdown_cell(as_typed(cell.source)))
 
@@ -239,19 +240,17 @@ class _Splicing:
         """Of a cell that only shows things what the student's own code uses, and nothing else defines; and a solution."""
         definitions = definitions_of(cell.source)
         solutions = {name for name, final in self.finals.items() if final.cell is cell}
-        if defined_in(definitions) & (self._used() | solutions):
+        if defined_in(definitions) & (self._used | solutions):
             self.shown.append(new_code_cell(definitions))
-            self._run(Step(definitions, in_words(cell, len(self.shown)), len(self.shown) - 1))
+            self._run()
 
+    @cached_property
     def _used(self) -> frozenset[str]:
         """Names that her code uses and that no cell defines that is run."""
-        if not hasattr(self, "_names_used"):
-            hers = [cell.source for cell in self.cells if self._is_hers(cell)]
-            run = [*hers, *(cell.source for cell in self.template.cells if is_solution(cell) or (
-                cell.cell_type == "code" and not only_shows(cell)))]
-            known = frozenset(vars(builtins)).union(*map(defined_in, run))
-            self._names_used = frozenset().union(*map(used_in, hers)) - known
-        return self._names_used
+        hers = [cell.source for cell in self.cells if self._is_hers(cell)]
+        released = [cell.source for cell in self.template.cells if cell.cell_type == "code" and not only_shows(cell)]
+        known = frozenset(vars(builtins)).union(*map(defined_in, [*hers, *released]))
+        return frozenset().union(*map(used_in, hers)) - known
 
     def _show(self, released: NotebookNode, source: str | None = None) -> None:
         cell = copy.deepcopy(released)
@@ -259,10 +258,13 @@ class _Splicing:
             cell.source = source
         self.shown.append(cell)
 
-    def _run(self, step: Step, cell: _Cell | None = None) -> None:
-        self.steps.append(step)
-        if cell is not None:
-            self.step_of[cell.number] = step
+    def _run(self, cell: _Cell | None = None, hands_over: str = "") -> None:
+        """What was shown last; it is this cell of the student's, or none."""
+        last = self.shown[-1]
+        words = cell.words if cell else in_words(last, len(self.shown))
+        self.steps.append(Step(last.source, words, len(self.shown) - 1, hands_over))
+        if cell:
+            self.step_of[cell.number] = self.steps[-1]
 
     # ── her own order ──
 

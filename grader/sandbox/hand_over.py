@@ -58,6 +58,7 @@ class Handing:
         self._seen: dict[str, Any] = {}  # kept alive, so that another function is another object
         self._written: dict[str, set[bytes]] = {name: set() for name in self._exercises}
         self._versions: Counter[str] = Counter()
+        self._modules = set(sys.modules)  # that were looked at
 
     def after_cell(self, result: Any) -> None:
         """IPython's hook."""
@@ -81,7 +82,7 @@ class Handing:
             if name not in self._names:
                 raise TypeError(f"{NOT_DEFINED} {name} was defined when its check cell ran")
             fn = self._names[name]
-            _take_written_modules_along()
+            self._take_written_modules_along()
             blob = pack_function(exercise, self._exercises[exercise], fn, self._exercises)
             if _only_raises(fn):
                 raise TypeError(NOT_WRITTEN.format(exercise))
@@ -92,6 +93,15 @@ class Handing:
             if version == CHECK or blob not in self._written[exercise]:
                 (self._folder / f"{exercise}.{version}.pkl").write_bytes(blob)
             self._written[exercise].add(blob)
+
+    def _take_written_modules_along(self) -> None:
+        """Modules that cells have written as files (%%writefile) travel by value: no rank has the file."""
+        here = os.getcwd() + os.sep
+        for name in sys.modules.keys() - self._modules:
+            file = getattr(sys.modules[name], "__file__", None)
+            if isinstance(file, str) and os.path.abspath(file).startswith(here):
+                cloudpickle.register_pickle_by_value(sys.modules[name])
+            self._modules.add(name)
 
 
 _handing: list[Handing] = []  # of this kernel: one, from `begin` on
@@ -111,15 +121,6 @@ def hand_over(exercise: str, name: str) -> None:
 def hand_over_all() -> None:
     """After the last cell."""
     _handing[0].take_all()
-
-
-def _take_written_modules_along() -> None:
-    """Modules that cells have written as files (%%writefile) travel by value: no rank has the file."""
-    here = os.getcwd() + os.sep
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and os.path.abspath(file).startswith(here) and name != "__main__":
-            cloudpickle.register_pickle_by_value(module)
 
 
 def _define_the_rest(error: BaseException, source: str, names: dict[str, Any]) -> None:
