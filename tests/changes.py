@@ -24,6 +24,7 @@ from tests.course import ROOT
 
 Cell = dict[str, Any]
 TALKATIVE = 2_000_000  # letters of one output
+FAILS_AT_ONCE = "import a_package_that_is_not_here\n"
 
 
 @dataclass
@@ -86,6 +87,8 @@ class Handed:
         """With the words for the cell that is to blame, in the state in which it was handed in."""
         if not self.guilty:
             return self.says
+        if self.guilty["source"].startswith(FAILS_AT_ONCE):
+            return ""  # nothing below that line runs
         number = next(n for n, cell in enumerate(self.cells, 1) if cell is self.guilty)
         first = next(line.strip() for line in self.guilty["source"].split("\n") if line.strip())
         return self.says.replace("{}", f"cell {number} (“{first[:50]}")
@@ -268,7 +271,7 @@ def prints_in_the_solution_cell(handed):
 
 @change
 def error_above_the_function(handed):
-    handed.solution["source"] = "import a_package_that_is_not_here\n" + handed.solution["source"]
+    handed.solution["source"] = FAILS_AT_ONCE + handed.solution["source"]
 
 
 @change
