@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,6 +90,7 @@ def test_ranks_pictures_and_widgets_in_jupyterlab(tmp_path):
         for number, code in enumerate(PLAYERS, len(CELLS)):
             player = tab.locator(".jp-CodeCell").nth(number)
             answers_clicks_and_keys(tab, player, plays="player(" in code and "schedule" not in code)
+        expect(player.locator("img").first).to_have_attribute("alt", re.compile("^Token 2's"))  # it has played to its end
         shown = words_of(player)
         player.locator(".cm-content").click()
         tab.keyboard.press("Control+Enter")

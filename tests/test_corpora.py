@@ -20,7 +20,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from grader.course import running
+from grader.course import mark, running, second_look
 from grader.course.mark import mark_notebook, mark_submission
 from grader.course.reading import read
 from grader.course.splice import exercise_of, is_check, is_solution, name_of, splice
@@ -108,6 +108,8 @@ def known_to(path: Path) -> dict[str, Exercise]:
 def cells_are_given_up_sooner(monkeypatch):
     monkeypatch.setattr(running, "CELL_TIMEOUT_S", 15)
     monkeypatch.setattr(running, "LIMITS", replace(running.LIMITS, memory_bytes=1 << 30))  # sooner than the time
+    monkeypatch.setattr(second_look, "LATER", 1)  # the second look is taken, and is as short as the first
+    monkeypatch.setattr(mark, "LONGER", 1)
 
 
 def in_short(exercise: Exercise, facts: dict) -> Exercise:
