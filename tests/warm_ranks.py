@@ -4,7 +4,6 @@ A run in which any rank raised, hung or was ended leaves no rank behind; only th
 Fresh ranks are what students get, and what the notebooks' own checks of the references run on.
 """
 
-import _thread
 import os
 import pickle
 import random
@@ -61,7 +60,7 @@ class WarmPlace(Place):
         """A rank's process."""
         begin_process(stdout, stderr)
         channel = Channel(connection)
-        recorder = _Recorder(channel.send, settings.machinery)
+        recorder = Recorder(channel.send, settings.machinery)
         inbox, state = Inbox(channel, recorder), _random_state()
         for run in range(MOST_RUNS):
             if run:  # said only by one that will take another task
@@ -106,19 +105,6 @@ class WarmPlace(Place):
             self._pool += own
             own = [self._pool.pop(0) for _ in range(len(self._pool) - MOST_IDLE)]
         _end(own)
-
-
-class _Recorder(Recorder):
-    """Installed once in the life of a process."""
-
-    _installed = False
-
-    def install(self) -> None:
-        if self._installed:  # a rank with more threads than at its start is not believed to stand still
-            self._threads_at_start = _thread._count()
-        else:
-            super().install()
-        self._installed = True
 
 
 def _end(ranks: Sequence[StartedRank]) -> None:

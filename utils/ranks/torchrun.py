@@ -28,6 +28,7 @@ from utils.ranks.worker import perform
 from utils.trace.recorder import Recorder
 from utils.trace.reports import Unfolding
 from utils.trace.spans import RECORDER
+from utils.trace.traced_group import start_recording
 
 NO_INPUT = pack(None, "no input")
 
@@ -75,9 +76,11 @@ def run_here(job: Path, folder: Path) -> None:
     if use_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         torch.set_default_device("cuda")
-    dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo")
-    rank, report = dist.get_rank(), _Report()
+    report = _Report()
     recorder = Recorder(report)
+    start_recording(recorder)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo")
+    rank = dist.get_rank()
     RECORDER.set(recorder)
     inputs = content["inputs"]
     perform(report, recorder, True, True, iter((content["task"], NO_INPUT if inputs is None else inputs[rank])).__next__)

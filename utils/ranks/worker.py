@@ -23,8 +23,10 @@ import torch.distributed as dist
 from utils.ranks.channel import Channel, Message
 from utils.ranks.payload import name_hidden_modules
 from utils.trace.memory import MemoryMeter
-from utils.trace.recorder import Recorder, is_user_file
+from utils.trace.recorder import Recorder
 from utils.trace.spans import RECORDER
+from utils.trace.traced_group import start_recording
+from utils.trace.user_code import is_user_file
 from utils.trace.wire import connection_counters
 
 name_hidden_modules()
@@ -112,7 +114,7 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, next_blob: Ca
 
     try:
         if trace:
-            recorder.install()
+            recorder.note_threads()
         task = cloudpickle.loads(next_blob())
         with meter if memory else contextlib.nullcontext():
             result = task(next_blob(), meter.note_end, ask)
@@ -124,7 +126,7 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, next_blob: Ca
     if memory:
         report("memory", **asdict(meter.result()))
     _flush()
-    recorder.flush()
+    recorder.finish()
     report(ending[0], ending[1], time=time.monotonic(), **ending[2])
 
 
@@ -141,6 +143,8 @@ def describe_error(error: BaseException, machinery: tuple[str, ...] = ()) -> dic
 def _work(channel: Channel, recorder: Recorder, settings: Settings, work: queue.SimpleQueue) -> dict:
     before: dict = {}
     try:
+        if settings.trace:
+            start_recording(recorder)
         join_group(settings)
         before = connection_counters() if settings.trace else {}
         channel.send("ready", time=time.monotonic())
@@ -239,7 +243,7 @@ class _Sampler:
 
     def tick(self) -> None:
         self._recorder.flush()
-        number = self._recorder.oldest_outstanding()
+        number = self._recorder.oldest_unfinished()
         frame = sys._current_frames().get(self._main.ident)
         if number is None or frame is None or is_user_file(frame.f_code.co_filename, self._recorder.machinery):
             self._seen = None

@@ -72,6 +72,11 @@ class MemoryMeter(TorchDispatchMode):
         """Nothing is compiled here, and torch need not import its compiler in order to leave this mode alone."""
         return False
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """torch.compile traces what is below this mode, and not the mode itself."""
+        return True
+
     def __enter__(self):
         self._handles = [
             torch.nn.modules.module.register_module_parameter_registration_hook(self._on_parameter),
