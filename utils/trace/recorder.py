@@ -80,8 +80,13 @@ class _Begun:
 
     number: int
     is_message: bool
+    from_anybody: bool = False
     waited: bool = False
     asked_s: list[float] = field(default_factory=list)  # when it was asked in vain whether it has come
+
+    def sender_of(self, work: dist.Work) -> dict[str, int]:
+        """Of a receive from anybody that has come: {"sender": a rank of its group}."""
+        return {"sender": work._source_rank()} if self.from_anybody else {}
 
 
 class Recorder:
@@ -269,7 +274,8 @@ class Recorder:
         return number
 
     def _remember(self, number: int, work: dist.Work, arguments: dict) -> None:
-        begun = _Begun(number, is_message="async_op" not in arguments)
+        is_message = "async_op" not in arguments
+        begun = _Begun(number, is_message, from_anybody=is_message and not {"dst", "src"} & arguments.keys())
         self._latest.work, self._latest.begun = work, begun
         if number == self._waits_announced:  # its caller waits for it next, and keeps it no longer
             return
@@ -319,15 +325,15 @@ class Recorder:
                          source=user_line(sys._getframe(), self.machinery))
         return None
 
-    def _end_waiting(self, number: int, since: float | None) -> None:
+    def _end_waiting(self, number: int, since: float | None, **about: Any) -> None:
         if number in self._outstanding:
             with self._lock:
                 self._outstanding.discard(number)
         if since is None:
             self._waiting_depth -= 1
-            self._later.append(("woke", {"number": number, "time": self._clock()}))
+            self._later.append(("woke", {"number": number, "time": self._clock(), **about}))
         else:
-            self._later.append(("waited", {"number": number, "start": since, "time": self._clock()}))
+            self._later.append(("waited", {"number": number, "start": since, "time": self._clock(), **about}))
 
     def _changed(self, number: int) -> bool:
         """Whether the program has changed a tensor of the call since its start."""
@@ -352,11 +358,12 @@ class Recorder:
                 if len(begun.asked_s) == IN_VAIN:
                     self._later.append(("waited", {"number": number, "start": begun.asked_s[0], "time": begun.asked_s[-1]}))
                     begun.asked_s.clear()
-                since = self._begin_waiting(number)
+                since, sender = self._begin_waiting(number), {}
                 try:
                     result = original(work, *args, **kwargs)
+                    sender = begun.sender_of(work)
                 finally:
-                    self._end_waiting(number, since)
+                    self._end_waiting(number, since, **sender)
                 begun.waited = begun.waited or (once and begun.is_message)
                 return result
 
@@ -442,7 +449,8 @@ class Recorder:
                 local = kwargs.get("use_local_synchronization", False)
                 source = user_line(sys._getframe(), self.machinery) if has_line else None
                 waits = self._on_main_thread()
-                about = (tuple(wanted), None if local else len(world), source, waits, self._is_alone())
+                made = len(dist.distributed_c10d._world.pg_names) if local else 0  # what torch names a local group by
+                about = (tuple(wanted), None if local else len(world), made, source, waits, self._is_alone())
                 number = self._announce(("new_group", *about), functools.partial(_facts_of_new_group, *about))
                 self._waits_announced = number if waits else None
                 with self._blocked(number):
@@ -470,14 +478,16 @@ def _all_ranks(world_size: int) -> list[int]:
 
 
 @functools.cache
-def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, source: tuple | None, waits: bool,
+def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, made: int, source: tuple | None, waits: bool,
                         alone: bool) -> dict[str, Any]:
-    """world_size: None where the members alone meet. One dictionary for all calls, as above."""
+    """world_size: None where the members alone meet; made: how many groups the rank is in already. One dictionary for all
+    calls, as above."""
     members = list(wanted)
     return {"group": "new_group" if world_size else f"new_group {members}",
             "members": _all_ranks(world_size) if world_size else members, "is_async": False, "op": "new_group", "dtype": "",
             "shape": members, "bytes": 0, "bytes_given": 0, "bytes_formula": 0, "root": None, "peer": None, "tag": 0,
-            "reduce_op": None, "splits": None, "element_count": 0, "waits": waits, "alone": alone, "source": source}
+            "reduce_op": None, "splits": None, "element_count": 0, "made": made, "waits": waits, "alone": alone,
+            "source": source}
 
 
 def _check_ends(op: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> None:
