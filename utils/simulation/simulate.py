@@ -12,7 +12,7 @@ from utils.ranks.payload import NotebookTask, pack
 from utils.ranks.run import Run, checked_world_size, to_failure
 from utils.simulation.cluster import Cluster
 from utils.simulation.clusters import cluster_named
-from utils.simulation.play import MismatchInPlay, Timetable, play
+from utils.simulation.play import Timetable, play
 from utils.simulation.program import CALL, WAIT, Program
 from utils.simulation.recording import record_all
 from utils.simulation.roofline import Work
@@ -108,11 +108,8 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
     failures = [to_failure(program.rank, program.error) for program in programs if program.error]
     if failures:
         raise RankFailed(failures, [])
-    try:
-        timetable = play(programs, cluster)
-    except MismatchInPlay as mismatch:
-        raise _verdict(programs, mismatch.timetable) from None
-    if not all(timetable.ended):
+    timetable = play(programs, cluster)
+    if timetable.disagreement or not all(timetable.ended):
         raise _verdict(programs, timetable)
     return _run(programs, timetable, cluster)
 
@@ -145,10 +142,12 @@ def _events(program: Program, timetable: Timetable) -> list[tuple[int, str, dict
             if met[number] == met[number]:
                 told["last_arrival"] = met[number]
             events.append((rank, "call", program.facts[int(value)] | told))
-            if (rank, number) in timetable.lost:
+            if (rank, number) in timetable.given_up:
                 events.append((rank, "dropped", {"number": number, "time": times[at]}))
             if done[number] == done[number]:
-                events.append((rank, "done", {"number": number, "time": done[number]}))
+                sender = timetable.senders.get((rank, number))
+                about = {} if sender is None else {"sender": sender}
+                events.append((rank, "done", {"number": number, "time": done[number], **about}))
             number += 1
         elif kind == WAIT and int(value) < len(done):
             source = program.wait_sources.get(at)
@@ -167,10 +166,12 @@ def _events(program: Program, timetable: Timetable) -> list[tuple[int, str, dict
 
 def _verdict(programs: list[Program], timetable: Timetable):
     """The error that tells why nobody can go on."""
+    if timetable.disagreement:
+        return mismatch_verdict(timetable.disagreement)
     state = WaitState(len(programs))
     events = [event for program in programs for event in _events(program, timetable)]
     for rank, kind, fields in sorted(events, key=lambda event: event[2].get("time", 0.0)):
         state.ingest(rank, kind, fields)
     if state.disagreement:
         return mismatch_verdict(state.disagreement)
-    return deadlock_verdict(state, state.stuck())
+    return deadlock_verdict(state, frozenset(rank for rank, ended in enumerate(timetable.ended) if not ended))

@@ -27,7 +27,8 @@ def watch_new_group(recorder: Recorder) -> None:
             local = kwargs.get("use_local_synchronization", False)
             source = user_line(sys._getframe(), recorder.machinery) if has_line else None
             thread = None if (waits := recorder.on_main_thread()) else threading.current_thread().name
-            about = (tuple(wanted), None if local else len(world), source, thread, recorder.is_alone())
+            made = len(dist.distributed_c10d._world.pg_names) if local else 0  # what torch names a local group by
+            about = (tuple(wanted), None if local else len(world), made, source, thread, recorder.is_alone())
             number, _ = recorder.announce(("new_group", *about), functools.partial(_facts_of_new_group, *about))
             recorder.told_to_wait = number if waits else None
             with recorder.waiting(PendingCall(number)):
@@ -46,12 +47,13 @@ def _all_ranks(world_size: int) -> list[int]:
 
 
 @functools.cache
-def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, source: tuple | None,
+def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, made: int, source: tuple | None,
                         thread: str | None, alone: bool) -> dict[str, Any]:
-    """world_size: None where the members alone meet. One dictionary for all calls, as above."""
+    """world_size: None where the members alone meet; made: how many groups the rank is in already. One dictionary for all
+    calls, as above."""
     members = list(wanted)
     return {"group": "new_group" if world_size else f"new_group {members}",
             "members": _all_ranks(world_size) if world_size else members, "is_async": False, "op": "new_group", "dtype": "",
             "shape": members, "bytes": 0, "bytes_given": 0, "bytes_formula": 0, "root": None, "peer": None, "tag": 0,
-            "reduce_op": None, "splits": None, "element_count": 0, "waits": thread is None, "alone": alone,
+            "reduce_op": None, "splits": None, "element_count": 0, "made": made, "waits": thread is None, "alone": alone,
             "source": source, "thread": thread}

@@ -36,6 +36,7 @@ class PendingCall:
 
     number: int
     is_message: bool = False
+    from_anybody: bool = False
     is_direct: bool = False  # user code began it, and no engine of torch's
     has_ended: bool = False
     changed: bool = False
@@ -161,7 +162,7 @@ class Recorder:
         key = (signature(operator, arguments), own_rank, size, group_name, is_async, alone, waits, source, thread, repeats)
         number, is_direct = self.announce(key, facts)
         self.told_to_wait = number if waits else None
-        return PendingCall(number, op in POINT_TO_POINT, is_direct and is_async)
+        return PendingCall(number, op in POINT_TO_POINT, operator == "recv_any_source_", is_direct and is_async)
 
     def announce(self, key: tuple, facts: Callable[[], dict[str, Any]]) -> tuple[int, bool]:
         """Report a call. What it is goes before it, once: a loop makes the same one again and again."""
@@ -236,17 +237,15 @@ class Recorder:
                          source=user_line(sys._getframe(), self.machinery))
         return None
 
-    def end_waiting(self, call: PendingCall, since: float | None) -> None:
-        self._note_waited(call)
-        if since is None:
-            self._waiting_depth -= 1
-            self._later.append(("woke", {"number": call.number, "time": self._clock()}))
-        else:
-            self._later.append(("waited", {"number": call.number, "start": since, "time": self._clock()}))
-
-    def _note_waited(self, call: PendingCall) -> None:
+    def end_waiting(self, call: PendingCall, since: float | None, **about: Any) -> None:
+        """about: of a receive from anybody "sender", as a rank of its group."""
         self._unfinished.pop(call.number, None)
         self._not_waited_for.pop(call.number, None)
+        if since is None:
+            self._waiting_depth -= 1
+            self._later.append(("woke", {"number": call.number, "time": self._clock(), **about}))
+        else:
+            self._later.append(("waited", {"number": call.number, "start": since, "time": self._clock(), **about}))
 
     def note_asked(self, call: PendingCall, has_come: bool) -> None:
         """To ask is no wait by itself; who waits in the end has waited since he asked, if he asked so often."""

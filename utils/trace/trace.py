@@ -9,7 +9,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from utils.trace.calls import Matcher, peer_of, root_of
+from utils.trace.calls import peer_of, root_of
+from utils.trace.pairing import PairingBook
 from utils.trace.source import Line, to_line
 
 THREADS_APART_S = 1e-3  # what a rank's threads tell of one instant may come in another order
@@ -219,8 +220,10 @@ def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_b
         elif kind == "waited":  # by a thread of the rank's own
             _note_wait(calls[rank, fields["number"]], "wait", fields["start"])
             _note_wait(calls[rank, fields["number"]], "woke", fields["time"])
+            _note_sender(calls[rank, fields["number"]], fields)
         elif kind in ("wait", "woke", "done"):
             calls[rank, fields["number"]]["changed"] |= fields.get("changed", False)
+            _note_sender(calls[rank, fields["number"]], fields)
             _note_wait(calls[rank, fields["number"]], kind, fields["time"])
         elif kind == "span":
             spans.append(Span(rank, fields["name"], fields["start"] - origin, fields["end"] - origin))
@@ -245,16 +248,19 @@ def _note_wait(raw: dict, kind: str, time: float) -> None:
         raw["end"] = min(time, raw.get("end", time))
 
 
+def _note_sender(raw: dict, fields: dict) -> None:
+    """Whose message a receive from anybody took."""
+    if "sender" in fields:
+        raw["sender"] = raw["members"][fields["sender"]]
+
+
 def _note_arrivals(raws: Iterable[dict]) -> None:
     """In each call, when the last of the partners that came made the matching call. Of a simulated one that is told."""
-    matcher = Matcher()
-    met: dict[tuple, list[dict]] = defaultdict(list)
-    for raw in raws:
-        met[matcher.key(raw["rank"], raw)].append(raw)
-    for partners in met.values():
-        last_arrival = max(raw["time"] for raw in partners)
-        for raw in partners:
-            raw.setdefault("last_arrival", last_arrival)
+    book = PairingBook(at_once=True)
+    for meeting in [book.post(raw["rank"], raw["number"], raw, raw.get("sender")) for raw in raws]:
+        last_arrival = max(call.facts["time"] for call in meeting.calls.values())
+        for call in meeting.calls.values():
+            call.facts.setdefault("last_arrival", last_arrival)
 
 
 _REPORTED = ("rank", "number", "op", "group", "reduce_op", "dtype", "bytes", "bytes_given", "bytes_formula", "is_async")

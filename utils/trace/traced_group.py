@@ -6,7 +6,7 @@ virtual, by C++ too: DDP, and functional collectives, whose waits are seen in th
 """
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -32,11 +32,13 @@ class TracedWork(dist.Work):
         if self.call.is_message and self.call.has_ended:
             raise RuntimeError("a send or receive can be waited for once, and this one has been: with gloo a second "
                                "wait() would never end. Remove it.")
-        since = self._recorder.begin_waiting(self.call)
+        since, sender = self._recorder.begin_waiting(self.call), {}
         try:
             result = self._work.wait(timeout) if timeout else self._work.wait()
+            if self.call.from_anybody:
+                sender = {"sender": self._work._source_rank()}
         finally:
-            self._recorder.end_waiting(self.call, since)
+            self._recorder.end_waiting(self.call, since, **sender)
         self.call.has_ended = True
         return result
 
@@ -84,7 +86,7 @@ class TracedGroup(torch_group):
             self._untraced.monitored_barrier(*args, **kwargs)
 
     def split_group(self, *args: Any, **kwargs: Any) -> "TracedGroup | None":
-        part = super().split_group(*args, **kwargs)
+        part = self._untraced.split_group(*args, **kwargs)
         if part is None:
             return None
         group = type(self)(part.get_group_store(), part.rank(), part.size())
@@ -105,6 +107,9 @@ class TracedGroup(torch_group):
 
     def get_group_store(self) -> dist.Store:
         return self._untraced.get_group_store()
+
+    def boxed(self) -> NoReturn:
+        raise RuntimeError("operators of torch.ops.c10d would go past the trace: call the functions of torch.distributed")
 
 
 def start_recording(recorder: Recorder, kind: type[TracedGroup] = TracedGroup) -> None:
