@@ -4,7 +4,7 @@ import copyreg
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cloudpickle
@@ -78,6 +78,11 @@ def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:
         raise BadType(
             f"{what} cannot be copied to another process{place}: {error}. Tensors, numbers, strings and collections "
             "of them travel; open files, locks, sockets and generators do not: make them inside the function.") from None
+
+
+def packed_inputs(inputs: Sequence | None, world_size: int) -> list[bytes]:
+    """One blob a rank.  Raises: TypeError as pack does."""
+    return [pack(value, f"inputs[{rank}]") for rank, value in enumerate([None] * world_size if inputs is None else inputs)]
 
 
 def name_hidden_modules() -> None:

@@ -1,7 +1,7 @@
 """run_ranks: a function from a notebook cell on several real ranks, and everything that came of it."""
 
+import math
 import numbers
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,8 @@ from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.launcher import launch
 from utils.ranks.live import live_lines
-from utils.ranks.payload import NotebookTask, pack
+from utils.ranks.payload import NotebookTask, packed_inputs
+from utils.ranks.server import START_METHODS
 from utils.trace.memory import RankMemory
 from utils.trace.source import to_line
 from utils.trace.trace import Trace, build_trace
@@ -57,7 +58,7 @@ def run_ranks(
     timeout_s: seconds after which an unfinished run is ended and each rank's stack shown. On Linux the time in which ranks
         waited for processors that other programs used does not count.
     trace, memory: record calls and deadlocks; record tensors held (a few microseconds for each torch operation).
-    start_method: "forkserver" (default where it exists) or "spawn".
+    start_method: "forkserver" (the default on Linux) or "spawn" (on macOS, where forking was not tried).
 
     Returns: a Run.
     Raises: ValueError or TypeError before anything starts, if an argument cannot work; then RankFailed, Deadlock,
@@ -65,10 +66,8 @@ def run_ranks(
     """
     world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
-    blobs = [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs or [None] * world_size)]
-    if not (isinstance(timeout_s, numbers.Real) and timeout_s > 0):
-        raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
-    job = Job(task.packed(), blobs, _checked_backend(backend, world_size), float(timeout_s), trace, memory,
+    blobs, timeout_s = packed_inputs(inputs, world_size), checked_timeout(timeout_s)
+    job = Job(task.packed(), blobs, _checked_backend(backend, world_size), timeout_s, trace, memory,
               _checked_start_method(start_method))
     outcome = launch(job, live=live_lines() if trace else None)
     return finish(outcome, timeout_s)
@@ -133,6 +132,13 @@ def checked_world_size(world_size: Any, inputs: Any, most: int) -> int:
     return int(world_size)
 
 
+def checked_timeout(timeout_s: Any) -> float:
+    """Seconds.  Raises: ValueError for what cannot be a time."""
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, numbers.Real) or not 0 < timeout_s < math.inf:
+        raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
+    return float(timeout_s)
+
+
 def _checked_backend(backend: str | None, world_size: int) -> str:
     gpus = torch.cuda.device_count() if torch.distributed.is_nccl_available() else 0
     if backend is None:
@@ -146,12 +152,11 @@ def _checked_backend(backend: str | None, world_size: int) -> str:
 
 
 def _checked_start_method(start_method: str | None) -> str:
-    known = ["forkserver", "spawn"] if hasattr(os, "fork") else ["spawn"]
     if start_method is None:
-        return known[0]
-    if start_method not in known:
-        raise BadValue(f"start_method must be one of {known}; got {start_method!r} (the notebook's own process is "
-                         "never forked)")
+        return START_METHODS[0]
+    if start_method not in START_METHODS:
+        raise BadValue(f"start_method must be one of {list(START_METHODS)}; got {start_method!r} (the notebook's "
+                       "own process is never forked)")
     return start_method
 
 

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from utils.ranks.channel import Channel, Message
+from utils.ranks.fresh_process import Surroundings, draw_anew, name_rank
 from utils.ranks.payload import name_hidden_modules
 from utils.trace.memory import MemoryMeter
 from utils.trace.recorder import Recorder, is_user_file
@@ -45,6 +46,8 @@ class Settings:
     trace: bool
     memory: bool
     machinery: tuple[str, ...]  # see utils.ranks.job
+    surroundings: Surroundings | None  # what it takes over; None: it has them
+    seed: int | None  # of random numbers that the program does not seed
 
 
 def rank_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
@@ -141,6 +144,10 @@ def describe_error(error: BaseException, machinery: tuple[str, ...] = ()) -> dic
 def _work(channel: Channel, recorder: Recorder, settings: Settings, work: queue.SimpleQueue) -> dict:
     before: dict = {}
     try:
+        if settings.surroundings is not None:
+            settings.surroundings.take_over()
+        name_rank(settings.rank, settings.world_size)
+        draw_anew(settings.seed)
         join_group(settings)
         before = connection_counters() if settings.trace else {}
         channel.send("ready", time=time.monotonic())

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
+from utils.ranks.fresh_process import draw_anew, name_rank, seed_of
 from utils.ranks.payload import pack
 from utils.ranks.worker import describe_error
 from utils.simulation.cluster import Device
@@ -173,6 +174,8 @@ class RecordingStudio:
         tape = Tape(program, roofline.work)
         dist.init_process_group("fake", rank=rank, world_size=self._world_size, store=FakeStore())
         self._recorder.begin(tape.report, tape.position)
+        name_rank(rank, self._world_size)
+        draw_anew(seed_of(0, rank))  # others on each rank, the same in every simulation
         try:
             task = own_copy(self._task, shapes_only)
             arguments = task.arguments(rank, self._world_size, input_blob)
