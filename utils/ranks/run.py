@@ -2,7 +2,6 @@
 
 import math
 import numbers
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import cloudpickle
 import torch
 
-from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError
+from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError, Related
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.launcher import launch
@@ -18,11 +17,10 @@ from utils.ranks.live import live_lines
 from utils.ranks.payload import NotebookTask, packed_inputs
 from utils.ranks.server import START_METHODS
 from utils.trace.memory import RankMemory
-from utils.trace.source import to_line
+from utils.trace.source import Line, to_line
 from utils.trace.trace import Trace, build_trace
 
 MAX_WORLD_SIZE = 64
-_CONSEQUENCES = re.compile("connection (closed|reset) by peer|broken pipe|timed out waiting|socket closed", re.I)
 
 
 @dataclass(frozen=True)
@@ -109,9 +107,14 @@ def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
 
 def to_failure(rank: int, facts: dict) -> Failure:
     """What a rank said of its own error."""
-    lines = tuple(line for frame in facts["frames"] if (line := to_line(frame)))
-    return Failure(rank, facts["type"], facts["message"], lines, tuple(facts["notes"]),
-                   secondary=bool(_CONSEQUENCES.search(facts["message"])))
+    related = tuple(Related(other["why"], int(other["depth"]), other["type"], other["message"], _lines(other),
+                            tuple(other["notes"])) for other in facts.get("related", ()))
+    return Failure(rank, facts["type"], facts["message"], _lines(facts), tuple(facts["notes"]), bool(facts.get("lost")),
+                   related)
+
+
+def _lines(facts: dict) -> tuple[Line, ...]:
+    return tuple(line for frame in facts["frames"] if (line := to_line(frame)))
 
 
 def checked_world_size(world_size: Any, inputs: Any, most: int) -> int:

@@ -14,9 +14,9 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
+from utils.ranks.error_facts import describe_error
 from utils.ranks.fresh_process import draw_anew, name_rank, seed_of
 from utils.ranks.payload import pack
-from utils.ranks.worker import describe_error
 from utils.simulation.cluster import Device
 from utils.simulation.fresh import own_copy, put_back, settings_found
 from utils.simulation.roofline import Roofline, Work
@@ -125,7 +125,7 @@ class TapeRecorder(Recorder):
         if not all(map(_is_only_a_shape, tensors)):
             return False
         _check_sizes(name, group.size(), args)
-        if (meter := METER.get()) is not None:  # in a thread of the program's own there is none
+        if (meter := METER.get()) is not None:
             meter.see(tensors)
         return True
 
@@ -186,7 +186,7 @@ class RecordingStudio:
         except NeedsNumbers as error:
             program.error = describe_error(error)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS}
+            program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS, "related": []}
         except BaseException as error:
             program.error = describe_error(error)
         finally:
