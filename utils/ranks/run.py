@@ -1,5 +1,6 @@
 """run_ranks: a function from a notebook cell on several real ranks, and everything that came of it."""
 
+import functools
 import math
 import numbers
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from utils.trace.source import Line, to_line
 from utils.trace.trace import Trace, build_trace
 
 MAX_WORLD_SIZE = 64
+_BACKEND_OF = {"cpu": "gloo", "cuda": "nccl"}
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,18 @@ class Run:
 
 
 def run_ranks(
-    fn: Callable, world_size: int | None = None, *, inputs: Sequence | None = None, backend: str | None = None,
-    timeout_s: float = 120.0, trace: bool = True, memory: bool = True, start_method: str | None = None,
+    fn: Callable, world_size: int | None = None, *, inputs: Sequence | None = None, device: str | None = None,
+    backend: str | None = None, timeout_s: float = 120.0, trace: bool = True, memory: bool = True,
+    start_method: str | None = None,
 ) -> Run:
     """Call `fn` on `world_size` fresh ranks that share a process group, and wait for all of them.
 
     fn: any function, also one of a notebook cell. Parameters called rank and world_size are filled in; another first
         parameter receives inputs[rank]. Without inputs, fn(rank) and fn(rank, world_size) work under any names.
     world_size: 1 to 64; may be left out when `inputs` is given.
-    inputs: one value a rank.
-    backend: "nccl" (a GPU a rank) or "gloo" (CPU). None: nccl where there are several GPUs, and one for every rank.
+    inputs: one value a rank: a list, or a tensor or array whose rows they are. Tensors on a GPU travel as CPU tensors.
+    device: "cpu" (the default), or "cuda": a GPU for each rank, which is its default device.
+    backend: "gloo" (on the CPU) or "nccl" (on GPUs); follows from the device, and the device from it.
     timeout_s: seconds after which an unfinished run is ended and each rank's stack shown. On Linux the time in which ranks
         waited for processors that other programs used does not count.
     trace, memory: record calls and deadlocks; record tensors held (a few microseconds for each torch operation).
@@ -65,7 +69,7 @@ def run_ranks(
     world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
     blobs, timeout_s = packed_inputs(inputs, world_size), checked_timeout(timeout_s)
-    job = Job(task.packed(), blobs, _checked_backend(backend, world_size), timeout_s, trace, memory,
+    job = Job(task.packed(), blobs, _checked_backend(device, backend, world_size), timeout_s, trace, memory,
               _checked_start_method(start_method))
     outcome = launch(job, live=live_lines() if trace else None)
     return finish(outcome, timeout_s)
@@ -142,16 +146,34 @@ def checked_timeout(timeout_s: Any) -> float:
     return float(timeout_s)
 
 
-def _checked_backend(backend: str | None, world_size: int) -> str:
-    gpus = torch.cuda.device_count() if torch.distributed.is_nccl_available() else 0
-    if backend is None:
-        return "nccl" if gpus >= max(world_size, 2) else "gloo"  # one GPU: else 1 rank ran there, and 2 on the CPU
-    if backend not in ("nccl", "gloo"):
-        raise BadValue(f"backend must be 'nccl', 'gloo' or None (choose by what is there); got {backend!r}")
-    if backend == "nccl" and gpus < world_size:
-        raise BadValue(f"backend='nccl' needs a GPU for each of the {world_size} ranks, but this machine has {gpus}; "
-                         "leave backend out to run on the CPU")
+def _checked_backend(device: Any, backend: str | None, world_size: int) -> str:
+    if device is None and backend is None:
+        _tell_of_gpus(world_size)
+        return "gloo"
+    if device is not None and str(device) not in _BACKEND_OF:
+        raise BadValue(f"device must be 'cpu' or 'cuda' (rank r then has GPU r); got {device!r}")
+    if backend not in (None, *_BACKEND_OF.values()):
+        raise BadValue(f"backend must be 'nccl' (on GPUs) or 'gloo' (on the CPU); got {backend!r}")
+    if device is not None and backend not in (None, _BACKEND_OF[str(device)]):
+        raise BadValue(f"device={device!r} and backend={backend!r} do not go together: ranks on GPUs use nccl, ranks on the "
+                       "CPU use gloo; name one of the two")
+    backend = backend or _BACKEND_OF[str(device)]
+    if backend == "nccl" and _n_gpus() < world_size:
+        raise BadValue(f"nccl needs a GPU for each of the {world_size} ranks, but this machine has {_n_gpus()}; "
+                       "leave device and backend out to run on the CPU")
     return backend
+
+
+def _n_gpus() -> int:
+    return torch.cuda.device_count() if torch.distributed.is_nccl_available() else 0
+
+
+@functools.cache
+def _tell_of_gpus(world_size: int) -> None:
+    """Once for a number of ranks, where they could have had a GPU each."""
+    if (n := _n_gpus()) >= world_size:
+        print(f"These ranks are on the CPU. This machine has {n} GPU{'s' * (n > 1)}: run_ranks(..., device=\"cuda\") would "
+              "give each of them one.")
 
 
 def _checked_start_method(start_method: str | None) -> str:
