@@ -6,12 +6,10 @@ Fresh ranks are what students get, and what the notebooks' own checks of the ref
 
 import os
 import pickle
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -61,7 +59,7 @@ class WarmPlace(Place):
         begin_process(stdout, stderr)
         channel = Channel(connection)
         recorder = Recorder(channel.send, settings.machinery)
-        inbox, state = Inbox(channel, recorder), _random_state()
+        inbox = Inbox(channel, recorder)
         for run in range(MOST_RUNS):
             if run:  # said only by one that will take another task
                 channel.send("idle")
@@ -69,7 +67,6 @@ class WarmPlace(Place):
             run_once(channel, recorder, settings, inbox)
             dist.destroy_process_group()
             torch.set_default_dtype(torch.float32)
-            _restore(state)
             recorder.begin(channel.send)
             inbox.settle.clear()
             inbox.leave.clear()
@@ -131,13 +128,3 @@ def _becomes_idle(rank: StartedRank, within_s: float) -> bool | None:
     except (OSError, EOFError, ValueError, TypeError):
         return False
     return False if within_s else None
-
-
-def _random_state() -> tuple:
-    return torch.get_rng_state(), random.getstate(), np.random.get_state()
-
-
-def _restore(state: tuple) -> None:
-    torch.set_rng_state(state[0])
-    random.setstate(state[1])
-    np.random.set_state(state[2])

@@ -21,6 +21,8 @@ import torch
 import torch.distributed as dist
 
 from utils.ranks.channel import Channel, Message
+from utils.ranks.error_facts import describe_error
+from utils.ranks.fresh_process import Surroundings, draw_anew, name_rank
 from utils.ranks.payload import name_hidden_modules
 from utils.trace.memory import MemoryMeter
 from utils.trace.recorder import Recorder
@@ -47,6 +49,8 @@ class Settings:
     trace: bool
     memory: bool
     machinery: tuple[str, ...]  # see utils.ranks.job
+    surroundings: Surroundings | None  # what it takes over; None: it has them
+    seed: int | None  # of random numbers that the program does not seed
 
 
 def rank_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
@@ -130,19 +134,13 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, next_blob: Ca
     report(ending[0], ending[1], time=time.monotonic(), **ending[2])
 
 
-def describe_error(error: BaseException, machinery: tuple[str, ...] = ()) -> dict:
-    """Plain facts of an exception: class, message, lines of user code (outermost first), notes."""
-    frames = [[f.filename, f.lineno, f.name] for f in traceback.extract_tb(error.__traceback__)]
-    shown = [frame for frame in frames if is_user_file(frame[0], machinery)]
-    if not shown and not machinery:  # in a check, lines of what checks would tell the student nothing
-        shown = frames[-3:]
-    return {"type": type(error).__name__, "message": str(error)[:4000], "frames": shown[-8:],
-            "notes": [str(note)[:2000] for note in getattr(error, "__notes__", [])]}
-
-
 def _work(channel: Channel, recorder: Recorder, settings: Settings, work: queue.SimpleQueue) -> dict:
     before: dict = {}
     try:
+        if settings.surroundings is not None:
+            settings.surroundings.take_over()
+        name_rank(settings.rank, settings.world_size)
+        draw_anew(settings.seed)
         if settings.trace:
             start_recording(recorder)
         join_group(settings)

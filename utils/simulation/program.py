@@ -13,8 +13,9 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
+from utils.ranks.error_facts import describe_error
+from utils.ranks.fresh_process import draw_anew, name_rank, seed_of
 from utils.ranks.payload import pack
-from utils.ranks.worker import describe_error
 from utils.simulation.cluster import Device
 from utils.simulation.fresh import own_copy, put_back, settings_found
 from utils.simulation.roofline import Roofline, Work
@@ -124,7 +125,7 @@ class TapeGroup(TracedGroup):
         tensors = tensors_in(args)
         if not all(map(_is_only_a_shape, tensors)):
             return super()._begin(method, args)
-        if (meter := METER.get()) is not None:  # in a thread of the program's own there is none
+        if (meter := METER.get()) is not None:
             meter.see(tensors)
         return c10d.FakeWork()
 
@@ -159,6 +160,8 @@ class RecordingStudio:
         tape = Tape(program, roofline.work)
         dist.init_process_group("fake", rank=rank, world_size=self._world_size, store=FakeStore())
         self._recorder.begin(tape.report, tape.position)
+        name_rank(rank, self._world_size)
+        draw_anew(seed_of(0, rank))  # others on each rank, the same in every simulation
         try:
             task = own_copy(self._task, shapes_only)
             arguments = task.arguments(rank, self._world_size, input_blob)
@@ -169,7 +172,7 @@ class RecordingStudio:
         except NeedsNumbers as error:
             program.error = describe_error(error)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS}
+            program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS, "related": []}
         except BaseException as error:
             program.error = describe_error(error)
         finally:

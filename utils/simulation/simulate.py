@@ -8,8 +8,8 @@ import cloudpickle
 from utils.deadlocks.errors import BadType, BadValue, RankFailed
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict
 from utils.deadlocks.waits import WaitState
-from utils.ranks.payload import NotebookTask, pack
-from utils.ranks.run import Run, checked_world_size, to_failure
+from utils.ranks.payload import NotebookTask, packed_inputs
+from utils.ranks.run import Run, checked_timeout, checked_world_size, to_failure
 from utils.simulation.cluster import Cluster
 from utils.simulation.clusters import cluster_named
 from utils.simulation.play import Timetable, play
@@ -95,15 +95,14 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
     Not modelled: what computing and communicating take from each other, launches, stragglers, caches; work.is_completed(),
         which is never true; time.sleep and time.perf_counter, which are those of this machine.
     """
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9:
-        raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
+    timeout_s = checked_timeout(timeout_s)
     cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
     world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
     if world_size > cluster.n_devices:
         raise BadValue(f"{cluster.name} has {cluster.n_devices:,} devices, fewer than {world_size:,} ranks; take a larger "
                        "cluster, or dataclasses.replace(cluster, n_devices=...)")
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
-    blobs = [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs or [None] * world_size)]
+    blobs = packed_inputs(inputs, world_size)
     programs = record_all(task.packed(), blobs, cluster.device, timeout_s)
     failures = [to_failure(program.rank, program.error) for program in programs if program.error]
     if failures:

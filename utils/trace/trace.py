@@ -94,13 +94,19 @@ class Trace:
     def of(self, rank: int | None = None, op: str | None = None) -> list[Call]:
         """The calls of one rank, of one operation, or both.
 
-        Raises: ValueError for a rank whose calls were left out.
+        Raises: ValueError for a rank that is not there, or whose calls were left out.
         """
+        if rank is not None:
+            self._require_rank(rank)
         if rank is not None and self.only is not None and rank not in self.only:
             raise ValueError(f"this trace has the calls of {self._part}, and not those of rank {rank}; ask for "
                              f"run.trace_of([{rank}])")
         calls = self.calls if rank is None else self._by_rank[rank]
         return [c for c in calls if op in (None, c.op)]
+
+    def _require_rank(self, rank: int) -> None:
+        if rank not in range(self.world_size):
+            raise ValueError(f"there is no rank {rank!r} in this run of {self.world_size} (0 to {self.world_size - 1})")
 
     @cached_property
     def _by_rank(self) -> dict[int, list[Call]]:
@@ -152,7 +158,11 @@ class Trace:
         ]
 
     def wire_sent(self, rank: int) -> int | None:
-        """Bytes that the system's counters saw `rank` send, or None where there are none."""
+        """Bytes that the system's counters saw `rank` send, or None where there are none.
+
+        Raises: ValueError for a rank that is not there.
+        """
+        self._require_rank(rank)
         return None if self.wire_bytes is None else sum(self.wire_bytes[rank])
 
     # ── for other programs ──
