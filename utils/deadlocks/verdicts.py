@@ -7,6 +7,8 @@ from utils.trace.source import to_line
 
 _MISMATCH_FIXES = {
     "operation": "every rank of a group must make the same calls in the same order: compare the two lines above.",
+    "threads": "calls of a thread come between those of the main thread, in another order on each rank: give the thread a group "
+               "of its own (dist.new_group).",
     "dtype": "give both calls tensors of the same dtype (tensor.to(dtype)).",
     "size": "give both calls tensors with the same number of elements (pad, or agree on sizes first).",
     "root": "pass the same root (src= or dst=) on every rank; it is a rank number, not this rank's own.",
@@ -46,7 +48,8 @@ def mismatch_verdict(disagreement: Disagreement) -> Mismatch:
     else:
         where = "that comes next" if what == "operation" else f"in {min(rank_of)}"
     headline = f"{ranks_in_words([*calls])} disagree about the {_spoken(what)} {where}."
-    return Mismatch(f"{what} differs", headline, stands, _MISMATCH_FIXES[what])
+    fix = _MISMATCH_FIXES["threads" if any(call.get("thread") for call in calls.values()) else what]
+    return Mismatch(f"{what} differs", headline, stands, fix)
 
 
 def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
@@ -60,6 +63,8 @@ def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
     waited_for = sorted(set().union(*missing.values()) - stuck)
     stands += [Standstill(rank, _whereabouts(state, rank)) for rank in waited_for]
     kind, fix = _diagnose(state, missing, cycle, culprits)
+    stands += [_thread_stands(state, rank, number) for rank in ranks for number in state.ranks[rank].threads_wait_for]
+    fix += _about_threads(state, ranks)
     verb = "waits" if len(ranks) == 1 else "wait"
     return Deadlock(kind, f"{ranks_in_words(ranks)} {verb} for a call that can never come.", stands, fix)
 
@@ -83,6 +88,8 @@ def call_in_words(call: dict, detail: str = "") -> str:
         return f"new_group({_numbers(call['shape'])})" + made
     if call["dtype"]:
         text += f" of {call['dtype']}{call['shape']}"
+    if call.get("thread"):
+        text += f" in its thread {call['thread']}"
     if detail == "splits" and call["splits"]:
         sent, expected = map(_numbers, call["splits"])
         text += f", sending {sent} and expecting {expected} elements"
@@ -103,6 +110,24 @@ def _standstill(state: WaitState, rank: int) -> Standstill:
     one_of = "one of " if call["op"] == "recv" and call["peer"] is None and len(missing) > 1 else ""
     whom = f"waits for {one_of}{ranks_in_words(missing)}" if missing else "is about to go on"
     return Standstill(rank, f"{whom} in {call_in_words(call)}{group}", to_line(blocked.wait_source or call["source"]))
+
+
+def _thread_stands(state: WaitState, rank: int, number: int) -> Standstill:
+    call, missing = state.ranks[rank].calls[number], state.missing(rank, number)
+    return Standstill(rank, f"waits for {ranks_in_words(missing)}, too, in {call_in_words(call)}", to_line(call["source"]))
+
+
+def _about_threads(state: WaitState, ranks: list[int]) -> str:
+    """What to add where ranks that stand still have threads with nothing to do."""
+    idle: dict[str, list[int]] = {}
+    for rank in ranks:
+        for name in state.ranks[rank].idle_threads or ():
+            idle.setdefault(name, []).append(rank)
+    if not idle:
+        return ""
+    told = ", ".join(f"{name} on {ranks_in_words(having)}" for name, having in [*idle.items()][:FEW])
+    return (f" (These ranks have other threads, which had nothing to do for seconds: {told}. If one of them was still to "
+            "communicate, the run was ended too early.)")
 
 
 def _whereabouts(state: WaitState, rank: int) -> str:

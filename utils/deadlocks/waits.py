@@ -20,6 +20,9 @@ class RankState:
 
     waits_for: int | None = None  # call number
     wait_source: list | None = None
+    alone: bool = True  # no other thread was about when it began to wait
+    idle_threads: list[str] | None = None  # else those with nothing to do; None if one may still make a call
+    threads_wait_for: list[int] = field(default_factory=list)  # call numbers, of threads that are blocked themselves
     calls: dict[int, dict] = field(default_factory=dict)
     ending: str = ""  # "returned", "raised", "died"
 
@@ -27,7 +30,7 @@ class RankState:
     def state(self) -> str:
         if self.ending:  # for good, whatever its other threads still do
             return ENDED
-        return RUNNING if self.waits_for is None else BLOCKED
+        return RUNNING if self.waits_for is None or (not self.alone and self.idle_threads is None) else BLOCKED
 
     @property
     def awaited(self) -> dict:
@@ -61,8 +64,13 @@ class WaitState:
         if kind == "call":
             self._on_call(rank, dict(fields, rank=rank))
         elif kind == "wait":
-            if fields["alone"] and not state.ending:
-                state.waits_for, state.wait_source = state.calls[fields["number"]]["number"], fields["source"]
+            if not state.ending:
+                self._begin_to_wait(rank, state.calls[fields["number"]]["number"], fields)
+        elif kind == "threads":
+            state.idle_threads = fields["idle"] and [str(name) for name in fields["idle"]]
+            state.threads_wait_for = [state.calls[number]["number"] for number in fields["calls"]]
+        elif kind == "withdrawn":
+            self._withdraw(rank, fields["number"])
         elif kind == "dropped":
             self._book.given_up.add((rank, fields["number"]))
         elif kind in ("woke", "done") or "sender" in fields:  # "waited" may tell of a rank that only asked
@@ -78,9 +86,11 @@ class WaitState:
     def _on_call(self, rank: int, call: dict) -> None:
         state, number = self.ranks[rank], call["number"]
         state.calls[number] = call
-        state.waits_for = None
-        if call.get("waits") and call["alone"]:
-            state.waits_for, state.wait_source = number, call["source"]
+        state.idle_threads = None
+        if not call.get("thread"):
+            state.waits_for = None
+        if call.get("waits"):
+            self._begin_to_wait(rank, number, call)
         meeting = self._meetings[rank, number] = self._book.post(rank, number, call)
         partners = meeting.calls.values()
         for partner in partners if call["splits"] else islice(partners, 1):  # the others are like the first
@@ -88,6 +98,19 @@ class WaitState:
                 self._compare(partner.facts, call, meeting)
         if call["op"] == "new_group":
             self._look_for_absent()
+
+    def _begin_to_wait(self, rank: int, number: int, fields: dict) -> None:
+        state = self.ranks[rank]
+        state.waits_for, state.wait_source, state.alone, state.idle_threads = number, fields["source"], fields["alone"], None
+
+    def _withdraw(self, rank: int, number: int) -> None:
+        """A call that was not made after all: it raised an error."""
+        state = self.ranks[rank]
+        if (meeting := self._meetings.pop((rank, number), None)) is not None:
+            self._book.withdraw(rank, meeting)
+            del state.calls[number]
+        if state.waits_for == number:
+            state.waits_for = None
 
     def _on_end(self, rank: int, call: dict, sender: int | None) -> None:
         """sender: whose message a receive from anybody took, as a rank of its group."""
@@ -122,9 +145,13 @@ class WaitState:
 
     # ── questions ──
 
-    def missing(self, rank: int) -> list[int]:
-        """The ranks that have not made the call which `rank` waits for: nobody, if the call can complete."""
-        call, meeting = self.ranks[rank].awaited, self._meeting_of(rank)
+    def missing(self, rank: int, number: int | None = None) -> list[int]:
+        """The ranks that have not made the call which `rank` waits for: nobody, if the call can complete.
+
+        number: of another call, for which one of its threads waits.
+        """
+        number = self.ranks[rank].waits_for if number is None else number
+        call, meeting = self.ranks[rank].calls[number], self._meetings.get((rank, number))
         if meeting is None:  # it has ended
             return []
         if call["op"] not in POINT_TO_POINT:
@@ -156,13 +183,15 @@ class WaitState:
         movable = {r for r, s in enumerate(self.ranks) if s.state == RUNNING}
         for rank in waiting:
             self._look_at_what_is_offered(rank)
-        missing = {r: self.missing(r) for r in waiting}
-        while freed := {r for r in waiting - movable if self._can_move(r, missing[r], movable)}:
+        awaited = {r: [self.ranks[r].waits_for, *self.ranks[r].threads_wait_for] for r in waiting}
+        missing = {(r, number): self.missing(r, number) for r, numbers in awaited.items() for number in numbers}
+        while freed := {r for r in waiting - movable
+                        if any(self._can_move(r, number, missing[r, number], movable) for number in awaited[r])}:
             movable |= freed
         return waiting - movable
 
-    def _can_move(self, rank: int, missing: list[int], movable: set[int]) -> bool:
-        call = self.ranks[rank].awaited
+    def _can_move(self, rank: int, number: int, missing: list[int], movable: set[int]) -> bool:
+        call = self.ranks[rank].calls[number]
         if call["op"] == "recv" and call["peer"] is None:
             return not missing or any(m in movable for m in missing)
         return all(m in movable for m in missing)

@@ -26,6 +26,7 @@ from utils.trace.spans import HELD_UP
 from utils.trace.wire import traffic_matrix
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
+LONG_SETTLE_S = 3.0  # the same, where a rank that stands still has other threads
 SHORT_BATCH_S, BATCH_S = 0.002, 0.04  # how long reports gather: at a run's beginning, and at most
 GROWTH = 0.05  # from the one to the other, by each second of the run: a short one is not to wait, a long one not disturbed
 QUIET_S, LATEST_S = 0.02, 0.5  # what ranks say of their calls is read when they are quiet for so long, or so often
@@ -329,12 +330,15 @@ class _Fleet:
             self._still_since = None
         elif self._still_since is None:
             self._still_since = time.monotonic()
-        elif time.monotonic() - self._still_since > SETTLE_S:
+        elif time.monotonic() - self._still_since > (SETTLE_S if self._are_alone(stuck) else LONG_SETTLE_S):
             self._readiness.handle(0.0)
             nobody_moves = stuck.issuperset(self._unfinished())
             # after an error the others may finish, so that every rank's error is collected
             if self._still_since and (nobody_moves or not self.outcome.errors):
                 self.outcome.stuck = stuck
+
+    def _are_alone(self, ranks: frozenset[int]) -> bool:
+        return all(self.outcome.state.ranks[rank].alone for rank in ranks)
 
     def _show(self, now: float) -> None:
         if self._live and self._ready_at is not None and now >= self._shown_at + AGAIN_S:

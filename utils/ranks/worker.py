@@ -27,6 +27,7 @@ from utils.ranks.payload import name_hidden_modules
 from utils.trace.memory import MemoryMeter
 from utils.trace.recorder import Recorder
 from utils.trace.spans import RECORDER
+from utils.trace.threads import idle_threads
 from utils.trace.traced_group import start_recording
 from utils.trace.user_code import is_user_file
 from utils.trace.wire import connection_counters
@@ -225,13 +226,15 @@ class Inbox:
 
 
 class _Sampler:
-    """Notices when the main thread sleeps inside torch's own C++ code, waiting for a call (DDP does)."""
+    """Looks, from time to time, at what no report tells: waits in torch's own C++ code, and threads with nothing to do."""
 
     def __init__(self, recorder: Recorder, channel: Channel):
         self._recorder, self._channel = recorder, channel
         self._main = threading.main_thread()
         self._seen: tuple | None = None
         self._reported: tuple | None = None
+        self._threads_seen: tuple | None = None
+        self._threads_reported: tuple | None = None
 
     def main_stack(self) -> list[list]:
         """[file, line, function] of the main thread's frames, outermost first."""
@@ -241,20 +244,37 @@ class _Sampler:
 
     def tick(self) -> None:
         self._recorder.flush()
+        waits_for = self._recorder.main_waits_for
+        self._look_at_threads(self._look_at_main_thread() if waits_for is None else waits_for)
+
+    def _look_at_threads(self, waits_for: int | None) -> None:
+        """Tell when the main thread waits and the others have nothing to do, or wait for calls of their own; and when no more."""
+        found, calls = None, dict(self._recorder.threads_wait_for)
+        if waits_for is not None and not self._recorder.is_alone():
+            idle = idle_threads(self._recorder.own_threads | calls.keys(), self._recorder.machinery)
+            found = None if idle is None else (waits_for, (*idle.items(),), (*calls.items(),))
+        if found == self._threads_seen and found != self._threads_reported:
+            self._threads_reported = found
+            self._channel.send("threads", idle=None if found is None else [name for _, name in found[1]], calls=[*calls.values()])
+        self._threads_seen = found
+
+    def _look_at_main_thread(self) -> int | None:
+        """The call that the main thread waits for where it sleeps in torch's own code (DDP's reducer does); reported once."""
         number = self._recorder.oldest_unfinished()
         frame = sys._current_frames().get(self._main.ident)
         if number is None or frame is None or is_user_file(frame.f_code.co_filename, self._recorder.machinery):
             self._seen = None
-            return
+            return None
         if "torch" not in frame.f_code.co_filename:
-            return
+            return None
         now = (number, id(frame), frame.f_lasti, self._cpu_time())
         if now == self._seen and now != self._reported:
             self._reported = now
             source = self.main_stack()
-            self._channel.send("wait", number=number, alone=True, time=time.monotonic(),
+            self._channel.send("wait", number=number, alone=self._recorder.is_alone(), time=time.monotonic(),
                                source=source[-1] if source else None)
         self._seen = now
+        return number if now == self._reported else None
 
     def _cpu_time(self) -> int | None:
         """Clock ticks that the main thread has used, or None where that cannot be read."""

@@ -96,6 +96,26 @@ class PairingBook:
             return self._post_message(call, peer_of(facts) if sender is None else sender)
         return self._post_collective(call)
 
+    def withdraw(self, rank: int, meeting: Meeting) -> None:
+        """This call, the latest of `rank`, was not made after all. A message that met it waits for another partner."""
+        call = meeting.calls.pop(rank)
+        group, left = call.facts["group"], [*meeting.calls.values()]
+        if call.facts["op"] not in POINT_TO_POINT:
+            self._made[rank, group] -= 1
+            self._open[group, self._made[rank, group]] = meeting
+            if not left:
+                del self._open[group, self._made[rank, group]]
+            return
+        peer = peer_of(call.facts)
+        box = self._mailbox(peer if call.facts["op"] == "send" else rank, call.facts)
+        for queue in (box.sends[rank], box.named[peer], box.from_anybody):
+            if meeting in queue:
+                queue.remove(meeting)
+        if left:
+            partner = left[0]
+            back = box.sends[partner.rank] if partner.facts["op"] == "send" else box.named[rank]
+            (box.from_anybody if partner.facts["peer"] is None else back).appendleft(meeting)
+
     def _post_collective(self, call: Posted) -> Meeting:
         group, members = call.facts["group"], call.facts["members"]
         if call.facts["op"] == "new_group" and call.rank not in members:  # which then meet without it

@@ -69,7 +69,8 @@ class Recorder:
         self._told: dict[tuple, tuple[int, bool]] = {}  # what a call is -> the id under which that was reported; is direct
         self._ids, self._numbers = itertools.count(), itertools.count()
         self._order = threading.Lock()  # held from taking what was left for later until it is sent
-        self._waiting_depth = 0
+        self.main_waits_for: int | None = None  # the call that the main thread is in a wait for
+        self.threads_wait_for: dict[int, int] = {}  # another thread -> the same
         self._main_thread = threading.get_ident()
         self.note_threads()
 
@@ -98,13 +99,9 @@ class Recorder:
             self._report("pause", name=name, facts=facts)
             self.looked_at.wait(PATIENCE_S)
 
-    def is_waiting(self) -> bool:
-        """Whether the main thread is in a wait that was reported."""
-        return self._waiting_depth > 0
-
     def oldest_unfinished(self) -> int | None:
         """The oldest call that has not come and that nobody has waited for in a way that is seen: in C++, for its future."""
-        for number, call in [] if self._waiting_depth else sorted(self._unfinished.items()):
+        for number, call in sorted(self._unfinished.items()):
             work = call.work()
             if work is None or not work.has_come():
                 return number
@@ -230,8 +227,9 @@ class Recorder:
             self._later.append(("waited", {"number": call.number, "start": since, "time": until}))
             call.asked_s.clear()
         if not self.on_main_thread():
+            self.threads_wait_for[threading.get_ident()] = call.number
             return self._clock()
-        self._waiting_depth += 1
+        self.main_waits_for = call.number
         if call.number != self.told_to_wait:
             self._report("wait", number=call.number, alone=self.is_alone(), time=self._clock(), changed=_is_changed(call),
                          source=user_line(sys._getframe(), self.machinery))
@@ -242,9 +240,10 @@ class Recorder:
         self._unfinished.pop(call.number, None)
         self._not_waited_for.pop(call.number, None)
         if since is None:
-            self._waiting_depth -= 1
+            self.main_waits_for = None
             self._later.append(("woke", {"number": call.number, "time": self._clock(), **about}))
         else:
+            self.threads_wait_for.pop(threading.get_ident(), None)
             self._later.append(("waited", {"number": call.number, "start": since, "time": self._clock(), **about}))
 
     def note_asked(self, call: PendingCall, has_come: bool) -> None:
