@@ -261,3 +261,10 @@ def test_ways_out(tmp_path):
 def test_without_a_trace_nothing_is_recorded():
     run = run_ranks(lambda: dist.barrier(), 2, trace=False, memory=False)
     assert run.trace.calls == () and run.memory == [None, None] and run.trace.wire_bytes is None
+
+
+def test_a_rank_that_is_not_there_is_refused():
+    trace = run_ranks(dist.barrier, 2).trace
+    for ask in (trace.of, trace.bytes_sent, trace.wire_sent):
+        with pytest.raises(ValueError, match=r"no rank 17 in this run of 2 \(0 to 1\)"):
+            ask(17)

@@ -11,7 +11,8 @@ import torch
 
 from utils.deadlocks.errors import BadValue
 
-FILES_A_RANK, OTHER_FILES = 6, 64  # that its launcher has open: pipes, and what spawn adds; a margin
+FILES_A_RANK = {"forkserver": 4, "spawn": 6}  # that its launcher has open: ends of pipes, and what tells of its end
+OTHER_FILES = 32
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def seed_of(seed: int, rank: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {rank}".encode()).digest()[:8]) >> 1
 
 
-def allow_open_files(n_ranks: int) -> None:
-    """Raise this process's soft limit of open files so far that so many ranks can be started.
+def allow_open_files(n_ranks: int, start_method: str) -> None:
+    """Raise this process's soft limit of open files so far that so many ranks can be started in this way.
 
     Raises: ValueError that says what to do, where the hard limit is too low.
     """
@@ -83,13 +84,14 @@ def allow_open_files(n_ranks: int) -> None:
     except ImportError:  # a system without such limits
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _open_files() + FILES_A_RANK * n_ranks + OTHER_FILES
+    others = _open_files() + OTHER_FILES
+    wanted = others + FILES_A_RANK[start_method] * n_ranks
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
     if hard != resource.RLIM_INFINITY and hard < wanted:
-        fewer = max(1, (hard - _open_files() - OTHER_FILES) // FILES_A_RANK)
-        raise BadValue(f"{n_ranks} ranks need up to {wanted} open files here, and this process may have {hard} at most "
-                       f"(ulimit -Hn): start Jupyter where more are allowed, or take fewer ranks (up to {fewer})")
+        fewer = max(1, (hard - others) // FILES_A_RANK[start_method])
+        raise BadValue(f"{n_ranks} ranks need {wanted} open files in this process, which may have {hard} at most "
+                       f"(ulimit -Hn): start Jupyter where more are allowed, or take no more than {fewer} ranks")
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 

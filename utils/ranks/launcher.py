@@ -89,7 +89,7 @@ class _Fleet:
     def run(self, interrupts: socket.socket) -> None:
         """All of it. interrupts: can be read from once somebody interrupts."""
         try:
-            allow_open_files(self.job.world_size)
+            allow_open_files(self.job.world_size, self.job.start_method)
             self._readiness.watch(interrupts, partial(self._note_interrupt, interrupts))
             self._start(interrupts)
             self._follow()

@@ -148,7 +148,8 @@ def checked_timeout(timeout_s: Any) -> float:
 
 def _checked_backend(device: Any, backend: str | None, world_size: int) -> str:
     if device is None and backend is None:
-        _tell_of_gpus(world_size)
+        if _n_gpus() >= world_size:
+            _tell_of_gpus(_n_gpus())
         return "gloo"
     if device is not None and str(device) not in _BACKEND_OF:
         raise BadValue(f"device must be 'cpu' or 'cuda' (rank r then has GPU r); got {device!r}")
@@ -169,11 +170,10 @@ def _n_gpus() -> int:
 
 
 @functools.cache
-def _tell_of_gpus(world_size: int) -> None:
-    """Once for a number of ranks, where they could have had a GPU each."""
-    if (n := _n_gpus()) >= world_size:
-        print(f"These ranks are on the CPU. This machine has {n} GPU{'s' * (n > 1)}: run_ranks(..., device=\"cuda\") would "
-              "give each of them one.")
+def _tell_of_gpus(n: int) -> None:
+    """Once in a notebook's life, where a run's ranks could have had a GPU each."""
+    print(f"These ranks are on the CPU. This machine has {n} GPU{'s' * (n > 1)}: run_ranks(..., device=\"cuda\") would give "
+          "each rank one.")
 
 
 def _checked_start_method(start_method: str | None) -> str:

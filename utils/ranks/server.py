@@ -24,9 +24,6 @@ from typing import Any, BinaryIO
 
 from utils.ranks.pages import gather_pages
 
-# How ranks can begin here, the usual way first. Apple's libraries may crash in a forked process, and nobody has tried ours.
-START_METHODS = ("spawn",) if not hasattr(os, "fork") else (
-    ("spawn", "forkserver") if sys.platform == "darwin" else ("forkserver", "spawn"))
 PRELOAD = ("torch", "torch.distributed", "utils.ranks.worker", "numpy.ctypeslib")  # what ranks would else import one by one
 COMPILER = "torch._dynamo"  # torch imports it, for 0.9 s, at an optimizer's first step
 Preload = str | Callable[[], object]  # a module, or what is to be called: whatever it makes is there in each child
@@ -35,6 +32,18 @@ _ASKED = b"!"
 _SERVER_GONE = 255
 IDLE_S = 0.3  # after which a server has time for its memory
 
+
+def start_methods(platform: str) -> tuple[str, ...]:
+    """How ranks can begin on a system, the usual way first.
+
+    Apple's libraries may crash in a forked process, and ours was not tried there.
+    """
+    if not hasattr(os, "fork"):
+        return ("spawn",)
+    return ("spawn", "forkserver") if platform == "darwin" else ("forkserver", "spawn")
+
+
+START_METHODS = start_methods(sys.platform)
 
 # ── the near end: whoever starts ranks ──
 
