@@ -16,9 +16,9 @@ _MISMATCH_FIXES = {
     "groups made": "with use_local_synchronization torch names a group by how many groups a rank is in already, so members "
                    "that are in more groups than others never meet: leave it out and make every group on every rank, in the "
                    "same order.",
-    "members": "call new_group on every rank, members or not, in the same order, and use the group on its members only (with "
-               "use_local_synchronization on every member). gloo may let the others go on, but names of groups that are made "
-               "later differ then, and their calls hang.",
+    "members": "call new_group on every rank, members or not, in the same order, and use the group on its members only; "
+               "with use_local_synchronization, on every member. gloo may let the others go on, but then names of later "
+               "groups differ, and their calls hang.",
 }
 
 

@@ -28,7 +28,7 @@ class Meeting:
     wanted: int
     calls: dict[int, Posted] = field(default_factory=dict)
     order: int = 0  # of its first call among those of its mailbox
-    ended: bool = False  # a rank has told so
+    taken: bool = False  # known to have a partner, whoever that is
     differs: bool = False  # its calls do not fit; for who compares them
 
     @property
@@ -149,13 +149,15 @@ class PairingBook:
     def end(self, rank: int, meeting: Meeting, sender: int | None = None) -> list[Meeting]:
         """This call of `rank` has ended; a receive from anybody with a message of `sender`.  Returns: what met by that."""
         call = meeting.calls[rank]
-        meeting.ended = True
+        meeting.taken = True
         if meeting.is_complete or call.facts["op"] != "recv":
             return []
         box, peer = self._mailbox(rank, call.facts), peer_of(call.facts)
         if peer is None:
             if sender is None or meeting not in box.from_anybody:
                 return []
+            for older in box.from_anybody:  # they are served in the order in which they were posted
+                older.taken |= older.order < meeting.order
             box.from_anybody.remove(meeting)
             meeting.order = 0
             box.named[sender].appendleft(meeting)
@@ -185,15 +187,21 @@ class PairingBook:
             named = self._there(box.named[rank])
             return meeting in sends[rank] and sends[rank].index(meeting) < len(named) + max(0, len(takers) - for_others)
         if peer is not None:
-            return box.named[peer].index(meeting) < len(sends.get(peer, ()))
-        enough = sum(map(len, sends.values())) > (takers.index(meeting) if meeting in takers else 0)
-        return enough and any(len(queue) > sum(receive.order < meeting.order for receive in box.named[sender])
-                              for sender, queue in sends.items())
+            from_others = sum(len(queue) for sender, queue in sends.items() if sender != peer)
+            taken = max(0, sum(receive.taken for receive in takers) - from_others)
+            return box.named[peer].index(meeting) + taken < len(sends.get(peer, ()))
+        older = takers.index(meeting) if meeting in takers else 0  # receives from anybody, which are served before it
+        left = sum(map(len, sends.values())) - older
+        for sender, queue in sends.items():  # whose message it could be, once receives before it have had theirs
+            named = sum(receive.order < meeting.order for receive in box.named[sender])
+            if len(queue) > named and left > named:
+                return True
+        return False
 
     def messages_for(self, rank: int) -> list[Posted]:
         """What was sent to `rank` and met no receive of its own, by sender."""
         sends = [meeting.first for box in self._mailboxes[rank].values() for queue in box.sends.values()
-                 for meeting in self._there(queue) if not meeting.ended]
+                 for meeting in self._there(queue) if not meeting.taken]
         return sorted(sends, key=lambda call: call[:2])
 
     def offered_to(self, rank: int, meeting: Meeting) -> list[Posted]:
@@ -219,6 +227,6 @@ class PairingBook:
 
 
 def _needed(sends: list[Meeting], named: deque[Meeting]) -> int:
-    """How many messages of one sender, of which some have ended, receives from anybody must have taken."""
-    ended = max((place for place, send in enumerate(sends, 1) if send.ended), default=0)
-    return max(0, ended - len(named))
+    """How many messages of one sender receives from anybody must have taken."""
+    taken = max((place for place, send in enumerate(sends, 1) if send.taken), default=0)
+    return max(0, taken - len(named))
