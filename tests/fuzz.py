@@ -153,10 +153,12 @@ class Machine:
         self._through: set[tuple[int, int]] = set()
         self._senders: dict[tuple[int, int], int] = {}
         self._returned: set[int] = set()
+        self._time = 0.0
         self._unsaid: list[list] = [[] for _ in range(n)]  # what goes with the next report
         self.reports: list[tuple[int, str, dict]] = []
         while moves := self._moves():
             rng.choice(moves)()
+            self._time += 1.0
         self.reports += [report for unsaid in self._unsaid for report in unsaid]
 
     @property
@@ -180,7 +182,7 @@ class Machine:
         rank = thread.rank
         if thread.awaited is not None:
             sender = self._senders.get((rank, thread.awaited))
-            about = {"number": thread.awaited} | ({} if sender is None else {"sender": sender})
+            about = {"number": thread.awaited, "time": self._time} | ({} if sender is None else {"sender": sender})
             self._unsaid[rank].append((rank, "woke" if thread.is_main else "waited", about))
             thread.awaited = None
         elif thread.steps[thread.at][0] == "wait":
@@ -209,8 +211,8 @@ class Machine:
         self._calls[rank] += 1
         thread.numbers.append(number)
         waits = step[0] not in ("send", "recv")
-        self._report(rank, "call", number=number, waits=waits and thread.is_main, alone=self._is_alone(rank),
-                     **facts_of(step, self._script))
+        self._report(rank, "call", number=number, time=self._time, waits=waits and thread.is_main,
+                     alone=self._is_alone(rank), **facts_of(step, self._script))
         if waits:
             key = step[1], self._made[rank, step[1]]
             self._made[rank, step[1]] += 1
@@ -281,11 +283,11 @@ def check_bookkeeping(script: Script, rng: random.Random) -> str:
 
 
 def _one_may_go_on(ranks: frozenset[int], script: Script, seen: Machine, rng: random.Random) -> bool:
-    """Whether one of them goes on from where it stands in `seen`, in another order of arrival that no report tells from it."""
+    """Whether one of them goes on from where it stands in `seen`, in another order that no report tells from it."""
     for _ in range(OTHER_ORDERS):
         other = Machine(script, rng)
-        pairs = [[[report for report in machine.reports if report[0] == rank] for machine in (other, seen)]
-                 for rank in range(len(script.steps))]
+        pairs = [[[(kind, fields | {"time": 0}) for teller, kind, fields in machine.reports if teller == rank]
+                  for machine in (other, seen)] for rank in range(len(script.steps))]
         if (all(in_other[:len(told)] == told for in_other, told in pairs)
                 and any(len(in_other) > len(told) for rank, (in_other, told) in enumerate(pairs) if rank in ranks)):
             return True
