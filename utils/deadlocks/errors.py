@@ -13,6 +13,8 @@ from utils.trace.source import Line
 WIDTH = 88  # JupyterLab breaks longer lines in the middle of a word
 FEW = 8  # ranks, or kinds of standstill, that are told one by one
 FIRST = 3  # of more ranks that stand alike
+_ADDRESS = re.compile(r" object at 0x[0-9a-f]+")
+_NUMBER = re.compile(r"(\d+)")
 _OTHER_RANKS = re.compile(r"\branks? [\d–, and]+(others)?|\b(src|dst)=\d+")
 
 
@@ -30,7 +32,15 @@ class Failure:
     def __str__(self) -> str:
         where = "".join(f"\n      {line}" for line in self.lines)
         notes = "".join(f"\n      {note}" for note in self.notes)
-        return f"rank {self.rank}: {self.kind}: {self.message}".rstrip(": ") + where + notes
+        return f"rank {self.rank}: {self.kind}: {_ADDRESS.sub('', self.message)}".rstrip(": ") + where + notes
+
+    def is_like(self, other: "Failure") -> bool:
+        """Whether the two differ in nothing but their ranks' numbers."""
+        if (self.kind, self.lines) != (other.kind, other.lines):
+            return False
+        ours, theirs = (_NUMBER.split(_ADDRESS.sub("", failure.message)) for failure in (self, other))
+        return len(ours) == len(theirs) and all(
+            a == b or (a, b) == (str(self.rank), str(other.rank)) for a, b in zip(ours, theirs, strict=True))
 
 
 @dataclass(frozen=True)
@@ -143,11 +153,15 @@ def _in_few(standstills: Iterable[Standstill]) -> list[str]:
 
 def _told_once(failures: list[Failure]) -> list[str]:
     """The failures in words; those that differ in nothing but the rank, together."""
-    alike: dict[tuple, list[Failure]] = defaultdict(list)
+    alike: list[list[Failure]] = []
     for failure in failures:
-        alike[failure.kind, failure.message, failure.lines].append(failure)
+        like_it = next((each for each in alike if failure.is_like(each[0])), None)
+        if like_it is None:
+            alike.append([failure])
+        else:
+            like_it.append(failure)
     told = []
-    for first, *others in alike.values():
+    for first, *others in alike:
         ranks = ranks_in_words(sorted(failure.rank for failure in (first, *others)))
         told.append(str(first).replace(f"rank {first.rank}:", f"{ranks}:", 1))
     return told

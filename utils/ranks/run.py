@@ -10,6 +10,7 @@ from typing import Any
 import cloudpickle
 import torch
 
+from utils.deadlocks.advice import advice_on
 from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
 from utils.ranks.job import Job, Outcome, stacks_of
@@ -111,7 +112,8 @@ def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
 def to_failure(rank: int, facts: dict) -> Failure:
     """What a rank said of its own error."""
     lines = tuple(line for frame in facts["frames"] if (line := to_line(frame)))
-    return Failure(rank, facts["type"], facts["message"], lines, tuple(facts["notes"]),
+    notes = (*facts["notes"], *advice_on(facts["type"], facts["message"]))
+    return Failure(rank, facts["type"], facts["message"], lines, notes,
                    secondary=bool(_CONSEQUENCES.search(facts["message"])))
 
 
