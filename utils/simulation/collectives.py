@@ -1,8 +1,8 @@
 """The messages that a library's collective is made of, round by round, by algorithm.
 
 n ranks, M bytes of the whole array (see utils.costs.formulas). A round's messages go at the same time; the next round
-begins when all have come. Repeated equal rounds are one round with `times`, whose messages carry the bytes of all. An
-all-to-all is one round `in_turn`: each rank sends one message after the other, and waits for no other rank between them.
+begins when all have come. Repeated equal rounds are one round with `times`, whose messages carry the bytes of all. Rounds
+of an all-to-all are `in_turn`: a rank goes on to its next message without waiting for the others.
 Source: Thakur, Rabenseifner, Gropp 2005.
 """
 
@@ -17,7 +17,7 @@ Message = tuple[int, int, float]  # source, target (ranks of the world), bytes
 class Round(NamedTuple):
     """Messages at the same time, `times` over; their bytes are those of all times together.
 
-    in_turn: a rank sends its messages one after the other, and takes in those for it likewise.
+    in_turn: for each rank the next such round begins when its own messages are through.
     """
 
     messages: list[Message]
@@ -127,11 +127,10 @@ def directly(op: str, total_bytes: float, members: Sequence[int], root: int = 0)
 
 
 def pairwise(sizes: Sequence[Sequence[float]], members: Sequence[int]) -> list[Round]:
-    """An all-to-all: each member sends each other its part. sizes[i][j]: bytes from member i to member j."""
-    pairs = ((source, target, nbytes) for source, row in zip(members, sizes, strict=True)
-             for target, nbytes in zip(members, row, strict=True))
-    messages = [(source, target, nbytes) for source, target, nbytes in pairs if nbytes and source != target]
-    return [Round(messages, in_turn=True)] if messages else []
+    """An all-to-all: each member sends each other its part, in n − 1 turns. sizes[i][j]: bytes from member i to member j."""
+    n = len(members)
+    turns = [[(i, (i + shift) % n) for i in range(n)] for shift in range(1, n)]
+    return [Round([(members[i], members[j], sizes[i][j]) for i, j in turn if sizes[i][j]], in_turn=True) for turn in turns]
 
 
 def _neighbours(members: Sequence[int]) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ protocols, loss, adaptive routing.
 
 from collections import defaultdict
 
-from utils.simulation.cluster import Cluster, Hop
+from utils.simulation.cluster import Cluster, Hop, Torus
 from utils.simulation.collectives import Message, Round
 
 
@@ -26,16 +26,17 @@ class Network:
 
     def exchange(self, rounds: list[Round], ready_s: float) -> float:
         """When all messages of all rounds have arrived."""
-        for each in rounds:
-            if each.in_turn:
-                ready_s = self._in_turn(each.messages, ready_s)
-                continue
+        if rounds and all(each.in_turn for each in rounds) and not isinstance(self._cluster.topology, Torus):
+            return self._in_turn([message for each in rounds for message in each.messages], ready_s)
+        for each in rounds:  # on a torus a message holds every link on its way, also those of who would go on
             arrivals = [self._transfer(*message, ready_s) for message in each.messages]
             ready_s = max((arrival + (each.times - 1) * latency for arrival, latency in arrivals), default=ready_s)
         return ready_s
 
     def _in_turn(self, messages: list[Message], ready_s: float) -> float:
         """When all have come, if nobody waits for a partner: the busiest sender, receiver or link sets the pace."""
+        if not messages:
+            return ready_s
         sending_s: dict[int, float] = defaultdict(float)
         receiving_s: dict[int, float] = defaultdict(float)
         used_s: dict[tuple, float] = defaultdict(float)
