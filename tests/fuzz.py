@@ -24,7 +24,7 @@ from utils.simulation.program import CALL, WAIT, Program
 from utils.simulation.simulate import _events, _verdict
 
 CLUSTER = cluster_named("H100 node")
-ORDERS = 12  # of arrival, for each program on real ranks
+ORDERS = 300  # of arrival, for each program on real ranks
 OTHER_ORDERS = 10_000  # looked through, at most, where the bookkeeping is not sure
 
 
