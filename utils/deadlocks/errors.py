@@ -15,6 +15,8 @@ FEW = 8  # ranks, or kinds of standstill, that are told one by one
 FIRST = 3  # of more ranks that stand alike
 SHORT = 200  # characters
 _WHERE_IN_TORCH = re.compile(r"\[\S*\.(cc|cpp|h):\d+\]|\[[\da-fA-F.:]+\]:\d+")
+_ADDRESS = re.compile(r" object at 0x[0-9a-f]+")
+_NUMBER = re.compile(r"(\d+)")
 _OTHER_RANKS = re.compile(r"\branks? [\d–, and]+(others)?|\b(src|dst)=\d+")
 
 
@@ -47,7 +49,7 @@ class Failure:
     related: tuple[Related, ...] = ()
 
     def __str__(self) -> str:
-        told = _told(self.kind, self.message, self.lines, self.notes, 6)
+        told = _told(self.kind, _ADDRESS.sub('', self.message), self.lines, self.notes, 6)
         return f"rank {self.rank}: {told}" + "".join(f"\n      {other}" for other in self.related)
 
     def in_short(self) -> "Standstill":
@@ -55,6 +57,14 @@ class Failure:
         first = re.split(r"\s*(?:\.\s|\n|$)", _WHERE_IN_TORCH.sub("", self.message).strip(), maxsplit=1)[0]
         line = self.lines[-1] if self.lines else None
         return Standstill(self.rank, f"got {self.kind}: {first[:SHORT]}".rstrip(": "), line)
+
+    def is_like(self, other: "Failure") -> bool:
+        """Whether the two differ in nothing but their ranks' numbers."""
+        if (self.kind, self.lines, self.related) != (other.kind, other.lines, other.related):
+            return False
+        ours, theirs = (_NUMBER.split(_ADDRESS.sub("", failure.message)) for failure in (self, other))
+        return len(ours) == len(theirs) and all(
+            a == b or (a, b) == (str(self.rank), str(other.rank)) for a, b in zip(ours, theirs, strict=True))
 
 
 @dataclass(frozen=True)
@@ -173,11 +183,15 @@ def _in_few(standstills: Iterable[Standstill]) -> list[str]:
 
 def _told_once(failures: list[Failure]) -> list[str]:
     """The failures in words; those that differ in nothing but the rank, together."""
-    alike: dict[tuple, list[Failure]] = defaultdict(list)
+    alike: list[list[Failure]] = []
     for failure in failures:
-        alike[failure.kind, failure.message, failure.lines, failure.related].append(failure)
+        like_it = next((each for each in alike if failure.is_like(each[0])), None)
+        if like_it is None:
+            alike.append([failure])
+        else:
+            like_it.append(failure)
     told = []
-    for first, *others in alike.values():
+    for first, *others in alike:
         ranks = ranks_in_words(sorted(failure.rank for failure in (first, *others)))
         told.append(str(first).replace(f"rank {first.rank}:", f"{ranks}:", 1))
     return told

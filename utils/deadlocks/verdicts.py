@@ -7,8 +7,8 @@ from utils.trace.source import to_line
 
 _MISMATCH_FIXES = {
     "operation": "every rank of a group must make the same calls in the same order: compare the two lines above.",
-    "threads": "calls of a thread come between those of the main thread, in another order on each rank: give the thread a group "
-               "of its own (dist.new_group).",
+    "threads": "calls of a thread come between those of the main thread, in another order on each rank: give the thread a "
+               "group of its own (dist.new_group).",
     "dtype": "give both calls tensors of the same dtype (tensor.to(dtype)).",
     "size": "give both calls tensors with the same number of elements (pad, or agree on sizes first).",
     "root": "pass the same root (src= or dst=) on every rank; it is a rank number, not this rank's own.",
@@ -18,9 +18,9 @@ _MISMATCH_FIXES = {
     "groups made": "with use_local_synchronization torch names a group by how many groups a rank is in already, so members "
                    "that are in more groups than others never meet: leave it out and make every group on every rank, in the "
                    "same order.",
-    "members": "call new_group on every rank, members or not, in the same order, and use the group on its members only (with "
-               "use_local_synchronization on every member). gloo may let the others go on, but names of groups that are made "
-               "later differ then, and their calls hang.",
+    "members": "call new_group on every rank, members or not, in the same order, and use the group on its members only; "
+               "with use_local_synchronization, on every member. gloo may let the others go on, but then names of later "
+               "groups differ, and their calls hang.",
 }
 
 

@@ -74,7 +74,7 @@ class WaitState:
         elif kind == "dropped":
             self._book.given_up.add((rank, fields["number"]))
         elif kind in ("woke", "done") or "sender" in fields:  # "waited" may tell of a rank that only asked
-            self._on_end(rank, state.calls[fields["number"]], fields.get("sender"))
+            self._on_end(rank, fields["number"], fields)
             if kind == "woke":
                 state.waits_for = None
         elif kind in ("returned", "raised", "died"):
@@ -112,11 +112,12 @@ class WaitState:
         if state.waits_for == number:
             state.waits_for = None
 
-    def _on_end(self, rank: int, call: dict, sender: int | None) -> None:
-        """sender: whose message a receive from anybody took, as a rank of its group."""
-        meeting = self._meetings.pop((rank, call["number"]), None)
+    def _on_end(self, rank: int, number: int, fields: dict) -> None:
+        """fields["sender"]: whose message a receive from anybody took, as a rank of its group."""
+        meeting = self._meetings.pop((rank, number), None)
         if meeting is not None:
-            for pair in self._book.end(rank, meeting, None if sender is None else call["members"][sender]):
+            sender = self.ranks[rank].calls[number]["members"][fields["sender"]] if "sender" in fields else None
+            for pair in self._book.end(rank, meeting, fields["time"], sender):
                 self._compare(*(posted.facts for posted in pair.calls.values()), pair)
 
     def _compare(self, one: dict, other: dict, meeting: Meeting) -> None:

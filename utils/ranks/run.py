@@ -10,6 +10,7 @@ from typing import Any
 import cloudpickle
 import torch
 
+from utils.deadlocks.advice import advice_on
 from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError, Related
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
 from utils.ranks.job import Job, Outcome, stacks_of
@@ -113,7 +114,8 @@ def to_failure(rank: int, facts: dict) -> Failure:
     """What a rank said of its own error."""
     related = tuple(Related(other["why"], int(other["depth"]), other["type"], other["message"], _lines(other),
                             tuple(other["notes"])) for other in facts.get("related", ()))
-    return Failure(rank, facts["type"], facts["message"], _lines(facts), tuple(facts["notes"]), bool(facts.get("lost")),
+    notes = (*facts["notes"], *advice_on(facts["type"], facts["message"]))
+    return Failure(rank, facts["type"], facts["message"], _lines(facts), notes, bool(facts.get("lost")),
                    related)
 
 

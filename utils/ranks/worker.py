@@ -248,18 +248,19 @@ class _Sampler:
         self._look_at_threads(self._look_at_main_thread() if waits_for is None else waits_for)
 
     def _look_at_threads(self, waits_for: int | None) -> None:
-        """Tell when the main thread waits and the others have nothing to do, or wait for calls of their own; and when no more."""
+        """Tell when the main thread waits and no other one may go on: each has nothing to do, or waits for a call itself."""
         found, calls = None, dict(self._recorder.threads_wait_for)
         if waits_for is not None and not self._recorder.is_alone():
             idle = idle_threads(self._recorder.own_threads | calls.keys(), self._recorder.machinery)
             found = None if idle is None else (waits_for, (*idle.items(),), (*calls.items(),))
         if found == self._threads_seen and found != self._threads_reported:
             self._threads_reported = found
-            self._channel.send("threads", idle=None if found is None else [name for _, name in found[1]], calls=[*calls.values()])
+            idle = None if found is None else [name for _, name in found[1]]
+            self._channel.send("threads", idle=idle, calls=[*calls.values()])
         self._threads_seen = found
 
     def _look_at_main_thread(self) -> int | None:
-        """The call that the main thread waits for where it sleeps in torch's own code (DDP's reducer does); reported once."""
+        """The call that the main thread waits for where it sleeps in torch's own code (DDP's reducer does); told once."""
         number = self._recorder.oldest_unfinished()
         frame = sys._current_frames().get(self._main.ident)
         if number is None or frame is None or is_user_file(frame.f_code.co_filename, self._recorder.machinery):

@@ -28,7 +28,7 @@ class Meeting:
     wanted: int
     calls: dict[int, Posted] = field(default_factory=dict)
     order: int = 0  # of its first call among those of its mailbox
-    ended: bool = False  # a rank has told so
+    taken_s: float | None = None  # by when it was known to have a partner, whoever that is
     differs: bool = False  # its calls do not fit; for who compares them
 
     @property
@@ -38,6 +38,10 @@ class Meeting:
     @property
     def first(self) -> Posted:
         return next(iter(self.calls.values()))
+
+    @property
+    def posted_s(self) -> float:
+        return self.first.facts.get("time", 0.0)
 
     def besides(self, rank: int) -> Posted | None:
         """The first call of another rank."""
@@ -166,16 +170,19 @@ class PairingBook:
         oldest = min((sends for sends in box.sends.values() if sends), key=lambda sends: sends[0].order, default=deque())
         return box.take(oldest)
 
-    def end(self, rank: int, meeting: Meeting, sender: int | None = None) -> list[Meeting]:
+    def end(self, rank: int, meeting: Meeting, time_s: float, sender: int | None = None) -> list[Meeting]:
         """This call of `rank` has ended; a receive from anybody with a message of `sender`.  Returns: what met by that."""
         call = meeting.calls[rank]
-        meeting.ended = True
+        meeting.taken_s = time_s
         if meeting.is_complete or call.facts["op"] != "recv":
             return []
         box, peer = self._mailbox(rank, call.facts), peer_of(call.facts)
         if peer is None:
             if sender is None or meeting not in box.from_anybody:
                 return []
+            for older in box.from_anybody:  # they are served in the order in which they were posted
+                if older.order < meeting.order and older.taken_s is None:
+                    older.taken_s = time_s
             box.from_anybody.remove(meeting)
             meeting.order = 0
             box.named[sender].appendleft(meeting)
@@ -201,19 +208,26 @@ class PairingBook:
             return False
         sends = {sender: self._there(queue) for sender, queue in box.sends.items()}
         if call.facts["op"] == "send":
-            for_others = sum(_needed(queue, box.named[other]) for other, queue in sends.items() if other != rank)
+            for_others = sum(_by_anybody(queue, box.named[other]) for other, queue in sends.items() if other != rank)
             named = self._there(box.named[rank])
             return meeting in sends[rank] and sends[rank].index(meeting) < len(named) + max(0, len(takers) - for_others)
         if peer is not None:
-            return box.named[peer].index(meeting) < len(sends.get(peer, ()))
-        enough = sum(map(len, sends.values())) > (takers.index(meeting) if meeting in takers else 0)
-        return enough and any(len(queue) > sum(receive.order < meeting.order for receive in box.named[sender])
-                              for sender, queue in sends.items())
+            from_others = sum(len(queue) for sender, queue in sends.items() if sender != peer)
+            taken = sum(receive.taken_s is not None for receive in takers) - from_others
+            taken = max(0, taken, _by_anybody(sends.get(peer, []), box.named[peer]))
+            return box.named[peer].index(meeting) + taken < len(sends.get(peer, ()))
+        older = takers.index(meeting) if meeting in takers else 0  # receives from anybody, which are served before it
+        left = sum(map(len, sends.values())) - older
+        for sender, queue in sends.items():  # whose message it could be, once receives before it have had theirs
+            named = sum(receive.order < meeting.order for receive in box.named[sender])
+            if len(queue) > named and left > named:
+                return True
+        return False
 
     def messages_for(self, rank: int) -> list[Posted]:
         """What was sent to `rank` and met no receive of its own, by sender."""
         sends = [meeting.first for box in self._mailboxes[rank].values() for queue in box.sends.values()
-                 for meeting in self._there(queue) if not meeting.ended]
+                 for meeting in self._there(queue) if meeting.taken_s is None]
         return sorted(sends, key=lambda call: call[:2])
 
     def offered_to(self, rank: int, meeting: Meeting) -> list[Posted]:
@@ -238,7 +252,8 @@ class PairingBook:
         return list(filter(self._is_there, queue))
 
 
-def _needed(sends: list[Meeting], named: deque[Meeting]) -> int:
-    """How many messages of one sender, of which some have ended, receives from anybody must have taken."""
-    ended = max((place for place, send in enumerate(sends, 1) if send.ended), default=0)
-    return max(0, ended - len(named))
+def _by_anybody(sends: list[Meeting], named: deque[Meeting]) -> int:
+    """How many messages of one sender receives from anybody must have taken: more were than named receives were there."""
+    there = [(place, sum(receive.posted_s <= send.taken_s for receive in named))
+             for place, send in enumerate(sends, 1) if send.taken_s is not None]
+    return max((place - receives for place, receives in there), default=0)

@@ -267,7 +267,7 @@ def _note_sender(raw: dict, fields: dict) -> None:
 def _note_arrivals(raws: Iterable[dict]) -> None:
     """In each call, when the last of the partners that came made the matching call. Of a simulated one that is told."""
     book = PairingBook(at_once=True)
-    for meeting in [book.post(raw["rank"], raw["number"], raw, raw.get("sender")) for raw in raws]:
+    for meeting in {book.post(raw["rank"], raw["number"], raw, raw.get("sender")) for raw in raws}:
         last_arrival = max(call.facts["time"] for call in meeting.calls.values())
         for call in meeting.calls.values():
             call.facts.setdefault("last_arrival", last_arrival)
