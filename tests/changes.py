@@ -176,6 +176,8 @@ def draft_above(handed):
 
 @change
 def draft_below(handed):
+    """What is built on it is checked with the draft, and her own checks said so."""
+    handed.lost |= built_on(handed, handed.exercise) - {handed.exercise}
     cell = copy.deepcopy(handed.solution)
     cell["id"], cell["source"] = "draft2", _draft(cell["source"], handed.exercise)
     cell["metadata"] = {}
