@@ -110,6 +110,7 @@ _handing: list[Handing] = []  # of this kernel: one, from `begin` on
 def begin(shell: Any) -> None:
     """Look on from now on at the cells that this IPython shell runs."""
     _handing.append(Handing(shell))
+    shell.ask_exit = lambda: None  # a cell with exit() would end the kernel a moment later, amid another cell
     shell.events.register("post_run_cell", _handing[0].after_cell)
 
 
