@@ -176,6 +176,8 @@ def draft_above(handed):
 
 @change
 def draft_below(handed):
+    """What is built on it is checked with the draft, and her own checks said so."""
+    handed.lost |= built_on(handed, handed.exercise) - {handed.exercise}
     cell = copy.deepcopy(handed.solution)
     cell["id"], cell["source"] = "draft2", _draft(cell["source"], handed.exercise)
     cell["metadata"] = {}
@@ -241,14 +243,23 @@ def worked_in_the_check_cell(handed):
 @change
 def a_wrong_answer(handed):
     name = handed.exercise
+    if not _answered_in_its_cell(handed):
+        return
     handed.solution["source"] = _draft(handed.solution["source"], name)
     handed.lost |= built_on(handed, name)
 
 
 @change
 def not_python(handed):
+    if not _answered_in_its_cell(handed):
+        return
     handed.solution["source"] = handed.solution["source"].replace(":", ":::", 1)
     handed.costs(handed.solution, "{}", *built_on(handed, handed.exercise))
+
+
+def _answered_in_its_cell(handed: Handed) -> bool:
+    source = handed.solution["source"]
+    return f" {handed.exercise}" in source and source != _released(handed.unit)[handed.exercise]
 
 
 def built_on(handed: Handed, name: str) -> set[str]:
@@ -456,7 +467,7 @@ def merged_with_its_check(handed):
 @change
 def two_solutions_merged(handed):
     others = [cell for cell in handed.cells if _is(cell, "solution") and cell is not handed.solution]
-    if others:
+    if others and _answered_in_its_cell(handed):
         other = handed.random.choice(others)
         first, second = sorted([handed.solution, other], key=handed.cells.index)
         first["source"] += "\n\n" + second["source"]
@@ -533,6 +544,11 @@ def kernel_killed(handed):
 def kernel_killed_in_the_solution_cell(handed):
     handed.solution["source"] += "\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
     handed.costs(handed.solution, "while {}")
+
+
+@change
+def kernel_killed_later(handed):
+    handed.own("import os, threading\nthreading.Timer(0.1, os._exit, [1]).start()", "above")
 
 
 @change
@@ -639,12 +655,6 @@ def large_outputs(handed):
 
 
 @change
-def sources_as_lists(handed):
-    for cell in handed.cells:
-        cell["source"] = cell["source"].splitlines(keepends=True)
-
-
-@change
 def windows_lines(handed):
     for cell in handed.cells:
         cell["source"] = cell["source"].replace("\n", "\r\n")
@@ -660,6 +670,17 @@ def blanks_at_ends_of_lines(handed):
 def nbformat_3(handed):
     old = nbformat.convert(nbformat.reads(json.dumps(handed.data), as_version=4), 3)
     handed.encode = lambda text: nbformat.writes(old, version=3).encode()
+
+
+@of_file
+def sources_as_lists(handed):
+    def with_lists(text):
+        data = json.loads(text)
+        for cell in data["cells"]:
+            cell["source"] = cell["source"].splitlines(keepends=True)
+        return json.dumps(data).encode()
+
+    handed.encode = with_lists
 
 
 @of_file

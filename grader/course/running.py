@@ -66,10 +66,11 @@ def _likeliest_first(stem: str) -> tuple[int, int]:
 def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool = False) -> RanCells:
     """Run them in a sandbox. One that ends the kernel, or is beyond the sandbox's limits, costs only what it does itself:
 
-    all are run again, with only the imports, functions and classes of that one; if it ends the kernel again, without it.
+    all are run again, with only the imports, functions and classes of that one; if it ends the kernel again, without it. The
+    last time only definitions of all cells are run: what ends a kernel may have been set going by an earlier cell (a timer).
     Raises: NoSandbox.
     """
-    steps, remarks, problems, peak_bytes = list(steps), [], [], 0
+    handed_in, steps, remarks, problems, peak_bytes = steps, list(steps), [], [], 0
     parameters = {exercise.id: exercise.parameters for exercise in exercises}
     for start in range(MOST_STARTS):
         told = [{"source": step.source, "words": step.words, "hands_over": step.hands_over, "checks": _checked_by(step)}
@@ -88,10 +89,13 @@ def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool
         rest = definitions_of(steps[guilty].source)
         rest = rest if rest.strip() != steps[guilty].source.strip() else ""
         then = f"all cells were run again {'with only its imports, functions and classes' if rest else 'without it'}"
+        steps[guilty] = replace(steps[guilty], source=rest, hands_over="")
+        if start == MOST_STARTS - 2:
+            steps = [step if step.hands_over else replace(step, source=definitions_of(step.source)) for step in handed_in]
+            then = "of all cells only the imports, functions and classes were run"
         if start == MOST_STARTS - 1:
             then = "the cells after it were not run"
-        remarks.append(f"while {steps[guilty].words} ran: {why}; {then}")
-        steps[guilty] = replace(steps[guilty], source=rest, hands_over="")
+        remarks.append(f"while {handed_in[guilty].words} ran: {why}; {then}")
     return RanCells(files, tuple([*remarks, *(remark for remark in said if remark != ENDED_KERNEL)]), tuple(problems),
                     peak_bytes)
 

@@ -11,6 +11,7 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import cloudpickle
@@ -98,10 +99,15 @@ class Handing:
         """Modules that cells have written as files (%%writefile) travel by value: no rank has the file."""
         here = os.getcwd() + os.sep
         for name in sys.modules.keys() - self._modules:
-            file = getattr(sys.modules[name], "__file__", None)
+            file = _file_of(sys.modules[name])
             if isinstance(file, str) and os.path.abspath(file).startswith(here):
                 cloudpickle.register_pickle_by_value(sys.modules[name])
             self._modules.add(name)
+
+
+def _file_of(module: Any) -> Any:
+    """Where it says that it was read from. It is not asked itself: at that, a lazy module would be imported."""
+    return object.__getattribute__(module, "__dict__").get("__file__") if isinstance(module, ModuleType) else None
 
 
 _handing: list[Handing] = []  # of this kernel: one, from `begin` on
@@ -110,6 +116,7 @@ _handing: list[Handing] = []  # of this kernel: one, from `begin` on
 def begin(shell: Any) -> None:
     """Look on from now on at the cells that this IPython shell runs."""
     _handing.append(Handing(shell))
+    shell.ask_exit = lambda: None  # a cell with exit() would end the kernel a moment later, amid another cell
     shell.events.register("post_run_cell", _handing[0].after_cell)
 
 
