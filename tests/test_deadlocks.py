@@ -354,8 +354,9 @@ def test_failures_that_differ_in_more_than_the_rank_are_apart():
     def fails(rank):
         raise ValueError(f"rank {rank} has {[3, 5, 3][rank]}")
 
-    with pytest.raises(RankFailed, match=r"(?s)ranks 0 and 2: ValueError.*rank 1: ValueError: rank 1 has 5"):
+    with pytest.raises(RankFailed, match="ranks 0 and 2: ValueError") as caught:
         run_ranks(fails, 3)
+    assert "rank 1: ValueError: rank 1 has 5" in str(caught.value)
 
 
 def test_an_exception_is_the_cause_not_the_wait():

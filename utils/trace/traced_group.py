@@ -117,7 +117,7 @@ def start_recording(recorder: Recorder, kind: type[TracedGroup] = TracedGroup) -
     if dist.distributed_c10d.ProcessGroup is kind:
         return
     kind.recorder = recorder
-    kind.__module__, kind.__name__ = "torch.distributed.distributed_c10d", "ProcessGroup"
+    kind.__module__, kind.__name__, kind.__qualname__ = "torch.distributed.distributed_c10d", "ProcessGroup", "ProcessGroup"
     dist.distributed_c10d.ProcessGroup = kind
     pass_on_to_groups()
     watch_futures(recorder)
@@ -187,7 +187,7 @@ def _nested(value: Any, depth: int) -> Any:
 _SPLIT = {"output": 0, "input": 0, "output_split_sizes": 0, "input_split_sizes": 0}
 _SINGLE = {"output_tensor": 0, "input_tensor": 0}
 _COALESCED = {"outputs": 1, "inputs": 1}
-_METHODS = {
+METHODS = {
     "allreduce": _Method("allreduce_", {"tensors": 1}, c10d.AllreduceOptions),
     "allreduce_coalesced": _Method("allreduce_coalesced_", {"tensors": 1}, c10d.AllreduceCoalescedOptions),
     "broadcast": _Method("broadcast_", {"tensors": 1}, c10d.BroadcastOptions),
@@ -240,7 +240,7 @@ def _asked_of_torch(name: str):
     return lambda work, *args, **kwargs: getattr(work._work, name)(*args, **kwargs)
 
 
-for _name, _method in _METHODS.items():
+for _name, _method in METHODS.items():
     setattr(TracedGroup, _name, _recorded(_name, _method))
 for _older, _newer in _OLDER_NAMES.items():
     setattr(TracedGroup, _older, getattr(TracedGroup, _newer))
