@@ -135,6 +135,12 @@ class WaitState:
                 if self.disagreement.posted is meeting.calls:
                     self.disagreement.absent.update(absent)
 
+    def look_at_the_dead(self) -> None:
+        """Again: what was sent to a rank that died while it waited may have been told later than its death."""
+        for rank, state in enumerate(self.ranks):
+            if state.ending == "died" and state.waits_for is not None:
+                self._look_at_what_is_offered(rank)
+
     def _look_at_what_is_offered(self, rank: int) -> None:
         """Whether a receive from anybody, for which `rank` waits, can get nothing but what does not fit."""
         call, meeting = self.ranks[rank].awaited, self._meeting_of(rank)

@@ -98,6 +98,7 @@ def to_run(outcome: Outcome, results: list[Any]) -> Run:
 
 def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
     """The error that tells why a run did not end well; None if it did. A disagreement explains what follows from it."""
+    outcome.state.look_at_the_dead()
     if outcome.state.disagreement:
         return mismatch_verdict(outcome.state.disagreement)
     if outcome.errors:
