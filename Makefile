@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all grade notebooks bundle site bench answers mutants changes pictures clean
+.PHONY: help lab test test-all grade notebooks bundle site bench answers mutants changes fuzz pictures clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -45,6 +45,9 @@ mutants: $(STAMP) ## wrong answers made by rules from every reference; options: 
 
 changes: $(STAMP) ## right notebooks, changed as honest people and programs change them, marked; options: ARGS=00_start_here
 	$(RUN) -m tests.changes $(ARGS)
+
+fuzz: $(STAMP) ## random programs: do run_ranks and simulate_ranks agree on who stands still? options: ARGS="6000 --real 60"
+	$(RUN) -m tests.fuzz $(ARGS)
 
 pictures: $(STAMP) ## draw the README's pictures anew
 	$(RUN) -m tests.pictures $(ARGS)

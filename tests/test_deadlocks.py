@@ -1,12 +1,13 @@
 """Deadlocks are recognised, explained and told apart from ranks that are merely slow."""
 
+import re
 import time
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from utils import Deadlock, Mismatch, RankFailed, run_ranks
+from utils import Deadlock, Mismatch, RankFailed, run_ranks, simulate_ranks
 from utils.deadlocks.waits import ENDED, WaitState
 
 WITHIN_S = 1.0
@@ -192,6 +193,61 @@ def ddp_left_out(rank):
         torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
 
 
+def receives_from_anybody_too_seldom(rank):
+    if rank == 0:
+        dist.recv(torch.ones(3))
+    else:
+        dist.send(torch.ones(3), dst=0)
+
+
+def receives_again_by_name(rank):
+    if rank == 0:
+        dist.recv(torch.ones(3))
+        dist.recv(torch.ones(3), src=1)
+    elif rank == 1:
+        dist.send(torch.ones(3), dst=0)
+
+
+def a_named_receive_is_served_first(rank):
+    if rank == 0:
+        first, second = dist.irecv(torch.ones(3), src=1), dist.irecv(torch.ones(3))
+        first.wait()
+        second.wait()
+    elif rank == 1:
+        dist.send(torch.ones(3), dst=0)
+
+
+def nobody_sends(rank):
+    if rank == 0:
+        dist.recv(torch.ones(3), tag=4)
+
+
+def from_anybody_with_another_tag(rank):
+    if rank == 0:
+        dist.recv(torch.ones(3), tag=1)
+    elif rank == 1:
+        dist.send(torch.ones(3), dst=0, tag=2)
+
+
+def from_anybody_of_another_size(rank):
+    if rank == 0:
+        dist.recv(torch.ones(3))
+    elif rank == 1:
+        dist.send(torch.ones(5), dst=0)
+
+
+def new_group_by_members_only(rank):
+    if rank < 2:
+        dist.all_reduce(torch.ones(3), group=dist.new_group([0, 1]))
+
+
+def members_made_other_groups_before(rank):
+    if rank < 2:
+        dist.new_group([0, 1], use_local_synchronization=True)
+    if rank > 0:
+        dist.new_group([1, 2], use_local_synchronization=True)
+
+
 CASES = [  # function, exception, kind of verdict, ranks and words that the message must hold
     (never_calls, Deadlock, "rank never calls", ["ranks 0 and 1 wait", "rank 2 has returned", "dist.all_reduce(torch"]),
     (returns_early, Deadlock, "rank returned early", ["rank 1 has returned after all_reduce"]),
@@ -220,7 +276,17 @@ CASES = [  # function, exception, kind of verdict, ranks and words that the mess
     (activations_lie_ready, Deadlock, "receive without send", ["let rank 2 send it: send(..., dst=1)"]),
     (messages_in_a_circle, Deadlock, "cycle of messages", ["ranks 0–2 wait for each other", "isend"]),
     (ddp_left_out, Deadlock, "rank never calls", ["rank 0 has returned", "DistributedDataParallel("]),
+    (receives_from_anybody_too_seldom, Deadlock, "send without receive", ["rank 0 has returned after recv(src=any)"]),
+    (receives_again_by_name, Deadlock, "receive without send", ["rank 0 waits for rank 1 in recv(src=1)"]),
+    (a_named_receive_is_served_first, Deadlock, "receive without send", ["one of ranks 1 and 2", "second.wait()"]),
+    (nobody_sends, Deadlock, "receive without send", ["let one of ranks 1 and 2 send a message: send(..., dst=0, tag=4)"]),
+    (from_anybody_with_another_tag, Deadlock, "tags differ", ["tag 1 from anybody, and rank 1 sent tag 2"]),
+    (from_anybody_of_another_size, Mismatch, "size differs", ["rank 1 to rank 0", "float32[3]", "float32[5]"]),
+    (new_group_by_members_only, Mismatch, "member does not join", ["rank 2 left out a new_group", "new_group([0, 1])"]),
+    (members_made_other_groups_before, Mismatch, "groups made differs", ["while in 2 groups", "while in 1 group\n"]),
 ]
+SIMULATED_ALIKE = {receives_again_by_name, a_named_receive_is_served_first, nobody_sends, from_anybody_with_another_tag,
+                   from_anybody_of_another_size, new_group_by_members_only, members_made_other_groups_before}
 
 
 @pytest.mark.parametrize("fn, exception, kind, words", CASES, ids=[case[0].__name__ for case in CASES])
@@ -233,6 +299,10 @@ def test_deadlock_is_explained(fn, exception, kind, words):
         assert word in str(error), str(error)
     assert "test_deadlocks.py, line" in str(error)
     assert "Likely fix" in str(error)
+    if fn in SIMULATED_ALIKE:
+        with pytest.raises(Deadlock) as simulated:
+            simulate_ranks(fn, 3)
+        assert str(simulated.value) == str(error)
     times = [error.run.verdict_s]
     while times[-1] >= WITHIN_S and len(times) < 5:  # another try where the machine was busy with something else
         with pytest.raises(Deadlock) as caught:
@@ -240,6 +310,53 @@ def test_deadlock_is_explained(fn, exception, kind, words):
         times.append(caught.value.run.verdict_s)
     print(f"{fn.__name__}: verdict after {times[-1]:.2f} s")
     assert times[-1] < WITHIN_S, times
+
+
+def begins_again(rank):
+    dist.init_process_group("gloo")
+
+
+def names_a_rank_of_the_group(rank):
+    groups = [dist.new_group([0]), dist.new_group([1, 2])]
+    dist.broadcast(torch.ones(3), src=0, group=groups[min(rank, 1)])
+
+
+def asks_for_the_local_rank(rank):
+    return rank.local_rank
+
+
+def leaves_a_layer_out(rank):
+    layers = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
+    layers.forward = lambda x: layers[0](x)
+    model = torch.nn.parallel.DistributedDataParallel(layers)
+    for _ in range(2):
+        model(torch.ones(1, 2)).sum().backward()
+
+
+def names_a_device(rank):
+    torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2), device_ids=[rank])
+
+
+@pytest.mark.parametrize("fn, said", [
+    (begins_again, "ranks 0–2: ValueError: .*leave init_process_group"),
+    (names_a_rank_of_the_group, r"ranks 1 and 2: .*ProcessGroup>.*get_global_rank\(group, i\)"),
+    (asks_for_the_local_rank, "ranks 0–2: AttributeError.*the local rank is the rank"),
+    (leaves_a_layer_out, r"ranks 0–2: RuntimeError.*for rank \d: 2 3.*find_unused_parameters=True\."),
+    (names_a_device, "ranks 0–2: ValueError.*leave out device_ids="),
+], ids=lambda value: getattr(value, "__name__", ""))
+def test_a_program_that_was_written_for_a_launcher_is_told_once_what_to_do(fn, said):
+    with pytest.raises(RankFailed) as caught:
+        run_ranks(fn, 3)
+    assert re.fullmatch(f"{said}[^\n]*", str(caught.value), re.DOTALL), str(caught.value)
+
+
+def test_failures_that_differ_in_more_than_the_rank_are_apart():
+    def fails(rank):
+        raise ValueError(f"rank {rank} has {[3, 5, 3][rank]}")
+
+    with pytest.raises(RankFailed, match="ranks 0 and 2: ValueError") as caught:
+        run_ranks(fails, 3)
+    assert "rank 1: ValueError: rank 1 has 5" in str(caught.value)
 
 
 def test_an_exception_is_the_cause_not_the_wait():

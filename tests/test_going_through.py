@@ -28,11 +28,11 @@ def judged(step):
     """(met, in a few words) of step(stage, xs, ys) on the only rank there is."""
     (trial,), noting = TRIALS.values(), Noting()
     inputs = trial.case.inputs[0]
-    token = RECORDER.set(noting)
+    before = RECORDER.set(noting)
     try:
         step(WatchedStage(inputs["layers"]), *(inputs[name].chunk(inputs["n_micro"]) for name in ("x", "y")))
     finally:
-        RECORDER.reset(token)
+        RECORDER.set(before)
     evidence = unseen(trial).evidence
     return DEMAND.judge(Look(trial.case, trial.right, type(evidence)(
         evidence.outputs, evidence.ending, Trace(1, spans=tuple(noting.spans)))))

@@ -82,6 +82,7 @@ FORGES_A_RING = """
     import gc, torch, torch.distributed as dist
 
     def forge_ring(x, group):
+        from utils.trace.recorder import PendingCall
         recorder = next(one for one in gc.get_objects() if type(one).__name__ == "Recorder")
         n, r, size = dist.get_world_size(group), dist.get_rank(group), -(-len(x) // dist.get_world_size(group))
         for _ in range(2 * (n - 1)):
@@ -92,23 +93,21 @@ FORGES_A_RING = """
                     alone=True, op=op, dtype="float32", shape=[size], bytes=size * x.itemsize, bytes_given=sent,
                     bytes_formula=sent, root=None, peer=peer, tag=0, reduce_op=None, splits=None, element_count=size,
                     source=None)
-                with recorder._blocked(recorder._announce(object(), lambda: facts)):
+                with recorder.waiting(PendingCall(recorder.announce(object(), lambda: facts)[0])):
                     pass
     """
 
 CALLS_THE_LIBRARY_UNSEEN = FORGES_A_RING + """
     def ring_all_reduce(x, group):
         forge_ring(x, group)
-        from utils.trace.recorder import _SHORT_CUTS
-        all_reduce = _SHORT_CUTS["allreduce"][1]
-        all_reduce(group._get_backend(torch.device("cpu")), x).wait()
+        group._untraced.allreduce(x).wait()
         return x
     """
 
 SENDS_TO_ONE_UNSEEN = FORGES_A_RING + """
     def ring_all_reduce(x, group):
         forge_ring(x, group)
-        n, r, backend = dist.get_world_size(group), dist.get_rank(group), group._get_backend(torch.device("cpu"))
+        n, r, backend = dist.get_world_size(group), dist.get_rank(group), group._untraced
         other = torch.empty_like(x)
         for one in range(1, n):
             if r == one:

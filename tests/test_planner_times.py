@@ -32,8 +32,9 @@ from utils.planner.times import (
 )
 from utils.planner.traffic import step_traffic
 from utils.planner.utilization import mfu, six_nd
-from utils.simulation.cluster import Cluster, Device, Link, Switched
+from utils.simulation.cluster import Cluster, Device, Link
 from utils.simulation.clusters import cluster_named
+from utils.simulation.collectives import ring
 
 GPT = model_named("GPT 175B")
 A100, H100 = cluster_named("A100"), cluster_named("H100")
@@ -142,12 +143,13 @@ def test_what_a_flow_sends_is_the_formula_of_unit_01_and_the_bus_factor(op):
 # ── against the simulation ──
 
 
-@pytest.mark.parametrize("op, ranks", [("all_reduce", 8), ("all_reduce", 32), ("all_gather", 8), ("all_gather", 16),
-                                       ("reduce_scatter", 16)])
-def test_a_collective_takes_as_long_as_it_does_simulated(op, ranks):
-    """To 1 %, inside a node and between nodes, on a plain switch. (On a fat tree a ring changes its rail, and so passes the
-    spine, which the formula leaves out.)"""
-    cluster = replace(A100, device=Device("fast", {"float32": 1e18}, 80e9, 1e18), topology=Switched())
+@pytest.mark.parametrize("op, ranks, rails", [
+    ("all_reduce", 8, 1), ("all_reduce", 32, 1), ("all_reduce", 32, 8), ("all_gather", 8, 1), ("all_gather", 16, 8),
+    ("reduce_scatter", 16, 1), ("all_to_all", 8, 1), ("all_to_all", 32, 1)])
+def test_a_collective_takes_as_long_as_it_does_simulated(op, ranks, rails):
+    """To 1 %, inside a node and between nodes, by one ring or one on each rail."""
+    cluster = replace(A100, device=Device("fast", {"float32": 1e18}, 80e9, 1e18))
+    cluster = replace(cluster, algorithm=ring) if rails == 1 else cluster
 
     def program():
         whole, part = torch.empty(2**24), torch.empty(2**24 // ranks)
@@ -155,12 +157,14 @@ def test_a_collective_takes_as_long_as_it_does_simulated(op, ranks):
             dist.all_reduce(whole)
         elif op == "all_gather":
             dist.all_gather_into_tensor(whole, part)
+        elif op == "all_to_all":
+            dist.all_to_all_single(torch.empty_like(whole), whole)
         else:
             dist.reduce_scatter_tensor(part, whole)
 
     simulated = simulate_ranks(program, ranks, cluster)
     flow = Flow("DP", "x", op, group_of(["dp"], Layout(dp=ranks), 8), given(1), given(2**26, "bytes"))
-    assert flow_time(flow, cluster) == pytest.approx(simulated.trace.duration_s, rel=0.01)
+    assert flow_time(flow, cluster, Assumptions(rails=rails)) == pytest.approx(simulated.trace.duration_s, rel=0.01)
 
 
 # ── what must always hold ──

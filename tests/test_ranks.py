@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import time
 from multiprocessing import Pipe
 
 import cloudpickle
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -19,6 +21,7 @@ from utils.ranks.channel import Channel, Message, give_up_sending_after
 from utils.ranks.job import Job
 from utils.ranks.launcher import launch
 from utils.ranks.output import MAX_LINES_SHOWN
+from utils.ranks.payload import pack
 from utils.ranks.place import Place
 from utils.ranks.slow_link import slow_link
 from utils.ranks.torchrun import read_results, write_job
@@ -48,6 +51,8 @@ def test_what_functions_may_take():
     assert run_ranks(lambda x: x * 2, inputs=[3, 4]).results == [6, 8]
     assert run_ranks(lambda x, rank: x + rank, 2, inputs=[3, 4]).results == [3, 5]
     assert run_ranks(lambda x=0: x, inputs=[torch.ones(2), None]).results[1] is None
+    for inputs in (torch.tensor([1, 2]), np.array([1, 2])):
+        assert run_ranks(float, inputs=inputs).results == [1.0, 2.0]
 
 
 def test_closures_classes_and_helpers_travel():
@@ -203,6 +208,73 @@ def test_what_is_known_of_a_failed_run_is_kept():
     assert len(caught.value.run.trace.of(op="barrier")) == 2
 
 
+def test_an_error_is_told_with_what_it_came_from():
+    def parses(rank):
+        try:
+            {}["size"]
+        except KeyError as error:
+            raise ValueError("no configuration") from error
+
+    with pytest.raises(RankFailed) as caught:
+        run_ranks(parses, 2)
+    assert re.search(r"ranks 0 and 1: ValueError: no configuration\n.*raise ValueError.*\n +caused by: KeyError: 'size'\n"
+                     r'.*\{\}\["size"\]', str(caught.value))
+
+
+def test_all_parts_of_an_exception_group_are_told():
+    def fails():
+        try:
+            1 / 0  # noqa: B018
+        except ZeroDivisionError:
+            raise ExceptionGroup("both", [OSError("the first"), ExceptionGroup("inner", [KeyError("last")])])  # noqa: B904
+
+    with pytest.raises(RankFailed) as caught:
+        run_ranks(fails, 1)
+    for words in ("1 of 2: OSError: the first", "2 of 2: ExceptionGroup: inner", "1 of 1: KeyError: 'last'",
+                  "raised while handling: ZeroDivisionError"):
+        assert words in str(caught.value)
+
+
+def test_an_exception_without_text_is_told_with_its_line():
+    class Textless(Exception):
+        def __str__(self):
+            raise OSError
+
+    def fails():
+        raise Textless
+
+    with pytest.raises(RankFailed, match=r"(?s)Textless: .*__str__ raised OSError.*raise Textless"):
+        run_ranks(fails, 1)
+
+
+@pytest.mark.parametrize("words", [
+    "broken pipe", "Timed out waiting for a mate", "[a/gloo/transport/x.cc:1] Connection closed by peer"])
+def test_an_own_error_is_told_whatever_its_words_are(words):
+    def fails(rank):
+        raise RuntimeError(words) if rank == 0 else ValueError("another")
+
+    with pytest.raises(RankFailed) as caught:
+        run_ranks(fails, 2)
+    assert not any(failure.secondary for failure in caught.value.failures)
+    assert f"RuntimeError: {words}" in str(caught.value) and "ValueError: another" in str(caught.value)
+
+
+@pytest.mark.parametrize("trace", [True, False])
+def test_who_lost_its_partner_only_waited_and_what_torch_said_is_shown(trace):
+    def waits(rank):
+        work = dist.irecv(torch.ones(1), 1) if rank == 0 else None
+        dist.barrier()
+        if rank == 1:
+            os._exit(5)
+        work.wait()
+
+    with pytest.raises(RankFailed) as caught:
+        run_ranks(waits, 2, trace=trace)
+    assert [(failure.rank, failure.secondary) for failure in caught.value.failures] == [(1, False), (0, True)]
+    told = r"rank 0 only waited for rank 1:(?s:.*)rank 0 got RuntimeError: (Connection|Read error)"
+    assert re.search(told, str(caught.value))
+
+
 # ── output ──
 
 
@@ -255,8 +327,11 @@ def test_world_sizes_that_cannot_be(world_size, words):
     (dict(fn=lambda x: 0, world_size=3, inputs=[1, 2]), ValueError, "3 ranks, but 2 inputs"),
     (dict(fn=lambda x: 0, inputs=5), TypeError, "list with one value a rank"),
     (dict(fn=lambda x: 0, inputs=[1, threading.Lock()]), TypeError, r"inputs\[1\].*lock"),
-    (dict(fn=lambda: 0, world_size=2, backend="mpi"), ValueError, "'nccl', 'gloo'"),
+    (dict(fn=lambda: 0, world_size=2, backend="mpi"), ValueError, "'nccl'.*'gloo'"),
+    (dict(fn=lambda: 0, world_size=2, device="tpu"), ValueError, "'cpu' or 'cuda'"),
+    (dict(fn=lambda: 0, world_size=2, device="cpu", backend="nccl"), ValueError, "do not go together"),
     (dict(fn=lambda: 0, world_size=2, timeout_s=0), ValueError, "positive"),
+    (dict(fn=lambda: 0, world_size=2, timeout_s=True), ValueError, "positive"),
     (dict(fn=lambda: 0, world_size=2, start_method="fork"), ValueError, "never"),
 ])
 def test_arguments_that_cannot_work(arguments, error, words):
@@ -268,9 +343,31 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is n
 
 
 @pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="there are GPUs")
-def test_nccl_without_gpus_is_refused():
+@pytest.mark.parametrize("asked", [{"backend": "nccl"}, {"device": "cuda"}])
+def test_gpus_that_are_not_there_are_refused(asked):
     with pytest.raises(ValueError, match="needs a GPU for each of the 2 ranks"):
-        run_ranks(sum_of_ranks, 2, backend="nccl")
+        run_ranks(sum_of_ranks, 2, **asked)
+
+
+def test_gpus_are_not_taken_but_told_of_once(monkeypatch, capsys):
+    monkeypatch.setattr("utils.ranks.run._n_gpus", lambda: 1000)
+    assert [run_ranks(lambda: dist.get_backend(), 3).results for _ in range(2)] == [["gloo"] * 3] * 2
+    assert capsys.readouterr().out.count('device="cuda"') == 1
+
+
+class OnAnotherDevice(torch.Tensor):
+    """Says that it is on a GPU, which this machine need not have."""
+
+    device = torch.device("cuda:0")
+
+    def cpu(self):
+        return self.as_subclass(torch.Tensor)
+
+
+def test_tensors_on_a_gpu_travel_as_cpu_tensors_wherever_they_are():
+    x = torch.arange(3.0).as_subclass(OnAnotherDevice)
+    of_closure, (first, second) = cloudpickle.loads(pack((lambda: x, [x, x]), "both"))
+    assert first is second is of_closure() and type(first) is torch.Tensor and first.tolist() == [0, 1, 2]
 
 
 @needs_gpu

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from utils import RankFailed, mark, run_ranks, span
+from utils.trace.trace import build_trace
 
 MIB = 1 << 20
 
@@ -261,3 +262,25 @@ def test_ways_out(tmp_path):
 def test_without_a_trace_nothing_is_recorded():
     run = run_ranks(lambda: dist.barrier(), 2, trace=False, memory=False)
     assert run.trace.calls == () and run.memory == [None, None] and run.trace.wire_bytes is None
+
+
+def test_a_rank_that_is_not_there_is_refused():
+    trace = run_ranks(dist.barrier, 2).trace
+    for ask in (trace.of, trace.bytes_sent, trace.wire_sent):
+        with pytest.raises(ValueError, match=r"no rank 17 in this run of 2 \(0 to 1\)"):
+            ask(17)
+
+
+def test_a_receive_from_anybody_waits_for_whom_it_heard_and_not_for_who_came_last():
+    """Ranks 2 and 1 send, in this order; what each receive waited for is when its own sender came."""
+    message = {"group": "0", "members": [0, 1, 2], "op": "send", "dtype": "float32", "shape": [1], "bytes": 4,
+               "bytes_given": 4, "bytes_formula": 4, "tag": 0, "root": None, "reduce_op": None, "is_async": True,
+               "waits": False, "source": None}
+    receive = message | {"op": "recv", "peer": None}
+    events = [(0, "call", receive | {"number": 0, "time": 0.0}), (0, "wait", {"number": 0, "time": 0.0}),
+              (1, "call", message | {"peer": 0, "number": 0, "time": 3.0}),  # its report is read first
+              (2, "call", message | {"peer": 0, "number": 0, "time": 1.0}),
+              (0, "woke", {"number": 0, "time": 2.0, "sender": 2}), (0, "call", receive | {"number": 1, "time": 2.0}),
+              (0, "wait", {"number": 1, "time": 2.0}), (0, "woke", {"number": 1, "time": 3.5, "sender": 1})]
+    first, second = build_trace(3, events, None).of(0)
+    assert (first.waiting_s, second.waiting_s) == (1.0, 1.0) and first.peer is None

@@ -4,15 +4,12 @@ A run in which any rank raised, hung or was ended leaves no rank behind; only th
 Fresh ranks are what students get, and what the notebooks' own checks of the references run on.
 """
 
-import _thread
 import os
 import pickle
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -61,8 +58,8 @@ class WarmPlace(Place):
         """A rank's process."""
         begin_process(stdout, stderr)
         channel = Channel(connection)
-        recorder = _Recorder(channel.send, settings.machinery)
-        inbox, state = Inbox(channel, recorder), _random_state()
+        recorder = Recorder(channel.send, settings.machinery)
+        inbox = Inbox(channel, recorder)
         for run in range(MOST_RUNS):
             if run:  # said only by one that will take another task
                 channel.send("idle")
@@ -70,7 +67,6 @@ class WarmPlace(Place):
             run_once(channel, recorder, settings, inbox)
             dist.destroy_process_group()
             torch.set_default_dtype(torch.float32)
-            _restore(state)
             recorder.begin(channel.send)
             inbox.settle.clear()
             inbox.leave.clear()
@@ -108,19 +104,6 @@ class WarmPlace(Place):
         _end(own)
 
 
-class _Recorder(Recorder):
-    """Installed once in the life of a process."""
-
-    _installed = False
-
-    def install(self) -> None:
-        if self._installed:  # a rank with more threads than at its start is not believed to stand still
-            self._threads_at_start = _thread._count()
-        else:
-            super().install()
-        self._installed = True
-
-
 def _end(ranks: Sequence[StartedRank]) -> None:
     Place().end(ranks, finished=False)
     for rank in ranks:
@@ -145,13 +128,3 @@ def _becomes_idle(rank: StartedRank, within_s: float) -> bool | None:
     except (OSError, EOFError, ValueError, TypeError):
         return False
     return False if within_s else None
-
-
-def _random_state() -> tuple:
-    return torch.get_rng_state(), random.getstate(), np.random.get_state()
-
-
-def _restore(state: tuple) -> None:
-    torch.set_rng_state(state[0])
-    random.setstate(state[1])
-    np.random.set_state(state[2])

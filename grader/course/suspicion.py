@@ -22,7 +22,8 @@ MODULES = ("atexit", "_thread", "cloudpickle", "code", "codeop", "copyreg", "cty
            "threading", "urllib", "builtins", "linecache",
            "grader.calling", "grader.course", "grader.evidence", "grader.exercises", "grader.judging", "grader.sandbox",
            "utils.ranks.channel", "utils.ranks.launcher", "utils.ranks.payload", "utils.ranks.place",
-           "utils.ranks.worker", "utils.trace.calls", "utils.trace.recorder", "utils.trace.spans", "utils.trace.wire",
+           "utils.ranks.worker", "utils.trace.calls", "utils.trace.recorder", "utils.trace.spans",
+           "utils.trace.traced_group", "utils.trace.wire",
            "torch._C", "torch.library", "torch.ops", "torch.overrides", "torch.multiprocessing",
            "torch.distributed.TCPStore", "torch.distributed.FileStore", "torch.utils._python_dispatch")
 NAMES = ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._getframe", "sys._current_frames", "sys.exit",
@@ -35,8 +36,9 @@ NAMES = ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._getfram
 STARTS = re.compile(r"os\.(exec|spawn|posix_spawn)|torch\.distributed\..*_get_default_store")
 BUILTINS = ("__import__", "compile", "eval", "exec", "exit", "quit", "globals")
 PLAIN_METHOD = re.compile(r"builtins\.(?!type\.|object\.)\w+\.(?!__)\w+")  # dict.fromkeys, str.join
-ATTRIBUTES = ("_get_backend", "_get_default_store", "__closure__", "cell_contents", "__code__", "__file__", "__globals__",
-              "__loader__", "__spec__", "__subclasses__", "f_back", "f_globals", "f_locals", "gi_frame", "tb_frame")
+ATTRIBUTES = ("_get_backend", "_get_default_store", "_untraced", "__closure__", "cell_contents", "__code__", "__file__",
+              "__globals__", "__loader__", "__spec__", "__subclasses__", "f_back", "f_globals", "f_locals", "gi_frame",
+              "tb_frame")
 METHODS = ("__del__", "__eq__", "__ne__", "__reduce__", "__reduce_ex__", "__setstate__", "__torch_dispatch__",
            "__torch_function__")
 SHELL = "get_ipython()"

@@ -77,7 +77,10 @@ def unwaited() -> Symptom:
     """
 
     def matches(look: Look) -> bool:
-        return look.evidence.ending in (RETURNED, TIMED_OUT) and any(not c.waited for c in look.evidence.trace.calls)
+        evidence = look.evidence
+        if evidence.ending == DEADLOCKED:
+            return "dropped message" in evidence.error_kind
+        return evidence.ending in (RETURNED, TIMED_OUT) and any(not c.waited for c in evidence.trace.calls)
 
     return Symptom("missing wait", results_waited().hint, matches)
 

@@ -43,6 +43,9 @@ class IsolatedPlace(Place):
     def server(self) -> RankServer:
         return self._server
 
+    def surroundings(self) -> None:
+        """They have what their server had, before anything came in that ranks must not see."""
+
     def open(self, readiness: Readiness, processes: ProcessIds) -> int:
         self._processes = processes
         if self._witness:

@@ -13,7 +13,27 @@ from utils.trace.source import Line
 WIDTH = 88  # JupyterLab breaks longer lines in the middle of a word
 FEW = 8  # ranks, or kinds of standstill, that are told one by one
 FIRST = 3  # of more ranks that stand alike
+SHORT = 200  # characters
+_WHERE_IN_TORCH = re.compile(r"\[\S*\.(cc|cpp|h):\d+\]|\[[\da-fA-F.:]+\]:\d+")
+_ADDRESS = re.compile(r" object at 0x[0-9a-f]+")
+_NUMBER = re.compile(r"(\d+)")
 _OTHER_RANKS = re.compile(r"\branks? [\d–, and]+(others)?|\b(src|dst)=\d+")
+
+
+@dataclass(frozen=True)
+class Related:
+    """An error that another came from, or a part of it. why: "caused by", "2 of 3"; depth: 0 if of the rank's own error."""
+
+    why: str
+    depth: int
+    kind: str
+    message: str
+    lines: tuple[Line, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        left = 4 * self.depth
+        return f"{' ' * left}{self.why}: {_told(self.kind, self.message, self.lines, self.notes, left + 10)}"
 
 
 @dataclass(frozen=True)
@@ -26,11 +46,25 @@ class Failure:
     lines: tuple[Line, ...] = ()
     notes: tuple[str, ...] = ()
     secondary: bool = False  # only a consequence of another rank's end
+    related: tuple[Related, ...] = ()
 
     def __str__(self) -> str:
-        where = "".join(f"\n      {line}" for line in self.lines)
-        notes = "".join(f"\n      {note}" for note in self.notes)
-        return f"rank {self.rank}: {self.kind}: {self.message}".rstrip(": ") + where + notes
+        told = _told(self.kind, _ADDRESS.sub('', self.message), self.lines, self.notes, 6)
+        return f"rank {self.rank}: {told}" + "".join(f"\n      {other}" for other in self.related)
+
+    def in_short(self) -> "Standstill":
+        """The first sentence of a secondary one, without where in torch it arose and which connection it was."""
+        first = re.split(r"\s*(?:\.\s|\n|$)", _WHERE_IN_TORCH.sub("", self.message).strip(), maxsplit=1)[0]
+        line = self.lines[-1] if self.lines else None
+        return Standstill(self.rank, f"got {self.kind}: {first[:SHORT]}".rstrip(": "), line)
+
+    def is_like(self, other: "Failure") -> bool:
+        """Whether the two differ in nothing but their ranks' numbers."""
+        if (self.kind, self.lines, self.related) != (other.kind, other.lines, other.related):
+            return False
+        ours, theirs = (_NUMBER.split(_ADDRESS.sub("", failure.message)) for failure in (self, other))
+        return len(ours) == len(theirs) and all(
+            a == b or (a, b) == (str(self.rank), str(other.rank)) for a, b in zip(ours, theirs, strict=True))
 
 
 @dataclass(frozen=True)
@@ -48,6 +82,11 @@ class Standstill:
     def kind(self) -> tuple:
         """The same for ranks that stand at one line in one call, whoever their partners are."""
         return _OTHER_RANKS.sub("", self.what), self.line
+
+
+def _told(kind: str, message: str, lines: Iterable[Line], notes: Iterable[str], indent: int) -> str:
+    """A class and its message, and below it, so far from the left, lines and notes."""
+    return f"{kind}: {message}".rstrip(": ") + "".join(f"\n{' ' * indent}{each}" for each in (*lines, *notes))
 
 
 class ShowsItself:
@@ -85,7 +124,8 @@ class RankFailed(RanksError):
             if names:
                 culprits = ranks_in_words(sorted({f.rank for f in causes or failures}))
                 parts.append(f"{ranks_in_words(names)} only waited for {culprits}:")
-                parts += _in_few(waiting)
+                consequences = [failure.in_short() for failure in failures if failure.secondary and causes]
+                parts += _in_few(sorted([*waiting, *consequences], key=lambda stands: stands.rank))
         super().__init__("\n  ".join(parts), run)
 
 
@@ -143,11 +183,15 @@ def _in_few(standstills: Iterable[Standstill]) -> list[str]:
 
 def _told_once(failures: list[Failure]) -> list[str]:
     """The failures in words; those that differ in nothing but the rank, together."""
-    alike: dict[tuple, list[Failure]] = defaultdict(list)
+    alike: list[list[Failure]] = []
     for failure in failures:
-        alike[failure.kind, failure.message, failure.lines].append(failure)
+        like_it = next((each for each in alike if failure.is_like(each[0])), None)
+        if like_it is None:
+            alike.append([failure])
+        else:
+            like_it.append(failure)
     told = []
-    for first, *others in alike.values():
+    for first, *others in alike:
         ranks = ranks_in_words(sorted(failure.rank for failure in (first, *others)))
         told.append(str(first).replace(f"rank {first.rank}:", f"{ranks}:", 1))
     return told

@@ -5,14 +5,22 @@ from utils.deadlocks.waits import BLOCKED, ENDED, Disagreement, WaitState
 from utils.trace.calls import POINT_TO_POINT, peer_of, root_of
 from utils.trace.source import to_line
 
-_MISMATCH_MENDS = {
+_MISMATCH_FIXES = {
     "operation": "every rank of a group must make the same calls in the same order: compare the two lines above.",
+    "threads": "calls of a thread come between those of the main thread, in another order on each rank: give the thread a "
+               "group of its own (dist.new_group).",
     "dtype": "give both calls tensors of the same dtype (tensor.to(dtype)).",
     "size": "give both calls tensors with the same number of elements (pad, or agree on sizes first).",
     "root": "pass the same root (src= or dst=) on every rank; it is a rank number, not this rank's own.",
     "reduce_op": "pass the same op= on every rank. This would not hang: it would give a silently wrong result.",
     "splits": "what rank i sends to rank j must be as long as what rank j expects from rank i.",
     "ranks": "every rank must call new_group with the same list of ranks, members or not, in the same order.",
+    "groups made": "with use_local_synchronization torch names a group by how many groups a rank is in already, so members "
+                   "that are in more groups than others never meet: leave it out and make every group on every rank, in the "
+                   "same order.",
+    "members": "call new_group on every rank, members or not, in the same order, and use the group on its members only; "
+               "with use_local_synchronization, on every member. gloo may let the others go on, but then names of later "
+               "groups differ, and their calls hang.",
 }
 
 
@@ -22,17 +30,26 @@ def waiting_ranks(state: WaitState) -> list[Standstill]:
 
 
 def mismatch_verdict(disagreement: Disagreement) -> Mismatch:
-    """Calls that meet but cannot fit."""
-    calls = [disagreement.calls[rank] for rank in sorted(disagreement.calls)]
-    ops = {call["op"] for call in calls}
-    if ops == {"send", "recv"}:
-        sender, receiver = (next(c["rank"] for c in calls if c["op"] == op) for op in ("send", "recv"))
-        where = f"in a message from rank {sender} to rank {receiver}"
+    """Calls that meet but cannot fit, or that some ranks have left out."""
+    what, calls = disagreement.what, {rank: call.facts for rank, call in sorted(disagreement.posted.items())}
+    stands = [Standstill(rank, f"called {call_in_words(call, what)}", to_line(call["source"]))
+              for rank, call in calls.items()]
+    if what == "members":
+        absent = sorted(disagreement.absent)
+        stands += [Standstill(rank, "has returned without it") for rank in absent]
+        headline = f"{ranks_in_words(absent)} left out a new_group that other ranks made."
+        return Mismatch("member does not join", headline, stands, _MISMATCH_FIXES[what])
+    if what == "groups made":
+        headline = f"{ranks_in_words([*calls])} make a group, and were in different numbers of groups before."
+        return Mismatch(f"{what} differs", headline, stands, _MISMATCH_FIXES[what])
+    rank_of = {call["op"]: rank for rank, call in calls.items()}
+    if rank_of.keys() == {"send", "recv"}:
+        where = f"in a message from rank {rank_of['send']} to rank {rank_of['recv']}"
     else:
-        where = "that comes next" if disagreement.what == "operation" else f"in {min(ops)}"
-    headline = f"{ranks_in_words(sorted(disagreement.calls))} disagree about the {_spoken(disagreement.what)} {where}."
-    stands = [Standstill(c["rank"], f"called {call_in_words(c, disagreement.what)}", to_line(c["source"])) for c in calls]
-    return Mismatch(f"{disagreement.what} differs", headline, stands, _MISMATCH_MENDS[disagreement.what])
+        where = "that comes next" if what == "operation" else f"in {min(rank_of)}"
+    headline = f"{ranks_in_words([*calls])} disagree about the {_spoken(what)} {where}."
+    fix = _MISMATCH_FIXES["threads" if any(call.get("thread") for call in calls.values()) else what]
+    return Mismatch(f"{what} differs", headline, stands, fix)
 
 
 def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
@@ -46,6 +63,8 @@ def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
     waited_for = sorted(set().union(*missing.values()) - stuck)
     stands += [Standstill(rank, _whereabouts(state, rank)) for rank in waited_for]
     kind, fix = _diagnose(state, missing, cycle, culprits)
+    stands += [_thread_stands(state, rank, number) for rank in ranks for number in state.ranks[rank].threads_wait_for]
+    fix += _about_threads(state, ranks)
     verb = "waits" if len(ranks) == 1 else "wait"
     return Deadlock(kind, f"{ranks_in_words(ranks)} {verb} for a call that can never come.", stands, fix)
 
@@ -65,9 +84,12 @@ def call_in_words(call: dict, detail: str = "") -> str:
         arguments.append(f"op={call['reduce_op']}")
     text = f"{call['op']}({', '.join(arguments)})" if arguments else call["op"]
     if call["op"] == "new_group":
-        return f"new_group({_numbers(call['shape'])})"
+        made = f" while in {call['made']} group{'s' * (call['made'] > 1)}" if detail == "groups made" else ""
+        return f"new_group({_numbers(call['shape'])})" + made
     if call["dtype"]:
         text += f" of {call['dtype']}{call['shape']}"
+    if call.get("thread"):
+        text += f" in its thread {call['thread']}"
     if detail == "splits" and call["splits"]:
         sent, expected = map(_numbers, call["splits"])
         text += f", sending {sent} and expecting {expected} elements"
@@ -85,8 +107,27 @@ def _standstill(state: WaitState, rank: int) -> Standstill:
     blocked, missing = state.ranks[rank], state.missing(rank)
     call = blocked.awaited
     group = "" if len(call["members"]) == len(state.ranks) else f" on the group of {ranks_in_words(call['members'])}"
-    whom = f"waits for {ranks_in_words(missing)}" if missing else "is about to go on"
+    one_of = "one of " if call["op"] == "recv" and call["peer"] is None and len(missing) > 1 else ""
+    whom = f"waits for {one_of}{ranks_in_words(missing)}" if missing else "is about to go on"
     return Standstill(rank, f"{whom} in {call_in_words(call)}{group}", to_line(blocked.wait_source or call["source"]))
+
+
+def _thread_stands(state: WaitState, rank: int, number: int) -> Standstill:
+    call, missing = state.ranks[rank].calls[number], state.missing(rank, number)
+    return Standstill(rank, f"waits for {ranks_in_words(missing)}, too, in {call_in_words(call)}", to_line(call["source"]))
+
+
+def _about_threads(state: WaitState, ranks: list[int]) -> str:
+    """What to add where ranks that stand still have threads with nothing to do."""
+    idle: dict[str, list[int]] = {}
+    for rank in ranks:
+        for name in state.ranks[rank].idle_threads or ():
+            idle.setdefault(name, []).append(rank)
+    if not idle:
+        return ""
+    told = ", ".join(f"{name} on {ranks_in_words(having)}" for name, having in [*idle.items()][:FEW])
+    return (f" (These ranks have other threads, which had nothing to do for seconds: {told}. If one of them was still to "
+            "communicate, the run was ended too early.)")
 
 
 def _whereabouts(state: WaitState, rank: int) -> str:
@@ -110,7 +151,7 @@ def _diagnose(state: WaitState, missing: dict[int, set[int]], cycle: list[int], 
         if stray := _stray(state, rank, calls[rank], bool(cycle), all_have_mail):
             return _wrong_address(rank, calls[rank], stray)
     if cycle:
-        return _cycle_mend(state, cycle, calls)
+        return _cycle_fix(state, cycle, calls)
     return _absent_partner(state, culprits, calls, sorted(set().union(*missing.values()) - {*missing}))
 
 
@@ -137,12 +178,12 @@ def _stray(state: WaitState, rank: int, call: dict, in_cycle: bool, all_have_mai
     for stray in state.messages_for(rank):
         sender = state.ranks[stray["rank"]]
         no_more = sender.state == ENDED or sender.waits_for == stray["number"]
-        if stray["rank"] == peer_of(call) or (all_have_mail if in_cycle else no_more):
+        if peer_of(call) in (None, stray["rank"]) or (all_have_mail if in_cycle else no_more):
             return stray
     return None
 
 
-def _cycle_mend(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> tuple[str, str]:
+def _cycle_fix(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> tuple[str, str]:
     """(kind, fix) for ranks that wait for each other in a circle."""
     kinds, who = {call["op"] for call in calls.values()}, ranks_in_words(cycle)
     everybody = len(cycle) == len(state.ranks)
@@ -164,8 +205,10 @@ def _cycle_mend(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> t
 
 
 def _wrong_address(rank: int, call: dict, stray: dict) -> tuple[str, str]:
-    if stray["rank"] == peer_of(call):
-        return "tags differ", (f"rank {rank} receives tag {call['tag']} from rank {stray['rank']}, which sent tag "
+    if peer_of(call) in (None, stray["rank"]):
+        whom = "anybody, and rank" if call["peer"] is None else "rank"
+        which = " sent" if call["peer"] is None else ", which sent"
+        return "tags differ", (f"rank {rank} receives tag {call['tag']} from {whom} {stray['rank']}{which} tag "
                                f"{stray['tag']} (or on another group): use the same tag and group on both sides.")
     return "receive from the wrong rank", (f"a message from rank {stray['rank']} lies ready for rank {rank}: receive "
                                            f"with src={stray['rank']}, or send it from the rank you meant.")
@@ -174,10 +217,12 @@ def _wrong_address(rank: int, call: dict, stray: dict) -> tuple[str, str]:
 def _absent_partner(state: WaitState, ranks: list[int], calls: dict[int, dict], missing: list[int]) -> tuple[str, str]:
     call = calls[ranks[0]]
     absent = ranks_in_words(missing)
+    tag = f", tag={call['tag']}" if call["tag"] else ""
     if call["op"] == "send":
-        return "send without receive", f"let {absent} receive it: recv(..., src={ranks[0]})."
+        return "send without receive", f"let {absent} receive it: recv(..., src={ranks[0]}{tag})."
     if call["op"] == "recv":
-        return "receive without send", f"let {absent} send it: send(..., dst={ranks[0]})."
+        whom, what = (f"one of {absent}", "a message") if call["peer"] is None and len(missing) > 1 else (absent, "it")
+        return "receive without send", f"let {whom} send {what}: send(..., dst={ranks[0]}{tag})."
     if any(state.ranks[m].ending == "returned" for m in missing):
         early = any(state.ranks[m].calls for m in missing)
         return ("rank returned early" if early else "rank never calls"), (

@@ -4,13 +4,12 @@ A pure bookkeeper: it is told each rank's reports in order and never looks at a 
 A blocked rank can move if the partners of the call it waits for have made theirs, or could still come to make it.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
-from utils.trace.calls import POINT_TO_POINT, Matcher, peer_of
+from utils.trace.calls import POINT_TO_POINT, peer_of
+from utils.trace.pairing import Meeting, PairingBook, Posted
 
 RUNNING, BLOCKED, ENDED = "running", "blocked", "ended"
 
@@ -21,15 +20,17 @@ class RankState:
 
     waits_for: int | None = None  # call number
     wait_source: list | None = None
+    alone: bool = True  # no other thread was about when it began to wait
+    idle_threads: list[str] | None = None  # else those with nothing to do; None if one may still make a call
+    threads_wait_for: list[int] = field(default_factory=list)  # call numbers, of threads that are blocked themselves
     calls: dict[int, dict] = field(default_factory=dict)
-    dropped: set[int] = field(default_factory=set)  # sends and receives given up: their Work was thrown away
     ending: str = ""  # "returned", "raised", "died"
 
     @property
     def state(self) -> str:
         if self.ending:  # for good, whatever its other threads still do
             return ENDED
-        return RUNNING if self.waits_for is None else BLOCKED
+        return RUNNING if self.waits_for is None or (not self.alone and self.idle_threads is None) else BLOCKED
 
     @property
     def awaited(self) -> dict:
@@ -39,10 +40,11 @@ class RankState:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Ranks made the same call of a group with something that differs."""
+    """Ranks made the same call of a group with something that differs, or some have returned without making it."""
 
-    what: str  # "operation", "dtype", "size", "root", "reduce_op", "splits", "ranks"
-    calls: dict[int, dict]  # rank -> its call, for every rank that has come so far
+    what: str  # "operation", "dtype", "size", "root", "reduce_op", "splits", "ranks", "groups made", "members"
+    posted: dict[int, Posted]  # by rank: every call that has come so far
+    absent: set[int] = field(default_factory=set)  # ranks that have returned without it so far
 
 
 class WaitState:
@@ -51,10 +53,8 @@ class WaitState:
     def __init__(self, world_size: int):
         self.ranks = [RankState() for _ in range(world_size)]
         self.disagreement: Disagreement | None = None
-        self._matcher = Matcher()
-        self._slots: dict[Any, dict[int, dict]] = defaultdict(dict)  # key -> rank -> call
-        self._slot_of: dict[tuple[int, int], Any] = {}
-        self._sends_to: dict[int, list[dict]] = defaultdict(list)
+        self._book = PairingBook(at_once=False)
+        self._meetings: dict[tuple[int, int], Meeting] = {}  # (rank, number) -> of each call that has not ended
 
     # ── reports ──
 
@@ -64,81 +64,141 @@ class WaitState:
         if kind == "call":
             self._on_call(rank, dict(fields, rank=rank))
         elif kind == "wait":
-            if fields["alone"] and not state.ending:
-                state.waits_for, state.wait_source = state.calls[fields["number"]]["number"], fields["source"]
+            if not state.ending:
+                self._begin_to_wait(rank, state.calls[fields["number"]]["number"], fields)
+        elif kind == "threads":
+            state.idle_threads = fields["idle"] and [str(name) for name in fields["idle"]]
+            state.threads_wait_for = [state.calls[number]["number"] for number in fields["calls"]]
+        elif kind == "withdrawn":
+            self._withdraw(rank, fields["number"])
         elif kind == "dropped":
-            state.dropped.add(fields["number"])
-        elif kind == "woke":
-            state.waits_for = None
+            self._book.given_up.add((rank, fields["number"]))
+        elif kind in ("woke", "done") or "sender" in fields:  # "waited" may tell of a rank that only asked
+            self._on_end(rank, fields["number"], fields)
+            if kind == "woke":
+                state.waits_for = None
         elif kind in ("returned", "raised", "died"):
+            if state.state == BLOCKED:
+                self._look_at_what_is_offered(rank)
             state.ending = kind
+            self._look_for_absent()
 
     def _on_call(self, rank: int, call: dict) -> None:
+        state, number = self.ranks[rank], call["number"]
+        state.calls[number] = call
+        state.idle_threads = None
+        if not call.get("thread"):
+            state.waits_for = None
+        if call.get("waits"):
+            self._begin_to_wait(rank, number, call)
+        meeting = self._meetings[rank, number] = self._book.post(rank, number, call)
+        partners = meeting.calls.values()
+        for partner in partners if call["splits"] else islice(partners, 1):  # the others are like the first
+            if partner.rank != rank:
+                self._compare(partner.facts, call, meeting)
+        if call["op"] == "new_group":
+            self._look_for_absent()
+
+    def _begin_to_wait(self, rank: int, number: int, fields: dict) -> None:
         state = self.ranks[rank]
-        state.calls[call["number"]] = call
-        state.waits_for = None
-        if call.get("waits") and call["alone"]:
-            state.waits_for, state.wait_source = call["number"], call["source"]
-        key = self._matcher.key(rank, call)
-        self._slot_of[rank, call["number"]] = key
-        partners = self._slots[key]
-        partners[rank] = call
-        if call["op"] == "send":
-            self._sends_to[peer_of(call)].append(call)
-        others = partners.values() if call["splits"] else islice(partners.values(), 1)  # the rest are like the first
-        for partner in others:
-            if partner is not call and self.disagreement is None and (what := _disagreement(partner, call)):
-                self.disagreement = Disagreement(what, partners)
+        state.waits_for, state.wait_source, state.alone, state.idle_threads = number, fields["source"], fields["alone"], None
+
+    def _withdraw(self, rank: int, number: int) -> None:
+        """A call that was not made after all: it raised an error."""
+        state = self.ranks[rank]
+        if (meeting := self._meetings.pop((rank, number), None)) is not None:
+            self._book.withdraw(rank, meeting)
+            del state.calls[number]
+        if state.waits_for == number:
+            state.waits_for = None
+
+    def _on_end(self, rank: int, number: int, fields: dict) -> None:
+        """fields["sender"]: whose message a receive from anybody took, as a rank of its group."""
+        meeting = self._meetings.pop((rank, number), None)
+        if meeting is not None:
+            sender = self.ranks[rank].calls[number]["members"][fields["sender"]] if "sender" in fields else None
+            for pair in self._book.end(rank, meeting, fields["time"], sender):
+                self._compare(*(posted.facts for posted in pair.calls.values()), pair)
+
+    def _compare(self, one: dict, other: dict, meeting: Meeting) -> None:
+        if self.disagreement is None and (what := _disagreement(one, other)):
+            self.disagreement = Disagreement(what, meeting.calls)
+
+    def _look_for_absent(self) -> None:
+        """new_group needs every rank: also where it happens to work without some, the names of later groups differ."""
+        returned = {rank for rank, state in enumerate(self.ranks) if state.ending == "returned"}
+        for meeting in self._book.open_collectives() if returned else ():
+            call = meeting.first.facts
+            absent = returned.intersection(call["members"]) - meeting.calls.keys()
+            if call["op"] == "new_group" and absent:
+                self.disagreement = self.disagreement or Disagreement("members", meeting.calls)
+                if self.disagreement.posted is meeting.calls:
+                    self.disagreement.absent.update(absent)
+
+    def look_at_the_dead(self) -> None:
+        """Again: what was sent to a rank that died while it waited may have been told later than its death."""
+        for rank, state in enumerate(self.ranks):
+            if state.ending == "died" and state.waits_for is not None:
+                self._look_at_what_is_offered(rank)
+
+    def _look_at_what_is_offered(self, rank: int) -> None:
+        """Whether a receive from anybody, for which `rank` waits, can get nothing but what does not fit."""
+        call, meeting = self.ranks[rank].awaited, self._meeting_of(rank)
+        if call["op"] == "recv" and call["peer"] is None and meeting is not None and self.disagreement is None:
+            offered = self._book.offered_to(rank, meeting)
+            differ = [difference(message.facts, call) for message in offered]
+            if offered and all(differ):
+                self.disagreement = Disagreement(differ[0], meeting.calls | {offered[0].rank: offered[0]})
 
     # ── questions ──
 
-    def missing(self, rank: int) -> list[int]:
-        """The ranks that have not made the call which `rank` waits for: nobody, if the call can complete."""
-        call, made = self.ranks[rank].awaited, self._awaited_slot(rank)
-        if call["op"] in POINT_TO_POINT:
-            return self._missing_peer(rank, call, made)
-        return [member for member in call["members"] if member not in made]
+    def missing(self, rank: int, number: int | None = None) -> list[int]:
+        """The ranks that have not made the call which `rank` waits for: nobody, if the call can complete.
 
-    def _awaited_slot(self, rank: int) -> dict[int, dict]:
-        """The calls that meet in the one that `rank` waits for, as far as they have been made."""
-        return self._slots[self._slot_of[rank, self.ranks[rank].waits_for]]
-
-    def _missing_peer(self, rank: int, call: dict, made: dict[int, dict]) -> list[int]:
-        peer = peer_of(call)
-        if peer is None:  # any source: one unmatched message is enough
-            return [] if self.messages_for(rank) else [m for m in call["members"] if m != rank]
-        partner = made.get(peer)
+        number: of another call, for which one of its threads waits.
+        """
+        number = self.ranks[rank].waits_for if number is None else number
+        call, meeting = self.ranks[rank].calls[number], self._meetings.get((rank, number))
+        if meeting is None:  # it has ended
+            return []
+        if call["op"] not in POINT_TO_POINT:
+            return [member for member in call["members"] if member not in meeting.calls]
+        partner, peer = meeting.besides(rank), peer_of(call)
         if partner is not None:
-            return [peer] if partner["number"] in self.ranks[peer].dropped else []
-        taken_by_any = call["op"] == "send" and any(
-            c["op"] == "recv" and c["peer"] is None for c in self.ranks[peer].calls.values())
-        return [] if taken_by_any else [peer]
+            return [partner.rank] if self._book.is_given_up(partner) else []
+        if self._book.can_end(rank, meeting):
+            return []
+        return [peer] if peer is not None else [member for member in call["members"] if member != rank]
+
+    def _meeting_of(self, rank: int) -> Meeting | None:
+        """The calls that meet in the one that `rank` waits for, as far as they have been made; None once it has ended."""
+        return self._meetings.get((rank, self.ranks[rank].waits_for))
 
     def dropped_partner(self, rank: int) -> dict | None:
         """The matching call of what `rank` waits for, if it was made and then given up."""
-        for partner, call in self._awaited_slot(rank).items():
-            if partner != rank and call["number"] in self.ranks[partner].dropped:
-                return call
-        return None
+        meeting = self._meeting_of(rank)
+        partner = meeting and meeting.besides(rank)
+        return partner.facts if partner and self._book.is_given_up(partner) else None
 
     def messages_for(self, rank: int) -> list[dict]:
-        """Sends to `rank` that no receive of its own names and nobody has given up, by sender."""
-        sends = [call for call in self._sends_to[rank]
-                 if rank not in self._slots[self._slot_of[call["rank"], call["number"]]]
-                 and call["number"] not in self.ranks[call["rank"]].dropped]
-        return sorted(sends, key=lambda call: (call["rank"], call["number"]))
+        """Sends to `rank` that no receive of its own has met and nobody has given up, by sender."""
+        return [call.facts for call in self._book.messages_for(rank)]
 
     def stuck(self) -> frozenset[int]:
         """The ranks that can never move again, whatever the others do."""
         waiting = frozenset(r for r, s in enumerate(self.ranks) if s.state == BLOCKED)
         movable = {r for r, s in enumerate(self.ranks) if s.state == RUNNING}
-        missing = {r: self.missing(r) for r in waiting}
-        while freed := {r for r in waiting - movable if self._can_move(r, missing[r], movable)}:
+        for rank in waiting:
+            self._look_at_what_is_offered(rank)
+        awaited = {r: [self.ranks[r].waits_for, *self.ranks[r].threads_wait_for] for r in waiting}
+        missing = {(r, number): self.missing(r, number) for r, numbers in awaited.items() for number in numbers}
+        while freed := {r for r in waiting - movable
+                        if any(self._can_move(r, number, missing[r, number], movable) for number in awaited[r])}:
             movable |= freed
         return waiting - movable
 
-    def _can_move(self, rank: int, missing: list[int], movable: set[int]) -> bool:
-        call = self.ranks[rank].awaited
+    def _can_move(self, rank: int, number: int, missing: list[int], movable: set[int]) -> bool:
+        call = self.ranks[rank].calls[number]
         if call["op"] == "recv" and call["peer"] is None:
             return not missing or any(m in movable for m in missing)
         return all(m in movable for m in missing)
@@ -155,7 +215,9 @@ def difference(one: dict, other: dict) -> str | None:
     for what, fact in AGREED["message" if one["op"] in POINT_TO_POINT else "collective"].items():
         if one[fact] != other[fact]:
             return what
-    return "ranks" if one["op"] == "new_group" and one["shape"] != other["shape"] else None
+    if one["op"] == "new_group":
+        return "ranks" if one["shape"] != other["shape"] else "groups made" if one["made"] != other["made"] else None
+    return None
 
 
 def splits_fit(splits: Sequence[Sequence[Sequence[int]]]) -> bool:

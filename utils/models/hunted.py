@@ -109,8 +109,8 @@ class SequenceMLP(nn.Module):
 
     def __init__(self, rank: int, n: int):
         super().__init__()
-        generator = torch.Generator().manual_seed(0)
-        up, down = (torch.randn(shape, generator=generator, dtype=torch.float64) / 2
+        generator, default = torch.Generator().manual_seed(0), torch.get_default_device()
+        up, down = (torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu").to(default) / 2
                     for shape in ((WIDTH, 2 * WIDTH), (2 * WIDTH, WIDTH)))
         self.norm = nn.LayerNorm(WIDTH).double()
         self.up = nn.Parameter(up.chunk(n, 1)[rank].clone())

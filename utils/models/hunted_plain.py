@@ -199,8 +199,9 @@ def pipeline_steps(n_micro: int, n_steps: int = 2, rows: int = 2, seed: int = 0)
 def text_steps(n_steps: int = 3, rows: int = 6, seed: int = 0) -> list[list[list[Tensor]]]:
     """[step] → [[tokens], [targets]]: one micro-batch."""
     generator = torch.Generator().manual_seed(seed)
-    return [[[torch.randint(VOCABULARY, (rows,), generator=generator)] for _ in range(2)] for _ in range(n_steps)]
+    return [[[torch.randint(VOCABULARY, (rows,), generator=generator, device="cpu")] for _ in range(2)]
+            for _ in range(n_steps)]
 
 
 def _drawn(generator: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
+    return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")

@@ -93,9 +93,13 @@ def n_parameters(model: nn.Module) -> int:
 
 
 def same_start(model: type[nn.Module], seed: int = 0, **options) -> nn.Module:
-    """A model with weights drawn from `seed`; torch's own random state stays as it is."""
+    """A model with weights drawn from `seed`, on the default device; torch's own random state stays as it is.
+
+    They are drawn on the CPU, wherever they go: a GPU would draw other ones.
+    """
     # Where there is no GPU, torch.manual_seed would write down three times who called it, for kinds of devices to come.
     seeded = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         seeded(seed)
-        return model(**options)
+        drawn = model(**options)
+    return drawn.to(torch.get_default_device())

@@ -41,11 +41,12 @@ class Assumptions:
     """What no formula knows. hidden_x: the share of an axis' traffic that runs beside computation, as far as there is any.
 
     hidden_tp concerns only what can hide behind the weights' gradients; hidden_dp the last micro-batch's gradients, with
-    ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. rails: how many ports to other nodes one group's ring
-    may use: of its neighbours in a node; on a torus of a device's own, two for each dimension that the group spans (1, as
-    the simulation has it: one way round, one dimension). fused_attention: scores never leave the chip, and the backward
-    pass makes them again: half of a forward pass of the core (FlashAttention-2, 2307.08691). causal: scores that the mask
-    leaves out are skipped, and counted neither in times nor in MFU and HFU; a kernel skips blocks, so not quite all of them.
+    ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. rails: how many ports to other nodes one group's
+    ring may use: of its neighbours in a node (ready clusters are simulated with all of them); on a torus of a device's
+    own, two for each dimension that the group spans (1, as the simulation has it: one way round, one dimension).
+    fused_attention: scores never leave the chip, and the backward pass makes them again: half of a forward pass of the
+    core (FlashAttention-2, 2307.08691). causal: scores that the mask leaves out are skipped, and counted neither in
+    times nor in MFU and HFU; a kernel skips blocks, so not quite all of them.
     efficiency: share of the peak that matrix products reach; None: the device's own. dtype: of products, one that the device
     has a peak for. In 8 bits are only the inputs of products with weights; the attention core and the logits run at the
     16-bit peak (DeepSeek-V3, 2412.19437, section 3.3). activation_bytes: of a number that is kept for the backward pass, or
@@ -307,7 +308,8 @@ def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_H
               "M": flow.payload if mean or flow.largest is None else flow.largest,
               "alpha": _slowest(flow, cluster).latency_s}
     if flow.op == "all_to_all":
-        return explain(flow.what, "s", "calls*((n - 1)*alpha + M/n*((k - 1)/inside + (n - k)/outside))", THAKUR, **values,
+        formula = "calls*((k - 1)*alpha_inside + (n - k)*alpha + M/n*((k - 1)/inside + (n - k)/outside))"
+        return explain(flow.what, "s", formula, THAKUR, **values, alpha_inside=cluster.inside.latency_s,
                        k=flow.group.per_node, inside=inside_speed(cluster), outside=_speed(flow, cluster, 1))
     beta = given(1 / _speed(flow, cluster, assumptions.rails), "s/byte")
     return explain(flow.what, "s", f"calls*({RING_TIME[flow.op]})", THAKUR, **values, beta=beta)

@@ -99,7 +99,7 @@ def _as_json(kind: str, fields: dict[str, Any]) -> str:
     """What a loop of calls says again and again is put together here: json makes itself ready anew each time."""
     if kind == "call":
         return f'["call", {{"number": {fields["number"]}, "time": {fields["time"]!r}, "facts": {fields["facts"]}}}]'
-    if kind == "woke":
+    if kind == "woke" and "sender" not in fields:
         return f'["woke", {{"number": {fields["number"]}, "time": {fields["time"]!r}}}]'
     if kind == "batch":
         return f'["batch", {{"items": [{", ".join([_as_json(*item) for item in fields["items"]])}]}}]'

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from utils.deadlocks.waits import WaitState
-from utils.ranks.server import Preload
+from utils.ranks.server import START_METHODS, Preload
 from utils.trace.source import Line, to_line
 
 
@@ -16,6 +16,8 @@ class Job:
     late_s: by how much each rank is late, if any is: it gets what it asked for so much later than all have asked, and each
         of its pauses called HELD_UP (utils.trace.spans) lasts so long. No rank is told.
     machinery: folders of code that is not the user's, so that messages show no line of it.
+    seed: decides what numbers each rank draws that its program does not seed: others on each rank, the same in every run.
+        None: others in every run, too, as in any fresh process.
     preload: modules that ranks should find imported, or what is to be called before they begin.
     """
 
@@ -25,12 +27,13 @@ class Job:
     timeout_s: float = 120.0
     trace: bool = True
     memory: bool = True
-    start_method: str = "forkserver"
+    start_method: str = START_METHODS[0]
     show_output: bool = True
     machinery: tuple[str, ...] = ()
     preload: tuple[Preload, ...] = ()
     asked_for: tuple[bytes, ...] = ()
     late_s: tuple[float, ...] = ()
+    seed: int | None = None
 
     @property
     def world_size(self) -> int:

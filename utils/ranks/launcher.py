@@ -1,16 +1,20 @@
 """Start fresh ranks, follow what they report, end them: plain data out, whatever happens."""
 
 import contextlib
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from multiprocessing.connection import wait
 
 from utils.deadlocks.errors import Stopped
 from utils.deadlocks.verdicts import waiting_ranks
 from utils.deadlocks.waits import ENDED, WaitState
+from utils.ranks.apart import run_apart
 from utils.ranks.channel import Channel, Message, give_up_sending_after
 from utils.ranks.fair_clock import FairClock
+from utils.ranks.fresh_process import allow_open_files, seed_of
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.live import AGAIN_S, Live
 from utils.ranks.output import RankOutput
@@ -22,6 +26,7 @@ from utils.trace.spans import HELD_UP
 from utils.trace.wire import traffic_matrix
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
+LONG_SETTLE_S = 3.0  # the same, where a rank that stands still has other threads
 SHORT_BATCH_S, BATCH_S = 0.002, 0.04  # how long reports gather: at a run's beginning, and at most
 GROWTH = 0.05  # from the one to the other, by each second of the run: a short one is not to wait, a long one not disturbed
 QUIET_S, LATEST_S = 0.02, 0.5  # what ranks say of their calls is read when they are quiet for so long, or so often
@@ -45,12 +50,9 @@ def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Ou
     """
     fleet = _Fleet(job, place or Place(), live)
     try:
-        fleet.start()
-        fleet.follow()
+        run_apart(fleet.run)
     except KeyboardInterrupt:
-        raise fleet.stopped() or KeyboardInterrupt() from None
-    finally:
-        fleet.end()
+        raise fleet.stopped or KeyboardInterrupt() from None
     return fleet.outcome
 
 
@@ -81,14 +83,36 @@ class _Fleet:
         self._ready_at: float | None = None
         self._handed_out: float | None = None  # the same, by the clock
         self._shown_at = 0.0
+        self._interrupted = False
+        self.stopped: Stopped | None = None  # where the ranks were when they were interrupted, if they had met
+
+    def run(self, interrupts: socket.socket) -> None:
+        """All of it. interrupts: can be read from once somebody interrupts."""
+        try:
+            allow_open_files(self.job.world_size, self.job.start_method)
+            self._readiness.watch(interrupts, partial(self._note_interrupt, interrupts))
+            self._start(interrupts)
+            self._follow()
+            if self._interrupted:
+                self.stopped = self._where_ranks_were()
+        finally:
+            self._end()
+
+    def _note_interrupt(self, interrupts: socket.socket) -> None:
+        self._interrupted = True
+        self._readiness.forget(interrupts)
 
     # ── starting ──
 
-    def start(self) -> None:
+    def _start(self, interrupts: socket.socket) -> None:
         meeting_place = self._place.open(self._readiness, self._process_ids)
+        surroundings = self._place.surroundings()
         for rank in range(self.job.world_size):
+            if wait([interrupts], 0.0):
+                return
+            seed = None if self.job.seed is None else seed_of(self.job.seed, rank)
             self._start_rank(Settings(rank, self.job.world_size, self.job.backend, meeting_place, self.job.trace,
-                                      self.job.memory, self.job.machinery))
+                                      self.job.memory, self.job.machinery, surroundings, seed))
 
     def _start_rank(self, settings: Settings) -> None:
         rank = settings.rank
@@ -105,8 +129,8 @@ class _Fleet:
 
     # ── following ──
 
-    def follow(self) -> None:
-        """Listen until every rank has ended, none can move, ranks disagree, or time is up."""
+    def _follow(self) -> None:
+        """Listen until every rank has ended, none can move, ranks disagree, time is up, or somebody interrupts."""
         while not self._over():
             now, deadline = self._clock.now(), self._deadline()
             if now > deadline:
@@ -135,7 +159,7 @@ class _Fleet:
         return started + max(self.job.late_s, default=0.0) + self.job.timeout_s
 
     def _over(self) -> bool:
-        return bool(self.outcome.stuck or self.outcome.state.disagreement or not self._unfinished())
+        return bool(self.outcome.stuck or self.outcome.state.disagreement or self._interrupted or not self._unfinished())
 
     def _unfinished(self) -> list[int]:
         return [rank for rank, stands in enumerate(self.outcome.state.ranks) if stands.state != ENDED]
@@ -306,27 +330,27 @@ class _Fleet:
             self._still_since = None
         elif self._still_since is None:
             self._still_since = time.monotonic()
-        elif time.monotonic() - self._still_since > SETTLE_S:
+        elif time.monotonic() - self._still_since > (SETTLE_S if self._are_alone(stuck) else LONG_SETTLE_S):
             self._readiness.handle(0.0)
             nobody_moves = stuck.issuperset(self._unfinished())
             # after an error the others may finish, so that every rank's error is collected
             if self._still_since and (nobody_moves or not self.outcome.errors):
                 self.outcome.stuck = stuck
 
+    def _are_alone(self, ranks: frozenset[int]) -> bool:
+        return all(self.outcome.state.ranks[rank].alone for rank in ranks)
+
     def _show(self, now: float) -> None:
         if self._live and self._ready_at is not None and now >= self._shown_at + AGAIN_S:
             self._shown_at = now
             self._live.look(self.outcome.state, now - self._ready_at)
 
-    def stopped(self) -> Stopped | None:
-        """What to tell whoever interrupts; None where the ranks had not met yet, or their reports were cut in the middle."""
+    def _where_ranks_were(self) -> Stopped | None:
+        """What to tell whoever interrupts; None where the ranks had not met yet."""
         if self._ready_at is None:
             return None
-        try:
-            self._ask_for_stacks()
-            return Stopped(stacks_of(self.outcome), waiting_ranks(self.outcome.state))
-        except (LookupError, ValueError, TypeError, AttributeError, OSError):
-            return None
+        self._ask_for_stacks()
+        return Stopped(stacks_of(self.outcome), waiting_ranks(self.outcome.state))
 
     def _ask_for_stacks(self) -> None:
         self._read_reports()
@@ -350,7 +374,7 @@ class _Fleet:
 
     # ── ending ──
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Let finished ranks leave, end the others by force, read what is left of their output."""
         for rank in self._channels:
             self._tell(rank, "leave")

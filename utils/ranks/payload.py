@@ -3,8 +3,10 @@
 import copyreg
 import functools
 import inspect
+import io
+import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cloudpickle
@@ -35,6 +37,25 @@ copyreg.pickle(type(functools.cache(lambda: None)), _reduce_cached)
 copyreg.pickle(functools.cached_property, lambda cached: (_property, (cached.func, cached.attrname)))  # it has a lock
 
 
+class _Pickler(cloudpickle.Pickler):
+    """Tensors on a GPU travel as CPU tensors, wherever they are: who receives them need not have that GPU."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch and isinstance(obj, torch.Tensor) and obj.device.type not in ("cpu", "meta"):
+            moved = obj.detach().cpu().requires_grad_(obj.requires_grad)
+            if isinstance(obj, torch.nn.Parameter):
+                moved = torch.nn.Parameter(moved.detach(), obj.requires_grad)
+            return moved.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+        return super().reducer_override(obj)
+
+
+def _dumps(value: Any) -> bytes:
+    with io.BytesIO() as file:
+        _Pickler(file).dump(value)
+        return file.getvalue()
+
+
 class NotebookTask:
     """Calls a student's function in a rank: bytes of its input in, bytes of its result out."""
 
@@ -59,7 +80,7 @@ class NotebookTask:
         rank = dist.get_rank()
         result = self.fn(*self.arguments(rank, dist.get_world_size(), input_blob))
         done()
-        return pack(_to_cpu(result), f"what rank {rank} returned")
+        return pack(result, f"what rank {rank} returned")
 
     def arguments(self, rank: int, world_size: int, input_blob: bytes) -> list:
         """What the function receives on this rank."""
@@ -68,16 +89,21 @@ class NotebookTask:
 
 
 def pack(value: Any, what: str, fn: Callable | None = None) -> bytes:
-    """Bytes of `value`.  Raises: TypeError that names the part which cannot travel to another process."""
+    """Bytes of `value`, its tensors on the CPU.  Raises: TypeError that names the part which cannot travel to a process."""
     name_hidden_modules()
     try:
-        return cloudpickle.dumps(value)
+        return _dumps(value)
     except Exception as error:
         culprit = _culprit_variable(fn) if fn is not None else _culprit_part(value, "")
         place = f" ({culprit})" if culprit else ""
         raise BadType(
             f"{what} cannot be copied to another process{place}: {error}. Tensors, numbers, strings and collections "
             "of them travel; open files, locks, sockets and generators do not: make them inside the function.") from None
+
+
+def packed_inputs(inputs: Sequence | None, world_size: int) -> list[bytes]:
+    """One blob a rank.  Raises: TypeError as pack does."""
+    return [pack(value, f"inputs[{rank}]") for rank, value in enumerate([None] * world_size if inputs is None else inputs)]
 
 
 def name_hidden_modules() -> None:
@@ -148,15 +174,8 @@ def _culprit_part(value: Any, path: str) -> str:
 
 def _travels(value: Any) -> bool:
     try:
-        cloudpickle.dumps(value)
+        _dumps(value)
     except Exception:
         return False
     return True
 
-
-def _to_cpu(value: Any) -> Any:
-    """Tensors on a GPU come back as CPU tensors: the notebook need not own that GPU."""
-    import torch
-    from torch.utils._pytree import tree_map_only
-
-    return tree_map_only(torch.Tensor, lambda t: t.cpu() if t.device.type != "cpu" else t, value)

@@ -1,10 +1,10 @@
 """Where ranks run: how their processes begin and end, and where they meet. Another place plugs in here."""
 
-import contextlib
 import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -13,12 +13,15 @@ from multiprocessing import Pipe, Process, get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
+from utils.ranks.fresh_process import Surroundings
 from utils.ranks.readiness import Readiness
-from utils.ranks.server import Preload, RankServer, shared_server
+from utils.ranks.server import START_METHODS, Preload, RankServer, shared_server
+from utils.ranks.sessions import end_sessions
 from utils.ranks.worker import Settings, rank_main
 
 ProcessIds = Callable[[], dict[int, int]]  # rank -> process id, of those that have started
 LEAVE_S = 2.0
+_main_is_away = threading.Lock()
 
 
 @dataclass
@@ -52,14 +55,17 @@ class Place:
         connection, its_connection = Pipe()
         stdout, its_stdout = Pipe(duplex=False)
         stderr, its_stderr = Pipe(duplex=False)
-        pipes = (its_connection, its_stdout, its_stderr)
-        if start_method == "spawn":
-            process = _spawned(self.main, settings, pipes)
-        else:
-            process = self.server().fork(self.main, settings, pipes, (*self.preload, *preload))
-        for pipe in pipes:
-            pipe.close()
+        with its_connection, its_stdout, its_stderr:
+            pipes = (its_connection, its_stdout, its_stderr)
+            if start_method == "spawn":
+                process = _spawned(self.main, settings, pipes)
+            else:
+                process = self.server().fork(self.main, settings, pipes, (*self.preload, *preload))
         return StartedRank(process, connection, stdout, stderr)
+
+    def surroundings(self) -> Surroundings | None:
+        """What ranks take over from this process; None where they have what their server had."""
+        return Surroundings.here()
 
     def all_met(self) -> None:
         """The ranks are about to receive their task."""
@@ -71,13 +77,16 @@ class Place:
         """All have returned, and nothing is on its way any more.  Returns what was observed meanwhile, for the Outcome."""
 
     def end(self, ranks: Sequence[StartedRank], finished: bool) -> None:
-        """No process is left behind. finished: they were told to leave, and will."""
+        """No process is left behind, nor what they started. finished: they were told to leave, and will."""
         patience = time.monotonic() + (LEAVE_S if finished else 0.0)
         for rank in ranks:
             rank.process.join(max(0.0, patience - time.monotonic()))
-            _kill_session(rank.process)
+            rank.process.kill()
         for rank in ranks:
             rank.process.join()
+        if ranks:
+            end_sessions({rank.process.pid for rank in ranks})
+        for rank in ranks:
             rank.process.close()
 
     def close(self) -> None:
@@ -89,26 +98,24 @@ class Place:
 # ── processes ──
 
 
-def _spawned(main: Callable, settings: Settings, pipes: Sequence[Connection]) -> Process:
+def start_process(main: Callable, settings: Any, pipes: Sequence[Connection], preload: Sequence[Preload] = ()) -> Any:
+    """A process that calls main(*pipes, settings), begun as is usual on this system."""
+    if START_METHODS[0] == "spawn":
+        return _spawned(main, settings, pipes)
+    return shared_server().fork(main, settings, pipes, preload)
+
+
+def _spawned(main: Callable, settings: Any, pipes: Sequence[Connection]) -> Process:
     """A new interpreter that calls main(*pipes, settings): slow, and all that there is where nothing can be forked."""
     process = get_context("spawn").Process(target=main, args=(*pipes, settings), daemon=True)
-    callers = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")  # it must not import the caller's: what it needs is in the task
-    try:
-        process.start()
-    finally:
-        sys.modules["__main__"] = callers
+    with _main_is_away:
+        callers = sys.modules["__main__"]
+        sys.modules["__main__"] = types.ModuleType("__main__")  # it need not import the caller's: all is in the task
+        try:
+            process.start()
+        finally:
+            sys.modules["__main__"] = callers
     return process
-
-
-def _kill_session(process) -> None:
-    """End a rank and whatever it started; ranks lead sessions of their own."""
-    if process.pid is None or process.exitcode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
-        if os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
 
 
 def exit_in_words(code: int | None) -> str:

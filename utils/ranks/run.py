@@ -1,8 +1,8 @@
 """run_ranks: a function from a notebook cell on several real ranks, and everything that came of it."""
 
+import functools
+import math
 import numbers
-import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,18 +10,20 @@ from typing import Any
 import cloudpickle
 import torch
 
-from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError
+from utils.deadlocks.advice import advice_on
+from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError, Related
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.launcher import launch
 from utils.ranks.live import live_lines
-from utils.ranks.payload import NotebookTask, pack
+from utils.ranks.payload import NotebookTask, packed_inputs
+from utils.ranks.server import START_METHODS
 from utils.trace.memory import RankMemory
-from utils.trace.source import to_line
+from utils.trace.source import Line, to_line
 from utils.trace.trace import Trace, build_trace
 
 MAX_WORLD_SIZE = 64
-_CONSEQUENCES = re.compile("connection (closed|reset) by peer|broken pipe|timed out waiting|socket closed", re.I)
+_BACKEND_OF = {"cpu": "gloo", "cuda": "nccl"}
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,22 @@ class Run:
 
 
 def run_ranks(
-    fn: Callable, world_size: int | None = None, *, inputs: Sequence | None = None, backend: str | None = None,
-    timeout_s: float = 120.0, trace: bool = True, memory: bool = True, start_method: str | None = None,
+    fn: Callable, world_size: int | None = None, *, inputs: Sequence | None = None, device: str | None = None,
+    backend: str | None = None, timeout_s: float = 120.0, trace: bool = True, memory: bool = True,
+    start_method: str | None = None,
 ) -> Run:
     """Call `fn` on `world_size` fresh ranks that share a process group, and wait for all of them.
 
     fn: any function, also one of a notebook cell. Parameters called rank and world_size are filled in; another first
         parameter receives inputs[rank]. Without inputs, fn(rank) and fn(rank, world_size) work under any names.
     world_size: 1 to 64; may be left out when `inputs` is given.
-    inputs: one value a rank.
-    backend: "nccl" (a GPU a rank) or "gloo" (CPU). None: nccl where there are several GPUs, and one for every rank.
+    inputs: one value a rank: a list, or a tensor or array whose rows they are. Tensors on a GPU travel as CPU tensors.
+    device: "cpu" (the default), or "cuda": a GPU for each rank, which is its default device.
+    backend: "gloo" (on the CPU) or "nccl" (on GPUs); follows from the device, and the device from it.
     timeout_s: seconds after which an unfinished run is ended and each rank's stack shown. On Linux the time in which ranks
         waited for processors that other programs used does not count.
     trace, memory: record calls and deadlocks; record tensors held (a few microseconds for each torch operation).
-    start_method: "forkserver" (default where it exists) or "spawn".
+    start_method: "forkserver" (the default on Linux) or "spawn" (on macOS, where forking was not tried).
 
     Returns: a Run.
     Raises: ValueError or TypeError before anything starts, if an argument cannot work; then RankFailed, Deadlock,
@@ -65,10 +69,8 @@ def run_ranks(
     """
     world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
-    blobs = [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs or [None] * world_size)]
-    if not (isinstance(timeout_s, numbers.Real) and timeout_s > 0):
-        raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
-    job = Job(task.packed(), blobs, _checked_backend(backend, world_size), float(timeout_s), trace, memory,
+    blobs, timeout_s = packed_inputs(inputs, world_size), checked_timeout(timeout_s)
+    job = Job(task.packed(), blobs, _checked_backend(device, backend, world_size), timeout_s, trace, memory,
               _checked_start_method(start_method))
     outcome = launch(job, live=live_lines() if trace else None)
     return finish(outcome, timeout_s)
@@ -96,6 +98,7 @@ def to_run(outcome: Outcome, results: list[Any]) -> Run:
 
 def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
     """The error that tells why a run did not end well; None if it did. A disagreement explains what follows from it."""
+    outcome.state.look_at_the_dead()
     if outcome.state.disagreement:
         return mismatch_verdict(outcome.state.disagreement)
     if outcome.errors:
@@ -110,9 +113,15 @@ def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:
 
 def to_failure(rank: int, facts: dict) -> Failure:
     """What a rank said of its own error."""
-    lines = tuple(line for frame in facts["frames"] if (line := to_line(frame)))
-    return Failure(rank, facts["type"], facts["message"], lines, tuple(facts["notes"]),
-                   secondary=bool(_CONSEQUENCES.search(facts["message"])))
+    related = tuple(Related(other["why"], int(other["depth"]), other["type"], other["message"], _lines(other),
+                            tuple(other["notes"])) for other in facts.get("related", ()))
+    notes = (*facts["notes"], *advice_on(facts["type"], facts["message"]))
+    return Failure(rank, facts["type"], facts["message"], _lines(facts), notes, bool(facts.get("lost")),
+                   related)
+
+
+def _lines(facts: dict) -> tuple[Line, ...]:
+    return tuple(line for frame in facts["frames"] if (line := to_line(frame)))
 
 
 def checked_world_size(world_size: Any, inputs: Any, most: int) -> int:
@@ -133,25 +142,49 @@ def checked_world_size(world_size: Any, inputs: Any, most: int) -> int:
     return int(world_size)
 
 
-def _checked_backend(backend: str | None, world_size: int) -> str:
-    gpus = torch.cuda.device_count() if torch.distributed.is_nccl_available() else 0
-    if backend is None:
-        return "nccl" if gpus >= max(world_size, 2) else "gloo"  # one GPU: else 1 rank ran there, and 2 on the CPU
-    if backend not in ("nccl", "gloo"):
-        raise BadValue(f"backend must be 'nccl', 'gloo' or None (choose by what is there); got {backend!r}")
-    if backend == "nccl" and gpus < world_size:
-        raise BadValue(f"backend='nccl' needs a GPU for each of the {world_size} ranks, but this machine has {gpus}; "
-                         "leave backend out to run on the CPU")
+def checked_timeout(timeout_s: Any) -> float:
+    """Seconds.  Raises: ValueError for what cannot be a time."""
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, numbers.Real) or not 0 < timeout_s < math.inf:
+        raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
+    return float(timeout_s)
+
+
+def _checked_backend(device: Any, backend: str | None, world_size: int) -> str:
+    if device is None and backend is None:
+        if _n_gpus() >= world_size:
+            _tell_of_gpus(_n_gpus())
+        return "gloo"
+    if device is not None and str(device) not in _BACKEND_OF:
+        raise BadValue(f"device must be 'cpu' or 'cuda' (rank r then has GPU r); got {device!r}")
+    if backend not in (None, *_BACKEND_OF.values()):
+        raise BadValue(f"backend must be 'nccl' (on GPUs) or 'gloo' (on the CPU); got {backend!r}")
+    if device is not None and backend not in (None, _BACKEND_OF[str(device)]):
+        raise BadValue(f"device={device!r} and backend={backend!r} do not go together: ranks on GPUs use nccl, ranks on the "
+                       "CPU use gloo; name one of the two")
+    backend = backend or _BACKEND_OF[str(device)]
+    if backend == "nccl" and _n_gpus() < world_size:
+        raise BadValue(f"nccl needs a GPU for each of the {world_size} ranks, but this machine has {_n_gpus()}; "
+                       "leave device and backend out to run on the CPU")
     return backend
 
 
+def _n_gpus() -> int:
+    return torch.cuda.device_count() if torch.distributed.is_nccl_available() else 0
+
+
+@functools.cache
+def _tell_of_gpus(n: int) -> None:
+    """Once in a notebook's life, where a run's ranks could have had a GPU each."""
+    print(f"These ranks are on the CPU. This machine has {n} GPU{'s' * (n > 1)}: run_ranks(..., device=\"cuda\") would give "
+          "each rank one.")
+
+
 def _checked_start_method(start_method: str | None) -> str:
-    known = ["forkserver", "spawn"] if hasattr(os, "fork") else ["spawn"]
     if start_method is None:
-        return known[0]
-    if start_method not in known:
-        raise BadValue(f"start_method must be one of {known}; got {start_method!r} (the notebook's own process is "
-                         "never forked)")
+        return START_METHODS[0]
+    if start_method not in START_METHODS:
+        raise BadValue(f"start_method must be one of {list(START_METHODS)}; got {start_method!r} (the notebook's "
+                       "own process is never forked)")
     return start_method
 
 

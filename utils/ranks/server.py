@@ -15,11 +15,12 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
+import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, BinaryIO
 
 from utils.ranks.pages import gather_pages
 
@@ -27,9 +28,22 @@ PRELOAD = ("torch", "torch.distributed", "utils.ranks.worker", "numpy.ctypeslib"
 COMPILER = "torch._dynamo"  # torch imports it, for 0.9 s, at an optimizer's first step
 Preload = str | Callable[[], object]  # a module, or what is to be called: whatever it makes is there in each child
 _NUMBER = struct.Struct("=q")
+_ASKED = b"!"
 _SERVER_GONE = 255
 IDLE_S = 0.3  # after which a server has time for its memory
 
+
+def start_methods(platform: str) -> tuple[str, ...]:
+    """How ranks can begin on a system, the usual way first.
+
+    Apple's libraries may crash in a forked process, and ours was not tried there.
+    """
+    if not hasattr(os, "fork"):
+        return ("spawn",)
+    return ("spawn", "forkserver") if platform == "darwin" else ("forkserver", "spawn")
+
+
+START_METHODS = start_methods(sys.platform)
 
 # ── the near end: whoever starts ranks ──
 
@@ -39,7 +53,6 @@ class RankServer:
 
     def __init__(self, begin: Callable[[socket.socket], Any]):
         self._socket, far_end = socket.socketpair()
-        self._lock = threading.Lock()
         with far_end:
             self._process = begin(far_end)
 
@@ -75,18 +88,18 @@ class RankServer:
         return RankServer(self._ask_for_copy)
 
     def _ask_for_copy(self, far_end: socket.socket) -> None:
-        os.close(self._ask_to_fork(_serve_as_copy, None, [far_end.fileno()]))
+        self._ask_to_fork(_serve_as_copy, None, [far_end.fileno()]).close()
 
-    def _ask_to_fork(self, main: Callable, settings: Any, descriptors: list[int], preload: Sequence[Preload] = ()) -> int:
+    def _ask_to_fork(self, main: Callable, settings: Any, descriptors: list[int],
+                     preload: Sequence[Preload] = ()) -> Connection:
         """Where the child's number, and its end, will be told."""
-        told, tell = os.pipe()
-        try:
-            self._ask([*descriptors, tell], (main, settings, list(preload)))
-        except OSError:
-            os.close(told)
-            raise RuntimeError(_GONE) from None
-        finally:
-            os.close(tell)
+        told, tell = Pipe(duplex=False)
+        with tell:
+            try:
+                self._ask([*descriptors, tell.fileno()], (main, settings, list(preload)))
+            except OSError:
+                told.close()
+                raise RuntimeError(_GONE) from None
         return told
 
     def import_modules(self, modules: Sequence[str]) -> None:
@@ -94,10 +107,11 @@ class RankServer:
         self._ask([], (None, None, list(modules)))
 
     def _ask(self, descriptors: list[int], request: tuple) -> None:
-        body = pickle.dumps(request)
-        with self._lock:
-            socket.send_fds(self._socket, [_NUMBER.pack(len(body))], descriptors)
-            self._socket.sendall(body)
+        """The request is in a file, and one byte goes with the descriptors: no interrupt can cut that in half."""
+        with _nameless_file() as file:
+            file.write(pickle.dumps(request))
+            file.flush()
+            socket.send_fds(self._socket, [_ASKED], [file.fileno(), *descriptors])
 
 
 _GONE = "the process that ranks are forked from has ended (its messages are above, or in the log): try again"
@@ -117,19 +131,20 @@ def shared_server() -> RankServer:
 
 def warm_up() -> None:
     """Start it while the reader reads on (not if RANKS_LATER), and let it import what checks of training need."""
-    if hasattr(os, "fork") and not os.environ.get("RANKS_LATER"):
+    if START_METHODS[0] == "forkserver" and not os.environ.get("RANKS_LATER"):
         shared_server().import_modules([COMPILER])
 
 
 class ForkedProcess:
     """A rank's process, whose parent is the server. As multiprocessing.Process, as far as ranks need it."""
 
-    def __init__(self, told: int):
-        self.sentinel = told  # readable once it has ended
+    def __init__(self, told: Connection):
+        self._told = told
+        self.sentinel = told.fileno()  # readable once it has ended
         self.exitcode: int | None = None
-        number = os.read(told, _NUMBER.size)
+        number = os.read(self.sentinel, _NUMBER.size)
         if len(number) < _NUMBER.size:
-            os.close(told)
+            told.close()
             raise RuntimeError(_GONE)
         self.pid, = _NUMBER.unpack(number)
 
@@ -146,7 +161,15 @@ class ForkedProcess:
                 os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        os.close(self.sentinel)
+        self._told.close()
+
+
+def _nameless_file() -> BinaryIO:
+    """In memory where that is possible and allowed."""
+    if hasattr(os, "memfd_create"):
+        with contextlib.suppress(OSError):
+            return os.fdopen(os.memfd_create("request"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _begin_fresh(far_end: socket.socket) -> subprocess.Popen:
@@ -227,16 +250,13 @@ class _Server:
         return True
 
     def _take_request(self) -> bool:
-        head, descriptors, _, _ = socket.recv_fds(self._near_end, _NUMBER.size, 8)
-        if len(head) < _NUMBER.size:
+        asked, descriptors, _, _ = socket.recv_fds(self._near_end, len(_ASKED), 8)
+        if not asked:
             return False
-        body = b""
-        while len(body) < _NUMBER.unpack(head)[0]:
-            chunk = self._near_end.recv(_NUMBER.unpack(head)[0] - len(body))
-            if not chunk:
-                return False
-            body += chunk
-        main, settings, preload = pickle.loads(body)
+        request, *descriptors = descriptors
+        with open(request, "rb") as file:
+            file.seek(0)
+            main, settings, preload = pickle.load(file)
         self._is_scattered |= _prepare(preload) and self._stays
         if main is not None:
             self._fork(main, settings, *descriptors)

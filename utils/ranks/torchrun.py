@@ -1,6 +1,6 @@
 """The same function beyond one machine: a job file in, torchrun (or Slurm, or by hand) in the middle, results out.
 
-    write_job(fn, "job.pkl")
+    write_job(fn, "job.pkl")                                                            (device="cuda": on their GPUs)
     torchrun --nnodes 2 --nproc-per-node 4 -m utils.ranks.torchrun job.pkl results/     (on every machine)
     run = read_results("results/")
 
@@ -20,32 +20,37 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
+from utils.deadlocks.errors import BadValue
 from utils.deadlocks.waits import WaitState
 from utils.ranks.job import Outcome
-from utils.ranks.payload import NotebookTask, pack
+from utils.ranks.payload import NotebookTask, pack, packed_inputs
 from utils.ranks.run import Run, finish
 from utils.ranks.worker import perform
 from utils.trace.recorder import Recorder
 from utils.trace.reports import Unfolding
 from utils.trace.spans import RECORDER
+from utils.trace.traced_group import start_recording
 
 NO_INPUT = pack(None, "no input")
 
 
-def write_job(fn: Callable, path: str | Path, inputs: Sequence | None = None) -> Path:
+def write_job(fn: Callable, path: str | Path, inputs: Sequence | None = None, device: str = "cpu") -> Path:
     """Write `fn`, and one input a rank if given, to a file that every machine can read.
 
-    Raises: TypeError as run_ranks does.
+    device: "cpu", or "cuda" where every machine has a GPU for each of its ranks.
+    Raises: TypeError as run_ranks does; ValueError for another device.
     """
+    if device not in ("cpu", "cuda"):
+        raise BadValue(f"device must be 'cpu' or 'cuda'; got {device!r}")
     task = NotebookTask.of(fn, has_inputs=inputs is not None).packed()
-    blobs = None if inputs is None else [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs)]
+    blobs = None if inputs is None else packed_inputs(inputs, len(inputs))
     path = Path(path)
-    path.write_bytes(cloudpickle.dumps({"task": task, "inputs": blobs}))
+    path.write_bytes(cloudpickle.dumps({"task": task, "inputs": blobs, "device": device}))
     return path
 
 
 def read_results(folder: str | Path) -> Run:
-    """The Run of the ranks that wrote into `folder`.
+    """The Run of the ranks that wrote into `folder`. It must be one that you trust: what they returned is unpickled.
 
     Raises: FileNotFoundError naming the ranks that left nothing; RankFailed if one raised.
     """
@@ -71,13 +76,15 @@ def read_results(folder: str | Path) -> Run:
 def run_here(job: Path, folder: Path) -> None:
     """What each rank does under torchrun: run the job's function, write rank<r>.json and rank<r>.pkl."""
     content = cloudpickle.loads(job.read_bytes())
-    use_gpu = torch.cuda.is_available() and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    use_gpu = content["device"] == "cuda"
     if use_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         torch.set_default_device("cuda")
-    dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo")
-    rank, report = dist.get_rank(), _Report()
+    report = _Report()
     recorder = Recorder(report)
+    start_recording(recorder)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo")
+    rank = dist.get_rank()
     RECORDER.set(recorder)
     inputs = content["inputs"]
     perform(report, recorder, True, True, iter((content["task"], NO_INPUT if inputs is None else inputs[rank])).__next__)

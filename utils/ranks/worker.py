@@ -21,10 +21,15 @@ import torch
 import torch.distributed as dist
 
 from utils.ranks.channel import Channel, Message
+from utils.ranks.error_facts import describe_error
+from utils.ranks.fresh_process import Surroundings, draw_anew, name_rank
 from utils.ranks.payload import name_hidden_modules
 from utils.trace.memory import MemoryMeter
-from utils.trace.recorder import Recorder, is_user_file
+from utils.trace.recorder import Recorder
 from utils.trace.spans import RECORDER
+from utils.trace.threads import idle_threads
+from utils.trace.traced_group import start_recording
+from utils.trace.user_code import is_user_file
 from utils.trace.wire import connection_counters
 
 name_hidden_modules()
@@ -45,6 +50,8 @@ class Settings:
     trace: bool
     memory: bool
     machinery: tuple[str, ...]  # see utils.ranks.job
+    surroundings: Surroundings | None  # what it takes over; None: it has them
+    seed: int | None  # of random numbers that the program does not seed
 
 
 def rank_main(connection: Connection, stdout: Connection, stderr: Connection, settings: Settings) -> None:
@@ -112,7 +119,7 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, next_blob: Ca
 
     try:
         if trace:
-            recorder.install()
+            recorder.note_threads()
         task = cloudpickle.loads(next_blob())
         with meter if memory else contextlib.nullcontext():
             result = task(next_blob(), meter.note_end, ask)
@@ -124,23 +131,19 @@ def perform(report, recorder: Recorder, trace: bool, memory: bool, next_blob: Ca
     if memory:
         report("memory", **asdict(meter.result()))
     _flush()
-    recorder.flush()
+    recorder.finish()
     report(ending[0], ending[1], time=time.monotonic(), **ending[2])
-
-
-def describe_error(error: BaseException, machinery: tuple[str, ...] = ()) -> dict:
-    """Plain facts of an exception: class, message, lines of user code (outermost first), notes."""
-    frames = [[f.filename, f.lineno, f.name] for f in traceback.extract_tb(error.__traceback__)]
-    shown = [frame for frame in frames if is_user_file(frame[0], machinery)]
-    if not shown and not machinery:  # in a check, lines of what checks would tell the student nothing
-        shown = frames[-3:]
-    return {"type": type(error).__name__, "message": str(error)[:4000], "frames": shown[-8:],
-            "notes": [str(note)[:2000] for note in getattr(error, "__notes__", [])]}
 
 
 def _work(channel: Channel, recorder: Recorder, settings: Settings, work: queue.SimpleQueue) -> dict:
     before: dict = {}
     try:
+        if settings.surroundings is not None:
+            settings.surroundings.take_over()
+        name_rank(settings.rank, settings.world_size)
+        draw_anew(settings.seed)
+        if settings.trace:
+            start_recording(recorder)
         join_group(settings)
         before = connection_counters() if settings.trace else {}
         channel.send("ready", time=time.monotonic())
@@ -223,13 +226,15 @@ class Inbox:
 
 
 class _Sampler:
-    """Notices when the main thread sleeps inside torch's own C++ code, waiting for a call (DDP does)."""
+    """Looks, from time to time, at what no report tells: waits in torch's own C++ code, and threads with nothing to do."""
 
     def __init__(self, recorder: Recorder, channel: Channel):
         self._recorder, self._channel = recorder, channel
         self._main = threading.main_thread()
         self._seen: tuple | None = None
         self._reported: tuple | None = None
+        self._threads_seen: tuple | None = None
+        self._threads_reported: tuple | None = None
 
     def main_stack(self) -> list[list]:
         """[file, line, function] of the main thread's frames, outermost first."""
@@ -239,20 +244,38 @@ class _Sampler:
 
     def tick(self) -> None:
         self._recorder.flush()
-        number = self._recorder.oldest_outstanding()
+        waits_for = self._recorder.main_waits_for
+        self._look_at_threads(self._look_at_main_thread() if waits_for is None else waits_for)
+
+    def _look_at_threads(self, waits_for: int | None) -> None:
+        """Tell when the main thread waits and no other one may go on: each has nothing to do, or waits for a call itself."""
+        found, calls = None, dict(self._recorder.threads_wait_for)
+        if waits_for is not None and not self._recorder.is_alone():
+            idle = idle_threads(self._recorder.own_threads | calls.keys(), self._recorder.machinery)
+            found = None if idle is None else (waits_for, (*idle.items(),), (*calls.items(),))
+        if found == self._threads_seen and found != self._threads_reported:
+            self._threads_reported = found
+            idle = None if found is None else [name for _, name in found[1]]
+            self._channel.send("threads", idle=idle, calls=[*calls.values()])
+        self._threads_seen = found
+
+    def _look_at_main_thread(self) -> int | None:
+        """The call that the main thread waits for where it sleeps in torch's own code (DDP's reducer does); told once."""
+        number = self._recorder.oldest_unfinished()
         frame = sys._current_frames().get(self._main.ident)
         if number is None or frame is None or is_user_file(frame.f_code.co_filename, self._recorder.machinery):
             self._seen = None
-            return
+            return None
         if "torch" not in frame.f_code.co_filename:
-            return
+            return None
         now = (number, id(frame), frame.f_lasti, self._cpu_time())
         if now == self._seen and now != self._reported:
             self._reported = now
             source = self.main_stack()
-            self._channel.send("wait", number=number, alone=True, time=time.monotonic(),
+            self._channel.send("wait", number=number, alone=self._recorder.is_alone(), time=time.monotonic(),
                                source=source[-1] if source else None)
         self._seen = now
+        return number if now == self._reported else None
 
     def _cpu_time(self) -> int | None:
         """Clock ticks that the main thread has used, or None where that cannot be read."""

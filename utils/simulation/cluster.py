@@ -49,7 +49,10 @@ class Device:
 
 @dataclass(frozen=True)
 class Link:
-    """A way for bytes: latency_s, bytes_per_s in one direction. shared: one for the whole node, not one for each device."""
+    """A way for bytes: latency_s, bytes_per_s in one direction. shared: one for the whole node, not one for each device.
+
+    latency_s: from device to device, whatever switches lie between. The simulator and the planner both take it from here.
+    """
 
     name: str
     latency_s: float
@@ -116,7 +119,7 @@ class FatTree:
             return [first, last]
         cables = max(round(self.nodes_per_pod / self.taper), 1)
         each = self.nodes_per_pod * link.bytes_per_s / self.taper / cables
-        between = [Hop((link.name, way, *leaf, place.node % cables), f"{link.name} spine", link.latency_s, each)
+        between = [Hop((link.name, way, *leaf, place.node % cables), f"{link.name} spine", 0.0, each)
                    for way, leaf, place in zip(("up", "down"), leaves, (source, target), strict=True)]
         return [first, *between, last]
 

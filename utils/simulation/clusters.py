@@ -7,6 +7,7 @@ from typing import Any
 
 from utils.checking import require_name
 from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
+from utils.simulation.collectives import ring_on_each_rail
 
 A100 = Device("A100 80 GB", {"bfloat16": 312e12, "float16": 312e12, "float32": 19.5e12}, 80e9, 2.0e12, efficiency=0.7)
 V100 = Device("V100 32 GB", {"float16": 125e12, "float32": 15.7e12}, 32e9, 0.9e12, efficiency=0.7)
@@ -31,19 +32,21 @@ NDR = Link("InfiniBand NDR", 5e-6, 50e9)
 ICI_V4 = Link("ICI", 1e-6, 45e9)
 ICI_V5E = Link("ICI", 1e-6, 45e9)
 ICI_V5P = Link("ICI", 1e-6, 90e9)
+RAILS = ring_on_each_rail(8)
 DATASHEETS = "data sheets of NVIDIA V100 to B200; link speeds: utils/costs/data/links.csv"
 TPU_PAGES = "scaling-book, pages on TPUs; link speeds: utils/costs/data/links.csv"
 
 CLUSTERS = {cluster.name: cluster for cluster in (
     Cluster("A100 node", A100, 8, 8, NVLINK_A100, source=DATASHEETS),
     Cluster("H100 node", H100, 8, 8, NVLINK_H100, source=DATASHEETS),
-    Cluster("A100", A100, 4096, 8, NVLINK_A100, HDR, topology=FatTree(20), source=DATASHEETS),
-    Cluster("H100", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), source=DATASHEETS),
-    Cluster("H100 tapered", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32, taper=2.0), source=DATASHEETS),
-    Cluster("V100", V100, 4096, 8, NVLINK_V100, EDR, topology=FatTree(32), source=DATASHEETS),
-    Cluster("H800", H800, 4096, 8, NVLINK_H800, NDR, topology=FatTree(32), source=DATASHEETS),
-    Cluster("H200", H200, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), source=DATASHEETS),
-    Cluster("B200", B200, 4096, 8, NVLINK_B200, NDR, topology=FatTree(32), source=DATASHEETS),
+    Cluster("A100", A100, 4096, 8, NVLINK_A100, HDR, topology=FatTree(20), algorithm=RAILS, source=DATASHEETS),
+    Cluster("H100", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
+    Cluster("H100 tapered", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32, taper=2.0), algorithm=RAILS,
+            source=DATASHEETS),
+    Cluster("V100", V100, 4096, 8, NVLINK_V100, EDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
+    Cluster("H800", H800, 4096, 8, NVLINK_H800, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
+    Cluster("H200", H200, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
+    Cluster("B200", B200, 4096, 8, NVLINK_B200, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
     Cluster("TPU v5e torus", TPU_V5E, 256, 1, ICI_V5E, ICI_V5E, topology=Torus((16, 16)), source=TPU_PAGES),
     Cluster("TPU v4 torus", TPU_V4, 4096, 1, ICI_V4, ICI_V4, topology=Torus((16, 16, 16)), source=TPU_PAGES),
     Cluster("TPU v5p torus", TPU_V5P, 4096, 1, ICI_V5P, ICI_V5P, topology=Torus((16, 16, 16)), source=TPU_PAGES),

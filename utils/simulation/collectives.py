@@ -1,7 +1,8 @@
 """The messages that a library's collective is made of, round by round, by algorithm.
 
 n ranks, M bytes of the whole array (see utils.costs.formulas). A round's messages go at the same time; the next round
-begins when all have come. Repeated equal rounds are one round with `times`, whose messages carry the bytes of all.
+begins when all have come. Repeated equal rounds are one round with `times`, whose messages carry the bytes of all. Rounds
+of an all-to-all are `in_turn`: a rank goes on to its next message without waiting for the others.
 Source: Thakur, Rabenseifner, Gropp 2005.
 """
 
@@ -14,10 +15,14 @@ Message = tuple[int, int, float]  # source, target (ranks of the world), bytes
 
 
 class Round(NamedTuple):
-    """Messages at the same time, `times` over; their bytes are those of all times together."""
+    """Messages at the same time, `times` over; their bytes are those of all times together.
+
+    in_turn: for each rank the next such round begins when its own messages are through.
+    """
 
     messages: list[Message]
     times: int = 1
+    in_turn: bool = False
 
 
 _RING_STEPS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
@@ -44,7 +49,7 @@ def tree(op: str, total_bytes: float, members: Sequence[int], root: int = 0) -> 
     n = len(members)
     down = [Round([(members[(root + i) % n], members[(root + i + reach) % n], total_bytes)
                    for i in range(reach) if i + reach < n]) for reach in _powers_below(n)]
-    up = [Round([(b, a, size) for a, b, size in messages]) for messages, _ in reversed(down)]
+    up = [Round([(b, a, size) for a, b, size in round_.messages]) for round_ in reversed(down)]
     wants_up, wants_down = _DOWN_AND_UP[op]
     return up * wants_up + down * wants_down
 
@@ -76,6 +81,38 @@ def hierarchical(per_node: int) -> Callable[..., list[Round]]:
     return algorithm
 
 
+def ring_on_each_rail(devices_per_node: int) -> Callable[..., list[Round]]:
+    """All-reduce, reduce-scatter, all-gather on as many rings as each node has members, for all ports of a node: each ring
+    carries an equal part, and leaves a node by another device's port. NCCL makes its rings so.
+
+    For groups with equally many members in each of several nodes; else, and for other operations, the ring.
+    """
+
+    def algorithm(op: str, total_bytes: float, members: Sequence[int], root: int = 0) -> list[Round]:
+        if op not in _RING_STEPS:
+            return ring(op, total_bytes, members, root)
+        nodes: dict[int, list[int]] = {}
+        for member in members:
+            nodes.setdefault(member // devices_per_node, []).append(member)
+        shares = {len(node) for node in nodes.values()}
+        if len(nodes) == 1 or len(shares) > 1 or shares == {1}:
+            return ring(op, total_bytes, members, root)
+        per_node, = shares
+        return _together([ring(op, total_bytes / per_node, _through_nodes([*nodes.values()], first))
+                          for first in range(per_node)])
+
+    return algorithm
+
+
+def _through_nodes(nodes: list[list[int]], first: int) -> list[int]:
+    """A way through all devices that goes from node to node between devices of one place, so along one rail."""
+    way = []
+    for at, node in enumerate(nodes):
+        turned = node[first:] + node[:first]
+        way += turned if at % 2 == 0 else turned[::-1]
+    return way
+
+
 def directly(op: str, total_bytes: float, members: Sequence[int], root: int = 0) -> list[Round]:
     """Gather, scatter: the root and each other rank. All-to-all: each and each, equal shares. Barrier: tiny messages."""
     n, at_root = len(members), members[root]
@@ -90,10 +127,10 @@ def directly(op: str, total_bytes: float, members: Sequence[int], root: int = 0)
 
 
 def pairwise(sizes: Sequence[Sequence[float]], members: Sequence[int]) -> list[Round]:
-    """An all-to-all in n − 1 rounds, in which each member has one partner. sizes[i][j]: bytes from member i to member j."""
+    """An all-to-all: each member sends each other its part, in n − 1 turns. sizes[i][j]: bytes from member i to member j."""
     n = len(members)
-    return [Round([(members[i], members[(i + shift) % n], sizes[i][(i + shift) % n]) for i in range(n)])
-            for shift in range(1, n)]
+    turns = [[(i, (i + shift) % n) for i in range(n)] for shift in range(1, n)]
+    return [Round([(members[i], members[j], sizes[i][j]) for i, j in turn if sizes[i][j]], in_turn=True) for turn in turns]
 
 
 def _neighbours(members: Sequence[int]) -> list[tuple[int, int]]:

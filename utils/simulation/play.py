@@ -2,16 +2,17 @@
 
 import heapq
 from array import array
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from utils.deadlocks.waits import difference, splits_fit
+from utils.deadlocks.waits import Disagreement, difference, splits_fit
 from utils.simulation.cluster import Cluster
 from utils.simulation.collectives import pairwise
 from utils.simulation.network import Network
 from utils.simulation.program import CALL, COMPUTE, Program
-from utils.trace.calls import POINT_TO_POINT, peer_of
+from utils.trace.calls import POINT_TO_POINT, root_of
+from utils.trace.pairing import Meeting, PairingBook
 
 _TOTAL_IS_ALL_RANKS = frozenset({"all_gather", "gather"})  # operations whose input is one rank's part
 
@@ -21,43 +22,29 @@ class Timetable:
     """times[r][i]: when rank r came to its step i (only as many as it reached); done[r][k]: when its call k was through.
 
     met[r][k]: when the last partner of call k had come. Both are no numbers (NaN) of a call that never is.
-    lost: (rank, call) of messages whose Work was thrown away before their partner came.
+    given_up: (rank, call) of messages whose Work was thrown away before their partner came.
+    senders: (rank, call) of a receive from anybody -> whose message it took. disagreement: the first, of calls that met.
     """
 
     times: list[array]
     done: list[array]
     met: list[array]
-    lost: set[tuple[int, int]]
+    given_up: set[tuple[int, int]]
     ended: list[bool]
     network: Network
+    senders: dict[tuple[int, int], int] = field(default_factory=dict)
+    disagreement: Disagreement | None = None
 
     @property
     def duration_s(self) -> float:
         return max((times[-1] for times in self.times), default=0.0)
 
 
-@dataclass
-class _Meeting:
-    """A call as far as its partners have made it."""
-
-    calls: list[tuple[int, int]] = field(default_factory=list)  # (rank, number)
-    facts: dict | None = None
-    exchanged: dict[int, dict] = field(default_factory=dict)  # of an all-to-all: rank -> its call
-
-
-class MismatchInPlay(Exception):
-    """Partners' calls differ; `timetable` tells how far everyone came."""
-
-    def __init__(self, timetable: Timetable):
-        super().__init__("calls that meet differ")
-        self.timetable = timetable
-
-
 def play(programs: Sequence[Program], cluster: Cluster) -> Timetable:
     """From time 0 until nobody can go on: everyone has ended, or those who have not wait for what never comes."""
-    stage = _Stage(programs, cluster)
-    stage.run()
-    return stage.timetable
+    player = _Player(programs, cluster)
+    player.run()
+    return player.timetable
 
 
 def _shares(facts: dict) -> list[float]:
@@ -66,18 +53,15 @@ def _shares(facts: dict) -> list[float]:
     return [count * facts["bytes_given"] / max(1, sum(sent)) for count in sent]
 
 
-class _Stage:
+class _Player:
     def __init__(self, programs: Sequence[Program], cluster: Cluster):
         n = len(programs)
         self._programs, self._cluster, network = programs, cluster, Network(cluster)
         times, done, met = ([array("d") for _ in range(n)] for _ in range(3))
-        self.timetable = Timetable(times, done, met, set(), [False] * n, network)
+        self._book = PairingBook(at_once=True)
+        self.timetable = Timetable(times, done, met, self._book.given_up, [False] * n, network)
         self._at = [0] * n
         self._parked: dict[tuple[int, int], float] = {}  # (rank, number of the call it waits for) -> since when
-        self._meetings: dict[tuple, _Meeting] = {}
-        self._collectives_made: dict[tuple[int, str], int] = defaultdict(int)
-        self._sends: dict[tuple, deque] = defaultdict(deque)
-        self._receives: dict[tuple, deque] = defaultdict(deque)
         self._group_free_at: dict[str, float] = defaultdict(float)
         self._heap = [(0.0, rank) for rank in range(n)]
 
@@ -124,85 +108,59 @@ class _Stage:
         number = len(done)
         done.append(float("nan"))
         self.timetable.met[rank].append(float("nan"))
-        if facts["op"] in POINT_TO_POINT:
-            self._post_message(rank, number, facts, now)
-        else:
-            self._post_collective(rank, number, facts, now)
-
-    def _post_message(self, rank: int, number: int, facts: dict, now: float) -> None:
-        group, tag, peer = facts["group"], facts["tag"], peer_of(facts)
-        if facts["op"] == "send":
-            other = self._take(self._receives, [(group, peer, rank, tag), (group, peer, None, tag)])
-            if other is None:
-                self._sends[group, rank, peer, tag].append((rank, number, facts))
+        meeting = self._book.post(rank, number, facts)
+        if what := self._difference(meeting, facts):
+            self.timetable.disagreement = self.timetable.disagreement or Disagreement(what, meeting.calls)
+            meeting.differs = True
+        if meeting.is_complete and not meeting.differs:
+            if facts["op"] in POINT_TO_POINT:
+                self._carry(meeting, now)
             else:
-                self._carry((rank, number, facts), other, now)
-            return
-        senders = facts["members"] if peer is None else [peer]
-        other = self._take(self._sends, [(group, sender, rank, tag) for sender in senders], lost_too=peer is not None)
-        if other is None:
-            self._receives[group, rank, peer, tag].append((rank, number, facts))
-        else:
-            self._carry(other, (rank, number, facts), now)
+                self._exchange(meeting, now)
 
-    def _take(self, waiting: dict[tuple, deque], keys: list[tuple], lost_too: bool = True):
-        for key in keys:
-            while waiting.get(key):
-                other = waiting[key].popleft()
-                if lost_too or other[:2] not in self.timetable.lost:
-                    return other
-        return None
+    def _difference(self, meeting: Meeting, facts: dict) -> str | None:
+        """Between this newest call and the others; members of an all-to-all are compared once all have come."""
+        first = meeting.first.facts
+        if first is not facts and (what := difference(first, facts)):
+            return what
+        if not meeting.is_complete or facts["op"] != "all_to_all":
+            return None
+        return None if splits_fit([meeting.calls[member].facts["splits"] for member in facts["members"]]) else "splits"
 
     def _drop(self, rank: int, numbers: Sequence[int]) -> None:
         """Their Works are thrown away: whoever meets such a message waits for ever, unless it is on its way already."""
         done = self.timetable.done[rank]
-        self.timetable.lost.update((rank, number) for number in numbers if done[number] != done[number])
+        self.timetable.given_up.update((rank, number) for number in numbers if done[number] != done[number])
 
-    def _carry(self, send: tuple, receive: tuple, now: float) -> None:
+    def _carry(self, meeting: Meeting, now: float) -> None:
         """Both ends are there: the message goes."""
-        if difference(send[2], receive[2]):
-            raise MismatchInPlay(self.timetable)
-        if self.timetable.lost & {send[:2], receive[:2]}:
+        send, receive = sorted(meeting.calls.values(), key=lambda call: call.facts["op"] != "send")
+        if any(map(self._book.is_given_up, (send, receive))):
             return
-        arrived = self.timetable.network.send(send[0], receive[0], send[2]["bytes"], now)
-        for rank, number, _ in (send, receive):
-            self._through(rank, number, now, arrived)
+        arrived = self.timetable.network.send(send.rank, receive.rank, send.facts["bytes"], now)
+        for call in (send, receive):
+            self._through(call.rank, call.number, now, arrived)
+        if receive.facts["peer"] is None:
+            self.timetable.senders[receive[:2]] = send.facts["members"].index(send.rank)
 
-    def _post_collective(self, rank: int, number: int, facts: dict, now: float) -> None:
-        group = facts["group"]
-        count = self._collectives_made[rank, group] = self._collectives_made[rank, group] + 1
-        meeting = self._meetings.setdefault((group, count), _Meeting())
-        if meeting.facts is None:
-            meeting.facts = facts
-        elif meeting.facts is not facts and difference(meeting.facts, facts):
-            raise MismatchInPlay(self.timetable)
-        meeting.calls.append((rank, number))
-        if facts["op"] == "all_to_all":
-            meeting.exchanged[rank] = facts
-        if facts["op"] in ("broadcast", "scatter") and facts["bytes_given"]:
-            meeting.facts = facts  # the root knows how much there is
-        if len(meeting.calls) == len(facts["members"]):
-            del self._meetings[group, count]
-            self._exchange(meeting, now)
-
-    def _exchange(self, meeting: _Meeting, now: float) -> None:
+    def _exchange(self, meeting: Meeting, now: float) -> None:
         """All have come: a group's collectives go one after the other."""
-        facts, members = meeting.facts, meeting.facts["members"]
+        facts = meeting.first.facts
+        if facts["op"] in ("broadcast", "scatter"):  # the root knows how much there is
+            facts = meeting.calls[root_of(facts)].facts
+        members, group = facts["members"], facts["group"]
         total = facts["bytes_given"] * (len(members) if facts["op"] in _TOTAL_IS_ALL_RANKS else 1)
         total = facts["bytes"] if facts["op"] == "broadcast" else total
-        ready = max(now, self._group_free_at[facts["group"]])
+        ready = max(now, self._group_free_at[group])
         free = facts["op"] == "new_group"
         rounds = [] if free else self._cluster.algorithm(facts["op"], total, members, facts["root"] or 0)
-        if meeting.exchanged:
-            calls = [meeting.exchanged[member] for member in members]
-            if not splits_fit([call["splits"] for call in calls]):
-                raise MismatchInPlay(self.timetable)
-            shares = [_shares(call) for call in calls]
+        if facts["op"] == "all_to_all":
+            shares = [_shares(meeting.calls[member].facts) for member in members]
             if len({size for share in shares for size in share}) > 1:  # algorithms know equal shares only
                 rounds = pairwise(shares, members)
-        finished = self._group_free_at[facts["group"]] = self.timetable.network.exchange(rounds, ready)
-        for rank, number in meeting.calls:
-            self._through(rank, number, now, finished)
+        finished = self._group_free_at[group] = self.timetable.network.exchange(rounds, ready)
+        for call in meeting.calls.values():
+            self._through(call.rank, call.number, now, finished)
 
     def _through(self, rank: int, number: int, met: float, when: float) -> None:
         self.timetable.met[rank][number], self.timetable.done[rank][number] = met, when

@@ -2,7 +2,6 @@
 
 import signal
 from array import array
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,17 +13,18 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
+from utils.ranks.error_facts import describe_error
+from utils.ranks.fresh_process import draw_anew, name_rank, seed_of
 from utils.ranks.payload import pack
-from utils.ranks.worker import describe_error
 from utils.simulation.cluster import Device
 from utils.simulation.fresh import own_copy, put_back, settings_found
 from utils.simulation.roofline import Roofline, Work
 from utils.simulation.shapes import ShapesOnly
 from utils.simulation.stand_ins import NEEDS_NUMBERS, NeedsNumbers, put_in_place
-from utils.trace.calls import OPERATIONS
 from utils.trace.memory import METER, tensors_in
 from utils.trace.recorder import Recorder
 from utils.trace.spans import RECORDER
+from utils.trace.traced_group import TracedGroup, start_recording
 
 COMPUTE, CALL, WAIT = range(3)
 
@@ -61,7 +61,6 @@ class Tape:
         self.program, self._work = program, work
         self._seconds_taken = 0.0
         self._facts_at: dict[int, int] = {}  # the recorder's id -> the place in the program's facts
-        self._called_at: list[int] = []  # before which step each call is
 
     def position(self) -> int:
         """Before which step we are; what has been computed since the last step becomes one."""
@@ -86,7 +85,7 @@ class Tape:
         elif kind == "waited":
             self._wait(fields["number"], None)
         elif kind == "dropped":
-            self._drop(fields["number"], fields["time"])
+            self.program.drops.setdefault(fields["time"], []).append(fields["number"])
         elif kind == "span":
             self.program.spans.append((fields["name"], fields["start"], fields["end"]))
         elif kind == "mark":
@@ -94,17 +93,10 @@ class Tape:
 
     def _call(self, number: int, known_as: int) -> None:
         at = self._facts_at[known_as]
-        self._called_at.append(len(self.program.kinds))
         self._step(CALL, at)
         facts = self.program.facts[at]
         if facts.get("waits"):
             self._wait(number, facts["source"])
-
-    def _drop(self, number: int, position: int) -> None:
-        """The recorder holds the newest Work until the next call: one that nobody held longer was gone at once."""
-        if number + 1 < len(self._called_at) and position == self._called_at[number + 1] + 1:
-            position = self._called_at[number] + 1
-        self.program.drops.setdefault(position, []).append(number)
 
     def _wait(self, number: int, source: list | None) -> None:
         self.position()
@@ -116,19 +108,25 @@ class Tape:
         self.program.values.append(value)
 
 
-class TapeRecorder(Recorder):
-    """A recorder of tensors without numbers. Nothing travels, so a backend that copies them thousandfold is not asked."""
+class TapeGroup(TracedGroup):
+    """A group of tensors without numbers. Nothing travels, so a backend that copies them thousandfold is not asked."""
 
-    def _goes_straight_on(self, name: str, group: dist.ProcessGroup, args: tuple) -> bool:
+    def _check(self, method: str, args: tuple) -> None:
+        """Raises: ValueError where one tensor for all ranks is not n times as large as each rank's, as every backend."""
+        if method not in ("all_gather_single", "reduce_scatter_single"):
+            return
+        n, op = self.size(), method.removesuffix("_single")
+        whole, part = args[:2] if op == "all_gather" else args[1::-1]
+        if whole.numel() != n * part.numel():
+            raise ValueError(f"{op} among {n} ranks: the tensor for all of them must have {n} × {part.numel()} elements, "
+                             f"{n} times what each rank has; it has {whole.numel()}")
+
+    def _begin(self, method: str, args: tuple) -> dist.Work | None:
         tensors = tensors_in(args)
         if not all(map(_is_only_a_shape, tensors)):
-            return False
-        _check_sizes(name, group.size(), args)
-        if (meter := METER.get()) is not None:  # in a thread of the program's own there is none
+            return super()._begin(method, args)
+        if (meter := METER.get()) is not None:
             meter.see(tensors)
-        return True
-
-    def _begun_by(self, handed_on: Callable, group: dist.ProcessGroup, args: tuple) -> dist.Work:
         return c10d.FakeWork()
 
 
@@ -136,15 +134,6 @@ def _is_only_a_shape(tensor: torch.Tensor) -> bool:
     """Without a number that torch keeps (of torch.tensor(3.0)), and without a gradient that torch would warn of."""
     return (type(tensor) is FakeTensor and tensor.constant is None and tensor.layout is torch.strided
             and not (tensor.is_neg() or tensor.is_conj()) and not (tensor.requires_grad and torch.is_grad_enabled()))
-
-
-def _check_sizes(name: str, n: int, args: tuple) -> None:
-    """Raises: ValueError where one tensor for all ranks is not n times as large as each rank's, as every backend does."""
-    if name in ("_allgather_base_", "_reduce_scatter_base_"):
-        whole, part = args if name == "_allgather_base_" else reversed(args)
-        if whole.numel() != n * part.numel():
-            raise ValueError(f"{OPERATIONS[name].name} among {n} ranks: the tensor for all of them must have {n} × "
-                             f"{part.numel()} elements, {n} times what each rank has; it has {whole.numel()}")
 
 
 class EndlessProgram(BaseException):
@@ -158,11 +147,9 @@ class RecordingStudio:
         self._task, self._world_size, self._device, self._timeout_s = task, world_size, device, timeout_s
         self._found = settings_found()
         self._known: dict[tuple, Any] = {}
-        self._recorder = TapeRecorder(lambda kind, **fields: None)
+        self._recorder = Recorder(lambda kind, **fields: None)
         put_in_place()
-        self._recorder.install()
-        if "wait" in vars(c10d.FakeWork):
-            del c10d.FakeWork.wait  # the inherited one shows, which is watched
+        start_recording(self._recorder, TapeGroup)
         RECORDER.set(self._recorder)
 
     def record(self, rank: int, input_blob: bytes) -> Program:
@@ -173,6 +160,8 @@ class RecordingStudio:
         tape = Tape(program, roofline.work)
         dist.init_process_group("fake", rank=rank, world_size=self._world_size, store=FakeStore())
         self._recorder.begin(tape.report, tape.position)
+        name_rank(rank, self._world_size)
+        draw_anew(seed_of(0, rank))  # others on each rank, the same in every simulation
         try:
             task = own_copy(self._task, shapes_only)
             arguments = task.arguments(rank, self._world_size, input_blob)
@@ -183,7 +172,7 @@ class RecordingStudio:
         except NeedsNumbers as error:
             program.error = describe_error(error)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS}
+            program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS, "related": []}
         except BaseException as error:
             program.error = describe_error(error)
         finally:

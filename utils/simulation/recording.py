@@ -4,14 +4,16 @@ import gc
 import os
 import pickle
 import resource
+import sys
 import time
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 
 from utils.deadlocks.errors import DeadlineExceeded, RankFailed
+from utils.ranks.fresh_process import Surroundings
+from utils.ranks.place import start_process
 from utils.ranks.run import to_failure
-from utils.ranks.server import shared_server
 from utils.simulation.cluster import Device
 from utils.simulation.program import Program
 
@@ -28,11 +30,11 @@ def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: 
     n = len(inputs)
     n_processes = max(1, min(os.cpu_count() or 1, n // FEWEST_RANKS_A_PROCESS))
     shares = [range(first, n, n_processes) for first in range(n_processes)]
-    processes, connections = [], []
+    processes, connections, surroundings = [], [], Surroundings.here()
     try:
         for share in shares:
             near, far = Pipe()
-            processes.append(shared_server().fork(_record_share, None, [far], PRELOAD))
+            processes.append(start_process(_record_share, surroundings, [far], PRELOAD))
             far.close()
             near.send_bytes(pickle.dumps((task, [(rank, inputs[rank]) for rank in share], n, device, timeout_s)))
             connections.append(near)
@@ -84,7 +86,7 @@ def _share_members(programs: list[Program], lists: dict[tuple, list]) -> None:
             facts["members"] = shared[id(members)][1]
 
 
-def _record_share(connection: Connection, _settings: None) -> None:
+def _record_share(connection: Connection, surroundings: Surroundings) -> None:
     """In a process of its own: record these ranks, one after the other; tell which one begins, send what is there.
 
     Programs are sent every second: what they have in common, such as the facts of a mesh's groups, then travels once.
@@ -93,6 +95,7 @@ def _record_share(connection: Connection, _settings: None) -> None:
 
     from utils.simulation.program import RecordingStudio
 
+    surroundings.take_over()
     torch.set_num_threads(1)
     task, ranks, world_size, device, timeout_s = pickle.loads(connection.recv_bytes())
     studio = RecordingStudio(task, world_size, device, timeout_s)
@@ -104,7 +107,7 @@ def _record_share(connection: Connection, _settings: None) -> None:
             gc.collect()
             gc.freeze()
         if at == len(ranks) - 1:
-            program.process_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+            program.process_bytes = _most_bytes_taken()
         programs.append(program)
         if program.error or at == len(ranks) - 1 or time.monotonic() > sent_at + EVERY_S:
             connection.send_bytes(pickle.dumps(programs, protocol=5))
@@ -113,3 +116,9 @@ def _record_share(connection: Connection, _settings: None) -> None:
             break
     connection.close()
     os._exit(0)
+
+
+def _most_bytes_taken() -> int:
+    """By this process, in the memory of the machine, at any moment."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most << 10  # Linux counts KiB

@@ -8,11 +8,11 @@ import cloudpickle
 from utils.deadlocks.errors import BadType, BadValue, RankFailed
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict
 from utils.deadlocks.waits import WaitState
-from utils.ranks.payload import NotebookTask, pack
-from utils.ranks.run import Run, checked_world_size, to_failure
+from utils.ranks.payload import NotebookTask, packed_inputs
+from utils.ranks.run import Run, checked_timeout, checked_world_size, to_failure
 from utils.simulation.cluster import Cluster
 from utils.simulation.clusters import cluster_named
-from utils.simulation.play import MismatchInPlay, Timetable, play
+from utils.simulation.play import Timetable, play
 from utils.simulation.program import CALL, WAIT, Program
 from utils.simulation.recording import record_all
 from utils.simulation.roofline import Work
@@ -95,24 +95,20 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
     Not modelled: what computing and communicating take from each other, launches, stragglers, caches; work.is_completed(),
         which is never true; time.sleep and time.perf_counter, which are those of this machine.
     """
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9:
-        raise BadValue(f"timeout_s must be a positive number of seconds; got {timeout_s!r}")
+    timeout_s = checked_timeout(timeout_s)
     cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
     world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
     if world_size > cluster.n_devices:
         raise BadValue(f"{cluster.name} has {cluster.n_devices:,} devices, fewer than {world_size:,} ranks; take a larger "
                        "cluster, or dataclasses.replace(cluster, n_devices=...)")
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
-    blobs = [pack(value, f"inputs[{rank}]") for rank, value in enumerate(inputs or [None] * world_size)]
+    blobs = packed_inputs(inputs, world_size)
     programs = record_all(task.packed(), blobs, cluster.device, timeout_s)
     failures = [to_failure(program.rank, program.error) for program in programs if program.error]
     if failures:
         raise RankFailed(failures, [])
-    try:
-        timetable = play(programs, cluster)
-    except MismatchInPlay as mismatch:
-        raise _verdict(programs, mismatch.timetable) from None
-    if not all(timetable.ended):
+    timetable = play(programs, cluster)
+    if timetable.disagreement or not all(timetable.ended):
         raise _verdict(programs, timetable)
     return _run(programs, timetable, cluster)
 
@@ -145,10 +141,12 @@ def _events(program: Program, timetable: Timetable) -> list[tuple[int, str, dict
             if met[number] == met[number]:
                 told["last_arrival"] = met[number]
             events.append((rank, "call", program.facts[int(value)] | told))
-            if (rank, number) in timetable.lost:
+            if (rank, number) in timetable.given_up:
                 events.append((rank, "dropped", {"number": number, "time": times[at]}))
             if done[number] == done[number]:
-                events.append((rank, "done", {"number": number, "time": done[number]}))
+                sender = timetable.senders.get((rank, number))
+                about = {} if sender is None else {"sender": sender}
+                events.append((rank, "done", {"number": number, "time": done[number], **about}))
             number += 1
         elif kind == WAIT and int(value) < len(done):
             source = program.wait_sources.get(at)
@@ -167,10 +165,12 @@ def _events(program: Program, timetable: Timetable) -> list[tuple[int, str, dict
 
 def _verdict(programs: list[Program], timetable: Timetable):
     """The error that tells why nobody can go on."""
+    if timetable.disagreement:
+        return mismatch_verdict(timetable.disagreement)
     state = WaitState(len(programs))
     events = [event for program in programs for event in _events(program, timetable)]
     for rank, kind, fields in sorted(events, key=lambda event: event[2].get("time", 0.0)):
         state.ingest(rank, kind, fields)
     if state.disagreement:
         return mismatch_verdict(state.disagreement)
-    return deadlock_verdict(state, state.stuck())
+    return deadlock_verdict(state, frozenset(rank for rank, ended in enumerate(timetable.ended) if not ended))

@@ -28,6 +28,6 @@ def _asked_of_the_group(name: str) -> Callable:
 def _group_of(backend: c10d.Backend) -> dist.ProcessGroup:
     """Raises: RuntimeError for a backend that belongs to none."""
     for group in dist.distributed_c10d._world.pg_map:
-        if any(c10d.ProcessGroup._get_backend(group, torch.device(kind)) is backend for kind in group._device_types):
+        if any(group._get_backend(torch.device(kind)) is backend for kind in group._device_types):
             return group
     raise RuntimeError("this backend belongs to no group: make one by dist.new_group, and call functions of dist")

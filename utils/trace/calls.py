@@ -1,7 +1,6 @@
-"""What each c10d operation sends and receives, what must agree between ranks, and which calls belong together."""
+"""What each c10d operation sends and receives, as plain facts of a call."""
 
 import functools
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,20 +165,3 @@ def peer_of(call: dict) -> int | None:
 def root_of(call: dict) -> int | None:
     """The rank that a collective starts from or ends at; None where it has no root."""
     return None if call["root"] is None else call["members"][call["root"]]
-
-
-class Matcher:
-    """Gives each call a key, equal for calls that belong together: the n-th collective of a group, or the n-th message
-    from one rank to another with one tag. Calls must come in order within each rank."""
-
-    def __init__(self):
-        self._counts: dict[Any, int] = defaultdict(int)
-
-    def key(self, rank: int, call: dict) -> tuple:
-        """The key of the next call of `rank`."""
-        lane, side = ("collective", call["group"]), rank
-        if call["op"] in POINT_TO_POINT:
-            ends = (rank, peer_of(call)) if call["op"] == "send" else (peer_of(call), rank)
-            lane, side = ("p2p", call["group"], *ends, call["tag"]), call["op"]
-        self._counts[lane, side] += 1
-        return (*lane, self._counts[lane, side])

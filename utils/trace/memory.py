@@ -4,7 +4,6 @@ import functools
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
-from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,8 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+
+from utils.trace.of_rank import OfRank
 
 PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 WITHOUT_TENSORS = frozenset({int, float, bool, str, type(None), torch.Size, torch.dtype, torch.device, torch.layout})
@@ -65,12 +66,17 @@ class MemoryMeter(TorchDispatchMode):
         self._end: list[tuple[_Held, int]] | None = None
         self._lock = threading.RLock()
         self._handles: list = []
-        self._enclosing: Token | None = None
+        self._enclosing: MemoryMeter | None = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Nothing is compiled here, and torch need not import its compiler in order to leave this mode alone."""
         return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """torch.compile traces what is below this mode, and not the mode itself."""
+        return True
 
     def __enter__(self):
         self._handles = [
@@ -85,7 +91,7 @@ class MemoryMeter(TorchDispatchMode):
     def __exit__(self, *exc_info):
         for handle in self._handles:
             handle.remove()
-        METER.reset(self._enclosing)
+        METER.set(self._enclosing)
         del torch.UntypedStorage.resize_  # the inherited one shows again
         return super().__exit__(*exc_info)
 
@@ -219,7 +225,7 @@ class MemoryMeter(TorchDispatchMode):
         self.see([list(state.values()) for state in optimizer.state.values()], "optimizer state")
 
 
-METER: ContextVar[MemoryMeter | None] = ContextVar("the meter of this rank", default=None)
+METER: OfRank[MemoryMeter] = OfRank()
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:

@@ -1,15 +1,15 @@
 """Name a stretch of a rank's work, or an instant of it, so that it appears in the trace or can be looked at from outside."""
 
 import contextlib
-from contextvars import ContextVar
 from typing import Any
 
+from utils.trace.of_rank import OfRank
 from utils.trace.recorder import Recorder
 
 # A pause in which nobody looks, and which lasts as long as its rank is late (utils.ranks.job). At its end the launcher puts
 # a mark into the trace, which says when it began.
 HELD_UP = "held up"
-RECORDER: ContextVar[Recorder | None] = ContextVar("the recorder of this rank", default=None)
+RECORDER: OfRank[Recorder] = OfRank()
 
 
 def span(name: str):

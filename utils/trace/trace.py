@@ -9,7 +9,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from utils.trace.calls import Matcher, peer_of, root_of
+from utils.trace.calls import peer_of, root_of
+from utils.trace.pairing import PairingBook
 from utils.trace.source import Line, to_line
 
 THREADS_APART_S = 1e-3  # what a rank's threads tell of one instant may come in another order
@@ -93,13 +94,19 @@ class Trace:
     def of(self, rank: int | None = None, op: str | None = None) -> list[Call]:
         """The calls of one rank, of one operation, or both.
 
-        Raises: ValueError for a rank whose calls were left out.
+        Raises: ValueError for a rank that is not there, or whose calls were left out.
         """
+        if rank is not None:
+            self._require_rank(rank)
         if rank is not None and self.only is not None and rank not in self.only:
             raise ValueError(f"this trace has the calls of {self._part}, and not those of rank {rank}; ask for "
                              f"run.trace_of([{rank}])")
         calls = self.calls if rank is None else self._by_rank[rank]
         return [c for c in calls if op in (None, c.op)]
+
+    def _require_rank(self, rank: int) -> None:
+        if rank not in range(self.world_size):
+            raise ValueError(f"there is no rank {rank!r} in this run of {self.world_size} (0 to {self.world_size - 1})")
 
     @cached_property
     def _by_rank(self) -> dict[int, list[Call]]:
@@ -151,7 +158,11 @@ class Trace:
         ]
 
     def wire_sent(self, rank: int) -> int | None:
-        """Bytes that the system's counters saw `rank` send, or None where there are none."""
+        """Bytes that the system's counters saw `rank` send, or None where there are none.
+
+        Raises: ValueError for a rank that is not there.
+        """
+        self._require_rank(rank)
         return None if self.wire_bytes is None else sum(self.wire_bytes[rank])
 
     # ── for other programs ──
@@ -219,8 +230,10 @@ def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_b
         elif kind == "waited":  # by a thread of the rank's own
             _note_wait(calls[rank, fields["number"]], "wait", fields["start"])
             _note_wait(calls[rank, fields["number"]], "woke", fields["time"])
+            _note_sender(calls[rank, fields["number"]], fields)
         elif kind in ("wait", "woke", "done"):
             calls[rank, fields["number"]]["changed"] |= fields.get("changed", False)
+            _note_sender(calls[rank, fields["number"]], fields)
             _note_wait(calls[rank, fields["number"]], kind, fields["time"])
         elif kind == "span":
             spans.append(Span(rank, fields["name"], fields["start"] - origin, fields["end"] - origin))
@@ -245,16 +258,19 @@ def _note_wait(raw: dict, kind: str, time: float) -> None:
         raw["end"] = min(time, raw.get("end", time))
 
 
+def _note_sender(raw: dict, fields: dict) -> None:
+    """Whose message a receive from anybody took."""
+    if "sender" in fields:
+        raw["sender"] = raw["members"][fields["sender"]]
+
+
 def _note_arrivals(raws: Iterable[dict]) -> None:
     """In each call, when the last of the partners that came made the matching call. Of a simulated one that is told."""
-    matcher = Matcher()
-    met: dict[tuple, list[dict]] = defaultdict(list)
-    for raw in raws:
-        met[matcher.key(raw["rank"], raw)].append(raw)
-    for partners in met.values():
-        last_arrival = max(raw["time"] for raw in partners)
-        for raw in partners:
-            raw.setdefault("last_arrival", last_arrival)
+    book = PairingBook(at_once=True)
+    for meeting in {book.post(raw["rank"], raw["number"], raw, raw.get("sender")) for raw in raws}:
+        last_arrival = max(call.facts["time"] for call in meeting.calls.values())
+        for call in meeting.calls.values():
+            call.facts.setdefault("last_arrival", last_arrival)
 
 
 _REPORTED = ("rank", "number", "op", "group", "reduce_op", "dtype", "bytes", "bytes_given", "bytes_formula", "is_async")

@@ -19,5 +19,4 @@ CHANGES = (
            "()}\"", "()}\" for rank in range(dist.get_world_size())]"),
     change("communicates", "    return f", "    dist.all_reduce(n := torch.ones(1, dtype=torch.int64))\n    return f",
            "dist.get_world_size()", "int(n)"),
-    change("environment asked", "return f", "import os\n    return f", "dist.get_rank()", "os.environ['RANK']"),
 )

@@ -40,8 +40,6 @@ TECHNIQUE = Technique(
                 wrong_ranks(lambda look, rank, found, _: found is None and any(look.outputs))),
         Symptom("texts of all", "Each rank returns the texts of all: return this rank's own only.",
                 every_rank(lambda look, rank, found, right: isinstance(found, (list, tuple)) and right in found)),
-        raised("environ", "Nobody has set RANK and WORLD_SIZE here: ask dist.get_rank() and dist.get_world_size().",
-               "environment asked"),
         Symptom("not called", "The text holds a function, not a number: call it, with parentheses, dist.get_rank().",
                 every_rank(lambda look, rank, found, _: "<function" in found)),
     ),

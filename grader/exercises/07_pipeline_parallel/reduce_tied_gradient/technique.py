@@ -57,10 +57,10 @@ TECHNIQUE = Technique(
                                      "first, or use isend.", "both send first"),
         deadlocked("cycle of receives", "Both ends receive first, and nobody sends: let one send first, or use isend.",
                    "both receive first"),
+        unwaited(),
         deadlocked("", "The two ends wait for messages that do not come. Nobody between them calls anything: a collective "
                        "on the whole group would wait for all of them. Send to the other end, and receive from it.", "ends "
                                                                                                                      "wait"),
-        unwaited(),
     ),
     fallbacks=(
         Symptom("changed before it was sent", "An end's own gradient came back to it within the other's: that one was added "
