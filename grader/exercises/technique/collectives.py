@@ -30,7 +30,7 @@ def from_messages(*demands: Demand, symptoms: Sequence[Symptom] = (), fallbacks:
     """Of a collective that is written from sends and receives."""
     return Technique(
         demands=(only_point_to_point(), *demands, results_waited(), sends_waited()),
-        symptoms=(group_ignored(), *symptoms, unwaited(), forgotten_send()),
+        symptoms=(group_ignored(), *symptoms, forgotten_send(), unwaited()),
         fallbacks=(*fallbacks, _OTHER_TYPE_SENT, _WAITED_LATE),
     )
 
