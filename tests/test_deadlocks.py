@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from utils import Deadlock, Mismatch, RankFailed, run_ranks, simulate_ranks
+from utils.deadlocks.verdicts import mismatch_verdict
 from utils.deadlocks.waits import ENDED, WaitState
 
 WITHIN_S = 1.0
@@ -478,3 +479,14 @@ def test_a_rank_that_ended_stays_so_whatever_its_other_threads_report(late):
     state.ingest(0, "returned", {})
     state.ingest(0, late, {"number": 0, "alone": True, "source": None})
     assert state.ranks[0].state == ENDED and not state.stuck()
+
+
+def test_calls_that_disagree_are_told_though_each_raised_an_error():
+    state = WaitState(2)
+    for rank in range(2):
+        facts = {"op": "all_reduce", "group": "0", "members": [0, 1], "dtype": "float32", "element_count": rank, "shape": [],
+                 "peer": None, "root": None, "reduce_op": "SUM", "splits": None, "tag": 0, "waits": False, "source": None}
+        state.ingest(rank, "call", {"number": 0, "time": 0.0, **facts})
+    for rank in range(2):
+        state.ingest(rank, "withdrawn", {"number": 0, "time": 1.0})
+    assert "ranks 0 and 1 disagree about the size in all_reduce" in str(mismatch_verdict(state.disagreement))

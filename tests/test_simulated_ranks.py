@@ -99,25 +99,23 @@ def test_a_model_made_outside_is_wrapped_and_trained_by_each_rank():
     assert calls_of(simulate_ranks(step, 3)) == calls_of(run_ranks(step, 3))
 
 
-# ── numbers that are not there ──
-
+# ── numbers that are known, and those that are not ──
 
 
 def one_number(rank):
     x = torch.tensor([float(rank)])
     dist.all_reduce(x)
-    return x.item()  # here
+    return x.item()
 
 
 def behind_a_view(rank):
     x = torch.tensor(float(rank))
     dist.broadcast(x.view(1), 0, async_op=True).wait()
-    return float(x)  # here
+    return float(x)
 
 
 def of_a_functional_call(rank):
-    y = functional.all_reduce(torch.tensor([float(rank)]), "sum", dist.group.WORLD)
-    return y.item()  # here
+    return functional.all_reduce(torch.tensor([float(rank)]), "sum", dist.group.WORLD).item()
 
 
 def from_outside():
@@ -125,9 +123,34 @@ def from_outside():
 
     def function():
         dist.all_reduce(outside)
-        return outside.tolist()  # here
+        return outside.tolist()
 
     return function
+
+
+def objects(rank):
+    gathered = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, {"rank": rank})
+    return gathered if gathered[1]["rank"] else None
+
+
+KNOWN = [one_number, behind_a_view, of_a_functional_call, from_outside(), objects]
+
+
+@pytest.mark.parametrize("function", KNOWN, ids=lambda function: function.__qualname__)
+def test_known_numbers_travel_as_they_do_between_real_ranks(function):
+    assert simulate_ranks(function, 3).results == run_ranks(function, 3).results
+
+
+def of_a_sum():
+    if torch.ones(3).sum().item() > 2:  # here
+        dist.barrier()
+
+
+def of_many_received(rank):
+    x = torch.arange(2.0) + rank
+    dist.all_reduce(x)
+    return range(int(x[0]))  # here
 
 
 def as_an_array():
@@ -140,11 +163,34 @@ def of_an_array():
     return np.asarray(x)  # here
 
 
-@pytest.mark.parametrize("function", [one_number, behind_a_view, of_a_functional_call, from_outside(), as_an_array,
-                                      of_an_array], ids=lambda function: function.__qualname__)
+def of_a_list_from_outside():
+    outside = torch.ones(2)
+
+    def function():
+        dist.all_reduce(outside)
+        return outside.tolist() == [2.0, 2.0]  # here
+
+    return function
+
+
+UNKNOWN = [of_a_sum, of_many_received, as_an_array, of_an_array, of_a_list_from_outside()]
+
+
+@pytest.mark.parametrize("function", UNKNOWN, ids=lambda function: function.__qualname__)
 def test_numbers_that_only_real_ranks_have_are_refused_with_the_line(function):
-    with pytest.raises(RankFailed, match=r"(?s)NeedsNumbers: this needs a tensor's numbers.*# here"):
+    with pytest.raises(RankFailed, match=r"(?s)NeedsNumbers: this needs .* number.*# here"):
         simulate_ranks(function, 2)
+
+
+def test_what_a_rank_prints_is_printed_once_and_unknown_numbers_are_marks(capsys):
+    def program(rank):
+        print("begin", rank)
+        sizes = [None] * 2
+        dist.all_gather_object(sizes, rank + 5)
+        print(sum(sizes), f"{torch.ones(3).sum().item():.3f}")
+
+    simulate_ranks(program, 2)
+    assert capsys.readouterr().out == "begin 0\n11 ?\nbegin 1\n11 ?\n"
 
 
 def test_numbers_that_are_only_read_stay_known():
@@ -333,3 +379,83 @@ def test_a_trace_of_ranks_that_are_not_there_is_refused(ranks, said):
     run = SimulatedRun(2, [], Trace(2), [])
     with pytest.raises((ValueError, TypeError), match=said):
         run.trace_of(ranks)
+
+
+# ── what gloo takes and NCCL does not ──
+
+
+def exchange_one_after_the_other(rank):
+    other = rank ^ 1
+    sending = dist.isend(torch.ones(4), other)  # here
+    dist.recv(torch.empty(4), other)
+    sending.wait()
+
+
+def exchange_by_parity(rank):
+    other = rank ^ 1
+    for call in (dist.send, dist.recv) if rank % 2 == 0 else (dist.recv, dist.send):
+        call(torch.ones(4), other)
+
+
+def exchange_in_a_batch(rank):
+    other = rank ^ 1
+    both = [dist.P2POp(dist.isend, torch.ones(4), other), dist.P2POp(dist.irecv, torch.ones(4), other)]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+
+
+def exchange_in_two_batches(rank):
+    works = []
+    for call in (dist.isend, dist.irecv):
+        works += dist.batch_isend_irecv([dist.P2POp(call, torch.ones(4), rank ^ 1)])  # here
+    for work in works:
+        work.wait()
+
+
+def pass_around(rank, n):
+    sending = dist.isend(torch.ones(4), (rank + 1) % n)
+    dist.recv(torch.empty(4), (rank - 1) % n)
+    sending.wait()
+
+
+def batches_in_another_order_than_a_collective(rank):
+    ops = [dist.P2POp(dist.isend, torch.ones(4), 1 - rank), dist.P2POp(dist.irecv, torch.ones(4), 1 - rank)]
+    if rank == 0:
+        reducing = dist.all_reduce(torch.ones(4), async_op=True)  # here
+    works = dist.batch_isend_irecv(ops)
+    if rank == 1:
+        reducing = dist.all_reduce(torch.ones(4), async_op=True)
+    for work in (*works, reducing):
+        work.wait()
+
+
+def sums_bits():
+    dist.all_reduce(torch.ones(2, dtype=torch.int32), op=dist.ReduceOp.BOR)  # here
+
+
+def sends_short_numbers(rank):
+    exchange = dist.send if rank == 0 else dist.recv
+    exchange(torch.ones(2, dtype=torch.int16), 1 - rank)  # here
+
+
+def receives_two(rank):
+    for _ in range(1 - rank):
+        dist.recv(torch.empty(2))  # here
+    if rank == 1:
+        dist.send(torch.empty(2), 0)
+
+
+@pytest.mark.parametrize("function, n, said", [
+    (exchange_one_after_the_other, 4, "on GPUs ranks 0–3 may wait for ever, from rank 0's send on"),
+    (exchange_in_two_batches, 2, "on GPUs ranks 0 and 1 may wait for ever, from rank 0's send on"),
+    (batches_in_another_order_than_a_collective, 2, "on GPUs ranks 0 and 1 may wait for ever, from rank 0's all_reduce on"),
+    (pass_around, 2, "on GPUs ranks 0 and 1 may wait"),
+    (sums_bits, 2, "NCCL has no reduction by BOR"), (sends_short_numbers, 2, "NCCL has no messages of int16"),
+    (receives_two, 2, "NCCL has no receive from anybody"),
+    (pass_around, 3, ""), (exchange_by_parity, 4, ""), (exchange_in_a_batch, 4, ""),
+], ids=lambda value: getattr(value, "__name__", None))
+def test_what_nccl_would_not_carry_out_is_told_for_a_cluster_of_gpus(function, n, said, capsys):
+    run = simulate_ranks(function, n)
+    assert len(run.oversights) == bool(said) and capsys.readouterr().out.splitlines() == run.oversights
+    assert all(said in line for line in run.oversights)
+    assert simulate_ranks(function, n, "TPU v5p torus").oversights == []

@@ -189,6 +189,45 @@ def test_a_tensor_that_is_changed_under_way_is_told():
     assert [call.changed for call in run_ranks(divides, 2).trace.of(0)] == [True, False, False]
 
 
+def test_what_gloo_fills_is_not_taken_for_changed():
+    def fills(rank):
+        for fill in (lambda: dist.all_gather_single(torch.empty(8), torch.ones(4), async_op=True),
+                     lambda: dist.all_gather([torch.empty(4), torch.empty(4)], torch.ones(4), async_op=True),
+                     lambda: dist.all_to_all([torch.empty(4), torch.empty(4)], [torch.ones(4)] * 2, async_op=True),
+                     lambda: dist.reduce_scatter_single(torch.empty(4), torch.ones(8), async_op=True)):
+            work = fill()
+            time.sleep(0.05)  # its thread is through
+            work.wait()
+
+    run = run_ranks(fills, 2, memory=False)
+    assert len(run.trace.of(0)) == 4 and not any(call.changed for call in run.trace.calls) and not run.oversights
+
+
+def test_mistakes_that_a_run_survives_are_told_under_it_with_their_lines(capsys):
+    def careless(rank):
+        x = torch.ones(3)
+        work = dist.all_reduce(x, async_op=True)  # one
+        x += 1
+        work.wait()
+        dist.all_gather([x] * 2, torch.ones(3))  # two
+        for _ in range(3):
+            kept = dist.all_reduce(x, async_op=True)  # three
+        dist.barrier()
+        if rank == 0:
+            x /= 2
+            dist.all_reduce(torch.ones(3), async_op=True).get_future().wait()
+        else:
+            dist.all_reduce(torch.ones(3))
+        return kept.is_completed()
+
+    run = run_ranks(careless, 2)
+    told = ["changed a tensor of all_reduce before its wait() (", "gave all_gather the same tensor several times",
+            "never waited for all_reduce"]
+    assert capsys.readouterr().out.splitlines() == run.oversights and len(run.oversights) == 3
+    for line, words, number in zip(run.oversights, told, ("one", "two", "three"), strict=True):
+        assert line.startswith(f"Note: ranks 0 and 1 {words}") and f"# {number})" in line
+
+
 def test_waiting_is_told_from_communicating():
     def late(rank):
         if rank == 1:

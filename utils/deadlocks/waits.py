@@ -5,7 +5,7 @@ A blocked rank can move if the partners of the call it waits for have made their
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from utils.trace.calls import POINT_TO_POINT, peer_of
@@ -107,6 +107,8 @@ class WaitState:
         """A call that was not made after all: it raised an error."""
         state = self.ranks[rank]
         if (meeting := self._meetings.pop((rank, number), None)) is not None:
+            if self.disagreement and self.disagreement.posted is meeting.calls:  # because of which it may have raised that
+                self.disagreement = replace(self.disagreement, posted=dict(meeting.calls))
             self._book.withdraw(rank, meeting)
             del state.calls[number]
         if state.waits_for == number:

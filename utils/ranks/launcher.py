@@ -1,10 +1,7 @@
 """Start fresh ranks, follow what they report, end them: plain data out, whatever happens."""
 
-import contextlib
 import socket
 import time
-from collections import deque
-from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import wait
 
@@ -12,33 +9,23 @@ from utils.deadlocks.errors import Stopped
 from utils.deadlocks.verdicts import waiting_ranks
 from utils.deadlocks.waits import ENDED, WaitState
 from utils.ranks.apart import run_apart
-from utils.ranks.channel import Channel, Message, give_up_sending_after
 from utils.ranks.fair_clock import FairClock
 from utils.ranks.fresh_process import allow_open_files, seed_of
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.live import AGAIN_S, Live
+from utils.ranks.mailbox import Mailbox
 from utils.ranks.output import RankOutput
 from utils.ranks.place import LEAVE_S, Place, StartedRank, exit_in_words
 from utils.ranks.readiness import Readiness
+from utils.ranks.watch import Watch
 from utils.ranks.worker import Settings
-from utils.trace.reports import Unfolding
 from utils.trace.spans import HELD_UP
 from utils.trace.wire import traffic_matrix
 
-SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
-LONG_SETTLE_S = 3.0  # the same, where a rank that stands still has other threads
-SHORT_BATCH_S, BATCH_S = 0.002, 0.04  # how long reports gather: at a run's beginning, and at most
-GROWTH = 0.05  # from the one to the other, by each second of the run: a short one is not to wait, a long one not disturbed
-QUIET_S, LATEST_S = 0.02, 0.5  # what ranks say of their calls is read when they are quiet for so long, or so often
-MOST_UNREAD = 2000
-MOST_GATHERED = 100  # reports of a rank: it stands still once the pipe is full, at some 250
-ROUNDS = 50
-REFILL_S = 0.005  # in which a rank that found its pipe full writes on
 START_UP_S = 60.0
 GATHER_S = 0.1  # how long to wait for the other ranks' side of a disagreement
 GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
 STACK_ANSWER_S = 1.0
-SEND_S = 10.0  # in which a rank that still reads its messages has read some of them
 
 
 def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Outcome:
@@ -48,38 +35,32 @@ def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Ou
 
     Raises: Stopped when interrupted, which tells where the ranks were.
     """
-    fleet = _Fleet(job, place or Place(), live)
+    supervisor = _Supervisor(job, place or Place(), live)
     try:
-        run_apart(fleet.run)
+        run_apart(supervisor.run)
     except KeyboardInterrupt:
-        raise fleet.stopped or KeyboardInterrupt() from None
-    return fleet.outcome
+        raise supervisor.stopped or KeyboardInterrupt() from None
+    return supervisor.outcome
 
 
-class _Fleet:
-    """The processes of one run and the loop that listens to them."""
+class _Supervisor:
+    """The processes of one run, from their start to their end."""
 
     def __init__(self, job: Job, place: Place, live: Live | None):
         self.job, self._place, self._live = job, place, live
         self.outcome = Outcome(WaitState(job.world_size))
         self._ranks: list[StartedRank] = []
-        self._channels: dict[int, Channel] = {}
-        self._unfoldings = [Unfolding() for _ in range(job.world_size)]
         self._outputs: list[RankOutput] = []
         self._readiness = Readiness()
+        self._mailbox = Mailbox(self._readiness, self._on_report, self._note_nonsense)
+        self._watch = Watch(self._readiness, self._mailbox, self.outcome.state)
         self._readings: dict[int, dict] = {}
-        self._still_since: float | None = None
-        self._unread: deque[tuple[int, Message]] = deque()  # (rank, what it says of its calls), in the order of arrival
-        self._looked_at = 0.0
-        self._unreadable: set[int] = set()  # ranks that sent what makes no sense
-        self._gathered = 0  # reports of the rank that had most of them when we looked last
         self._started = time.monotonic()
         self._clock = FairClock(lambda: self._process_ids().values())  # what is given time, has it on a busy machine, too
         self._begun = self._clock.now()
         self._first_error_at: float | None = None
         self._ready: set[int] = set()
         self._asked: set[int] = set()
-        self._later: list[tuple[float, float, int, str, bytes]] = []  # (when, by the clock; since; rank; what to tell)
         self._ready_at: float | None = None
         self._handed_out: float | None = None  # the same, by the clock
         self._shown_at = 0.0
@@ -118,9 +99,7 @@ class _Fleet:
         rank = settings.rank
         started = self._place.start(settings, self.job.start_method, self.job.preload)
         self._ranks.append(started)
-        self._channels[rank] = Channel(started.connection)
-        give_up_sending_after(SEND_S, started.connection)
-        self._readiness.watch(started.connection, partial(self._take_messages, rank))
+        self._mailbox.open(rank, started.connection)
         for pipe, is_error in ((started.stdout, False), (started.stderr, True)):
             output = RankOutput(rank, pipe, is_error, muted=not self.job.show_output)
             self._outputs.append(output)
@@ -141,15 +120,11 @@ class _Fleet:
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 return
             self._tell_what_is_due(now)
-            until = min([deadline, *(when for when, *_ in self._later)])
-            patience_s = min(QUIET_S if self._unread else 0.1, max(0.0, until - now))
-            if not self._listen(patience_s, self._batch_s(now - self._begun)) or now > self._looked_at + LATEST_S:
-                self._looked_at = now
-                self._read_reports()
-                self._look_for_standstill()
+            if self._watch.listen(now, now - self._begun, self._mailbox.next_due(deadline)):
+                self.outcome.stuck = self._watch.standstill(self._unfinished(), bool(self.outcome.errors))
                 self._show(time.monotonic())
         if self.outcome.state.disagreement:
-            self._listen_for(GATHER_S)
+            self._watch.listen_for(GATHER_S)
         if self._all_returned():
             self._read_wires()
 
@@ -167,61 +142,9 @@ class _Fleet:
     def _all_returned(self) -> bool:
         return len(self.outcome.blobs) == self.job.world_size
 
-    def _batch_s(self, age_s: float) -> float:
-        gathered, self._gathered = self._gathered, 0
-        return SHORT_BATCH_S if gathered > MOST_GATHERED else min(BATCH_S, SHORT_BATCH_S + GROWTH * age_s)
-
-    def _listen(self, timeout_s: float, batch_s: float = SHORT_BATCH_S) -> bool:
-        """Whether there was anything to hear within `timeout_s`."""
-        if not self._is_amid():
-            time.sleep(batch_s)  # let reports gather: waking up for each would take the ranks' time on a small machine
-        if not self._readiness.handle(timeout_s):
-            return False
-        for _ in range(ROUNDS):  # not for ever: a flood must not hide the deadline
-            if not self._readiness.handle(REFILL_S if self._is_amid() else 0.0):
-                break
-        return True
-
-    def _is_amid(self) -> bool:
-        """Whether a large result is on its way, and a rank waits for room in its pipe."""
-        return any(channel.is_amid for channel in self._channels.values())
-
-    def _listen_for(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
-        patience = time.monotonic() + seconds
-        while not done() and (left := patience - time.monotonic()) > 0:
-            self._listen(left)
-        self._read_reports()
-
-    def _take_messages(self, rank: int) -> bool:
-        """False at the end of the rank's messages."""
-        try:
-            for gathered, message in enumerate(self._channels[rank].arrivals()):
-                self._still_since, self._gathered = None, max(gathered, self._gathered)
-                self._unread.append((rank, message))
-                if not message.can_wait or len(self._unread) > MOST_UNREAD:
-                    self._read_reports()
-        except (EOFError, OSError):
-            self._readiness.forget(self._channels[rank].connection)
-            return False
-        except ValueError as error:
-            self._read_reports()  # what came before made sense
-            self._note_nonsense(rank, error)
-        return rank not in self._unreadable
-
-    def _read_reports(self) -> None:
-        """Not as each arrives: between two calls of a rank there is time for little, and many in a row are read faster."""
-        while self._unread:
-            rank, message = self._unread.popleft()
-            if rank not in self._unreadable:
-                try:
-                    for kind, fields in self._unfoldings[rank].whole(*message.read()):
-                        self._on_report(rank, kind, fields, message.blob)
-                except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-                    self._note_nonsense(rank, error)
-
     def _read_output(self, output: RankOutput) -> None:
         if output.is_error:  # what gloo shouts when the calls do not fit adds nothing
-            self._read_reports()
+            self._mailbox.read()
             output.muted |= self.outcome.state.disagreement is not None
         if not output.read():
             self._close_output(output)
@@ -257,9 +180,9 @@ class _Fleet:
         """All have met: count the wire from here, and give each rank the task and its own input."""
         self._ready_at, self._handed_out = time.monotonic(), self._clock.now()
         self._place.all_met()
-        for rank in self._channels:
-            self._tell(rank, "task", self.job.task)
-            self._tell(rank, "input", self.job.inputs[rank])
+        for rank in self._mailbox.channels:
+            self._mailbox.tell(rank, "task", self.job.task)
+            self._mailbox.tell(rank, "input", self.job.inputs[rank])
 
     def _answer(self, rank: int) -> None:
         """A rank asks for what is kept for it, once. Who is late gets it later than all have asked."""
@@ -267,9 +190,9 @@ class _Fleet:
             return
         self._asked.add(rank)
         if not self._late_s(rank):
-            self._tell(rank, "asked for", self.job.asked_for[rank])
+            self._mailbox.tell(rank, "asked for", self.job.asked_for[rank])
         if len(self._asked) == self.job.world_size:
-            for late in filter(self._late_s, self._channels):
+            for late in filter(self._late_s, self._mailbox.channels):
                 self._tell_later(late, "asked for", self.job.asked_for[late])
 
     def _end_pause(self, rank: int, name: str, facts: dict) -> None:
@@ -277,7 +200,7 @@ class _Fleet:
             self._tell_later(rank, "looked at")
         else:
             self._place.look_at(rank, name, facts)
-            self._tell(rank, "looked at")
+            self._mailbox.tell(rank, "looked at")
 
     def _late_s(self, rank: int) -> float:
         return self.job.late_s[rank] if self.job.late_s else 0.0
@@ -285,17 +208,14 @@ class _Fleet:
     def _tell_later(self, rank: int, kind: str, blob: bytes = b"") -> None:
         """By as much as the rank is late: so long the others could go on, however busy the machine is."""
         now = self._clock.now()
-        self._later.append((now + self._late_s(rank), time.monotonic(), rank, kind, blob))
+        self._mailbox.tell_at(now + self._late_s(rank), time.monotonic(), rank, kind, blob)
         self._tell_what_is_due(now)
 
     def _tell_what_is_due(self, now: float) -> None:
-        due = [one for one in self._later if one[0] <= now]
-        self._later = [one for one in self._later if one[0] > now]
-        for _, since_s, rank, kind, blob in due:
+        for rank, kind, since_s in self._mailbox.tell_what_is_due(now):
             if kind == "looked at":  # in the trace as the launcher saw it
                 facts = {"name": HELD_UP, "time": time.monotonic(), "facts": {"since_s": since_s}}
                 self.outcome.events.append((rank, "mark", facts))
-            self._tell(rank, kind, blob)
 
     def _process_ids(self) -> dict[int, int]:
         return {rank: started.process.pid for rank, started in enumerate(self._ranks)}
@@ -305,8 +225,6 @@ class _Fleet:
         self._first_error_at = self._first_error_at or self._clock.now()
 
     def _note_nonsense(self, rank: int, error: Exception) -> None:
-        self._unreadable.add(rank)
-        self._readiness.forget(self._channels[rank].connection)
         self._note_death(rank, f"it sent a report that makes no sense ({error!r:.200})")
 
     def _note_death(self, rank: int, message: str) -> None:
@@ -314,31 +232,12 @@ class _Fleet:
         self._note_error(rank, {"type": "died", "message": message, "frames": [], "notes": []})
 
     def _on_exit(self, rank: int) -> None:
-        process, connection = self._ranks[rank].process, self._channels[rank].connection
+        process = self._ranks[rank].process
         self._readiness.forget(process.sentinel)
-        while connection.poll(0) and self._take_messages(rank):
-            pass
-        self._read_reports()
+        self._mailbox.take_the_rest(rank)
         if self.outcome.state.ranks[rank].state != ENDED:
             process.join(LEAVE_S)
             self._note_death(rank, exit_in_words(process.exitcode))
-
-    def _look_for_standstill(self) -> None:
-        """Believe a standstill once it has lasted, with nothing more to read."""
-        stuck = self.outcome.state.stuck()
-        if not stuck:
-            self._still_since = None
-        elif self._still_since is None:
-            self._still_since = time.monotonic()
-        elif time.monotonic() - self._still_since > (SETTLE_S if self._are_alone(stuck) else LONG_SETTLE_S):
-            self._readiness.handle(0.0)
-            nobody_moves = stuck.issuperset(self._unfinished())
-            # after an error the others may finish, so that every rank's error is collected
-            if self._still_since and (nobody_moves or not self.outcome.errors):
-                self.outcome.stuck = stuck
-
-    def _are_alone(self, ranks: frozenset[int]) -> bool:
-        return all(self.outcome.state.ranks[rank].alone for rank in ranks)
 
     def _show(self, now: float) -> None:
         if self._live and self._ready_at is not None and now >= self._shown_at + AGAIN_S:
@@ -353,11 +252,11 @@ class _Fleet:
         return Stopped(stacks_of(self.outcome), waiting_ranks(self.outcome.state))
 
     def _ask_for_stacks(self) -> None:
-        self._read_reports()
+        self._mailbox.read()
         unfinished = self._unfinished()
         for rank in unfinished:
-            self._tell(rank, "stack")
-        self._listen_for(STACK_ANSWER_S, lambda: len(self.outcome.stacks) == len(unfinished))
+            self._mailbox.tell(rank, "stack")
+        self._watch.listen_for(STACK_ANSWER_S, lambda: len(self.outcome.stacks) == len(unfinished))
         unfinished = self._unfinished()
         self.outcome.timed_out = bool(unfinished)  # on a slow machine the last report may come while we ask
         self.outcome.stacks = {rank: self.outcome.stacks.get(rank, []) for rank in unfinished}
@@ -365,9 +264,8 @@ class _Fleet:
     def _read_wires(self) -> None:
         if not self.job.trace:
             return
-        for rank in self._channels:
-            self._tell(rank, "settle")
-        self._listen_for(LEAVE_S, lambda: len(self._readings) == self.job.world_size)
+        self._mailbox.tell_all("settle")
+        self._watch.listen_for(LEAVE_S, lambda: len(self._readings) == self.job.world_size)
         self.outcome.observed = self._place.settled()
         if len(self._readings) == self.job.world_size:
             self.outcome.wire_bytes = traffic_matrix([self._readings[rank] for rank in range(self.job.world_size)])
@@ -376,14 +274,12 @@ class _Fleet:
 
     def _end(self) -> None:
         """Let finished ranks leave, end the others by force, read what is left of their output."""
-        for rank in self._channels:
-            self._tell(rank, "leave")
+        self._mailbox.tell_all("leave")
         self._place.end(self._ranks, finished=self._all_returned())
         for output in list(self._outputs):
             self._close_output(output)
-        self._read_reports()
-        for channel in self._channels.values():
-            channel.connection.close()
+        self._mailbox.read()
+        self._mailbox.close()
         self._readiness.close()
         self._place.close()
         now = time.monotonic()
@@ -397,7 +293,3 @@ class _Fleet:
         self._readiness.forget(output.pipe)
         output.finish()
         self.outcome.output.setdefault(output.rank, []).extend(output.kept)
-
-    def _tell(self, rank: int, kind: str, blob: bytes = b"") -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self._channels[rank].send(kind, blob)

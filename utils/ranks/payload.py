@@ -132,7 +132,8 @@ def _slots(fn: Callable, has_inputs: bool) -> list[str]:
             return [name if name in _FILLED_IN else _INPUT for name in names]
         if not has_inputs and not others:
             return names
-        if not has_inputs and len(names) == len(others) <= 2:
+        in_place = all(name in (_FILLED_IN[at], *others) for at, name in enumerate(names[:2]))
+        if not has_inputs and len(names) <= 2 and in_place:  # fn(r, n) and fn(rank, n), too
             return list(_FILLED_IN[:len(names)])
     raise BadType(_signature_complaint(fn, names + keyword_only, has_inputs))
 

@@ -12,6 +12,7 @@ import torch
 
 from utils.deadlocks.advice import advice_on
 from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError, Related
+from utils.deadlocks.oversights import oversights_in
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.launcher import launch
@@ -30,6 +31,7 @@ _BACKEND_OF = {"cpu": "gloo", "cuda": "nccl"}
 class Run:
     """What came of a run: results[r] of each rank r, the trace, memory[r], output[r] (lines), elapsed_s.
 
+    oversights: mistakes in its calls that it survived, a line each.
     verdict_s: seconds between the last thing that any rank did and the end of the run.
     """
 
@@ -40,6 +42,7 @@ class Run:
     output: dict[int, list[str]] = field(default_factory=dict)
     elapsed_s: float = 0.0
     verdict_s: float = 0.0
+    oversights: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"Run of {self.world_size} ranks: {len(self.trace.calls)} calls, {self.elapsed_s:.2f} s"
@@ -73,7 +76,10 @@ def run_ranks(
     job = Job(task.packed(), blobs, _checked_backend(device, backend, world_size), timeout_s, trace, memory,
               _checked_start_method(start_method))
     outcome = launch(job, live=live_lines() if trace else None)
-    return finish(outcome, timeout_s)
+    run = finish(outcome, timeout_s)
+    for line in run.oversights:
+        print(line)
+    return run
 
 
 def finish(outcome: Outcome, timeout_s: float) -> Run:
@@ -93,7 +99,8 @@ def to_run(outcome: Outcome, results: list[Any]) -> Run:
     world_size = len(outcome.state.ranks)
     trace = build_trace(world_size, outcome.events, outcome.wire_bytes)
     memory = [RankMemory(**outcome.memory[rank]) if rank in outcome.memory else None for rank in range(world_size)]
-    return Run(world_size, results, trace, memory, outcome.output, outcome.elapsed_s, outcome.verdict_s)
+    return Run(world_size, results, trace, memory, outcome.output, outcome.elapsed_s, outcome.verdict_s,
+               oversights_in(outcome.events))
 
 
 def explain(outcome: Outcome, timeout_s: float) -> RanksError | None:

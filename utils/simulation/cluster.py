@@ -18,7 +18,7 @@ class Device:
     """One accelerator. flops: peak FLOP/s by dtype ("bfloat16"); other dtypes run at the slowest of them.
 
     memory_bytes: what it holds. memory_bytes_per_s: how fast it reads and writes that. efficiency: the share of peak FLOP/s
-    that matrix products reach. overhead_s: what starting an operation costs.
+    that matrix products reach. overhead_s: what starting an operation costs. library: that its ranks communicate by.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Device:
     memory_bytes_per_s: float
     efficiency: float = 1.0
     overhead_s: float = 0.0
+    library: str = "NCCL"
 
     def __post_init__(self):
         require_kind(f"device {self.name!r}: flops", self.flops, Mapping)

@@ -1,9 +1,11 @@
 """What a rank finds in its process: ranks that are recorded one after the other must not find what the last one left."""
 
+import functools
 import io
 import os
 import pickle
 import random
+import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
@@ -33,7 +35,25 @@ class _Unpickler(pickle.Unpickler):
         found = super().find_class(module, name)
         if found is not torch._utils._rebuild_tensor_v2:
             return found
-        return lambda *parts: self._shapes.from_tensor(found(*parts))
+        return lambda *parts: self._shapes.given(found(*parts))
+
+
+def forget_meshes() -> None:
+    """torch remembers how tensors on a mesh are laid out, and with that the mesh, whose groups were the last rank's."""
+    for forget in _of_layouts(len(sys.modules)):
+        forget()
+    if layouts := sys.modules.get("torch.distributed.tensor"):
+        layouts.DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding.cache_clear()
+        layouts._redistribute._planner_cache.clear()
+        torch._C._clear_DTensor_sharding_propagator_cache()
+
+
+@functools.lru_cache(maxsize=1)
+def _of_layouts(n_modules: int) -> list[Callable[[], None]]:
+    """What clears the caches of torch's modules about layouts. n_modules: so many are imported."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("torch.distributed.tensor")]
+    return [value.cache_clear for module in modules for value in list(vars(module).values())
+            if isinstance(value, functools._lru_cache_wrapper)]
 
 
 def settings_found() -> list[tuple[Callable[[Any], Any], Any]]:

@@ -1,15 +1,15 @@
 """What one rank does, recorded once with tensors that have shapes and no numbers."""
 
+import io
 import signal
 from array import array
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C import _distributed_c10d as c10d
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
@@ -17,14 +17,17 @@ from utils.ranks.error_facts import describe_error
 from utils.ranks.fresh_process import draw_anew, name_rank, seed_of
 from utils.ranks.payload import pack
 from utils.simulation.cluster import Device
-from utils.simulation.fresh import own_copy, put_back, settings_found
+from utils.simulation.exchange import Exchange, Key, Numbers
+from utils.simulation.fresh import forget_meshes, own_copy, put_back, settings_found
+from utils.simulation.group import SimulatedGroup
+from utils.simulation.numbers import UnknownNumber
+from utils.simulation.refusals import refusal_in
 from utils.simulation.roofline import Roofline, Work
 from utils.simulation.shapes import ShapesOnly
-from utils.simulation.stand_ins import NEEDS_NUMBERS, NeedsNumbers, put_in_place
-from utils.trace.memory import METER, tensors_in
+from utils.simulation.stand_ins import BATCH, put_in_place
 from utils.trace.recorder import Recorder
 from utils.trace.spans import RECORDER
-from utils.trace.traced_group import TracedGroup, start_recording
+from utils.trace.traced_group import start_recording
 
 COMPUTE, CALL, WAIT = range(3)
 
@@ -35,7 +38,11 @@ class Program:
 
     COMPUTE: seconds. CALL: which of `facts` (calls are numbered from 0, as they come). WAIT: the number of the call.
     spans, marks: names with positions in the steps (before which step they begin, end or are).
+    batches: between which steps calls began together, in one batch_isend_irecv.
     drops: before which step the Works of which messages are thrown away.
+    told, missed: numbers that it gave others, and those that it would have received had they been known.
+    was_given_unknown: whether .item() has given it a number that nobody knew.
+    printed: what it wrote to sys.stdout and to sys.stderr.
     process_bytes: the most memory that the process which recorded it has taken (of its last program; else 0).
     """
 
@@ -46,9 +53,14 @@ class Program:
     wait_sources: dict[int, list | None] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
     marks: list[tuple[str, int, dict]] = field(default_factory=list)
+    batches: list[tuple[int, int]] = field(default_factory=list)
     drops: dict[int, list[int]] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     memory: dict[str, Any] = field(default_factory=dict)
+    told: dict[Key, Numbers] = field(default_factory=dict)
+    missed: set[Key] = field(default_factory=set)
+    was_given_unknown: bool = False
+    printed: tuple[str, str] = ("", "")
     process_bytes: int = 0
     result: bytes = b""
     error: dict[str, Any] | None = None
@@ -86,6 +98,8 @@ class Tape:
             self._wait(fields["number"], None)
         elif kind == "dropped":
             self.program.drops.setdefault(fields["time"], []).append(fields["number"])
+        elif kind == "span" and fields["name"] == BATCH:
+            self.program.batches.append((fields["start"], fields["end"]))
         elif kind == "span":
             self.program.spans.append((fields["name"], fields["start"], fields["end"]))
         elif kind == "mark":
@@ -108,34 +122,6 @@ class Tape:
         self.program.values.append(value)
 
 
-class TapeGroup(TracedGroup):
-    """A group of tensors without numbers. Nothing travels, so a backend that copies them thousandfold is not asked."""
-
-    def _check(self, method: str, args: tuple) -> None:
-        """Raises: ValueError where one tensor for all ranks is not n times as large as each rank's, as every backend."""
-        if method not in ("all_gather_single", "reduce_scatter_single"):
-            return
-        n, op = self.size(), method.removesuffix("_single")
-        whole, part = args[:2] if op == "all_gather" else args[1::-1]
-        if whole.numel() != n * part.numel():
-            raise ValueError(f"{op} among {n} ranks: the tensor for all of them must have {n} × {part.numel()} elements, "
-                             f"{n} times what each rank has; it has {whole.numel()}")
-
-    def _begin(self, method: str, args: tuple) -> dist.Work | None:
-        tensors = tensors_in(args)
-        if not all(map(_is_only_a_shape, tensors)):
-            return super()._begin(method, args)
-        if (meter := METER.get()) is not None:
-            meter.see(tensors)
-        return c10d.FakeWork()
-
-
-def _is_only_a_shape(tensor: torch.Tensor) -> bool:
-    """Without a number that torch keeps (of torch.tensor(3.0)), and without a gradient that torch would warn of."""
-    return (type(tensor) is FakeTensor and tensor.constant is None and tensor.layout is torch.strided
-            and not (tensor.is_neg() or tensor.is_conj()) and not (tensor.requires_grad and torch.is_grad_enabled()))
-
-
 class EndlessProgram(BaseException):
     """A rank's program has not ended in its time. Not an Exception: the program may catch those."""
 
@@ -149,36 +135,39 @@ class RecordingStudio:
         self._known: dict[tuple, Any] = {}
         self._recorder = Recorder(lambda kind, **fields: None)
         put_in_place()
-        start_recording(self._recorder, TapeGroup)
+        start_recording(self._recorder, SimulatedGroup)
         RECORDER.set(self._recorder)
 
-    def record(self, rank: int, input_blob: bytes) -> Program:
-        """One rank, from the meeting to its return."""
-        shapes_only = ShapesOnly(self._known)
+    def record(self, rank: int, input_blob: bytes, known: Mapping[Key, Numbers]) -> Program:
+        """One rank, from the meeting to its return. known: what others have told."""
+        shapes_only = SimulatedGroup.shapes = ShapesOnly(self._known)
+        exchange = SimulatedGroup.exchange = Exchange(rank, known)
         roofline = Roofline(self._device, shapes_only)
-        program = Program(rank, work=roofline.work)
+        program = Program(rank, work=roofline.work, told=exchange.told, missed=exchange.missed)
         tape = Tape(program, roofline.work)
         dist.init_process_group("fake", rank=rank, world_size=self._world_size, store=FakeStore())
+        forget_meshes()
         self._recorder.begin(tape.report, tape.position)
         name_rank(rank, self._world_size)
         draw_anew(seed_of(0, rank))  # others on each rank, the same in every simulation
+        UnknownNumber.was_given = False
         try:
             task = own_copy(self._task, shapes_only)
             arguments = task.arguments(rank, self._world_size, input_blob)
-            with put_back(self._found), _at_most(self._timeout_s), shapes_only, roofline:
-                result = task.fn(*tree_map_only(torch.Tensor, shapes_only.from_tensor, arguments))
+            with put_back(self._found), _printing_to(program), _at_most(self._timeout_s), shapes_only, roofline:
+                result = task.fn(*tree_map_only(torch.Tensor, shapes_only.given, arguments))
                 roofline.note_end()
             program.result = pack(_shapes_of(result), f"what rank {rank} returned")
-        except NeedsNumbers as error:
-            program.error = describe_error(error)
-        except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            program.error = describe_error(error) | {"type": "NeedsNumbers", "message": NEEDS_NUMBERS, "related": []}
         except BaseException as error:
             program.error = describe_error(error)
+            if (refusal := refusal_in(error)) is not None:  # whatever a library made of it
+                program.error |= {"type": type(refusal).__name__, "message": str(refusal), "related": []}
         finally:
             self._recorder.flush()
             tape.position()
-            dist.destroy_process_group()
+            if dist.is_initialized():  # scripts end their group themselves
+                dist.destroy_process_group()
+        program.was_given_unknown = UnknownNumber.was_given
         program.memory = asdict(roofline.result())
         return program
 
@@ -189,6 +178,17 @@ def _shapes_of(result: Any) -> Any:
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
     return tree_map_only(torch.Tensor, shape_of, result)
+
+
+@contextmanager
+def _printing_to(program: Program):
+    """A rank may be recorded twice, and what it prints is to be read once."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            yield
+    finally:
+        program.printed = out.getvalue(), err.getvalue()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The programs of all ranks, recorded in a few processes side by side."""
 
+import contextlib
 import gc
 import os
 import pickle
@@ -15,7 +16,9 @@ from utils.ranks.fresh_process import Surroundings
 from utils.ranks.place import start_process
 from utils.ranks.run import to_failure
 from utils.simulation.cluster import Device
+from utils.simulation.exchange import Key, Numbers
 from utils.simulation.program import Program
+from utils.simulation.refusals import NeedsNumbers
 
 PRELOAD = ("utils.simulation.program", "torch._dynamo")
 FEWEST_RANKS_A_PROCESS = 4
@@ -26,30 +29,55 @@ ENDED = {"type": "RankDied", "message": "its process ended without returning (os
 
 
 def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: float) -> list[Program]:
-    """One program a rank, in order. task: a packed NotebookTask; inputs: one blob a rank."""
+    """One program a rank, in order. task: a packed NotebookTask; inputs: one blob a rank.
+
+    A rank that needs numbers of others is recorded again once these have told them.
+    """
     n = len(inputs)
     n_processes = max(1, min(os.cpu_count() or 1, n // FEWEST_RANKS_A_PROCESS))
-    shares = [range(first, n, n_processes) for first in range(n_processes)]
     processes, connections, surroundings = [], [], Surroundings.here()
+    programs: dict[int, Program] = {}
+    known: dict[Key, Numbers] = {}
     try:
-        for share in shares:
+        for _ in range(n_processes):
             near, far = Pipe()
-            processes.append(start_process(_record_share, surroundings, [far], PRELOAD))
+            processes.append(start_process(_record_shares, surroundings, [far], PRELOAD))
             far.close()
-            near.send_bytes(pickle.dumps((task, [(rank, inputs[rank]) for rank in share], n, device, timeout_s)))
+            near.send_bytes(pickle.dumps((task, n, device, timeout_s)))
             connections.append(near)
-        programs, begun = _collected(connections, timeout_s)
-        missing = {*range(n)} - {program.rank for program in programs}
-        if missing and not any(program.error for program in programs):
-            raise RankFailed([to_failure(min(missing & begun or missing), ENDED)], [])
-        return sorted(programs, key=lambda program: program.rank)
+        todo = list(range(n))
+        while todo:
+            for first, connection in enumerate(connections):
+                share = [(rank, inputs[rank]) for rank in todo[first::n_processes]]
+                with contextlib.suppress(BrokenPipeError):  # it has ended, as will be seen
+                    connection.send_bytes(pickle.dumps((share, known)))
+            came, begun = _collected(connections, timeout_s)
+            programs |= {program.rank: program for program in came}
+            if missing := {*todo} - {program.rank for program in came}:
+                if not any(_is_final(program) for program in came):
+                    raise RankFailed([to_failure(min(missing & begun or missing), ENDED)], [])
+                break
+            for program in came:
+                known |= program.told
+            stopped = any(program.error for program in programs.values())
+            todo = [rank for rank, program in sorted(programs.items())
+                    if (stopped or program.was_given_unknown) and not program.missed.isdisjoint(known)]
+        return [program for _, program in sorted(programs.items())]
     finally:
+        for _, program in sorted(programs.items()):
+            for stream, text in zip((sys.stdout, sys.stderr), program.printed, strict=True):
+                stream.write(text)
         for connection in connections:
             connection.close()
         for process in processes:
             process.kill()
             process.join(5.0)
             process.close()
+
+
+def _is_final(program: Program) -> bool:
+    """Whether it has an error that no number of another rank would help."""
+    return program.error is not None and (program.error["type"] != NeedsNumbers.__name__ or not program.missed)
 
 
 def _collected(connections: list[Connection], timeout_s: float) -> tuple[list[Program], set[int]]:
@@ -64,10 +92,11 @@ def _collected(connections: list[Connection], timeout_s: float) -> tuple[list[Pr
         for connection in ready:
             try:
                 came = pickle.loads(connection.recv_bytes())
-            except EOFError:
+            except (EOFError, ConnectionResetError):
+                came = None
+            if came is None:
                 open_ones.remove(connection)
-                continue
-            if isinstance(came, int):
+            elif isinstance(came, int):
                 begun[connection] = came
             else:
                 _share_members(came, lists)
@@ -86,36 +115,44 @@ def _share_members(programs: list[Program], lists: dict[tuple, list]) -> None:
             facts["members"] = shared[id(members)][1]
 
 
-def _record_share(connection: Connection, surroundings: Surroundings) -> None:
-    """In a process of its own: record these ranks, one after the other; tell which one begins, send what is there.
-
-    Programs are sent every second: what they have in common, such as the facts of a mesh's groups, then travels once.
-    """
+def _record_shares(connection: Connection, surroundings: Surroundings) -> None:
+    """In a process of its own: record these ranks, one after the other, and others when asked, until nobody asks."""
     import torch
 
     from utils.simulation.program import RecordingStudio
 
     surroundings.take_over()
     torch.set_num_threads(1)
-    task, ranks, world_size, device, timeout_s = pickle.loads(connection.recv_bytes())
-    studio = RecordingStudio(task, world_size, device, timeout_s)
+    with contextlib.suppress(EOFError):  # nobody asks any more, or never did
+        studio = RecordingStudio(*pickle.loads(connection.recv_bytes()))
+        while True:
+            ranks, known = pickle.loads(connection.recv_bytes())
+            _record_share(connection, studio, ranks, known)
+    os._exit(0)
+
+
+def _record_share(connection: Connection, studio, ranks: Sequence[tuple[int, bytes]], known: dict[Key, Numbers]) -> None:
+    """Tell which one begins, send what is there, and None at the end; what one rank tells, the next one knows.
+
+    Programs are sent every second: what they have in common, such as the facts of a mesh's groups, then travels once.
+    """
     programs, sent_at = [], time.monotonic()
     for at, (rank, input_blob) in enumerate(ranks):
         connection.send_bytes(pickle.dumps(rank))
-        program = studio.record(rank, input_blob)
+        program = studio.record(rank, input_blob, known)
+        known |= program.told
         if at == 0:  # what stays, the collector need not look through again and again
             gc.collect()
             gc.freeze()
         if at == len(ranks) - 1:
             program.process_bytes = _most_bytes_taken()
         programs.append(program)
-        if program.error or at == len(ranks) - 1 or time.monotonic() > sent_at + EVERY_S:
+        if _is_final(program) or at == len(ranks) - 1 or time.monotonic() > sent_at + EVERY_S:
             connection.send_bytes(pickle.dumps(programs, protocol=5))
             programs, sent_at = [], time.monotonic()
-        if program.error:
+        if _is_final(program):
             break
-    connection.close()
-    os._exit(0)
+    connection.send_bytes(pickle.dumps(None))
 
 
 def _most_bytes_taken() -> int:

@@ -5,19 +5,25 @@ takes half the time of recording a program. Here those that can differ between s
 time of each key, and whatever has none, goes torch's own way. What is remembered is made again in as few calls as can be.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._mode_utils import no_dispatch
 
-from utils.trace.calls import OPERATIONS, flat_tensors
+from utils.simulation.functional import FunctionalCollectives
+from utils.simulation.numbers import DRAWN, MAKERS, MOST_AT_RANDOM, is_kept, made_for_real, stays_known
+from utils.simulation.refusals import NotSimulated
 
 NO_OPTIONS: Mapping[str, Any] = {}
 PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
 NO_PLAIN_KEY = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
-COMMUNICATION = ("c10d", "_c10d_functional")
+COMMUNICATION = ("c10d", "_dtensor", "symm_mem")  # operators that begin calls without their group being asked
+MOST_TEMPLATE_BYTES = 1 << 12
+RESIZE = torch.ops.aten.resize_
 VIEWS_TO_TORCH_UNKNOWN = (torch.ops.aten._unsafe_view.default, torch.ops.aten.unbind.int)  # which it therefore forgets
 
 
@@ -61,6 +67,7 @@ class ShapesOnly(FakeTensorMode):
     def __init__(self, known: dict[tuple, Any]):
         super().__init__(allow_non_fake_inputs=True)
         self._known, self._torch_keys = known, {}
+        self._functional = FunctionalCollectives()
         self._attributes = vars(FakeTensor(self, torch.empty(0, device="meta"), "cpu"))  # of every new one
         self._on_data_ptr = (torch._C._set_warn_deprecated_on_mutable_data_ptr if self._allow_unsafe_data_ptr_access
                              else torch._C._set_throw_on_mutable_data_ptr)
@@ -83,39 +90,90 @@ class ShapesOnly(FakeTensorMode):
             return [self._make(output, args) for output in recipe.outputs]
 
     def __torch_dispatch__(self, func, types, args: Sequence = (), kwargs: Mapping[str, Any] = NO_OPTIONS):
-        if func.namespace in COMMUNICATION and any(x.constant is not None for x in _fakes_in(args, kwargs)):
-            with self._numbers_aside(func, args, kwargs):
-                return self.__torch_dispatch__(func, types, args, kwargs)
-        key = self._key_of(func, args, kwargs, [])
+        if func.namespace == "_c10d_functional":
+            with self:
+                return self._functional(func, args, kwargs)
+        if func.namespace in COMMUNICATION:
+            raise NotSimulated(func)
+        key = self._key_of(func, args, kwargs, tensors := [])
         if (recipe := self._known.get(key)) is not None:
             return recipe.result_of(self.made(recipe, args))
-        if key is not None and func.namespace == "c10d":  # writes into its inputs, and makes no tensor
-            with in_kernel_invocation_manager(self):
-                return func(*args, **kwargs)
+        if (made := self._known.get((MAKERS, key))) is not None:
+            with no_dispatch():
+                return self.known(made.clone())
+        packet = func.overloadpacket
+        if packet in DRAWN and (drawn := self._drawn(func, args, kwargs)) is not None:
+            return drawn
+        before = args[0].constant if packet is RESIZE else None
         enclosing, self._torch_keys = self._torch_keys, {}
         try:
-            result = self.dispatch(func, types, args, kwargs)
+            with _hidden_numbers(tensors if key is not None else ()):  # torch remembers nothing of tensors that have some
+                result = self.dispatch(func, types, args, kwargs)
             entry = FakeTensorMode.cache.get(self._torch_keys.get(func))
         finally:
             self._torch_keys = enclosing
+        if packet in MAKERS and type(result) is FakeTensor and result.constant is None and is_kept(result):
+            return self._with_numbers(key, func, args, kwargs, result)
+        if before is not None:  # as many as there is room for, as the real one has them
+            with no_dispatch():
+                result.constant = before.clone().resize_(result.shape)
+            self.fake_tensor_converter.add_constant_storage_mapping(result)
         if key is not None and (recipe := _recipe_of(entry, func, result)) is not None:
             self._known[key] = recipe
         return result
 
-    @contextmanager
-    def _numbers_aside(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> Iterator[None]:
-        """Torch keeps the number of torch.tensor(3.0): what a call writes to loses it, what it reads has it again after."""
-        for written in _written_by(func, args, kwargs):
-            if written.constant is not None:
-                self.fake_tensor_converter.invalidate_constant_aliases(written.constant)
-        kept = [(x, x.constant) for x in _fakes_in(args, kwargs)]
-        for x, _ in kept:
-            x.constant = None
-        try:
-            yield
-        finally:
-            for x, constant in kept:
-                x.constant = constant
+    def may_turn_const(self, tensor: torch.Tensor) -> bool:
+        """Torch asks whether what it computed from known numbers is to keep its own."""
+        return tensor.device.type == "cpu" and stays_known(tensor)
+
+    def forget(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Numbers that nobody knows have been written to them."""
+        for tensor in tensors:
+            if isinstance(tensor, FakeTensor) and tensor.constant is not None:
+                self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
+
+    def given(self, real: torch.Tensor) -> FakeTensor:
+        """One that the program finds, or is given as its input."""
+        if isinstance(real, FakeTensor):
+            return real
+        keeps = real.device.type == "cpu" and is_kept(real) and not real.requires_grad
+        if not keeps:
+            return self.from_tensor(real)
+        with no_dispatch():
+            own = real.detach().clone()
+        return self.known(own)
+
+    def known(self, real: torch.Tensor) -> FakeTensor:
+        """A tensor that keeps its numbers: those of `real`, which nobody else has."""
+        output = _Output(None, None, tuple(real.shape), real.stride(), 0, real.dtype, real.device, False)
+        with torch._C._DisableTorchDispatch():
+            fake = self._make(output, ())
+        fake.constant = real
+        self.fake_tensor_converter.add_constant_storage_mapping(fake)
+        return fake
+
+    def _with_numbers(self, key, func, args: Sequence, kwargs: Mapping[str, Any], result: FakeTensor) -> FakeTensor:
+        if result.fake_device.type != "cpu" or "out" in kwargs:
+            return result
+        with no_dispatch():
+            real = made_for_real(func, args, kwargs)
+            if key is not None and real.nbytes <= MOST_TEMPLATE_BYTES:
+                self._known[MAKERS, key] = real.clone()
+        return self.known(real)
+
+    def _drawn(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> FakeTensor | None:
+        """Whole numbers at random, if they are few, or an order."""
+        if func.overloadpacket is torch.ops.aten.random_:
+            if args[0].constant is None or args[0].numel() > MOST_AT_RANDOM:
+                return None
+            with no_dispatch():
+                func(args[0].constant, *args[1:], **kwargs)
+            return args[0]
+        with no_dispatch():
+            if func.overloadpacket is torch.ops.aten.randint and math.prod(args[-1]) > MOST_AT_RANDOM:
+                return None
+            real = func(*args, **kwargs | {"device": "cpu"})
+        return self.known(real) if is_kept(real) else None
 
     def _make(self, output: _Output, args: Sequence):
         """What torch makes, without its checks; no mode is active here, so that these tensors of "meta" are plain ones."""
@@ -147,6 +205,9 @@ class ShapesOnly(FakeTensorMode):
                 self._add(key, kwargs.values(), tensors)
         except _NoKey:
             return None
+        known = [tensor for tensor in tensors if tensor.constant is not None]
+        if known and (len(known) == len(tensors) or func._schema.is_mutable):  # else no number of theirs matters
+            return None
         return tuple(key)
 
     def _add(self, key: list, values, tensors: list) -> None:
@@ -154,8 +215,8 @@ class ShapesOnly(FakeTensorMode):
         for value in values:
             kind = type(value)
             if kind is FakeTensor:
-                if (value.fake_mode is not self or value.constant is not None or value.layout is not torch.strided
-                        or value.is_conj() or value.is_neg()):
+                if (value.fake_mode is not self or value.layout is not torch.strided or value.is_conj()
+                        or value.is_neg()):
                     raise _NoKey
                 key += (value.shape, value.stride(), value.dtype, value.storage_offset(), value.fake_device,
                         value.requires_grad)
@@ -169,20 +230,16 @@ class ShapesOnly(FakeTensorMode):
                 key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
 
 
-def _fakes_in(args: Sequence, kwargs: Mapping[str, Any]) -> list[FakeTensor]:
-    return [x for x in flat_tensors([*args, *kwargs.values()]) if type(x) is FakeTensor]
-
-
-def _written_by(func, args: Sequence, kwargs: Mapping[str, Any]) -> list[FakeTensor]:
-    """The tensors that this call between ranks writes to."""
-    arguments = func._schema.arguments
-    named = dict(zip((argument.name for argument in arguments), args, strict=False)) | kwargs
-    if func.namespace == "c10d":
-        operation = OPERATIONS.get(func._opname)
-        receiving = named if operation is None else {operation.receives}
-    else:
-        receiving = {argument.name for argument in arguments if argument.alias_info and argument.alias_info.is_write}
-    return _fakes_in([value for name, value in named.items() if name in receiving], {})
+@contextmanager
+def _hidden_numbers(tensors: Sequence[FakeTensor]):
+    known = [(tensor, tensor.constant) for tensor in tensors if tensor.constant is not None]
+    for tensor, _ in known:
+        tensor.constant = None
+    try:
+        yield
+    finally:
+        for tensor, constant in known:
+            tensor.constant = constant
 
 
 def _recipe_of(entry: Any, func, result: Any) -> Recipe | None:

@@ -12,6 +12,7 @@ from utils.ranks.payload import NotebookTask, packed_inputs
 from utils.ranks.run import Run, checked_timeout, checked_world_size, to_failure
 from utils.simulation.cluster import Cluster
 from utils.simulation.clusters import cluster_named
+from utils.simulation.nccl import nccl_oversights
 from utils.simulation.play import Timetable, play
 from utils.simulation.program import CALL, WAIT, Program
 from utils.simulation.recording import record_all
@@ -110,7 +111,10 @@ def simulate_ranks(fn: Callable, world_size: int | None = None, cluster: Cluster
     timetable = play(programs, cluster)
     if timetable.disagreement or not all(timetable.ended):
         raise _verdict(programs, timetable)
-    return _run(programs, timetable, cluster)
+    run = _run(programs, timetable, cluster)
+    for line in run.oversights:
+        print(line)
+    return run
 
 
 def _run(programs: list[Program], timetable: Timetable, cluster: Cluster) -> SimulatedRun:
@@ -119,7 +123,8 @@ def _run(programs: list[Program], timetable: Timetable, cluster: Cluster) -> Sim
     return SimulatedRun(
         len(programs), results, _trace(programs[:MOST_TRACED], timetable), memory, elapsed_s=timetable.duration_s,
         cluster=cluster, works=[program.work for program in programs], bytes_by_link=dict(timetable.network.bytes_by_link),
-        busy_s_by_link=dict(timetable.network.busy_s_by_link), programs=programs, timetable=timetable)
+        busy_s_by_link=dict(timetable.network.busy_s_by_link), programs=programs, timetable=timetable,
+        oversights=nccl_oversights(programs) if cluster.device.library == "NCCL" else [])
 
 
 def _trace(programs: Sequence[Program], timetable: Timetable) -> Trace:

@@ -1,52 +1,50 @@
 """What torch does otherwise in a process that records ranks: tensors there have no numbers, and groups no partners."""
 
+import inspect
 import itertools
+import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.distributed import _meta_registrations, device_mesh
+from torch.distributed import _meta_registrations
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.data import DataLoader
 
-NEEDS_NUMBERS = ("this needs a tensor's numbers, and in a simulation tensors have shapes only. Return the tensor itself "
-                 "instead of its .item(), give the value as a plain number, or put a stand-in where the program needs it")
-NEEDS_SENDER = ("this needs to know which rank a message came from, and a simulated recv() without src= cannot tell. "
-                "Name the sender (src=), or do not use what recv() returns")
+from utils.simulation import reducer
+from utils.simulation.numbers import UnknownNumber, UnknownRank, of_unknown
+from utils.simulation.refusals import NEEDS_NUMBERS, WRITES_NUMBERS, NeedsNumbers
+from utils.trace.spans import span
 
-
-class NeedsNumbers(RuntimeError):
-    """A program looks at what a simulation does not have."""
-
-
-class UnknownRank:
-    """What a receive from anybody returns: it may be ignored or returned, and not be looked at."""
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise NeedsNumbers(NEEDS_SENDER)
-
-    __index__ = __int__ = __float__ = __bool__ = __hash__ = __str__ = __format__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _refuse
-
-    def __repr__(self) -> str:
-        return "a rank that a simulation does not know"
+BATCH = "batch_isend_irecv"
+OF_NUMBERS = (
+    "exp", "log", "log2", "log10", "sqrt", "isnan", "isinf", "isfinite", "floor", "ceil", "trunc", "fabs", "pow")
 
 
 def put_in_place() -> None:
     """For the rest of this process's life; before a recorder is installed, which watches what it finds."""
+    reducer.put_in_place()
     dist.new_group = dist.distributed_c10d.new_group = _known_before_or(dist.new_group)
+    dist.batch_isend_irecv = dist.distributed_c10d.batch_isend_irecv = _as_a_batch(dist.batch_isend_irecv)
     dist.recv = dist.distributed_c10d.recv = _from_anybody_or(dist.recv)
     c10d.FakeWork._source_rank = lambda work: UnknownRank()
     _meta_registrations.generate_unique_id = itertools.count(1).__next__  # torch's own draws the program's random numbers
     torch.utils.swap_tensors = _take_data_or(torch.utils.swap_tensors)
-    torch.Tensor.numpy = _refused_or(torch.Tensor.numpy)
+    torch.Tensor.numpy = _known_or_refused(torch.Tensor.numpy)
+    torch.Tensor.item = _known_or_unknown(torch.Tensor.item)
+    FakeTensor.__deepcopy__, FakeTensor.__reduce_ex__ = _copied, _not_written
+    torch.Tensor.__format__ = _by_item(torch.Tensor.__format__)
+    for name in OF_NUMBERS:
+        setattr(math, name, of_unknown(getattr(math, name)))
     torch.from_numpy = _without_numbers(torch.from_numpy)
-    dist.init_device_mesh = device_mesh.init_device_mesh = _with_numbers(device_mesh.init_device_mesh)
-    mesh = device_mesh.DeviceMesh
-    mesh.__init__, mesh.mesh = _with_numbers(mesh.__init__), property(_with_numbers(mesh.mesh.fget))
+    dist.get_backend = dist.distributed_c10d.get_backend = _gloo  # programs, and torch itself, branch on it
+    dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = _barrier
+    torch.compile = _as_it_is
+    DataLoader.__init__ = _in_this_process(DataLoader.__init__)
+    dist.distributed_c10d._object_to_tensor = _with_numbers(dist.distributed_c10d._object_to_tensor)
 
 
 def _known_before_or(make_group: Callable) -> Callable:
@@ -64,6 +62,16 @@ def _known_before_or(make_group: Callable) -> Callable:
         return group
 
     return new_group
+
+
+def _as_a_batch(begin: Callable) -> Callable:
+    """Calls that begin together, which backends that know no batches cannot tell."""
+
+    def batch_isend_irecv(p2p_op_list):
+        with span(BATCH):
+            return begin(p2p_op_list)
+
+    return batch_isend_irecv
 
 
 def _from_anybody_or(receive: Callable) -> Callable:
@@ -93,16 +101,57 @@ def _take_data_or(swap: Callable) -> Callable:
     return swap_or_take
 
 
-def _refused_or(to_numpy: Callable) -> Callable:
+def _known_or_refused(to_numpy: Callable) -> Callable:
     """Of a tensor that has numbers, they are given as they are."""
 
     def numpy(tensor: torch.Tensor, *args, **kwargs):
         if isinstance(tensor, FakeTensor):
-            raise NeedsNumbers(NEEDS_NUMBERS)
+            if tensor.constant is None:
+                raise NeedsNumbers(NEEDS_NUMBERS)
+            tensor = tensor.constant
         with _disable_current_modes():
             return to_numpy(tensor, *args, **kwargs)
 
     return numpy
+
+
+def _known_or_unknown(item: Callable) -> Callable:
+    def number(tensor: torch.Tensor) -> Any:
+        if isinstance(tensor, FakeTensor) and tensor.constant is None and tensor.numel() == 1:
+            UnknownNumber.was_given = True
+            return UnknownNumber()
+        return item(tensor)
+
+    return number
+
+
+def _copied(tensor: FakeTensor, memo: dict[int, Any]) -> FakeTensor:
+    """torch's own looks for the memory of a tensor that has none."""
+    if id(tensor) not in memo:
+        if not tensor.is_leaf:
+            raise RuntimeError("only tensors that are not computed from others (leaves) can be copied by deepcopy")
+        copied = tensor.detach().clone()
+        if isinstance(tensor, torch.nn.Parameter):
+            copied = torch.nn.Parameter(copied, tensor.requires_grad)
+        else:
+            copied.requires_grad_(tensor.requires_grad)
+            if tensor.grad is not None:
+                copied.grad = tensor.grad.clone()
+        memo[id(tensor)] = copied
+    return memo[id(tensor)]
+
+
+def _not_written(tensor: FakeTensor, protocol: Any) -> Any:
+    raise NeedsNumbers(WRITES_NUMBERS)
+
+
+def _by_item(to_text: Callable) -> Callable:
+    def text(tensor: torch.Tensor, spec: str) -> str:
+        if isinstance(tensor, FakeTensor) and tensor.dim() == 0:
+            return format(tensor.item(), spec)
+        return to_text(tensor, spec)
+
+    return text
 
 
 def _without_numbers(make: Callable) -> Callable:
@@ -110,13 +159,38 @@ def _without_numbers(make: Callable) -> Callable:
     return lambda array: torch.ops.aten.lift_fresh(make(array))
 
 
-def _with_numbers(function: Callable) -> Callable:
-    """A mesh is a tensor whose numbers are ranks: it is made and read where no mode takes them away."""
+def _with_numbers(to_tensors: Callable) -> Callable:
+    """An object's bytes and their count are known."""
 
-    def with_numbers(*args, **kwargs):
-        if any(isinstance(value, FakeTensor) for value in (*args, *kwargs.values())):
-            raise NeedsNumbers(NEEDS_NUMBERS + " (a mesh can be given as a list of lists)")
+    def object_to_tensors(*args):
         with _disable_current_modes():
-            return function(*args, **kwargs)
+            tensors = to_tensors(*args)
+        return tuple(torch.ops.aten.lift_fresh(tensor) for tensor in tensors)
 
-    return with_numbers
+    return object_to_tensors
+
+
+def _gloo(group=None) -> str:
+    """As real ranks on the CPU have it."""
+    return "gloo"
+
+
+def _barrier(group=None, timeout=None, wait_all_ranks=False) -> None:
+    """torch's own asks by name which backend this is."""
+    dist.barrier(group)
+
+
+def _as_it_is(model=None, **_: Any) -> Any:
+    """What torch.compile is given, or a decorator that gives it back: compiled or not, it makes the same calls."""
+    return (lambda function: function) if model is None else model
+
+
+def _in_this_process(begin: Callable) -> Callable:
+    """A DataLoader whose workers are this process: others would not know what its tensors are."""
+
+    def __init__(loader: DataLoader, *args, **kwargs) -> None:
+        settings = inspect.signature(begin).bind(loader, *args, **kwargs).arguments
+        settings |= {"num_workers": 0, "prefetch_factor": None, "persistent_workers": False, "timeout": 0}
+        begin(**settings)
+
+    return __init__

@@ -175,7 +175,7 @@ class Recorder:
         """A call that raised an error has not begun."""
         self._report("withdrawn", number=call.number, time=self._clock())
 
-    def follow(self, traced: dist.Work, work: dist.Work, arguments: dict[str, Any]) -> None:
+    def follow(self, traced: dist.Work, work: dist.Work, operator: str, arguments: dict[str, Any]) -> None:
         """A call has begun.  traced: its Work as the program gets it; work: as torch made it."""
         call = traced.call
         if call.number == self.told_to_wait:  # its caller waits for it next, and keeps it no longer
@@ -185,7 +185,7 @@ class Recorder:
         if call.is_direct:
             self._not_waited_for[call.number] = call
         if arguments.get("async_op", True):
-            call.tensors = _versions(arguments)
+            call.tensors = _versions(operator, arguments)
         if arguments.get("async_op", False):
             with suppress(RuntimeError):  # gloo's reduce-scatter has no future
                 _add_done_callback(work.get_future(), functools.partial(self._on_done, call.number, self._unfinished))
@@ -268,13 +268,14 @@ class Recorder:
 _add_done_callback = torch._C.Future.add_done_callback
 
 
-def _versions(arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
-    """The tensors of a call, which stay free to go, and how often each has been changed.
+def _versions(operator: str, arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
+    """What a call sends or works on in place, tensors that stay free to go, and how often each has been changed.
 
-    Not of views, whose number counts every change of what they are a part of.
+    Not of views, whose number counts every change of what they are a part of; and not of what a call fills from others:
+    gloo's own thread counts as a change what it copies into the outputs of a gather or an all-to-all.
     """
-    return [(TensorWeakRef(x), x._version) for x in flat_tensors(list(arguments.values()))
-            if x._base is None and not x.is_inference()]
+    tensors = flat_tensors(arguments.get(OPERATIONS[operator].sends or OPERATIONS[operator].receives))
+    return [(TensorWeakRef(x), x._version) for x in tensors if x._base is None and not x.is_inference()]
 
 
 def _is_changed(call: PendingCall) -> bool:

@@ -230,7 +230,7 @@ def _recorded(name: str, method: _Method):
             recorder.end_without_work(call)
             return None
         traced = TracedWork(work, call, recorder)
-        recorder.follow(traced, work, arguments)
+        recorder.follow(traced, work, method.operator, arguments)
         return traced
 
     return begin
