@@ -371,7 +371,7 @@ def helper_below(handed):
 
 @change
 def helper_in_a_cell_that_shows(handed):
-    cell = next(cell for cell in handed.cells if "watch" in cell["metadata"].get("tags", []))
+    cell = next((cell for cell in handed.cells if "watch" in cell["metadata"].get("tags", [])), handed.set_up)
     cell["source"] = "def my_helper():\n    return 3\n\n" + cell["source"]
     _use(handed, "my_helper()")
 

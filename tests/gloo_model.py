@@ -4,6 +4,8 @@ import random
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
+from utils.trace.calls import CallFacts
+
 # A step: ("send", peer, tag), ("recv", peer or None, tag), ("all_reduce" or "barrier", group), ("wait", call).
 
 
@@ -16,14 +18,14 @@ class Script:
     groups: dict[str, list[int]]
 
 
-def facts_of(step: tuple, script: Script) -> dict:
+def facts_of(step: tuple, script: Script, **about: bool) -> CallFacts:
     """A call as a recorder tells of it."""
     is_message = step[0] in ("send", "recv")
     group = "0" if is_message else step[1]
-    return {"op": step[0], "dtype": "float32", "shape": [4], "element_count": 4, "bytes": 16, "bytes_given": 16,
-            "bytes_formula": 16, "root": None, "peer": step[1] if is_message else None, "tag": step[2] if is_message else 0,
-            "reduce_op": None, "splits": None, "group": group, "members": script.groups[group], "is_async": is_message,
-            "source": None}
+    return CallFacts(
+        op=step[0], dtype="float32", shape=[4], element_count=4, bytes=16, bytes_given=16, bytes_formula=16,
+        peer=step[1] if is_message else None, tag=step[2] if is_message else 0, group=group, members=script.groups[group],
+        is_async=is_message, **about)
 
 
 @dataclass
@@ -118,8 +120,8 @@ class Machine:
         self._calls[rank] += 1
         thread.numbers.append(number)
         waits = step[0] not in ("send", "recv")
-        self._report(rank, "call", number=number, time=self._time, waits=waits and thread.is_main,
-                     alone=self._is_alone(rank), **facts_of(step, self._script))
+        facts = facts_of(step, self._script, waits=waits and thread.is_main, alone=self._is_alone(rank))
+        self._report(rank, "call", number=number, time=self._time, facts=facts)
         if waits:
             key = step[1], self._made[rank, step[1]]
             self._made[rank, step[1]] += 1

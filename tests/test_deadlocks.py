@@ -10,6 +10,7 @@ import torch.distributed as dist
 from utils import Deadlock, Mismatch, RankFailed, run_ranks, simulate_ranks
 from utils.deadlocks.verdicts import mismatch_verdict
 from utils.deadlocks.waits import ENDED, WaitState
+from utils.trace.calls import CallFacts
 
 WITHIN_S = 1.0
 
@@ -484,9 +485,8 @@ def test_a_rank_that_ended_stays_so_whatever_its_other_threads_report(late):
 def test_calls_that_disagree_are_told_though_each_raised_an_error():
     state = WaitState(2)
     for rank in range(2):
-        facts = {"op": "all_reduce", "group": "0", "members": [0, 1], "dtype": "float32", "element_count": rank, "shape": [],
-                 "peer": None, "root": None, "reduce_op": "SUM", "splits": None, "tag": 0, "waits": False, "source": None}
-        state.ingest(rank, "call", {"number": 0, "time": 0.0, **facts})
+        facts = CallFacts(op="all_reduce", group="0", members=[0, 1], dtype="float32", element_count=rank)
+        state.ingest(rank, "call", {"number": 0, "time": 0.0, "facts": facts})
     for rank in range(2):
         state.ingest(rank, "withdrawn", {"number": 0, "time": 1.0})
     assert "ranks 0 and 1 disagree about the size in all_reduce" in str(mismatch_verdict(state.disagreement))

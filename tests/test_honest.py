@@ -11,6 +11,7 @@ import zlib
 import pytest
 
 from grader.course import running
+from grader.course.splice import Step
 from grader.exercises import EXERCISES
 from tests.changes import CHANGES, OF_FILES, Remembered, changed, faults, right_notebook
 from tests.course import ROOT, SANDBOX
@@ -69,3 +70,12 @@ def test_a_pair_of_changes_to_a_whole_unit(unit):
     exercise = chance.choice([name for name in known if known[name].unit == unit])
     released = (ROOT / "notebooks" / unit / f"{unit}.ipynb").read_bytes()
     assert faults(changed(unit, names, exercise), released, known) == []
+
+
+def test_a_cell_of_definitions_is_not_blamed_for_what_an_earlier_one_set_going():
+    timer = Step("import os, threading\nthreading.Timer(0.3, os._exit, [1]).start()", "cell 1 (a timer)")
+    slow = Step("import time\ndef hello_rank(slept=time.sleep(1.5)):\n    return 1", "cell 2 (a function)")
+    its_check = Step("", "cell 3 (its check)", hands_over="hello_rank")
+    ran = running.run_cells([timer, slow, its_check], [EXERCISES["hello_rank"]])
+    assert ran.versions("hello_rank"), ran.remarks
+    assert "of all cells only the imports, functions and classes were run" in ran.remarks[0]

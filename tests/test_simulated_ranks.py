@@ -16,6 +16,7 @@ from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed, ranks_in_word
 from utils.deadlocks.verdicts import deadlock_verdict
 from utils.deadlocks.waits import WaitState
 from utils.simulation.simulate import SimulatedRun
+from utils.trace.calls import CallFacts
 from utils.trace.trace import Trace
 
 
@@ -314,13 +315,14 @@ def test_a_thousand_ranks_that_wait_fit_on_a_screen():
 
 def waits_in_a_line(state, broken=700, n=1024):
     """Each receives from the one before it; one has not sent."""
-    call = {"group": "g", "members": range(n), "op": "recv", "dtype": "float32", "shape": [3], "bytes": 12, "tag": 0,
-            "root": None, "reduce_op": None, "splits": None, "source": None, "waits": True, "alone": True, "number": 0}
+    members = list(range(n))
     for rank in range(n):
         if rank == broken:
             state.ingest(rank, "returned", {})
         else:
-            state.ingest(rank, "call", call | {"peer": (rank - 1) % n})
+            facts = CallFacts(op="recv", group="g", members=members, dtype="float32", shape=[3], bytes=12, waits=True,
+                              peer=(rank - 1) % n)
+            state.ingest(rank, "call", {"number": 0, "time": 0.0, "facts": facts})
 
 
 def test_of_a_long_line_the_one_is_shown_for_whom_all_wait():

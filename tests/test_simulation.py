@@ -406,7 +406,7 @@ def test_the_most_ranks_are_recorded_and_played():
     last = MAX_WORLD_SIZE - 1
     assert run.trace_of([last]).of(last)[0].members == (*range(MAX_WORLD_SIZE),)
     assert run.bytes_by_link["NVLink"] > 0 and sum(program.process_bytes > 0 for program in run.programs) <= os.cpu_count()
-    assert run.programs[0].facts[0]["members"] is run.programs[last].facts[0]["members"]
+    assert run.programs[0].facts[0].members is run.programs[last].facts[0].members
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from utils import RankFailed, mark, run_ranks, span
+from utils.trace.calls import CallFacts
 from utils.trace.trace import build_trace
 
 MIB = 1 << 20
@@ -312,14 +313,13 @@ def test_a_rank_that_is_not_there_is_refused():
 
 def test_a_receive_from_anybody_waits_for_whom_it_heard_and_not_for_who_came_last():
     """Ranks 2 and 1 send, in this order; what each receive waited for is when its own sender came."""
-    message = {"group": "0", "members": [0, 1, 2], "op": "send", "dtype": "float32", "shape": [1], "bytes": 4,
-               "bytes_given": 4, "bytes_formula": 4, "tag": 0, "root": None, "reduce_op": None, "is_async": True,
-               "waits": False, "source": None}
-    receive = message | {"op": "recv", "peer": None}
-    events = [(0, "call", receive | {"number": 0, "time": 0.0}), (0, "wait", {"number": 0, "time": 0.0}),
-              (1, "call", message | {"peer": 0, "number": 0, "time": 3.0}),  # its report is read first
-              (2, "call", message | {"peer": 0, "number": 0, "time": 1.0}),
-              (0, "woke", {"number": 0, "time": 2.0, "sender": 2}), (0, "call", receive | {"number": 1, "time": 2.0}),
+    about = dict(group="0", members=[0, 1, 2], dtype="float32", shape=[1], bytes=4, is_async=True)
+    message, receive = CallFacts(op="send", peer=0, **about), CallFacts(op="recv", **about)
+    events = [(0, "call", {"facts": receive, "number": 0, "time": 0.0}), (0, "wait", {"number": 0, "time": 0.0}),
+              (1, "call", {"facts": message, "number": 0, "time": 3.0}),  # its report is read first
+              (2, "call", {"facts": message, "number": 0, "time": 1.0}),
+              (0, "woke", {"number": 0, "time": 2.0, "sender": 2}),
+              (0, "call", {"facts": receive, "number": 1, "time": 2.0}),
               (0, "wait", {"number": 1, "time": 2.0}), (0, "woke", {"number": 1, "time": 3.5, "sender": 1})]
     first, second = build_trace(3, events, None).of(0)
     assert (first.waiting_s, second.waiting_s) == (1.0, 1.0) and first.peer is None

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grader.course.source import definitions_of
+from grader.course.source import definitions_of, has_only_definitions
 from grader.course.splice import Step
 from grader.evidence import parcel
 from grader.judging.exercise import Exercise
@@ -66,12 +66,13 @@ def _likeliest_first(stem: str) -> tuple[int, int]:
 def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool = False) -> RanCells:
     """Run them in a sandbox. One that ends the kernel, or is beyond the sandbox's limits, costs only what it does itself:
 
-    all are run again, with only the imports, functions and classes of that one; if it ends the kernel again, without it. The
-    last time only definitions of all cells are run: what ends a kernel may have been set going by an earlier cell (a timer).
-    Raises: NoSandbox.
+    all are run again, with only the imports, functions and classes of that one. What ends a kernel may have been set going
+    by an earlier cell (a timer): so if a cell ends it that has nothing else, and the last time, all cells are run with only
+    theirs; and without one that ends it even so.  Raises: NoSandbox.
     """
     handed_in, steps, remarks, problems, peak_bytes = steps, list(steps), [], [], 0
     parameters = {exercise.id: exercise.parameters for exercise in exercises}
+    only_definitions = False
     for start in range(MOST_STARTS):
         told = [{"source": step.source, "words": step.words, "hands_over": step.hands_over, "checks": _checked_by(step)}
                 for step in steps]
@@ -87,12 +88,15 @@ def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool
         own = [remark.removeprefix(steps[guilty].words) for remark in said if remark.startswith(steps[guilty].words)]
         why = done.problem or (f"it{own[-1]}" if own else "it ended the kernel")
         rest = definitions_of(steps[guilty].source)
-        rest = rest if rest.strip() != steps[guilty].source.strip() else ""
-        then = f"all cells were run again {'with only its imports, functions and classes' if rest else 'without it'}"
-        steps[guilty] = replace(steps[guilty], source=rest, hands_over="")
-        if start == MOST_STARTS - 2:
+        has_nothing_else = has_only_definitions(steps[guilty].source)
+        if not only_definitions and (has_nothing_else or start == MOST_STARTS - 2):
+            only_definitions = True
             steps = [step if step.hands_over else replace(step, source=definitions_of(step.source)) for step in handed_in]
             then = "of all cells only the imports, functions and classes were run"
+        else:
+            rest = "" if has_nothing_else else rest
+            steps[guilty] = replace(steps[guilty], source=rest, hands_over="")
+            then = f"all cells were run again {'with only its imports, functions and classes' if rest else 'without it'}"
         if start == MOST_STARTS - 1:
             then = "the cells after it were not run"
         remarks.append(f"while {handed_in[guilty].words} ran: {why}; {then}")

@@ -86,6 +86,12 @@ def definitions_of(source: str) -> str:
                        for node in tree.body if _only_defines(node))
 
 
+def has_only_definitions(source: str) -> bool:
+    """Whether a cell has nothing else."""
+    tree = parsed(source)
+    return tree is not None and all(map(_only_defines, tree.body))
+
+
 def _bound_by(node: ast.stmt) -> Iterable[str]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from utils.deadlocks.errors import ranks_in_words
+from utils.trace.calls import CallFacts
 from utils.trace.source import to_line
 
 MOST_LINES = 3
@@ -16,18 +17,18 @@ _WORDS = {
 
 def oversights_in(events: Iterable[tuple[int, str, dict]]) -> list[str]:
     """Of what the ranks reported (rank, kind, fields): a line for each such call of the program's own code."""
-    calls: dict[tuple[int, int], dict] = {}
+    calls: dict[tuple[int, int], CallFacts] = {}
     ranks: dict[tuple, set[int]] = defaultdict(set)  # (what is wrong, operation, place) -> who did it
 
     def note(what: str, rank: int, number: int) -> None:
         facts = calls[rank, number]
-        if facts.get("is_direct") and facts["source"]:
-            ranks[what, facts["op"], tuple(facts["source"])].add(rank)
+        if facts.is_direct and facts.source:
+            ranks[what, facts.op, facts.source].add(rank)
 
     for rank, kind, fields in events:
         if kind == "call":
-            calls[rank, fields["number"]] = fields
-            if fields.get("repeats"):
+            calls[rank, fields["number"]] = fields["facts"]
+            if fields["facts"].repeats:
                 note("repeats", rank, fields["number"])
         elif kind == "forgotten":
             for number in fields["numbers"]:

@@ -2,7 +2,8 @@
 
 from utils.deadlocks.errors import FEW, Deadlock, Mismatch, Standstill, ranks_in_words
 from utils.deadlocks.waits import BLOCKED, ENDED, Disagreement, WaitState
-from utils.trace.calls import POINT_TO_POINT, peer_of, root_of
+from utils.trace.calls import POINT_TO_POINT, CallFacts, peer_of, root_of
+from utils.trace.pairing import Posted
 from utils.trace.source import to_line
 
 _MISMATCH_FIXES = {
@@ -32,7 +33,7 @@ def waiting_ranks(state: WaitState) -> list[Standstill]:
 def mismatch_verdict(disagreement: Disagreement) -> Mismatch:
     """Calls that meet but cannot fit, or that some ranks have left out."""
     what, calls = disagreement.what, {rank: call.facts for rank, call in sorted(disagreement.posted.items())}
-    stands = [Standstill(rank, f"called {call_in_words(call, what)}", to_line(call["source"]))
+    stands = [Standstill(rank, f"called {call_in_words(call, what)}", to_line(call.source))
               for rank, call in calls.items()]
     if what == "members":
         absent = sorted(disagreement.absent)
@@ -42,13 +43,13 @@ def mismatch_verdict(disagreement: Disagreement) -> Mismatch:
     if what == "groups made":
         headline = f"{ranks_in_words([*calls])} make a group, and were in different numbers of groups before."
         return Mismatch(f"{what} differs", headline, stands, _MISMATCH_FIXES[what])
-    rank_of = {call["op"]: rank for rank, call in calls.items()}
+    rank_of = {call.op: rank for rank, call in calls.items()}
     if rank_of.keys() == {"send", "recv"}:
         where = f"in a message from rank {rank_of['send']} to rank {rank_of['recv']}"
     else:
         where = "that comes next" if what == "operation" else f"in {min(rank_of)}"
     headline = f"{ranks_in_words([*calls])} disagree about the {_spoken(what)} {where}."
-    fix = _MISMATCH_FIXES["threads" if any(call.get("thread") for call in calls.values()) else what]
+    fix = _MISMATCH_FIXES["threads" if any(call.thread for call in calls.values()) else what]
     return Mismatch(f"{what} differs", headline, stands, fix)
 
 
@@ -69,29 +70,29 @@ def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
     return Deadlock(kind, f"{ranks_in_words(ranks)} {verb} for a call that can never come.", stands, fix)
 
 
-def call_in_words(call: dict, detail: str = "") -> str:
+def call_in_words(call: CallFacts, detail: str = "") -> str:
     """"all_reduce(op=SUM) of float32[4, 2]" with what matters for `detail`."""
     arguments = []
-    if call["op"] == "send":
+    if call.op == "send":
         arguments.append(f"dst={peer_of(call)}")
-    elif call["op"] == "recv":
-        arguments.append("src=any" if call["peer"] is None else f"src={peer_of(call)}")
-    if call["tag"]:
-        arguments.append(f"tag={call['tag']}")
-    if call["root"] is not None:
+    elif call.op == "recv":
+        arguments.append("src=any" if call.peer is None else f"src={peer_of(call)}")
+    if call.tag:
+        arguments.append(f"tag={call.tag}")
+    if call.root is not None:
         arguments.append(f"root={root_of(call)}")
-    if (call["reduce_op"] and call["reduce_op"] != "SUM") or detail == "reduce_op":
-        arguments.append(f"op={call['reduce_op']}")
-    text = f"{call['op']}({', '.join(arguments)})" if arguments else call["op"]
-    if call["op"] == "new_group":
-        made = f" while in {call['made']} group{'s' * (call['made'] > 1)}" if detail == "groups made" else ""
-        return f"new_group({_numbers(call['shape'])})" + made
-    if call["dtype"]:
-        text += f" of {call['dtype']}{call['shape']}"
-    if call.get("thread"):
-        text += f" in its thread {call['thread']}"
-    if detail == "splits" and call["splits"]:
-        sent, expected = map(_numbers, call["splits"])
+    if (call.reduce_op and call.reduce_op != "SUM") or detail == "reduce_op":
+        arguments.append(f"op={call.reduce_op}")
+    text = f"{call.op}({', '.join(arguments)})" if arguments else call.op
+    if call.op == "new_group":
+        made = f" while in {call.made} group{'s' * (call.made > 1)}" if detail == "groups made" else ""
+        return f"new_group({_numbers(call.shape)})" + made
+    if call.dtype:
+        text += f" of {call.dtype}{call.shape}"
+    if call.thread:
+        text += f" in its thread {call.thread}"
+    if detail == "splits" and call.splits:
+        sent, expected = map(_numbers, call.splits)
         text += f", sending {sent} and expecting {expected} elements"
     return text
 
@@ -105,16 +106,16 @@ def _numbers(numbers: list[int]) -> str:
 
 def _standstill(state: WaitState, rank: int) -> Standstill:
     blocked, missing = state.ranks[rank], state.missing(rank)
-    call = blocked.awaited
-    group = "" if len(call["members"]) == len(state.ranks) else f" on the group of {ranks_in_words(call['members'])}"
-    one_of = "one of " if call["op"] == "recv" and call["peer"] is None and len(missing) > 1 else ""
+    call = blocked.awaited.facts
+    group = "" if len(call.members) == len(state.ranks) else f" on the group of {ranks_in_words(call.members)}"
+    one_of = "one of " if call.is_from_anybody and len(missing) > 1 else ""
     whom = f"waits for {one_of}{ranks_in_words(missing)}" if missing else "is about to go on"
-    return Standstill(rank, f"{whom} in {call_in_words(call)}{group}", to_line(blocked.wait_source or call["source"]))
+    return Standstill(rank, f"{whom} in {call_in_words(call)}{group}", to_line(blocked.wait_source or call.source))
 
 
 def _thread_stands(state: WaitState, rank: int, number: int) -> Standstill:
-    call, missing = state.ranks[rank].calls[number], state.missing(rank, number)
-    return Standstill(rank, f"waits for {ranks_in_words(missing)}, too, in {call_in_words(call)}", to_line(call["source"]))
+    call, missing = state.ranks[rank].calls[number].facts, state.missing(rank, number)
+    return Standstill(rank, f"waits for {ranks_in_words(missing)}, too, in {call_in_words(call)}", to_line(call.source))
 
 
 def _about_threads(state: WaitState, ranks: list[int]) -> str:
@@ -134,8 +135,8 @@ def _whereabouts(state: WaitState, rank: int) -> str:
     stands = state.ranks[rank]
     if stands.state != ENDED:
         return "is still working"
-    last = max(stands.calls.values(), key=lambda c: c["number"], default=None)
-    done = f" after {call_in_words(last)}" if last else " without any communication"
+    last = max(stands.calls.values(), key=lambda call: call.number, default=None)
+    done = f" after {call_in_words(last.facts)}" if last else " without any communication"
     return {"returned": "has returned", "raised": "has raised", "died": "is gone"}[stands.ending] + done
 
 
@@ -143,10 +144,10 @@ def _diagnose(state: WaitState, missing: dict[int, set[int]], cycle: list[int], 
     """(kind, fix) for a standstill: for the ranks that it comes from, not for those who wait behind them in line."""
     for rank in missing:
         if dropped := state.dropped_partner(rank):
-            where = f"rank {dropped['rank']} started the matching {dropped['op']} ({to_line(dropped['source'])})"
+            where = f"rank {dropped.rank} started the matching {dropped.facts.op} ({to_line(dropped.facts.source)})"
             return "dropped message", f"{where} but threw its Work away: keep what it returns, and wait() for it."
-    calls = {rank: state.ranks[rank].awaited for rank in culprits}
-    all_have_mail = all(call["op"] == "recv" and state.messages_for(rank) for rank, call in calls.items())
+    calls = {rank: state.ranks[rank].awaited.facts for rank in culprits}
+    all_have_mail = all(call.op == "recv" and state.messages_for(rank) for rank, call in calls.items())
     for rank in culprits:
         if stray := _stray(state, rank, calls[rank], bool(cycle), all_have_mail):
             return _wrong_address(rank, calls[rank], stray)
@@ -167,25 +168,25 @@ def _in_cycles(waits_for: dict[int, set[int]]) -> list[int]:
     return [rank for rank in sorted(bits) if reached[rank] & bits[rank]]
 
 
-def _stray(state: WaitState, rank: int, call: dict, in_cycle: bool, all_have_mail: bool) -> dict | None:
+def _stray(state: WaitState, rank: int, call: CallFacts, in_cycle: bool, all_have_mail: bool) -> Posted | None:
     """A message that lies ready for a rank which waits for another one, if it may be the one that was meant.
 
     One from the awaited rank, with another tag. In a circle any, if all its ranks have one: then all look the wrong way.
     In a line one whose sender can do no more; else it may be what comes later, such as a pipeline's next activations.
     """
-    if call["op"] != "recv":
+    if call.op != "recv":
         return None
     for stray in state.messages_for(rank):
-        sender = state.ranks[stray["rank"]]
-        no_more = sender.state == ENDED or sender.waits_for == stray["number"]
-        if peer_of(call) in (None, stray["rank"]) or (all_have_mail if in_cycle else no_more):
+        sender = state.ranks[stray.rank]
+        no_more = sender.state == ENDED or sender.waits_for == stray.number
+        if peer_of(call) in (None, stray.rank) or (all_have_mail if in_cycle else no_more):
             return stray
     return None
 
 
-def _cycle_fix(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> tuple[str, str]:
+def _cycle_fix(state: WaitState, cycle: list[int], calls: dict[int, CallFacts]) -> tuple[str, str]:
     """(kind, fix) for ranks that wait for each other in a circle."""
-    kinds, who = {call["op"] for call in calls.values()}, ranks_in_words(cycle)
+    kinds, who = {call.op for call in calls.values()}, ranks_in_words(cycle)
     everybody = len(cycle) == len(state.ranks)
     if kinds == {"recv"}:
         return "cycle of receives", (f"{'every rank receives' if everybody else who + ' each receive'} first, so nobody "
@@ -198,35 +199,35 @@ def _cycle_fix(state: WaitState, cycle: list[int], calls: dict[int, dict]) -> tu
     if kinds <= POINT_TO_POINT:
         return "cycle of messages", (f"{who} wait for each other, in sends and in receives: write down who sends what to "
                                      "whom in which order, and start sends with isend, so that they hold nobody up.")
-    same_members = len({tuple(call["members"]) for call in calls.values()}) == 1
+    same_members = len({tuple(call.members) for call in calls.values()}) == 1
     return "opposite order" if same_members else "member does not join", (
         "these ranks wait for each other in different calls: make the calls in the same order on every rank, and "
         "let every member of a group join each of its calls.")
 
 
-def _wrong_address(rank: int, call: dict, stray: dict) -> tuple[str, str]:
-    if peer_of(call) in (None, stray["rank"]):
-        whom = "anybody, and rank" if call["peer"] is None else "rank"
-        which = " sent" if call["peer"] is None else ", which sent"
-        return "tags differ", (f"rank {rank} receives tag {call['tag']} from {whom} {stray['rank']}{which} tag "
-                               f"{stray['tag']} (or on another group): use the same tag and group on both sides.")
-    return "receive from the wrong rank", (f"a message from rank {stray['rank']} lies ready for rank {rank}: receive "
-                                           f"with src={stray['rank']}, or send it from the rank you meant.")
+def _wrong_address(rank: int, call: CallFacts, stray: Posted) -> tuple[str, str]:
+    if peer_of(call) in (None, stray.rank):
+        whom = "anybody, and rank" if call.peer is None else "rank"
+        which = " sent" if call.peer is None else ", which sent"
+        return "tags differ", (f"rank {rank} receives tag {call.tag} from {whom} {stray.rank}{which} tag "
+                               f"{stray.facts.tag} (or on another group): use the same tag and group on both sides.")
+    return "receive from the wrong rank", (f"a message from rank {stray.rank} lies ready for rank {rank}: receive "
+                                           f"with src={stray.rank}, or send it from the rank you meant.")
 
 
-def _absent_partner(state: WaitState, ranks: list[int], calls: dict[int, dict], missing: list[int]) -> tuple[str, str]:
+def _absent_partner(state: WaitState, ranks: list[int], calls: dict[int, CallFacts], missing: list[int]) -> tuple[str, str]:
     call = calls[ranks[0]]
     absent = ranks_in_words(missing)
-    tag = f", tag={call['tag']}" if call["tag"] else ""
-    if call["op"] == "send":
+    tag = f", tag={call.tag}" if call.tag else ""
+    if call.op == "send":
         return "send without receive", f"let {absent} receive it: recv(..., src={ranks[0]}{tag})."
-    if call["op"] == "recv":
-        whom, what = (f"one of {absent}", "a message") if call["peer"] is None and len(missing) > 1 else (absent, "it")
+    if call.op == "recv":
+        whom, what = (f"one of {absent}", "a message") if call.is_from_anybody and len(missing) > 1 else (absent, "it")
         return "receive without send", f"let {whom} send {what}: send(..., dst={ranks[0]}{tag})."
     if any(state.ranks[m].ending == "returned" for m in missing):
         early = any(state.ranks[m].calls for m in missing)
         return ("rank returned early" if early else "rank never calls"), (
-            f"{absent} must call {call['op']} too: look for an if, a return or a loop bound that leaves it out.")
+            f"{absent} must call {call.op} too: look for an if, a return or a loop bound that leaves it out.")
     return "member does not join", f"every member of the group must make this call: {absent} did not."
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from utils.trace.calls import POINT_TO_POINT, peer_of
+from utils.trace.calls import POINT_TO_POINT, CallFacts, peer_of
 from utils.trace.pairing import Meeting, PairingBook, Posted
 
 RUNNING, BLOCKED, ENDED = "running", "blocked", "ended"
@@ -23,7 +23,7 @@ class RankState:
     alone: bool = True  # no other thread was about when it began to wait
     idle_threads: list[str] | None = None  # else those with nothing to do; None if one may still make a call
     threads_wait_for: list[int] = field(default_factory=list)  # call numbers, of threads that are blocked themselves
-    calls: dict[int, dict] = field(default_factory=dict)
+    calls: dict[int, Posted] = field(default_factory=dict)
     ending: str = ""  # "returned", "raised", "died"
 
     @property
@@ -33,7 +33,7 @@ class RankState:
         return RUNNING if self.waits_for is None or (not self.alone and self.idle_threads is None) else BLOCKED
 
     @property
-    def awaited(self) -> dict:
+    def awaited(self) -> Posted:
         """The call that a blocked rank waits for."""
         return self.calls[self.waits_for]
 
@@ -62,13 +62,13 @@ class WaitState:
         """Take in one report of one rank."""
         state = self.ranks[rank]
         if kind == "call":
-            self._on_call(rank, dict(fields, rank=rank))
+            self._on_call(Posted(rank, fields["number"], fields["facts"], fields["time"]))
         elif kind == "wait":
             if not state.ending:
-                self._begin_to_wait(rank, state.calls[fields["number"]]["number"], fields)
+                self._begin_to_wait(state.calls[fields["number"]], fields["source"], fields["alone"])
         elif kind == "threads":
             state.idle_threads = fields["idle"] and [str(name) for name in fields["idle"]]
-            state.threads_wait_for = [state.calls[number]["number"] for number in fields["calls"]]
+            state.threads_wait_for = [state.calls[number].number for number in fields["calls"]]
         elif kind == "withdrawn":
             self._withdraw(rank, fields["number"])
         elif kind == "dropped":
@@ -83,25 +83,26 @@ class WaitState:
             state.ending = kind
             self._look_for_absent()
 
-    def _on_call(self, rank: int, call: dict) -> None:
-        state, number = self.ranks[rank], call["number"]
+    def _on_call(self, call: Posted) -> None:
+        rank, number, facts, time_s = call
+        state = self.ranks[rank]
         state.calls[number] = call
         state.idle_threads = None
-        if not call.get("thread"):
+        if not facts.thread:
             state.waits_for = None
-        if call.get("waits"):
-            self._begin_to_wait(rank, number, call)
-        meeting = self._meetings[rank, number] = self._book.post(rank, number, call)
+        if facts.waits:
+            self._begin_to_wait(call, facts.source, facts.alone)
+        meeting = self._meetings[rank, number] = self._book.post(rank, number, facts, time_s=time_s)
         partners = meeting.calls.values()
-        for partner in partners if call["splits"] else islice(partners, 1):  # the others are like the first
+        for partner in partners if facts.splits else islice(partners, 1):  # the others are like the first
             if partner.rank != rank:
-                self._compare(partner.facts, call, meeting)
-        if call["op"] == "new_group":
+                self._compare(partner, call, meeting)
+        if facts.op == "new_group":
             self._look_for_absent()
 
-    def _begin_to_wait(self, rank: int, number: int, fields: dict) -> None:
-        state = self.ranks[rank]
-        state.waits_for, state.wait_source, state.alone, state.idle_threads = number, fields["source"], fields["alone"], None
+    def _begin_to_wait(self, call: Posted, source: Sequence | None, alone: bool) -> None:
+        state = self.ranks[call.rank]
+        state.waits_for, state.wait_source, state.alone, state.idle_threads = call.number, source, alone, None
 
     def _withdraw(self, rank: int, number: int) -> None:
         """A call that was not made after all: it raised an error."""
@@ -118,11 +119,11 @@ class WaitState:
         """fields["sender"]: whose message a receive from anybody took, as a rank of its group."""
         meeting = self._meetings.pop((rank, number), None)
         if meeting is not None:
-            sender = self.ranks[rank].calls[number]["members"][fields["sender"]] if "sender" in fields else None
+            sender = self.ranks[rank].calls[number].facts.members[fields["sender"]] if "sender" in fields else None
             for pair in self._book.end(rank, meeting, fields["time"], sender):
-                self._compare(*(posted.facts for posted in pair.calls.values()), pair)
+                self._compare(*pair.calls.values(), pair)
 
-    def _compare(self, one: dict, other: dict, meeting: Meeting) -> None:
+    def _compare(self, one: Posted, other: Posted, meeting: Meeting) -> None:
         if self.disagreement is None and (what := _disagreement(one, other)):
             self.disagreement = Disagreement(what, meeting.calls)
 
@@ -130,9 +131,9 @@ class WaitState:
         """new_group needs every rank: also where it happens to work without some, the names of later groups differ."""
         returned = {rank for rank, state in enumerate(self.ranks) if state.ending == "returned"}
         for meeting in self._book.open_collectives() if returned else ():
-            call = meeting.first.facts
-            absent = returned.intersection(call["members"]) - meeting.calls.keys()
-            if call["op"] == "new_group" and absent:
+            facts = meeting.first.facts
+            absent = returned.intersection(facts.members) - meeting.calls.keys()
+            if facts.op == "new_group" and absent:
                 self.disagreement = self.disagreement or Disagreement("members", meeting.calls)
                 if self.disagreement.posted is meeting.calls:
                     self.disagreement.absent.update(absent)
@@ -145,10 +146,10 @@ class WaitState:
 
     def _look_at_what_is_offered(self, rank: int) -> None:
         """Whether a receive from anybody, for which `rank` waits, can get nothing but what does not fit."""
-        call, meeting = self.ranks[rank].awaited, self._meeting_of(rank)
-        if call["op"] == "recv" and call["peer"] is None and meeting is not None and self.disagreement is None:
+        facts, meeting = self.ranks[rank].awaited.facts, self._meeting_of(rank)
+        if facts.is_from_anybody and meeting is not None and self.disagreement is None:
             offered = self._book.offered_to(rank, meeting)
-            differ = [difference(message.facts, call) for message in offered]
+            differ = [difference(message.facts, facts) for message in offered]
             if offered and all(differ):
                 self.disagreement = Disagreement(differ[0], meeting.calls | {offered[0].rank: offered[0]})
 
@@ -160,31 +161,31 @@ class WaitState:
         number: of another call, for which one of its threads waits.
         """
         number = self.ranks[rank].waits_for if number is None else number
-        call, meeting = self.ranks[rank].calls[number], self._meetings.get((rank, number))
+        facts, meeting = self.ranks[rank].calls[number].facts, self._meetings.get((rank, number))
         if meeting is None:  # it has ended
             return []
-        if call["op"] not in POINT_TO_POINT:
-            return [member for member in call["members"] if member not in meeting.calls]
-        partner, peer = meeting.besides(rank), peer_of(call)
+        if facts.op not in POINT_TO_POINT:
+            return [member for member in facts.members if member not in meeting.calls]
+        partner, peer = meeting.besides(rank), peer_of(facts)
         if partner is not None:
             return [partner.rank] if self._book.is_given_up(partner) else []
         if self._book.can_end(rank, meeting):
             return []
-        return [peer] if peer is not None else [member for member in call["members"] if member != rank]
+        return [peer] if peer is not None else [member for member in facts.members if member != rank]
 
     def _meeting_of(self, rank: int) -> Meeting | None:
         """The calls that meet in the one that `rank` waits for, as far as they have been made; None once it has ended."""
         return self._meetings.get((rank, self.ranks[rank].waits_for))
 
-    def dropped_partner(self, rank: int) -> dict | None:
+    def dropped_partner(self, rank: int) -> Posted | None:
         """The matching call of what `rank` waits for, if it was made and then given up."""
         meeting = self._meeting_of(rank)
         partner = meeting and meeting.besides(rank)
-        return partner.facts if partner and self._book.is_given_up(partner) else None
+        return partner if partner and self._book.is_given_up(partner) else None
 
-    def messages_for(self, rank: int) -> list[dict]:
+    def messages_for(self, rank: int) -> list[Posted]:
         """Sends to `rank` that no receive of its own has met and nobody has given up, by sender."""
-        return [call.facts for call in self._book.messages_for(rank)]
+        return self._book.messages_for(rank)
 
     def stuck(self) -> frozenset[int]:
         """The ranks that can never move again, whatever the others do."""
@@ -200,8 +201,7 @@ class WaitState:
         return waiting - movable
 
     def _can_move(self, rank: int, number: int, missing: list[int], movable: set[int]) -> bool:
-        call = self.ranks[rank].calls[number]
-        if call["op"] == "recv" and call["peer"] is None:
+        if self.ranks[rank].calls[number].facts.is_from_anybody:
             return not missing or any(m in movable for m in missing)
         return all(m in movable for m in missing)
 
@@ -212,13 +212,13 @@ AGREED = {  # what must agree -> the fact that tells of it; the first that diffe
 }
 
 
-def difference(one: dict, other: dict) -> str | None:
+def difference(one: CallFacts, other: CallFacts) -> str | None:
     """What differs between two calls that meet, or None. What an all-to-all exchanges is for `splits_fit` to see."""
-    for what, fact in AGREED["message" if one["op"] in POINT_TO_POINT else "collective"].items():
-        if one[fact] != other[fact]:
+    for what, fact in AGREED["message" if one.op in POINT_TO_POINT else "collective"].items():
+        if getattr(one, fact) != getattr(other, fact):
             return what
-    if one["op"] == "new_group":
-        return "ranks" if one["shape"] != other["shape"] else "groups made" if one["made"] != other["made"] else None
+    if one.op == "new_group":
+        return "ranks" if one.shape != other.shape else "groups made" if one.made != other.made else None
     return None
 
 
@@ -231,14 +231,15 @@ def splits_fit(splits: Sequence[Sequence[Sequence[int]]]) -> bool:
     return all(sent == list(column) for (sent, _), column in zip(splits, columns, strict=True))
 
 
-def _disagreement(one: dict, other: dict) -> str | None:
-    return difference(one, other) or ("splits" if one["splits"] and not _pair_fits(one, other) else None)
+def _disagreement(one: Posted, other: Posted) -> str | None:
+    return difference(one.facts, other.facts) or ("splits" if one.facts.splits and not _pair_fits(one, other) else None)
 
 
-def _pair_fits(one: dict, other: dict) -> bool:
+def _pair_fits(one: Posted, other: Posted) -> bool:
     """Whether what each of the two sends the other is what the other expects."""
-    i, j = (_place_of(call["rank"], call["members"]) for call in (one, other))
-    return one["splits"][0][j] == other["splits"][1][i] and other["splits"][0][i] == one["splits"][1][j]
+    i, j = (_place_of(call.rank, call.facts.members) for call in (one, other))
+    (one_sends, one_expects), (other_sends, other_expects) = one.facts.splits, other.facts.splits
+    return one_sends[j] == other_expects[i] and other_sends[i] == one_expects[j]
 
 
 def _place_of(rank: int, members: Sequence[int]) -> int:

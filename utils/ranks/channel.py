@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+import msgspec
+
 _LENGTHS = struct.Struct("!QQ")  # of the header and of the blob, in bytes
 _MOST_BYTES = 1 << 40
 _READ_BYTES = 1 << 16  # as much as a pipe holds: room for more would be made anew for each read
@@ -103,4 +105,4 @@ def _as_json(kind: str, fields: dict[str, Any]) -> str:
         return f'["woke", {{"number": {fields["number"]}, "time": {fields["time"]!r}}}]'
     if kind == "batch":
         return f'["batch", {{"items": [{", ".join([_as_json(*item) for item in fields["items"]])}]}}]'
-    return json.dumps([kind, fields])
+    return json.dumps([kind, fields], default=msgspec.to_builtins)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cloudpickle
+import msgspec
 import torch
 import torch.distributed as dist
 
@@ -27,7 +28,7 @@ from utils.ranks.payload import NotebookTask, pack, packed_inputs
 from utils.ranks.run import Run, finish
 from utils.ranks.worker import perform
 from utils.trace.recorder import Recorder
-from utils.trace.reports import Unfolding
+from utils.trace.reports import Unfolding, read_facts
 from utils.trace.spans import RECORDER
 from utils.trace.traced_group import start_recording
 
@@ -64,7 +65,8 @@ def read_results(folder: str | Path) -> Run:
     outcome = Outcome(WaitState(world_size))
     for report, file in zip(reports, files, strict=True):
         rank = report["rank"]
-        outcome.events += [(rank, kind, fields) for kind, fields in report["events"]]
+        outcome.events += [(rank, kind, fields | {"facts": read_facts(fields["facts"])} if kind == "call" else fields)
+                           for kind, fields in report["events"]]
         outcome.memory.update({rank: report["memory"]} if report["memory"] else {})
         if report["error"]:
             outcome.errors.append((rank, report["error"]))
@@ -91,7 +93,7 @@ def run_here(job: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"rank{rank}.pkl").write_bytes(report.blob)
     facts = {"rank": rank, "world_size": dist.get_world_size(), **report.facts}
-    (folder / f"rank{rank}.json").write_text(json.dumps(facts))
+    (folder / f"rank{rank}.json").write_text(json.dumps(facts, default=msgspec.to_builtins))
     dist.destroy_process_group()
 
 

@@ -9,9 +9,11 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from utils.deadlocks.errors import ranks_in_words
 from utils.simulation.program import CALL, WAIT, Program
-from utils.trace.calls import POINT_TO_POINT
+from utils.trace.calls import POINT_TO_POINT, CallFacts
 from utils.trace.pairing import Meeting, PairingBook
 from utils.trace.source import to_line
 
@@ -27,27 +29,27 @@ def nccl_oversights(programs: Sequence[Program]) -> list[str]:
     if _FROM_ANYBODY not in lacks and (stuck := _waiting_for_ever(programs)):
         rank, facts = stuck[0]
         lines.append(f"Note: on GPUs {ranks_in_words([rank for rank, _ in stuck])} may wait for ever, from rank {rank}'s "
-                     f"{facts['op']} on: NCCL ends one message between two ranks before it begins the next. Put those that "
+                     f"{facts.op} on: NCCL ends one message between two ranks before it begins the next. Put those that "
                      f"must go at the same time into one dist.batch_isend_irecv ({_place(facts)}).")
     return lines
 
 
-def _lacks(programs: Sequence[Program]) -> dict[str, dict]:
+def _lacks(programs: Sequence[Program]) -> dict[str, CallFacts]:
     """What these programs use and NCCL does not have, each with the first call that does."""
-    lacks: dict[str, dict] = {}
+    lacks: dict[str, CallFacts] = {}
     for program in programs:
         for facts in program.facts:
-            if facts["op"] == "recv" and facts["peer"] is None:
+            if facts.is_from_anybody:
                 lacks.setdefault(_FROM_ANYBODY, facts)
-            if facts.get("dtype") in _OTHER_DTYPES:
-                lacks.setdefault(f"messages of {facts['dtype']}", facts)
-            if facts.get("reduce_op") in _OTHER_REDUCTIONS:
-                lacks.setdefault(f"reduction by {facts['reduce_op']}", facts)
+            if facts.dtype in _OTHER_DTYPES:
+                lacks.setdefault(f"messages of {facts.dtype}", facts)
+            if facts.reduce_op in _OTHER_REDUCTIONS:
+                lacks.setdefault(f"reduction by {facts.reduce_op}", facts)
     return lacks
 
 
-def _place(facts: dict) -> str:
-    return str(to_line(facts["source"]) or facts["op"])
+def _place(facts: CallFacts) -> str:
+    return str(to_line(facts.source) or facts.op)
 
 
 # ── in order ──
@@ -59,7 +61,7 @@ class _Launch:
 
     rank: int
     lane: tuple
-    facts: dict
+    facts: CallFacts | None
     meetings: list[Meeting] = field(default_factory=list)
     left: int = 0
     has_begun: bool = False
@@ -96,15 +98,15 @@ class _Streams:
                 batch = None
             if at in ends_of_batches:
                 batch_end = ends_of_batches[at]
-                batch = _Launch(rank, (), {})
+                batch = _Launch(rank, (), None)
             if program.kinds[at] == CALL:
                 facts = program.facts[int(program.values[at])]
                 launch = batch or _Launch(rank, self._lane(rank, facts), facts)
-                if batch is not None and not batch.facts:
-                    batch.facts, batch.lane = facts, (rank, facts["group"])
+                if batch is not None and batch.facts is None:
+                    batch.facts, batch.lane = facts, (rank, facts.group)
                 launches.append(launch)
-                if facts["op"] != "new_group":
-                    untagged = {**facts, "tag": 0} if facts["tag"] else facts
+                if facts.op != "new_group":
+                    untagged = structs.replace(facts, tag=0) if facts.tag else facts
                     launch.meetings.append(self._book.post(rank, len(launches) - 1, untagged))
                     launch.left += 1
                 if batch is None:
@@ -117,10 +119,10 @@ class _Streams:
         self._at[rank] = len(program.kinds)
         return freed
 
-    def _lane(self, rank: int, facts: dict) -> tuple:
-        if facts["op"] in POINT_TO_POINT:
-            return rank, facts["group"], facts["peer"]
-        return rank, facts["group"]
+    def _lane(self, rank: int, facts: CallFacts) -> tuple:
+        if facts.op in POINT_TO_POINT:
+            return rank, facts.group, facts.peer
+        return rank, facts.group
 
     def _launch(self, launch: _Launch) -> list[int]:
         if not launch.left:
@@ -152,9 +154,9 @@ class _Streams:
         return []
 
 
-def _waiting_for_ever(programs: Sequence[Program]) -> list[tuple[int, dict]]:
+def _waiting_for_ever(programs: Sequence[Program]) -> list[tuple[int, CallFacts]]:
     """Ranks that would, by number, each with the call whose end it waits for: the first in its lane."""
-    if not any(facts["op"] in POINT_TO_POINT for program in programs for facts in program.facts):
+    if not any(facts.op in POINT_TO_POINT for program in programs for facts in program.facts):
         return []
     streams = _Streams(programs)
     streams.run()

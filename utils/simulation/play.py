@@ -11,7 +11,7 @@ from utils.simulation.cluster import Cluster
 from utils.simulation.collectives import pairwise
 from utils.simulation.network import Network
 from utils.simulation.program import CALL, COMPUTE, Program
-from utils.trace.calls import POINT_TO_POINT, root_of
+from utils.trace.calls import POINT_TO_POINT, CallFacts, root_of
 from utils.trace.pairing import Meeting, PairingBook
 
 _TOTAL_IS_ALL_RANKS = frozenset({"all_gather", "gather"})  # operations whose input is one rank's part
@@ -47,10 +47,10 @@ def play(programs: Sequence[Program], cluster: Cluster) -> Timetable:
     return player.timetable
 
 
-def _shares(facts: dict) -> list[float]:
+def _shares(facts: CallFacts) -> list[float]:
     """Bytes that an all-to-all's caller has for each member."""
-    sent = facts["splits"][0]
-    return [count * facts["bytes_given"] / max(1, sum(sent)) for count in sent]
+    sent = facts.splits[0]
+    return [count * facts.bytes_given / max(1, sum(sent)) for count in sent]
 
 
 class _Player:
@@ -103,7 +103,7 @@ class _Player:
 
     # ── meetings ──
 
-    def _post(self, rank: int, facts: dict, now: float) -> None:
+    def _post(self, rank: int, facts: CallFacts, now: float) -> None:
         done = self.timetable.done[rank]
         number = len(done)
         done.append(float("nan"))
@@ -113,19 +113,19 @@ class _Player:
             self.timetable.disagreement = self.timetable.disagreement or Disagreement(what, meeting.calls)
             meeting.differs = True
         if meeting.is_complete and not meeting.differs:
-            if facts["op"] in POINT_TO_POINT:
+            if facts.op in POINT_TO_POINT:
                 self._carry(meeting, now)
             else:
                 self._exchange(meeting, now)
 
-    def _difference(self, meeting: Meeting, facts: dict) -> str | None:
+    def _difference(self, meeting: Meeting, facts: CallFacts) -> str | None:
         """Between this newest call and the others; members of an all-to-all are compared once all have come."""
         first = meeting.first.facts
         if first is not facts and (what := difference(first, facts)):
             return what
-        if not meeting.is_complete or facts["op"] != "all_to_all":
+        if not meeting.is_complete or facts.op != "all_to_all":
             return None
-        return None if splits_fit([meeting.calls[member].facts["splits"] for member in facts["members"]]) else "splits"
+        return None if splits_fit([meeting.calls[member].facts.splits for member in facts.members]) else "splits"
 
     def _drop(self, rank: int, numbers: Sequence[int]) -> None:
         """Their Works are thrown away: whoever meets such a message waits for ever, unless it is on its way already."""
@@ -134,27 +134,27 @@ class _Player:
 
     def _carry(self, meeting: Meeting, now: float) -> None:
         """Both ends are there: the message goes."""
-        send, receive = sorted(meeting.calls.values(), key=lambda call: call.facts["op"] != "send")
+        send, receive = sorted(meeting.calls.values(), key=lambda call: call.facts.op != "send")
         if any(map(self._book.is_given_up, (send, receive))):
             return
-        arrived = self.timetable.network.send(send.rank, receive.rank, send.facts["bytes"], now)
+        arrived = self.timetable.network.send(send.rank, receive.rank, send.facts.bytes, now)
         for call in (send, receive):
             self._through(call.rank, call.number, now, arrived)
-        if receive.facts["peer"] is None:
-            self.timetable.senders[receive[:2]] = send.facts["members"].index(send.rank)
+        if receive.facts.is_from_anybody:
+            self.timetable.senders[receive[:2]] = send.facts.members.index(send.rank)
 
     def _exchange(self, meeting: Meeting, now: float) -> None:
         """All have come: a group's collectives go one after the other."""
         facts = meeting.first.facts
-        if facts["op"] in ("broadcast", "scatter"):  # the root knows how much there is
+        if facts.op in ("broadcast", "scatter"):  # the root knows how much there is
             facts = meeting.calls[root_of(facts)].facts
-        members, group = facts["members"], facts["group"]
-        total = facts["bytes_given"] * (len(members) if facts["op"] in _TOTAL_IS_ALL_RANKS else 1)
-        total = facts["bytes"] if facts["op"] == "broadcast" else total
+        members, group = facts.members, facts.group
+        total = facts.bytes_given * (len(members) if facts.op in _TOTAL_IS_ALL_RANKS else 1)
+        total = facts.bytes if facts.op == "broadcast" else total
         ready = max(now, self._group_free_at[group])
-        free = facts["op"] == "new_group"
-        rounds = [] if free else self._cluster.algorithm(facts["op"], total, members, facts["root"] or 0)
-        if facts["op"] == "all_to_all":
+        free = facts.op == "new_group"
+        rounds = [] if free else self._cluster.algorithm(facts.op, total, members, facts.root or 0)
+        if facts.op == "all_to_all":
             shares = [_shares(meeting.calls[member].facts) for member in members]
             if len({size for share in shares for size in share}) > 1:  # algorithms know equal shares only
                 rounds = pairwise(shares, members)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from msgspec import structs
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map_only
 
@@ -25,6 +26,7 @@ from utils.simulation.refusals import refusal_in
 from utils.simulation.roofline import Roofline, Work
 from utils.simulation.shapes import ShapesOnly
 from utils.simulation.stand_ins import BATCH, put_in_place
+from utils.trace.calls import CallFacts
 from utils.trace.recorder import Recorder
 from utils.trace.spans import RECORDER
 from utils.trace.traced_group import start_recording
@@ -49,7 +51,7 @@ class Program:
     rank: int
     kinds: bytearray = field(default_factory=bytearray)
     values: array = field(default_factory=lambda: array("d"))
-    facts: list[dict] = field(default_factory=list)
+    facts: list[CallFacts] = field(default_factory=list)
     wait_sources: dict[int, list | None] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
     marks: list[tuple[str, int, dict]] = field(default_factory=list)
@@ -72,7 +74,7 @@ class Tape:
     def __init__(self, program: Program, work: Work):
         self.program, self._work = program, work
         self._seconds_taken = 0.0
-        self._facts_at: dict[int, int] = {}  # the recorder's id -> the place in the program's facts
+        self._facts_at: dict[int, tuple[int, bool]] = {}  # the recorder's id -> place in the program's facts, waits
 
     def position(self) -> int:
         """Before which step we are; what has been computed since the last step becomes one."""
@@ -88,8 +90,8 @@ class Tape:
             for part, facts in fields["items"]:
                 self.report(part, **facts)
         elif kind == "facts":
-            self._facts_at[fields["id"]] = len(self.program.facts)
-            self.program.facts.append(fields["facts"])
+            self._facts_at[fields["id"]] = len(self.program.facts), fields["facts"].waits
+            self.program.facts.append(structs.replace(fields["facts"], waits=False))  # a wait is a step of its own
         elif kind == "call":
             self._call(fields["number"], fields["facts"])
         elif kind == "wait":
@@ -106,11 +108,10 @@ class Tape:
             self.program.marks.append((fields["name"], fields["time"], fields["facts"]))
 
     def _call(self, number: int, known_as: int) -> None:
-        at = self._facts_at[known_as]
+        at, waits = self._facts_at[known_as]
         self._step(CALL, at)
-        facts = self.program.facts[at]
-        if facts.get("waits"):
-            self._wait(number, facts["source"])
+        if waits:
+            self._wait(number, self.program.facts[at].source)
 
     def _wait(self, number: int, source: list | None) -> None:
         self.position()

@@ -109,10 +109,10 @@ def _share_members(programs: list[Program], lists: dict[tuple, list]) -> None:
     for program in programs:
         shared: dict[int, tuple[list, list]] = {}  # id of a list, which most calls of a program have in common -> it, ours
         for facts in program.facts:
-            members = facts["members"]
+            members = facts.members
             if id(members) not in shared:
                 shared[id(members)] = members, lists.setdefault(tuple(members), members)
-            facts["members"] = shared[id(members)][1]
+            facts.members = shared[id(members)][1]
 
 
 def _record_shares(connection: Connection, surroundings: Surroundings) -> None:

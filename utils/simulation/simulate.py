@@ -142,10 +142,10 @@ def _events(program: Program, timetable: Timetable) -> list[tuple[int, str, dict
         if at >= len(times):
             break
         if kind == CALL and number < len(done):
-            told = {"number": number, "time": times[at], "waits": False}
+            told = {"number": number, "time": times[at], "facts": program.facts[int(value)]}
             if met[number] == met[number]:
                 told["last_arrival"] = met[number]
-            events.append((rank, "call", program.facts[int(value)] | told))
+            events.append((rank, "call", told))
             if (rank, number) in timetable.given_up:
                 events.append((rank, "dropped", {"number": number, "time": times[at]}))
             if done[number] == done[number]:

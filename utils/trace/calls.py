@@ -4,6 +4,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 
 from utils.costs.formulas import bytes_sent_per_rank
@@ -71,32 +72,62 @@ _TENSORS_OF = {operator: {operation.sends, operation.receives} for operator, ope
 _NUMBERS = {"root_rank", "dst", "src", "tag", "input_split_sizes", "output_split_sizes"}
 
 
-def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_size: int) -> dict[str, Any]:
-    """Plain facts about one call, seen from one rank of its group (ranks here are ranks within the group).
+class CallFacts(msgspec.Struct, kw_only=True):
+    """What a rank says of a call, but for its number and time. Ranks in `root` and `peer` are ranks within the group.
 
-    Keys: op, dtype, shape, element_count, bytes, bytes_given (handed to the transport), bytes_formula (sent by the
-    ring formula), root, peer, tag, reduce_op, splits (all-to-all: elements to and from each rank).
+    bytes: of the tensors that the call names; bytes_given: handed to the transport; bytes_formula: sent by the ring formula.
+    element_count: that all ranks of the group must agree on. splits: of an all-to-all, elements to and from each rank.
+    waits: the wait follows at once, on the main thread. alone: no other thread was about. thread: that called, if not the
+    main one. source: file, line, function. repeats: it fills one tensor twice. is_direct: the program's own code called.
+    made: of a new_group with use_local_synchronization, in how many groups the rank was.
     """
+
+    op: str
+    group: str
+    members: list[int]
+    dtype: str = ""
+    shape: list[int] = []
+    element_count: int = 0
+    bytes: int = 0
+    bytes_given: int = 0
+    bytes_formula: float = 0.0
+    root: int | None = None
+    peer: int | None = None
+    tag: int = 0
+    reduce_op: str | None = None
+    splits: tuple[list[int], list[int]] | None = None
+    is_async: bool = False
+    waits: bool = False
+    alone: bool = True
+    source: tuple[str, int, str] | None = None
+    thread: str | None = None
+    repeats: bool = False
+    is_direct: bool = False
+    made: int = 0
+
+    @property
+    def is_from_anybody(self) -> bool:
+        """A receive that names no sender."""
+        return self.op == "recv" and self.peer is None
+
+
+def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_size: int, **about: Any) -> CallFacts:
+    """Facts about one call, seen from one rank of its group. about: what its arguments do not tell."""
     operation = OPERATIONS[operator]
     sent, received = (flat_tensors(arguments.get(key)) for key in (operation.sends, operation.receives))
     shown = sent or received
     root = arguments.get("root_rank") if operation.name in ROOTED else None
     gives = operation.name not in ("broadcast", "scatter") or group_rank == root
     reduce_op = arguments.get("reduce_op")
-    facts = {
-        "op": operation.name,
-        "dtype": str(shown[0].dtype).removeprefix("torch.") if shown else "",
-        "shape": list(shown[0].shape) if len(shown) == 1 else [len(shown), *shown[0].shape] if shown else [],
-        "bytes": sum(tensor.nbytes for tensor in shown),
-        "bytes_given": sum(tensor.nbytes for tensor in sent) if gives else 0,
-        "root": root,
-        "peer": arguments.get("dst", arguments.get("src")),
-        "tag": arguments.get("tag", 0),
-        "reduce_op": None if reduce_op is None else _reduce_op_name(_number_of(reduce_op)),
-        "splits": _splits(operation.name, arguments, sent, received, group_size),
-        "element_count": _unit_elements(operation.name, sent, received),
-    }
-    facts["bytes_formula"] = _formula_bytes(operation.name, facts, sent, received, group_rank, group_size)
+    facts = CallFacts(
+        op=operation.name, dtype=str(shown[0].dtype).removeprefix("torch.") if shown else "",
+        shape=list(shown[0].shape) if len(shown) == 1 else [len(shown), *shown[0].shape] if shown else [],
+        bytes=sum(tensor.nbytes for tensor in shown), bytes_given=sum(tensor.nbytes for tensor in sent) if gives else 0,
+        root=root, peer=arguments.get("dst", arguments.get("src")), tag=arguments.get("tag", 0),
+        reduce_op=None if reduce_op is None else _reduce_op_name(_number_of(reduce_op)),
+        splits=_splits(operation.name, arguments, sent, received, group_size),
+        element_count=_unit_elements(operation.name, sent, received), **about)
+    facts.bytes_formula = _formula_bytes(facts, sent, received, group_rank, group_size)
     return facts
 
 
@@ -120,33 +151,34 @@ def _unit_elements(op: str, sent: list, received: list) -> int:
     return sum(t.numel() for t in sent or received)
 
 
-def _splits(op: str, arguments: dict, sent: list, received: list, group_size: int) -> list[list[int]] | None:
-    """All-to-all only: [elements to each rank, elements from each rank]."""
+def _splits(op: str, arguments: dict, sent: list, received: list, group_size: int) -> tuple[list[int], list[int]] | None:
+    """All-to-all only: elements to each rank, elements from each rank."""
     if op != "all_to_all":
         return None
     if isinstance(arguments.get("input_tensors"), (list, tuple)):
-        return [[t.numel() for t in sent], [t.numel() for t in received]]
+        return [t.numel() for t in sent], [t.numel() for t in received]
     result = []
     for tensor, key in ((sent[0], "input_split_sizes"), (received[0], "output_split_sizes")):
         rows = arguments.get(key) or [tensor.shape[0] // group_size] * group_size
         row_elements = tensor.numel() // max(1, tensor.shape[0])
         result.append([row * row_elements for row in rows])
-    return result
+    return tuple(result)
 
 
-def _formula_bytes(op: str, facts: dict, sent: list, received: list, group_rank: int, group_size: int) -> float:
+def _formula_bytes(facts: CallFacts, sent: list, received: list, group_rank: int, group_size: int) -> float:
+    op = facts.op
     if op == "send":
-        return facts["bytes"]
+        return facts.bytes
     if op in ("recv", "barrier"):
         return 0
     if op == "gather":
-        return 0 if group_rank == facts["root"] else facts["bytes_given"]
+        return 0 if group_rank == facts.root else facts.bytes_given
     if op == "scatter":
-        return facts["bytes_given"] * (group_size - 1) / group_size
+        return facts.bytes_given * (group_size - 1) / group_size
     if op == "all_to_all":
         itemsize = sent[0].itemsize if sent else 0
-        return sum(count for peer, count in enumerate(facts["splits"][0]) if peer != group_rank) * itemsize
-    total = facts["bytes_given"]
+        return sum(count for peer, count in enumerate(facts.splits[0]) if peer != group_rank) * itemsize
+    total = facts.bytes_given
     if op == "all_gather":
         total *= group_size
     elif op == "broadcast":
@@ -157,11 +189,11 @@ def _formula_bytes(op: str, facts: dict, sent: list, received: list, group_rank:
 # ── calls of different ranks ──
 
 
-def peer_of(call: dict) -> int | None:
+def peer_of(call: CallFacts) -> int | None:
     """The rank at the other end of a send or receive; None for a receive from anybody."""
-    return None if call["peer"] is None else call["members"][call["peer"]]
+    return None if call.peer is None else call.members[call.peer]
 
 
-def root_of(call: dict) -> int | None:
+def root_of(call: CallFacts) -> int | None:
     """The rank that a collective starts from or ends at; None where it has no root."""
-    return None if call["root"] is None else call["members"][call["root"]]
+    return None if call.root is None else call.members[call.root]

@@ -3,12 +3,12 @@
 import functools
 import sys
 import threading
-from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.device_mesh
 
+from utils.trace.calls import CallFacts
 from utils.trace.recorder import PendingCall, Recorder
 from utils.trace.user_code import user_line
 
@@ -48,12 +48,10 @@ def _all_ranks(world_size: int) -> list[int]:
 
 @functools.cache
 def _facts_of_new_group(wanted: tuple[int, ...], world_size: int | None, made: int, source: tuple | None,
-                        thread: str | None, alone: bool) -> dict[str, Any]:
-    """world_size: None where the members alone meet; made: how many groups the rank is in already. One dictionary for all
+                        thread: str | None, alone: bool) -> CallFacts:
+    """world_size: None where the members alone meet; made: how many groups the rank is in already. One object for all
     calls, as above."""
     members = list(wanted)
-    return {"group": "new_group" if world_size else f"new_group {members}",
-            "members": _all_ranks(world_size) if world_size else members, "is_async": False, "op": "new_group", "dtype": "",
-            "shape": members, "bytes": 0, "bytes_given": 0, "bytes_formula": 0, "root": None, "peer": None, "tag": 0,
-            "reduce_op": None, "splits": None, "element_count": 0, "made": made, "waits": thread is None, "alone": alone,
-            "source": source, "thread": thread}
+    return CallFacts(op="new_group", group="new_group" if world_size else f"new_group {members}",
+                     members=_all_ranks(world_size) if world_size else members, shape=members, made=made,
+                     waits=thread is None, alone=alone, source=source, thread=thread)

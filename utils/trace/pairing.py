@@ -8,17 +8,18 @@ for: gloo offers a message first to a receive that names its sender, then to the
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from utils.trace.calls import POINT_TO_POINT, peer_of
+from utils.trace.calls import POINT_TO_POINT, CallFacts, peer_of
 
 
 class Posted(NamedTuple):
-    """A call that a rank has made. facts: see utils.trace.calls.describe."""
+    """A call that a rank has made. time_s: when, where that matters."""
 
     rank: int
     number: int
-    facts: dict[str, Any]
+    facts: CallFacts
+    time_s: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +42,7 @@ class Meeting:
 
     @property
     def posted_s(self) -> float:
-        return self.first.facts.get("time", 0.0)
+        return self.first.time_s
 
     def besides(self, rank: int) -> Posted | None:
         """The first call of another rank."""
@@ -90,39 +91,39 @@ class PairingBook:
         self._open: dict[tuple[str, int], Meeting] = {}  # (group, how many before it) -> a collective
         self._mailboxes: dict[int, dict[tuple, Mailbox]] = defaultdict(dict)  # receiver -> (group, tag) -> mailbox
 
-    def post(self, rank: int, number: int, facts: dict[str, Any], sender: int | None = None) -> Meeting:
+    def post(self, rank: int, number: int, facts: CallFacts, sender: int | None = None, time_s: float = 0.0) -> Meeting:
         """What this call meets, itself included. sender: whose message a receive from anybody will take, where it is known.
 
         Where calls that meet later are joined to others (`end`), the Meeting that was returned has all of them, too.
         """
-        call = Posted(rank, number, facts)
-        if facts["op"] in POINT_TO_POINT:
+        call = Posted(rank, number, facts, time_s)
+        if facts.op in POINT_TO_POINT:
             return self._post_message(call, peer_of(facts) if sender is None else sender)
         return self._post_collective(call)
 
     def withdraw(self, rank: int, meeting: Meeting) -> None:
         """This call, the latest of `rank`, was not made after all. A message that met it waits for another partner."""
         call = meeting.calls.pop(rank)
-        group, left = call.facts["group"], [*meeting.calls.values()]
-        if call.facts["op"] not in POINT_TO_POINT:
+        group, left = call.facts.group, [*meeting.calls.values()]
+        if call.facts.op not in POINT_TO_POINT:
             self._made[rank, group] -= 1
             self._open[group, self._made[rank, group]] = meeting
             if not left:
                 del self._open[group, self._made[rank, group]]
             return
         peer = peer_of(call.facts)
-        box = self._mailbox(peer if call.facts["op"] == "send" else rank, call.facts)
+        box = self._mailbox(peer if call.facts.op == "send" else rank, call.facts)
         for queue in (box.sends[rank], box.named[peer], box.from_anybody):
             if meeting in queue:
                 queue.remove(meeting)
         if left:
             partner = left[0]
-            back = box.sends[partner.rank] if partner.facts["op"] == "send" else box.named[rank]
-            (box.from_anybody if partner.facts["peer"] is None else back).appendleft(meeting)
+            back = box.sends[partner.rank] if partner.facts.op == "send" else box.named[rank]
+            (box.from_anybody if partner.facts.peer is None else back).appendleft(meeting)
 
     def _post_collective(self, call: Posted) -> Meeting:
-        group, members = call.facts["group"], call.facts["members"]
-        if call.facts["op"] == "new_group" and call.rank not in members:  # which then meet without it
+        group, members = call.facts.group, call.facts.members
+        if call.facts.op == "new_group" and call.rank not in members:  # which then meet without it
             return Meeting(1, {call.rank: call})
         key = group, self._made[call.rank, group]
         self._made[call.rank, group] += 1
@@ -135,7 +136,7 @@ class PairingBook:
         return meeting
 
     def _post_message(self, call: Posted, peer: int | None) -> Meeting:
-        is_send = call.facts["op"] == "send"
+        is_send = call.facts.op == "send"
         box = self._mailbox(peer if is_send else call.rank, call.facts)
         if is_send:
             queue, partner = box.sends[call.rank], self._receive_for(box, call.rank)
@@ -151,8 +152,8 @@ class PairingBook:
         partner.calls[call.rank] = call
         return partner
 
-    def _mailbox(self, receiver: int, facts: dict[str, Any]) -> Mailbox:
-        boxes, key = self._mailboxes[receiver], (facts["group"], facts["tag"])
+    def _mailbox(self, receiver: int, facts: CallFacts) -> Mailbox:
+        boxes, key = self._mailboxes[receiver], (facts.group, facts.tag)
         if key not in boxes:
             boxes[key] = Mailbox()
         return boxes[key]
@@ -174,7 +175,7 @@ class PairingBook:
         """This call of `rank` has ended; a receive from anybody with a message of `sender`.  Returns: what met by that."""
         call = meeting.calls[rank]
         meeting.taken_s = time_s
-        if meeting.is_complete or call.facts["op"] != "recv":
+        if meeting.is_complete or call.facts.op != "recv":
             return []
         box, peer = self._mailbox(rank, call.facts), peer_of(call.facts)
         if peer is None:
@@ -202,12 +203,12 @@ class PairingBook:
         """
         call = meeting.calls[rank]
         peer = peer_of(call.facts)
-        box = self._mailbox(peer if call.facts["op"] == "send" else rank, call.facts)
+        box = self._mailbox(peer if call.facts.op == "send" else rank, call.facts)
         takers = self._there(box.from_anybody)
         if not takers:
             return False
         sends = {sender: self._there(queue) for sender, queue in box.sends.items()}
-        if call.facts["op"] == "send":
+        if call.facts.op == "send":
             for_others = sum(_by_anybody(queue, box.named[other]) for other, queue in sends.items() if other != rank)
             named = self._there(box.named[rank])
             return meeting in sends[rank] and sends[rank].index(meeting) < len(named) + max(0, len(takers) - for_others)

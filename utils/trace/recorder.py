@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.weak import TensorWeakRef
 
-from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, describe, flat_tensors, signature
+from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, CallFacts, describe, flat_tensors, signature
 from utils.trace.user_code import is_called_directly, library_line, user_line
 
 Report = Callable[..., None]  # report(kind, **fields)
@@ -149,23 +149,23 @@ class Recorder:
             source, waits, thread = source or library_line(sys._getframe()), False, threading.current_thread().name
         own_rank, size, group_name, repeats = group.rank(), group.size(), group.group_name, _fills_twice(operator, arguments)
 
-        def facts() -> dict[str, Any]:
+        def facts() -> CallFacts:
             _check_ends(op, arguments, group)
-            return describe(operator, arguments, own_rank, size) | {
-                "group": group_name, "members": dist.get_process_group_ranks(group), "is_async": is_async, "waits": waits,
-                "alone": alone, "source": source, "thread": thread, "repeats": repeats,
-                "is_direct": is_called_directly(sys._getframe())}
+            return describe(
+                operator, arguments, own_rank, size, group=group_name, members=dist.get_process_group_ranks(group),
+                is_async=is_async, waits=waits, alone=alone, source=source, thread=thread, repeats=repeats,
+                is_direct=is_called_directly(sys._getframe()))
 
         key = (signature(operator, arguments), own_rank, size, group_name, is_async, alone, waits, source, thread, repeats)
         number, is_direct = self.announce(key, facts)
         self.told_to_wait = number if waits else None
         return PendingCall(number, op in POINT_TO_POINT, operator == "recv_any_source_", is_direct and is_async)
 
-    def announce(self, key: tuple, facts: Callable[[], dict[str, Any]]) -> tuple[int, bool]:
+    def announce(self, key: tuple, facts: Callable[[], CallFacts]) -> tuple[int, bool]:
         """Report a call. What it is goes before it, once: a loop makes the same one again and again."""
         if (known := self._told.get(key)) is None:
             told = facts()
-            known = self._told[key] = next(self._ids), told.get("is_direct", False)
+            known = self._told[key] = next(self._ids), told.is_direct
             self._later.append(("facts", {"id": known[0], "facts": told}))
         number = next(self._numbers)
         self._report("call", number=number, time=self._clock(), facts=known[0])

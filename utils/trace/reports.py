@@ -3,21 +3,36 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
+from utils.trace.calls import CallFacts
+
 
 class Unfolding:
     """Makes whole reports of what one rank's recorder sends."""
 
     def __init__(self):
-        self._facts: dict[int, dict[str, Any]] = {}
+        self._facts: dict[int, CallFacts] = {}
 
     def whole(self, kind: str, fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(kind, fields) of each. Raises: LookupError or TypeError for what no recorder sends."""
+        """(kind, fields) of each; of a call its number, time and facts.
+
+        Raises: LookupError, TypeError or ValueError for what no recorder sends.
+        """
         if kind == "batch":
             for part, part_fields in fields["items"]:
                 yield from self.whole(part, part_fields)
         elif kind == "facts":
-            self._facts[fields["id"]] = fields["facts"]
+            self._facts[fields["id"]] = read_facts(fields["facts"])
         elif kind == "call":
-            yield kind, self._facts[fields["facts"]] | {"number": fields["number"], "time": fields["time"]}
+            yield kind, fields | {"facts": self._facts[fields["facts"]]}
         else:
             yield kind, fields
+
+
+def read_facts(value: Any) -> CallFacts:
+    """As they were before they travelled.  Raises: ValueError for what is none."""
+    try:
+        return msgspec.convert(value, CallFacts)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"no facts of a call: {error}") from None

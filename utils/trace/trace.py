@@ -3,13 +3,13 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from utils.trace.calls import peer_of, root_of
+from utils.trace.calls import CallFacts, peer_of, root_of
 from utils.trace.pairing import PairingBook
 from utils.trace.source import Line, to_line
 
@@ -213,77 +213,98 @@ class Trace:
         return "".join(figure_html(figure) for figure in pictures) + self.table()._repr_html_()
 
 
+@dataclass(slots=True)
+class _CallSoFar:
+    """What is known of a call while reports are read."""
+
+    rank: int
+    number: int
+    facts: CallFacts
+    time_s: float
+    last_arrival_s: float | None = None  # told of a simulated call
+    sender: int | None = None  # whose message a receive from anybody took
+    changed: bool = False
+    wait_start_s: float | None = None
+    entered_s: float = 0.0
+    blocked_s: float = 0.0
+    end_s: float | None = None
+
+    def begin_to_wait(self, time_s: float) -> None:
+        if self.wait_start_s is None:
+            self.wait_start_s = time_s
+        self.entered_s = time_s
+
+    def go_on(self, time_s: float) -> None:
+        self.blocked_s += time_s - self.entered_s
+        if self.end_s is None:
+            self.end_s = time_s
+
+    def finished(self, origin_s: float, line_of: Callable[..., Line | None]) -> Call:
+        facts, wait_start_s, waiting_s = self.facts, self.wait_start_s, 0.0
+        if wait_start_s is not None:
+            waiting_s = min(self.blocked_s, max(0.0, self.last_arrival_s - wait_start_s))
+        return Call(
+            rank=self.rank, number=self.number, op=facts.op, group=facts.group, members=tuple(facts.members),
+            peer=peer_of(facts), root=root_of(facts), reduce_op=facts.reduce_op, dtype=facts.dtype, shape=tuple(facts.shape),
+            bytes=facts.bytes, bytes_given=facts.bytes_given, bytes_formula=facts.bytes_formula, is_async=facts.is_async,
+            start_s=self.time_s - origin_s, end_s=None if self.end_s is None else self.end_s - origin_s,
+            wait_start_s=None if wait_start_s is None else wait_start_s - origin_s, blocked_s=self.blocked_s,
+            waiting_s=waiting_s, source=line_of(*facts.source or ()), changed=self.changed)
+
+
 def build_trace(world_size: int, events: Sequence[tuple[int, str, dict]], wire_bytes: list[list[int]] | None,
                 only: tuple[int, ...] | None = None) -> Trace:
     """Put the reports of all ranks together (or of some `only`): (rank, kind, fields) as the ranks reported them."""
     times = [fields[key] for _, _, fields in events for key in ("time", "start", "end") if key in fields]
     origin = min(times, default=0.0)
-    calls: dict[tuple[int, int], dict] = {}
+    calls: dict[tuple[int, int], _CallSoFar] = {}
     spans: list[Span] = []
     told_until: dict[int, float] = defaultdict(lambda: -math.inf)  # rank -> the end of its latest span or mark
     for rank, kind, fields in events:
         if kind == "call":
             time = max(fields["time"], told_until[rank] - THREADS_APART_S)  # not before what it told of already
-            calls[rank, fields["number"]] = dict(fields, rank=rank, changed=False, time=time)
-            if fields.get("waits"):
-                _note_wait(calls[rank, fields["number"]], "wait", time)
-        elif kind == "waited":  # by a thread of the rank's own
-            _note_wait(calls[rank, fields["number"]], "wait", fields["start"])
-            _note_wait(calls[rank, fields["number"]], "woke", fields["time"])
-            _note_sender(calls[rank, fields["number"]], fields)
-        elif kind in ("wait", "woke", "done"):
-            calls[rank, fields["number"]]["changed"] |= fields.get("changed", False)
-            _note_sender(calls[rank, fields["number"]], fields)
-            _note_wait(calls[rank, fields["number"]], kind, fields["time"])
+            call = _CallSoFar(rank, fields["number"], fields["facts"], time, fields.get("last_arrival"))
+            calls[rank, fields["number"]] = call
+            if call.facts.waits:
+                call.begin_to_wait(time)
+        elif kind in ("wait", "woke", "done", "waited"):
+            _note(calls[rank, fields["number"]], kind, fields)
         elif kind == "span":
             spans.append(Span(rank, fields["name"], fields["start"] - origin, fields["end"] - origin))
         elif kind == "mark":
             spans.append(Span(rank, fields["name"], fields["time"] - origin, fields["time"] - origin, fields["facts"]))
         if kind in ("span", "mark"):
             told_until[rank] = max(told_until[rank], fields.get("time", fields.get("end", -math.inf)))
-    _note_arrivals(calls.values())
+    _note_arrivals(calls)
     line_of = cache(lambda *where: to_line(where))  # a loop makes its calls from few lines
-    rows = sorted((_finish_call(raw, origin, line_of) for raw in calls.values()), key=lambda c: (c.start_s, c.rank))
+    rows = sorted((call.finished(origin, line_of) for call in calls.values()), key=lambda c: (c.start_s, c.rank))
     return Trace(world_size, tuple(rows), tuple(spans), wire_bytes, max(times, default=0.0) - origin, only)
 
 
-def _note_wait(raw: dict, kind: str, time: float) -> None:
-    if kind == "wait":
-        raw.setdefault("wait_start", time)
-        raw["entered"] = time
-    elif kind == "woke":
-        raw["blocked"] = raw.get("blocked", 0.0) + time - raw["entered"]
-        raw.setdefault("end", time)
-    else:
-        raw["end"] = min(time, raw.get("end", time))
-
-
-def _note_sender(raw: dict, fields: dict) -> None:
-    """Whose message a receive from anybody took."""
+def _note(call: _CallSoFar, kind: str, fields: dict) -> None:
     if "sender" in fields:
-        raw["sender"] = raw["members"][fields["sender"]]
+        call.sender = call.facts.members[fields["sender"]]
+    if kind == "wait":
+        call.changed |= fields.get("changed", False)
+        call.begin_to_wait(fields["time"])
+    elif kind == "waited":  # by a thread of the rank's own
+        call.begin_to_wait(fields["start"])
+        call.go_on(fields["time"])
+    elif kind == "woke":
+        call.go_on(fields["time"])
+    else:
+        call.end_s = fields["time"] if call.end_s is None else min(fields["time"], call.end_s)
 
 
-def _note_arrivals(raws: Iterable[dict]) -> None:
-    """In each call, when the last of the partners that came made the matching call. Of a simulated one that is told."""
+def _note_arrivals(calls: dict[tuple[int, int], _CallSoFar]) -> None:
+    """In each call, when the last of the partners that came made the matching call, unless that was told."""
     book = PairingBook(at_once=True)
-    for meeting in {book.post(raw["rank"], raw["number"], raw, raw.get("sender")) for raw in raws}:
-        last_arrival = max(call.facts["time"] for call in meeting.calls.values())
-        for call in meeting.calls.values():
-            call.facts.setdefault("last_arrival", last_arrival)
-
-
-_REPORTED = ("rank", "number", "op", "group", "reduce_op", "dtype", "bytes", "bytes_given", "bytes_formula", "is_async")
-
-
-def _finish_call(raw: dict, origin: float, line_of: Callable[..., Line | None]) -> Call:
-    wait_start, blocked, end = raw.get("wait_start"), raw.get("blocked", 0.0), raw.get("end")
-    waiting = 0.0 if wait_start is None else min(blocked, max(0.0, raw["last_arrival"] - wait_start))
-    return Call(
-        **{name: raw[name] for name in _REPORTED}, members=tuple(raw["members"]), shape=tuple(raw["shape"]),
-        peer=peer_of(raw), root=root_of(raw), start_s=raw["time"] - origin,
-        end_s=None if end is None else end - origin, wait_start_s=None if wait_start is None else wait_start - origin,
-        blocked_s=blocked, waiting_s=waiting, source=line_of(*raw["source"] or ()), changed=raw["changed"])
+    for meeting in {book.post(call.rank, call.number, call.facts, call.sender) for call in calls.values()}:
+        met = [calls[posted[:2]] for posted in meeting.calls.values()]
+        last_arrival_s = max(call.time_s for call in met)
+        for call in met:
+            if call.last_arrival_s is None:
+                call.last_arrival_s = last_arrival_s
 
 
 def _chrome_event(name: str, rank: int, thread: str, start_s: float, end_s: float, arguments: dict) -> dict:
