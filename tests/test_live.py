@@ -11,7 +11,7 @@ from utils.deadlocks.waits import WaitState
 from utils.ranks import live, run
 
 
-class Shown(live.Live):
+class Shown(live.StatusLines):
     """Keeps what it would have shown."""
 
     def __init__(self):
@@ -26,7 +26,7 @@ class Shown(live.Live):
 @pytest.fixture
 def shown(monkeypatch):
     looking = Shown()
-    monkeypatch.setattr(run, "live_lines", lambda: looking)
+    monkeypatch.setattr(run, "status_lines", lambda: looking)
     return looking
 
 
@@ -59,11 +59,11 @@ def test_a_deadlock_is_told_as_ever(shown):
 
 
 def test_many_ranks_share_lines_and_seconds_count_from_a_change():
-    state, lines = WaitState(10), live.Live()
+    state, lines = WaitState(10), live.StatusLines()
     assert lines.lines(state, 0.0) == ["ranks 0–9: computing, 0 s"]
     state.ingest(3, "returned", {})
     assert lines.lines(state, 5.0) == ["ranks 0, 1, 2, 4, 5, 6, 7, 8 and 9: computing, 5 s", "rank 3: done"]
-    few = live.Live()
+    few = live.StatusLines()
     few.lines(WaitState(2), 1.0)
     assert few.lines(WaitState(2), 9.0) == ["rank 0: computing, 8 s", "rank 1: computing, 8 s"]
 
@@ -71,8 +71,8 @@ def test_many_ranks_share_lines_and_seconds_count_from_a_change():
 def test_only_where_somebody_looks_on(monkeypatch):
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     monkeypatch.setattr(live, "running_shell", lambda: "a shell")
-    assert live.live_lines() is None
+    assert live.status_lines() is None
     monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
-    assert live.live_lines() is not None
+    assert live.status_lines() is not None
     monkeypatch.setattr(live, "running_shell", lambda: None)
-    assert live.live_lines() is None
+    assert live.status_lines() is None

@@ -82,13 +82,14 @@ FORGES_A_RING = """
     import gc, torch, torch.distributed as dist
 
     def forge_ring(x, group):
+        from utils.trace.calls import CallFacts
         from utils.trace.recorder import PendingCall
         recorder = next(one for one in gc.get_objects() if type(one).__name__ == "Recorder")
         n, r, size = dist.get_world_size(group), dist.get_rank(group), -(-len(x) // dist.get_world_size(group))
         for _ in range(2 * (n - 1)):
             for op, peer in (("send", (r + 1) % n), ("recv", (r - 1) % n)):
                 sent = size * x.itemsize * (op == "send")
-                facts = dict(
+                facts = CallFacts(
                     group=group.group_name, members=dist.get_process_group_ranks(group), is_async=True, waits=False,
                     alone=True, op=op, dtype="float32", shape=[size], bytes=size * x.itemsize, bytes_given=sent,
                     bytes_formula=sent, root=None, peer=peer, tag=0, reduce_op=None, splits=None, element_count=size,

@@ -1,5 +1,6 @@
 """A simulated rank is on its own, makes the calls of a real one, and says so where it cannot know what a real one would."""
 
+import contextlib
 import random
 
 import numpy as np
@@ -461,3 +462,54 @@ def test_what_nccl_would_not_carry_out_is_told_for_a_cluster_of_gpus(function, n
     assert len(run.oversights) == bool(said) and capsys.readouterr().out.splitlines() == run.oversights
     assert all(said in line for line in run.oversights)
     assert simulate_ranks(function, n, "TPU v5p torus").oversights == []
+
+
+def test_nothing_large_is_made_for_the_sake_of_a_known_number():
+    def program():
+        large = torch.empty(1 << 31, dtype=torch.bfloat16)
+        return large.new_zeros(())
+
+    assert max(program.process_bytes for program in simulate_ranks(program, 2).programs) < 2 << 30
+
+
+def test_a_refusal_that_the_program_catches_is_told_all_the_same():
+    def careful():
+        loss = torch.randn(3).mean()
+        with contextlib.suppress(Exception):
+            if loss > 0:  # here
+                dist.barrier()
+        dist.all_reduce(loss)
+
+    with pytest.raises(RankFailed, match=r"(?s)NeedsNumbers: this needs a tensor's numbers.*# here"):
+        simulate_ranks(careful, 2)
+
+
+def logs_what_is_a_number():
+    logged = {"loss": torch.ones(3).mean().item(), "epoch": 1, "name": "a"}
+    dist.all_reduce(torch.ones(len({name: value for name, value in logged.items() if isinstance(value, (int, float))})))
+
+
+def drops_what_it_has_seen():
+    seen = set()
+    for p in torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).parameters():
+        if p.data_ptr() not in seen:
+            seen.add(p.data_ptr())
+            dist.broadcast(p.data, 0)
+
+
+def draws_after_a_model():
+    torch.manual_seed(0)
+    torch.nn.Dropout()(torch.nn.Linear(8, 8)(torch.ones(4, 8)))
+    dist.all_reduce(torch.ones(int(torch.randint(1, 50, (1,)))))
+
+
+def learns_a_size_from_a_later_rank(rank):
+    size = torch.tensor([7 if rank == 1 else 0])
+    dist.broadcast(size, 1)
+    dist.broadcast(torch.empty(size.item(), 4), 1)
+
+
+@pytest.mark.parametrize("function", [logs_what_is_a_number, drops_what_it_has_seen, draws_after_a_model,
+                                      learns_a_size_from_a_later_rank])
+def test_what_a_program_looks_at_is_as_on_real_ranks(function):
+    assert calls_of(simulate_ranks(function, 2)) == calls_of(run_ranks(function, 2))

@@ -55,6 +55,7 @@ def called_as_in_its_check(fn):
     def rank_function(facts):
         import grader.calling.going_through as going_through
         import grader.calling.watching_inputs as watching
+        import utils.simulation.refusals
 
         watching.pack = lambda value: b""
         going_through.numbers_of = lambda tensor: []
@@ -66,6 +67,7 @@ def called_as_in_its_check(fn):
             # A check's last look at numbers; calls that it kept away would differ.
             with contextlib.suppress(DataDependentOutputException, NeedsNumbers):
                 call(fn, facts["inputs"], own[0])
+            utils.simulation.refusals.refused.clear()
 
     return rank_function
 

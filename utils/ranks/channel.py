@@ -58,7 +58,7 @@ class Channel:
                 left = left[os.write(self.connection.fileno(), left):]
 
     @property
-    def is_amid(self) -> bool:
+    def has_partial_message(self) -> bool:
         """Whether a message has come in part that is larger than what the pipe holds."""
         return len(self._unread) >= _READ_BYTES
 

@@ -12,7 +12,7 @@ from utils.ranks.apart import run_apart
 from utils.ranks.fair_clock import FairClock
 from utils.ranks.fresh_process import allow_open_files, seed_of
 from utils.ranks.job import Job, Outcome, stacks_of
-from utils.ranks.live import AGAIN_S, Live
+from utils.ranks.live import AGAIN_S, StatusLines
 from utils.ranks.mailbox import Mailbox
 from utils.ranks.output import RankOutput
 from utils.ranks.place import LEAVE_S, Place, StartedRank, exit_in_words
@@ -28,7 +28,7 @@ GRACE_AFTER_ERROR_S = 5.0  # how long the others may go on after one rank failed
 STACK_ANSWER_S = 1.0
 
 
-def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Outcome:
+def launch(job: Job, place: Place | None = None, live: StatusLines | None = None) -> Outcome:
     """Run `job` on fresh processes and wait until it is over. No process is left behind, even when interrupted.
 
     live: shows where the ranks stand, meanwhile.
@@ -46,7 +46,7 @@ def launch(job: Job, place: Place | None = None, live: Live | None = None) -> Ou
 class _Supervisor:
     """The processes of one run, from their start to their end."""
 
-    def __init__(self, job: Job, place: Place, live: Live | None):
+    def __init__(self, job: Job, place: Place, live: StatusLines | None):
         self.job, self._place, self._live = job, place, live
         self.outcome = Outcome(WaitState(job.world_size))
         self._ranks: list[StartedRank] = []
@@ -212,10 +212,11 @@ class _Supervisor:
         self._tell_what_is_due(now)
 
     def _tell_what_is_due(self, now: float) -> None:
-        for rank, kind, since_s in self._mailbox.tell_what_is_due(now):
-            if kind == "looked at":  # in the trace as the launcher saw it
+        for since_s, rank, kind, blob in self._mailbox.due(now):
+            if kind == "looked at":  # in the trace as the launcher saw it, before the rank goes on
                 facts = {"name": HELD_UP, "time": time.monotonic(), "facts": {"since_s": since_s}}
                 self.outcome.events.append((rank, "mark", facts))
+            self._mailbox.tell(rank, kind, blob)
 
     def _process_ids(self) -> dict[int, int]:
         return {rank: started.process.pid for rank, started in enumerate(self._ranks)}

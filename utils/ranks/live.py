@@ -13,7 +13,7 @@ MOST_LINES = 8  # more ranks than this share a line where they do the same
 _ENDED = {"returned": "done", "raised": "raised an error", "died": "is gone"}
 
 
-class Live:
+class StatusLines:
     """The lines of one run."""
 
     def __init__(self):
@@ -57,6 +57,6 @@ class Live:
             self._handle.update({"text/plain": text}, raw=True)
 
 
-def live_lines() -> Live | None:
+def status_lines() -> StatusLines | None:
     """None where nobody looks on: no notebook, or one that a program runs from top to bottom."""
-    return Live() if running_shell() is not None and "JPY_SESSION_NAME" in os.environ else None
+    return StatusLines() if running_shell() is not None and "JPY_SESSION_NAME" in os.environ else None

@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 
 from utils.ranks.channel import Channel, Message, give_up_sending_after
 from utils.ranks.readiness import Readiness
-from utils.trace.reports import Unfolding
+from utils.trace.reports import ReportReader
 
 MOST_UNREAD = 2000
 SEND_S = 10.0  # in which a rank that still reads its messages has read some of them
@@ -27,14 +27,14 @@ class Mailbox:
         self._readiness, self._on_report, self._on_nonsense = readiness, on_report, on_nonsense
         self.channels: dict[int, Channel] = {}
         self.arrived = self.gathered = 0
-        self._unfoldings: dict[int, Unfolding] = {}
+        self._readers: dict[int, ReportReader] = {}
         self._unread: deque[tuple[int, Message]] = deque()  # (rank, what it says of its calls)
         self._unreadable: set[int] = set()
         self._later: list[tuple[float, float, int, str, bytes]] = []  # (when; since; rank; what to tell)
 
     def open(self, rank: int, connection: Connection) -> None:
         """Listen to this rank from now on."""
-        self.channels[rank], self._unfoldings[rank] = Channel(connection), Unfolding()
+        self.channels[rank], self._readers[rank] = Channel(connection), ReportReader()
         give_up_sending_after(SEND_S, connection)
         self._readiness.watch(connection, partial(self.take, rank))
 
@@ -43,9 +43,9 @@ class Mailbox:
         return bool(self._unread)
 
     @property
-    def is_amid(self) -> bool:
+    def has_partial_message(self) -> bool:
         """Whether a large result is on its way, and a rank waits for room in its pipe."""
-        return any(channel.is_amid for channel in self.channels.values())
+        return any(channel.has_partial_message for channel in self.channels.values())
 
     def take(self, rank: int) -> bool:
         """What has come from this rank; False at the end of its messages."""
@@ -69,7 +69,7 @@ class Mailbox:
             rank, message = self._unread.popleft()
             if rank not in self._unreadable:
                 try:
-                    for kind, fields in self._unfoldings[rank].whole(*message.read()):
+                    for kind, fields in self._readers[rank].unpacked(*message.read()):
                         self._on_report(rank, kind, fields, message.blob)
                 except _NONSENSE as error:
                     self._give_up(rank, error)
@@ -97,16 +97,14 @@ class Mailbox:
             self.tell(rank, kind)
 
     def tell_at(self, when: float, since: float, rank: int, kind: str, blob: bytes = b"") -> None:
-        """Once `tell_what_is_due` is called with that time. since: whatever it is to return then."""
+        """It is `due` from then on. since: whatever is to be known of it then."""
         self._later.append((when, since, rank, kind, blob))
 
-    def tell_what_is_due(self, now: float) -> list[tuple[int, str, float]]:
-        """(rank, what it was told, since) of each."""
+    def due(self, now: float) -> list[tuple[float, int, str, bytes]]:
+        """(since, rank, kind, blob) of what is now to be told; once."""
         due = [one for one in self._later if one[0] <= now]
         self._later = [one for one in self._later if one[0] > now]
-        for _, _, rank, kind, blob in due:
-            self.tell(rank, kind, blob)
-        return [(rank, kind, since) for _, since, rank, kind, _ in due]
+        return [one[1:] for one in due]
 
     def next_due(self, deadline: float) -> float:
         """When somebody is to be told something, at the latest `deadline`."""

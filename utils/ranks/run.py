@@ -16,7 +16,7 @@ from utils.deadlocks.oversights import oversights_in
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.launcher import launch
-from utils.ranks.live import live_lines
+from utils.ranks.live import status_lines
 from utils.ranks.payload import NotebookTask, packed_inputs
 from utils.ranks.server import START_METHODS
 from utils.trace.memory import RankMemory
@@ -75,7 +75,7 @@ def run_ranks(
     blobs, timeout_s = packed_inputs(inputs, world_size), checked_timeout(timeout_s)
     job = Job(task.packed(), blobs, _checked_backend(device, backend, world_size), timeout_s, trace, memory,
               _checked_start_method(start_method))
-    outcome = launch(job, live=live_lines() if trace else None)
+    outcome = launch(job, live=status_lines() if trace else None)
     run = finish(outcome, timeout_s)
     for line in run.oversights:
         print(line)

@@ -28,7 +28,7 @@ from utils.ranks.payload import NotebookTask, pack, packed_inputs
 from utils.ranks.run import Run, finish
 from utils.ranks.worker import perform
 from utils.trace.recorder import Recorder
-from utils.trace.reports import Unfolding, read_facts
+from utils.trace.reports import ReportReader, read_facts
 from utils.trace.spans import RECORDER
 from utils.trace.traced_group import start_recording
 
@@ -103,7 +103,7 @@ class _Report:
     def __init__(self):
         self.facts: dict = {"events": [], "memory": None, "error": None}
         self.blob = b""
-        self._unfolding = Unfolding()
+        self._reader = ReportReader()
 
     def __call__(self, kind: str, blob: bytes = b"", **fields) -> None:
         if kind == "memory":
@@ -113,7 +113,7 @@ class _Report:
         elif kind == "raised":
             self.facts["error"] = fields
         else:
-            self.facts["events"] += self._unfolding.whole(kind, fields)
+            self.facts["events"] += self._reader.unpacked(kind, fields)
 
 
 def main() -> None:

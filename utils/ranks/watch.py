@@ -50,12 +50,12 @@ class Watch:
 
     def _hear(self, timeout_s: float, batch_s: float) -> bool:
         """Whether there was anything to hear within `timeout_s`."""
-        if not self._mailbox.is_amid:
+        if not self._mailbox.has_partial_message:
             time.sleep(batch_s)  # let reports gather: waking up for each would take the ranks' time on a small machine
         if not self._readiness.handle(timeout_s):
             return False
         for _ in range(ROUNDS):  # not for ever: a flood must not hide the deadline
-            if not self._readiness.handle(REFILL_S if self._mailbox.is_amid else 0.0):
+            if not self._readiness.handle(REFILL_S if self._mailbox.has_partial_message else 0.0):
                 break
         return True
 

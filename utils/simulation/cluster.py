@@ -78,10 +78,10 @@ class Hop(NamedTuple):
 class Topology(Protocol):
     """How nodes are joined: the hops from one node's port to another's."""
 
-    def hops(self, link: Link, source: "Place", target: "Place") -> list[Hop]: ...
+    def hops(self, link: Link, source: "Position", target: "Position") -> list[Hop]: ...
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where a device sits."""
 
     node: int
@@ -92,7 +92,7 @@ class Place(NamedTuple):
 class Switched:
     """Every port reaches every other at full speed (NVSwitch, a small InfiniBand switch)."""
 
-    def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
+    def hops(self, link: Link, source: Position, target: Position) -> list[Hop]:
         ends = (("out", *_port(link, source)), ("in", *_port(link, target)))
         return [Hop((link.name, *end), link.name, latency, link.bytes_per_s)
                 for end, latency in zip(ends, (link.latency_s, 0.0), strict=True)]
@@ -113,7 +113,7 @@ class FatTree:
         _positive(self.nodes_per_pod, "FatTree: nodes_per_pod")
         _positive(self.taper, "FatTree: taper")
 
-    def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
+    def hops(self, link: Link, source: Position, target: Position) -> list[Hop]:
         first, last = Switched().hops(link, source, target)
         leaves = [(place.node // self.nodes_per_pod, 0 if link.shared else place.slot) for place in (source, target)]
         if leaves[0] == leaves[1]:
@@ -139,7 +139,7 @@ class Torus:
             _positive(size, "Torus: a size")
             require_kind("Torus: a size", size, int)
 
-    def hops(self, link: Link, source: Place, target: Place) -> list[Hop]:
+    def hops(self, link: Link, source: Position, target: Position) -> list[Hop]:
         at, goal, hops = list(self._coordinates(source.node)), self._coordinates(target.node), []
         for dim, size in enumerate(self.shape):
             step = 1 if (goal[dim] - at[dim]) % size <= size // 2 else -1
@@ -196,16 +196,16 @@ class Cluster:
             raise BadValue(f"cluster {self.name!r}: {self.n_devices} devices need more than one node of "
                            f"{self.devices_per_node}; say by which link nodes are joined (between=Link(...))")
 
-    def place(self, rank: int) -> Place:
+    def place(self, rank: int) -> Position:
         """The node and slot of a rank's device."""
-        return Place(*divmod(rank, self.devices_per_node))
+        return Position(*divmod(rank, self.devices_per_node))
 
     def route(self, source: int, target: int) -> list[Hop]:
         """The links that a message from rank `source` to rank `target` takes."""
         here, there = self.place(source), self.place(target)
         if here.node != there.node:
             return self.topology.hops(self.between, here, there)
-        ends = (Place(0 if self.inside.shared else place.slot, place.slot) for place in (here, there))
+        ends = (Position(0 if self.inside.shared else place.slot, place.slot) for place in (here, there))
         return [hop._replace(wire=(here.node, *hop.wire)) for hop in self.within.hops(self.inside, *ends)]
 
 
@@ -224,7 +224,7 @@ def _makes_rounds(algorithm: Callable, what: str) -> None:
                       "hierarchical(8)") from None
 
 
-def _port(link: Link, place: Place) -> tuple[int, ...]:
+def _port(link: Link, place: Position) -> tuple[int, ...]:
     return (place.node,) if link.shared else (place.node, place.slot)
 
 

@@ -131,7 +131,7 @@ def numbers_sent(name: str, arguments: dict[str, Any], place: int) -> Numbers | 
     if operation.name in ("broadcast", "scatter") and place != arguments["root_rank"]:
         return None
     constants = [getattr(tensor, "constant", None) for tensor in tensors]
-    if not constants or any(constant is None for constant in constants):
+    if not constants or any(constant is None or constant.dtype == torch.bfloat16 for constant in constants):
         return None
     return [constant.detach().numpy().copy() for constant in constants]
 

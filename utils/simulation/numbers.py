@@ -18,6 +18,7 @@ from utils.simulation.refusals import NEEDS_A_NUMBER, NEEDS_SENDER, NeedsNumbers
 MOST_BYTES = 1 << 20  # of a tensor that keeps its numbers
 MOST_FRACTIONS = 4096  # elements of floats that were computed from known numbers
 MOST_AT_RANDOM = 64  # elements that are drawn; an order of any size
+MOST_DRAWN_ALONG = 1 << 16  # elements that are drawn and not told, so that the generator is where the real one is
 
 
 class UnknownNumber:
@@ -27,6 +28,10 @@ class UnknownNumber:
     """
 
     was_given = False
+    __class__ = property(lambda self: float)  # for isinstance: loggers keep what is a number
+
+    def __reduce__(self) -> tuple:
+        return UnknownNumber, ()
 
     def _same(self, *_: Any) -> "UnknownNumber":
         return self
@@ -37,6 +42,7 @@ class UnknownNumber:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _same
     __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __round__ = _same
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = _refuse
+    is_integer = as_integer_ratio = hex = conjugate = _refuse
     __int__ = __index__ = __complex__ = __floor__ = __ceil__ = __trunc__ = _refuse
 
     def __float__(self) -> float:
@@ -109,8 +115,13 @@ def stays_known(tensor: torch.Tensor) -> bool:
 
 
 def made_for_real(func: Any, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
-    """What a maker makes, with numbers. Call it where no mode is active; a tensor among `args` gives its shape and dtype."""
+    """What a maker makes, with numbers. Call it where no mode is active.
+
+    A tensor among `args` gives its shape and dtype; a large one its dtype alone, of which something small is made.
+    """
     def plain(value: Any) -> Any:
-        return torch.zeros(value.shape, dtype=value.dtype) if isinstance(value, torch.Tensor) else value
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.zeros(value.shape if value.nbytes <= MOST_BYTES else (), dtype=value.dtype)
 
     return func(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})

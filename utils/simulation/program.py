@@ -22,7 +22,7 @@ from utils.simulation.exchange import Exchange, Key, Numbers
 from utils.simulation.fresh import forget_meshes, own_copy, put_back, settings_found
 from utils.simulation.group import SimulatedGroup
 from utils.simulation.numbers import UnknownNumber
-from utils.simulation.refusals import refusal_in
+from utils.simulation.refusals import refusal_in, refused
 from utils.simulation.roofline import Roofline, Work
 from utils.simulation.shapes import ShapesOnly
 from utils.simulation.stand_ins import BATCH, put_in_place
@@ -68,7 +68,7 @@ class Program:
     error: dict[str, Any] | None = None
 
 
-class Tape:
+class StepRecorder:
     """Takes a recorder's reports and turns them into a program. Its clock tells positions, not times."""
 
     def __init__(self, program: Program, work: Work):
@@ -127,7 +127,7 @@ class EndlessProgram(BaseException):
     """A rank's program has not ended in its time. Not an Exception: the program may catch those."""
 
 
-class RecordingStudio:
+class RankRecorder:
     """Records ranks in this process, which does nothing else. task: a packed NotebookTask; each rank has a copy of it."""
 
     def __init__(self, task: bytes, world_size: int, device: Device, timeout_s: float):
@@ -145,19 +145,22 @@ class RecordingStudio:
         exchange = SimulatedGroup.exchange = Exchange(rank, known)
         roofline = Roofline(self._device, shapes_only)
         program = Program(rank, work=roofline.work, told=exchange.told, missed=exchange.missed)
-        tape = Tape(program, roofline.work)
+        steps = StepRecorder(program, roofline.work)
         dist.init_process_group("fake", rank=rank, world_size=self._world_size, store=FakeStore())
         forget_meshes()
-        self._recorder.begin(tape.report, tape.position)
+        self._recorder.begin(steps.report, steps.position)
         name_rank(rank, self._world_size)
         draw_anew(seed_of(0, rank))  # others on each rank, the same in every simulation
         UnknownNumber.was_given = False
+        refused.clear()
         try:
             task = own_copy(self._task, shapes_only)
             arguments = task.arguments(rank, self._world_size, input_blob)
             with put_back(self._found), _printing_to(program), _at_most(self._timeout_s), shapes_only, roofline:
                 result = task.fn(*tree_map_only(torch.Tensor, shapes_only.given, arguments))
                 roofline.note_end()
+            if refused:  # and the program went on, by an except of its own
+                raise refused[0]
             program.result = pack(_shapes_of(result), f"what rank {rank} returned")
         except BaseException as error:
             program.error = describe_error(error)
@@ -165,7 +168,7 @@ class RecordingStudio:
                 program.error |= {"type": type(refusal).__name__, "message": str(refusal), "related": []}
         finally:
             self._recorder.flush()
-            tape.position()
+            steps.position()
             if dist.is_initialized():  # scripts end their group themselves
                 dist.destroy_process_group()
         program.was_given_unknown = UnknownNumber.was_given

@@ -41,10 +41,10 @@ def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: 
     try:
         for _ in range(n_processes):
             near, far = Pipe()
-            processes.append(start_process(_record_shares, surroundings, [far], PRELOAD))
-            far.close()
-            near.send_bytes(pickle.dumps((task, n, device, timeout_s)))
             connections.append(near)
+            with far:
+                processes.append(start_process(_record_shares, surroundings, [far], PRELOAD))
+            near.send_bytes(pickle.dumps((task, n, device, timeout_s)))
         todo = list(range(n))
         while todo:
             for first, connection in enumerate(connections):
@@ -76,8 +76,13 @@ def record_all(task: bytes, inputs: Sequence[bytes], device: Device, timeout_s: 
 
 
 def _is_final(program: Program) -> bool:
-    """Whether it has an error that no number of another rank would help."""
-    return program.error is not None and (program.error["type"] != NeedsNumbers.__name__ or not program.missed)
+    """Whether it has an error that no number of another rank would help.
+
+    A rank that was given an unknown number may have failed because of it, whatever torch or the program made of that.
+    """
+    if program.error is None or not program.missed:
+        return program.error is not None
+    return program.error["type"] != NeedsNumbers.__name__ and not program.was_given_unknown
 
 
 def _collected(connections: list[Connection], timeout_s: float) -> tuple[list[Program], set[int]]:
@@ -119,19 +124,19 @@ def _record_shares(connection: Connection, surroundings: Surroundings) -> None:
     """In a process of its own: record these ranks, one after the other, and others when asked, until nobody asks."""
     import torch
 
-    from utils.simulation.program import RecordingStudio
+    from utils.simulation.program import RankRecorder
 
     surroundings.take_over()
     torch.set_num_threads(1)
     with contextlib.suppress(EOFError):  # nobody asks any more, or never did
-        studio = RecordingStudio(*pickle.loads(connection.recv_bytes()))
+        recorder = RankRecorder(*pickle.loads(connection.recv_bytes()))
         while True:
             ranks, known = pickle.loads(connection.recv_bytes())
-            _record_share(connection, studio, ranks, known)
+            _record_share(connection, recorder, ranks, known)
     os._exit(0)
 
 
-def _record_share(connection: Connection, studio, ranks: Sequence[tuple[int, bytes]], known: dict[Key, Numbers]) -> None:
+def _record_share(connection: Connection, recorder, ranks: Sequence[tuple[int, bytes]], known: dict[Key, Numbers]) -> None:
     """Tell which one begins, send what is there, and None at the end; what one rank tells, the next one knows.
 
     Programs are sent every second: what they have in common, such as the facts of a mesh's groups, then travels once.
@@ -139,7 +144,7 @@ def _record_share(connection: Connection, studio, ranks: Sequence[tuple[int, byt
     programs, sent_at = [], time.monotonic()
     for at, (rank, input_blob) in enumerate(ranks):
         connection.send_bytes(pickle.dumps(rank))
-        program = studio.record(rank, input_blob, known)
+        program = recorder.record(rank, input_blob, known)
         known |= program.told
         if at == 0:  # what stays, the collector need not look through again and again
             gc.collect()

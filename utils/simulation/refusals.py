@@ -11,12 +11,21 @@ NEEDS_A_NUMBER = ("this needs to know a number that was computed from tensors, a
                   "It may be printed, added up and returned, but nothing may depend on it: give a plain number instead")
 NEEDS_SENDER = ("this needs to know which rank a message came from, and a simulated recv() without src= cannot tell. "
                 "Name the sender (src=), or do not use what recv() returns")
+NEEDS_WORKERS = ("this loads an IterableDataset in workers of its own, each of which goes through all of it, and "
+                 "a simulation has none. Give the DataLoader num_workers=0 where the program is simulated")
 WRITES_NUMBERS = ("this writes a tensor's numbers, to a file or for another process, and in a simulation tensors have "
                   "shapes only. Leave checkpoints out where the program is simulated, or send the tensor itself")
 
 
+refused: list[BaseException] = []  # in the program that is being recorded, also where it caught them
+
+
 class NeedsNumbers(RuntimeError):
     """A program looks at what a simulation does not have."""
+
+    def __init__(self, *args: str):
+        super().__init__(*args)
+        refused.append(self)
 
 
 class NotSimulated(NotImplementedError):
@@ -34,6 +43,8 @@ def refusal_in(error: BaseException) -> NeedsNumbers | NotSimulated | None:
             return part
         if isinstance(part, (DataDependentOutputException, DynamicOutputShapeException)):
             return NeedsNumbers(NEEDS_NUMBERS)
+        if "UnknownNumber" in str(part):
+            return NeedsNumbers(NEEDS_A_NUMBER)
     return None
 
 

@@ -5,18 +5,19 @@ takes half the time of recording a program. Here those that can differ between s
 time of each key, and whatever has none, goes torch's own way. What is remembered is made again in as few calls as can be.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from torch.utils._mode_utils import no_dispatch
 
 from utils.simulation.functional import FunctionalCollectives
-from utils.simulation.numbers import DRAWN, MAKERS, MOST_AT_RANDOM, is_kept, made_for_real, stays_known
-from utils.simulation.refusals import NotSimulated
+from utils.simulation.numbers import DRAWN, MAKERS, MOST_AT_RANDOM, MOST_DRAWN_ALONG, is_kept, made_for_real, stays_known
+from utils.simulation.refusals import NotSimulated, refused
 
 NO_OPTIONS: Mapping[str, Any] = {}
 PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
@@ -68,6 +69,7 @@ class ShapesOnly(FakeTensorMode):
         super().__init__(allow_non_fake_inputs=True)
         self._known, self._torch_keys = known, {}
         self._functional = FunctionalCollectives()
+        self.has_drawn_unknown = False  # from a generator that has not been seeded since
         self._attributes = vars(FakeTensor(self, torch.empty(0, device="meta"), "cpu"))  # of every new one
         self._on_data_ptr = (torch._C._set_warn_deprecated_on_mutable_data_ptr if self._allow_unsafe_data_ptr_access
                              else torch._C._set_throw_on_mutable_data_ptr)
@@ -79,6 +81,8 @@ class ShapesOnly(FakeTensorMode):
 
     def recall(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> tuple[Recipe | None, list[FakeTensor]]:
         """What this operation makes, if that is remembered, and its inputs. For a mode above this one."""
+        if is_random(func):  # not remembered, because it is to draw
+            return None, []
         tensors: list[FakeTensor] = []
         return self._known.get(self._key_of(func, args, kwargs, tensors)), tensors
 
@@ -97,19 +101,26 @@ class ShapesOnly(FakeTensorMode):
             raise NotSimulated(func)
         key = self._key_of(func, args, kwargs, tensors := [])
         if (recipe := self._known.get(key)) is not None:
+            if is_random(func):
+                self._draw_unknown(func, args, kwargs)
             return recipe.result_of(self.made(recipe, args))
         if (made := self._known.get((MAKERS, key))) is not None:
             with no_dispatch():
                 return self.known(made.clone())
         packet = func.overloadpacket
-        if packet in DRAWN and (drawn := self._drawn(func, args, kwargs)) is not None:
-            return drawn
+        if is_random(func):
+            if packet in DRAWN and (drawn := self._drawn(func, args, kwargs)) is not None:
+                return drawn
+            self._draw_unknown(func, args, kwargs)
         before = args[0].constant if packet is RESIZE else None
         enclosing, self._torch_keys = self._torch_keys, {}
         try:
             with _hidden_numbers(tensors if key is not None else ()):  # torch remembers nothing of tensors that have some
                 result = self.dispatch(func, types, args, kwargs)
             entry = FakeTensorMode.cache.get(self._torch_keys.get(func))
+        except DataDependentOutputException as error:
+            refused.append(error)
+            raise
         finally:
             self._torch_keys = enclosing
         if packet in MAKERS and type(result) is FakeTensor and result.constant is None and is_kept(result):
@@ -163,6 +174,8 @@ class ShapesOnly(FakeTensorMode):
 
     def _drawn(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> FakeTensor | None:
         """Whole numbers at random, if they are few, or an order."""
+        if self.has_drawn_unknown and kwargs.get("generator") is None and not _is_seed(func, args):
+            return None
         if func.overloadpacket is torch.ops.aten.random_:
             if args[0].constant is None or args[0].numel() > MOST_AT_RANDOM:
                 return None
@@ -174,6 +187,15 @@ class ShapesOnly(FakeTensorMode):
                 return None
             real = func(*args, **kwargs | {"device": "cpu"})
         return self.known(real) if is_kept(real) else None
+
+    def _draw_unknown(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> None:
+        """Numbers that nobody is told, so that those which are drawn next are the real program's. Not if they are many."""
+        if math.prod(_size_drawn(args)) > MOST_DRAWN_ALONG:
+            self.has_drawn_unknown = True
+            return
+        with no_dispatch():
+            own = [torch.ones(arg.shape, dtype=arg.dtype) if isinstance(arg, torch.Tensor) else arg for arg in args]
+            func(*own, **{name: value for name, value in kwargs.items() if name != "device"})
 
     def _make(self, output: _Output, args: Sequence):
         """What torch makes, without its checks; no mode is active here, so that these tensors of "meta" are plain ones."""
@@ -228,6 +250,23 @@ class ShapesOnly(FakeTensorMode):
                 raise _NoKey
             else:
                 key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
+
+
+@functools.cache
+def is_random(func) -> bool:
+    """Whether an operation draws from a generator."""
+    return func.namespace == "aten" and torch.Tag.nondeterministic_seeded in func.tags
+
+
+def _size_drawn(args: Sequence) -> Sequence[int]:
+    """Of an operation that draws: the shape of a tensor that it is given, or the size that it is asked for."""
+    first = next((arg for arg in args if isinstance(arg, (torch.Tensor, list, tuple))), ())
+    return first.shape if isinstance(first, torch.Tensor) else first
+
+
+def _is_seed(func, args: Sequence) -> bool:
+    """A DataLoader's: whichever it is, its samples have an order."""
+    return func.overloadpacket is torch.ops.aten.random_ and args[0].dim() == 0
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +13,11 @@ from torch._C import _distributed_c10d as c10d
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import _meta_registrations
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from utils.simulation import reducer
 from utils.simulation.numbers import UnknownNumber, UnknownRank, of_unknown
-from utils.simulation.refusals import NEEDS_NUMBERS, WRITES_NUMBERS, NeedsNumbers
+from utils.simulation.refusals import NEEDS_NUMBERS, NEEDS_WORKERS, WRITES_NUMBERS, NeedsNumbers
 from utils.trace.spans import span
 
 BATCH = "batch_isend_irecv"
@@ -39,6 +40,9 @@ def put_in_place() -> None:
     torch.Tensor.__format__ = _by_item(torch.Tensor.__format__)
     for name in OF_NUMBERS:
         setattr(math, name, of_unknown(getattr(math, name)))
+    json.JSONEncoder.default = _known_or_refused_as_json(json.JSONEncoder.default)
+    torch.manual_seed = torch.random.manual_seed = _known_again(torch.manual_seed)
+    torch.Tensor.data_ptr = _of_memory(torch.Tensor.data_ptr)
     torch.from_numpy = _without_numbers(torch.from_numpy)
     dist.get_backend = dist.distributed_c10d.get_backend = _gloo  # programs, and torch itself, branch on it
     dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = _barrier
@@ -125,6 +129,38 @@ def _known_or_unknown(item: Callable) -> Callable:
     return number
 
 
+def _known_or_refused_as_json(to_json: Callable) -> Callable:
+    def default(encoder: json.JSONEncoder, value: Any) -> Any:
+        if type(value) is UnknownNumber:
+            raise NeedsNumbers(WRITES_NUMBERS)
+        return to_json(encoder, value)
+
+    return default
+
+
+def _known_again(seed: Callable) -> Callable:
+    """From here on, what is drawn is what the real program draws."""
+
+    def manual_seed(number):
+        mode = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+        if mode is not None:
+            mode.has_drawn_unknown = False
+        return seed(number)
+
+    return manual_seed
+
+
+def _of_memory(data_ptr: Callable) -> Callable:
+    """Tensors of the same memory have the same address, and others another one."""
+
+    def address(tensor: torch.Tensor) -> int:
+        if not isinstance(tensor, FakeTensor):
+            return data_ptr(tensor)
+        return tensor.untyped_storage()._cdata + tensor.storage_offset() * tensor.itemsize
+
+    return address
+
+
 def _copied(tensor: FakeTensor, memo: dict[int, Any]) -> FakeTensor:
     """torch's own looks for the memory of a tensor that has none."""
     if id(tensor) not in memo:
@@ -190,6 +226,8 @@ def _in_this_process(begin: Callable) -> Callable:
 
     def __init__(loader: DataLoader, *args, **kwargs) -> None:
         settings = inspect.signature(begin).bind(loader, *args, **kwargs).arguments
+        if settings.get("num_workers") and isinstance(settings["dataset"], IterableDataset):
+            raise NeedsNumbers(NEEDS_WORKERS)
         settings |= {"num_workers": 0, "prefetch_factor": None, "persistent_workers": False, "timeout": 0}
         begin(**settings)
 

@@ -28,6 +28,7 @@ PATIENCE_S = 30.0  # a pause that nobody ends
 IN_VAIN = 20  # who asks a Work so often whether it has come waits for it
 _LISTS_TO_FILL = {"allgather_": "output_tensors", "gather_": "output_tensors", "alltoall_": "output_tensors",
                   "allgather_coalesced_": "output_lists"}
+_FILLED_BY_COPYING = frozenset({"all_gather", "gather", "all_to_all"})
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -269,12 +270,14 @@ _add_done_callback = torch._C.Future.add_done_callback
 
 
 def _versions(operator: str, arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
-    """What a call sends or works on in place, tensors that stay free to go, and how often each has been changed.
+    """The tensors of a call, which stay free to go, and how often each has been changed.
 
-    Not of views, whose number counts every change of what they are a part of; and not of what a call fills from others:
-    gloo's own thread counts as a change what it copies into the outputs of a gather or an all-to-all.
+    Not of views, whose number counts every change of what they are a part of; and not of the outputs of a gather or an
+    all-to-all: gloo's own thread counts as a change what it copies there.
     """
-    tensors = flat_tensors(arguments.get(OPERATIONS[operator].sends or OPERATIONS[operator].receives))
+    operation = OPERATIONS[operator]
+    told = (operation.sends,) if operation.name in _FILLED_BY_COPYING else {operation.sends, operation.receives}
+    tensors = flat_tensors([arguments.get(name) for name in told])
     return [(TensorWeakRef(x), x._version) for x in tensors if x._base is None and not x.is_inference()]
 
 

@@ -8,20 +8,20 @@ import msgspec
 from utils.trace.calls import CallFacts
 
 
-class Unfolding:
+class ReportReader:
     """Makes whole reports of what one rank's recorder sends."""
 
     def __init__(self):
         self._facts: dict[int, CallFacts] = {}
 
-    def whole(self, kind: str, fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def unpacked(self, kind: str, fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """(kind, fields) of each; of a call its number, time and facts.
 
         Raises: LookupError, TypeError or ValueError for what no recorder sends.
         """
         if kind == "batch":
             for part, part_fields in fields["items"]:
-                yield from self.whole(part, part_fields)
+                yield from self.unpacked(part, part_fields)
         elif kind == "facts":
             self._facts[fields["id"]] = read_facts(fields["facts"])
         elif kind == "call":
