@@ -237,6 +237,8 @@ def worked_in_the_check_cell(handed):
     if cell is handed.solution:
         return
     cell["source"] = handed.solution["source"] + "\n\n" + cell["source"]
+    if handed.guilty is handed.solution:
+        handed.guilty = cell
     handed.solution["source"] = _released(handed.unit)[handed.exercise]
 
 
