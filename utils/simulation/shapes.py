@@ -81,10 +81,11 @@ class ShapesOnly(FakeTensorMode):
 
     def recall(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> tuple[Recipe | None, list[FakeTensor]]:
         """What this operation makes, if that is remembered, and its inputs. For a mode above this one."""
-        if is_random(func):  # not remembered, because it is to draw
-            return None, []
         tensors: list[FakeTensor] = []
-        return self._known.get(self._key_of(func, args, kwargs, tensors)), tensors
+        recipe = self._known.get(self._key_of(func, args, kwargs, tensors))
+        if recipe is not None and is_random(func):
+            self._draw_unknown(func, args, kwargs)
+        return recipe, tensors
 
     def made(self, recipe: Recipe, args: Sequence) -> list:
         """Its outputs, made of these inputs. For a mode above this one."""
@@ -129,7 +130,7 @@ class ShapesOnly(FakeTensorMode):
             with no_dispatch():
                 result.constant = before.clone().resize_(result.shape)
             self.fake_tensor_converter.add_constant_storage_mapping(result)
-        if key is not None and (recipe := _recipe_of(entry, func, result)) is not None:
+        if key is not None and packet not in DRAWN and (recipe := _recipe_of(entry, func, result)) is not None:
             self._known[key] = recipe
         return result
 
