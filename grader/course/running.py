@@ -87,14 +87,13 @@ def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool
             break
         own = [remark.removeprefix(steps[guilty].words) for remark in said if remark.startswith(steps[guilty].words)]
         why = done.problem or (f"it{own[-1]}" if own else "it ended the kernel")
-        rest = definitions_of(steps[guilty].source)
         has_nothing_else = has_only_definitions(steps[guilty].source)
         if not only_definitions and (has_nothing_else or start == MOST_STARTS - 2):
             only_definitions = True
             steps = [step if step.hands_over else replace(step, source=definitions_of(step.source)) for step in handed_in]
             then = "of all cells only the imports, functions and classes were run"
         else:
-            rest = "" if has_nothing_else else rest
+            rest = "" if has_nothing_else else definitions_of(steps[guilty].source)
             steps[guilty] = replace(steps[guilty], source=rest, hands_over="")
             then = f"all cells were run again {'with only its imports, functions and classes' if rest else 'without it'}"
         if start == MOST_STARTS - 1:

@@ -64,7 +64,6 @@ class _Launch:
     facts: CallFacts | None
     meetings: list[Meeting] = field(default_factory=list)
     left: int = 0
-    has_begun: bool = False
 
 
 class _Streams:
@@ -77,10 +76,10 @@ class _Streams:
         self._programs = programs
         self._book = PairingBook(at_once=True)
         self._at = [0] * len(programs)
-        self.launches: list[list[_Launch]] = [[] for _ in programs]  # by rank and number of the call
+        self._launches: list[list[_Launch]] = [[] for _ in programs]  # by rank and number of the call
         self._lanes: dict[tuple, deque[_Launch]] = defaultdict(deque)
         self._begun: dict[Meeting, list[_Launch]] = defaultdict(list)
-        self.parked: dict[int, _Launch] = {}
+        self._parked: dict[int, _Launch] = {}
 
     def run(self) -> None:
         todo = deque(range(len(self._programs)))
@@ -89,7 +88,7 @@ class _Streams:
 
     def _advance(self, rank: int) -> list[int]:
         """Until its program ends or has to wait.  Returns: the ranks that can now go on."""
-        program, launches, freed = self._programs[rank], self.launches[rank], []
+        program, launches, freed = self._programs[rank], self._launches[rank], []
         ends_of_batches = dict(program.batches)
         batch, batch_end = None, -1
         for at in range(self._at[rank], len(program.kinds)):
@@ -112,7 +111,7 @@ class _Streams:
                 if batch is None:
                     freed += self._launch(launch)
             elif program.kinds[at] == WAIT and launches[int(program.values[at])].left:
-                self._at[rank], self.parked[rank] = at, launches[int(program.values[at])]
+                self._at[rank], self._parked[rank] = at, launches[int(program.values[at])]
                 return freed
         if batch is not None:
             freed += self._launch(batch)
@@ -132,7 +131,6 @@ class _Streams:
         freed, ready = [], [launch] if lane[0] is launch else []
         while ready:
             begun = ready.pop()
-            begun.has_begun = True
             for meeting in begun.meetings:
                 together = self._begun[meeting]
                 together.append(begun)
@@ -148,16 +146,20 @@ class _Streams:
         lane.popleft()
         if lane:
             ready.append(lane[0])
-        if self.parked.get(launch.rank) is launch:
-            del self.parked[launch.rank]
+        if self._parked.get(launch.rank) is launch:
+            del self._parked[launch.rank]
             return [launch.rank]
         return []
 
+    def waiting(self) -> list[tuple[int, CallFacts]]:
+        """Ranks that wait for ever, by number, each with the first call in the lane of the one that it waits for."""
+        return [(rank, self._lanes[launch.lane][0].facts) for rank, launch in sorted(self._parked.items())]
+
 
 def _waiting_for_ever(programs: Sequence[Program]) -> list[tuple[int, CallFacts]]:
-    """Ranks that would, by number, each with the call whose end it waits for: the first in its lane."""
+    """Ranks that would, each with the call that holds it up."""
     if not any(facts.op in POINT_TO_POINT for program in programs for facts in program.facts):
         return []
     streams = _Streams(programs)
     streams.run()
-    return [(rank, streams._lanes[launch.lane][0].facts) for rank, launch in sorted(streams.parked.items())]
+    return streams.waiting()

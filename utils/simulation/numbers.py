@@ -28,16 +28,17 @@ class UnknownNumber:
     """
 
     was_given = False
+    reason = NEEDS_A_NUMBER
     __class__ = property(lambda self: float)  # for isinstance: loggers keep what is a number
 
     def __reduce__(self) -> tuple:
-        return UnknownNumber, ()
+        return type(self), ()
 
     def _same(self, *_: Any) -> "UnknownNumber":
         return self
 
     def _refuse(self, *_: Any) -> NoReturn:
-        raise NeedsNumbers(NEEDS_A_NUMBER)
+        raise NeedsNumbers(self.reason)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _same
     __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __round__ = _same
@@ -62,12 +63,10 @@ class UnknownNumber:
 class UnknownRank(UnknownNumber):
     """What a receive from anybody returns: it may be ignored or returned, and not be looked at."""
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise NeedsNumbers(NEEDS_SENDER)
-
-    __float__ = __index__ = __int__ = __bool__ = __hash__ = __str__ = __format__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _refuse
+    reason = NEEDS_SENDER
+    __class__ = property(lambda self: int)
+    __float__ = __str__ = __format__ = __add__ = __radd__ = __sub__ = __rsub__ = UnknownNumber._refuse
+    __mul__ = __rmul__ = __mod__ = __rmod__ = UnknownNumber._refuse
 
     def __repr__(self) -> str:
         return "a rank that a simulation does not know"
