@@ -370,6 +370,18 @@ def test_every_submission_that_lost_points_has_a_reason_in_table_and_page():
         assert outcome.reason in own and outcome.exercise in own
 
 
+def test_whoever_handed_in_no_work_is_counted_once_and_not_with_each_exercise():
+    names = (RING, "reduce")
+    class_ = [submission(student, record(dict.fromkeys(names, how))) for student, how in (
+        ("ann", "blank"), ("bo", "nothing"), ("cy", "mean"), ("di", "right"))]
+    summary = summarise(UNIT, [*class_, submission("eve", record({RING: "blank", "reduce": "right"}))])
+    told = {exercise: [(s.name, s.students) for s in symptoms] for exercise, _, symptoms in summary.symptoms(9)}
+    assert told["all exercises"] == [("not written yet", ("ann",)), ("nothing to judge", ("bo",))]
+    assert told[RING] == [("mean for sum", ("cy",)), ("not written yet", ("eve",))]
+    assert not {"ann", "bo"} & {student for _, students in told["reduce"] for student in students}
+    assert [len(tally.points) for tally in summary.tallies] == [5, 5]
+
+
 def test_points_are_counted_into_none_part_and_all():
     outcomes = [read_outcome(RING, {"points": p, "max_points": 4}) for p in (0, 0, 1, 2, 3, 3.9, 4)]
     one, = summarise(UNIT, [Submission(f"s{i}", "", {RING: o}) for i, o in enumerate(outcomes)]).tallies

@@ -253,7 +253,7 @@ def test_released_cells_are_known_by_what_they_say(change):
     (merged_into_one, "the cell of second is missing: cell 3 (“def first(x):”), which defines it, counts"),
     (written_below_the_skeleton, "the cell of second is not written in: cell 6 (“%timeit 1”), which defines it, counts"),
     (turned_into_markdown, "cell 5 (“def second(x):”) is a markdown cell: it was run as code"),
-    (lambda s: cut(s, "second"), "nothing in the notebook defines second, and the cells for it are missing"),
+    (lambda s: cut(s, "second"), "nothing in the notebook defines second, and the cell for it is missing"),
     (lambda s: s.cells.append(copy_of(s.cells[2], DRAFT)),
      "first is defined in cell 3 (“def first(x):”) and in cell 7 (“def first(x):”): the last one counts"),
     (lambda s: s.cells[3].update(source="pass"), "cell 4 (“pass”) is no longer the check of first as it was released"),

@@ -112,6 +112,11 @@ class Course:
         return submissions, problems + [f"{self.folder('submitted_directory', name, unit)} is not there: {name} has not "
                                         f"handed in {unit}" for name in missing]
 
+    def not_readable(self, unit: str) -> dict[str, str]:
+        """Student (or the name of what lies among students' folders) -> why it cannot be marked."""
+        return {student: problem.removeprefix(f"{self.root}/") for student, problem in self._handed_in(unit)
+                if isinstance(problem, str)}
+
     def _handed_in(self, unit: str) -> Iterator[tuple[str, Submission | str]]:
         """(student, what was handed in or why it cannot be marked), by name; what lies among students' folders too."""
         place, prefix, suffix, inner = _students_in(self.directory, unit)

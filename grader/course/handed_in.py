@@ -39,12 +39,10 @@ def read_all(submitted: bytes, others: Sequence[tuple[str, bytes]], release: Not
     for name, content in (("", submitted), *others):
         notebook, wrong = reading.read(content)
         spliced = splice(release, notebook)
-        nothing = _nothing_of_the_unit(notebook, spliced, release, units)
-        if not notebook.cells and wrong:
-            nothing = wrong[-1]
-        elif nothing:
-            wrong.append(nothing)
-        read.append(HandedIn(name, notebook, spliced, tuple(wrong), nothing))
+        wrong_unit, something = _wrong_unit(notebook, spliced, release, units)
+        if wrong_unit and (notebook.cells or not wrong):
+            wrong.append(wrong_unit)
+        read.append(HandedIn(name, notebook, spliced, tuple(wrong), "" if something else wrong[-1]))
     return read
 
 
@@ -77,14 +75,23 @@ def _why_not(one: HandedIn, points: Mapping[str, float]) -> str:
     return "it was not needed for all the points" if one.spliced.written else "nothing is written in it"
 
 
-def _nothing_of_the_unit(notebook: NotebookNode, spliced: Spliced, release: NotebookNode, units: Mapping[str, str]) -> str:
+def _names_of(notebook: NotebookNode) -> set[str]:
+    """Exercises whose cells a notebook has, or whose functions it defines; other functions, too."""
+    return {name for cell in notebook.cells for name in (grade_id(cell).removesuffix("_check"), *defined_in(cell.source))}
+
+
+def _wrong_unit(notebook: NotebookNode, spliced: Spliced, release: NotebookNode,
+                units: Mapping[str, str]) -> tuple[str, bool]:
+    """(in words, what is wrong with the notebook's unit, or "", and whether there is something of this unit in it)."""
     if not notebook.cells:
-        return "the notebook has no cells"
-    names = {name for cell in notebook.cells for name in (grade_id(cell).removesuffix("_check"), *defined_in(cell.source))}
+        return "the notebook has no cells", False
+    released = _names_of(release)
     here = {units[name] for cell in release.cells if (name := grade_id(cell)) in units}
+    names = _names_of(notebook)
     found = Counter(units[name] for name in names if name in units)
-    if here & found.keys() or (spliced.n_released and not found):
-        return ""
-    if not found:
-        return f"none of the notebook's {len(notebook.cells)} cells belongs to this unit"
-    return f"this is the notebook of {found.most_common(1)[0][0]}, not of {' or '.join(sorted(here)) or 'this unit'}"
+    others = Counter(units[name] for name in names - released if name in units and units[name] not in here)
+    something = bool(here & found.keys() or (spliced.n_released and not found))
+    other, n_others = others.most_common(1)[0] if others else ("", 0)
+    if n_others > sum(found[unit] for unit in here):
+        return f"this is the notebook of {other}, not of {' or '.join(sorted(here)) or 'this unit'}", something
+    return "" if something else f"none of the notebook's {len(notebook.cells)} cells belongs to this unit", something

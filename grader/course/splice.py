@@ -89,8 +89,8 @@ class _Splicing:
         self.missing: list[str] = []
         self.finals = {name: final for name in self.solutions if (final := self._final(name)) is not None}
         if self.missing:
-            listed = ", ".join(self.missing)
-            self.remarks.append(f"nothing in the notebook defines {listed}, and the cells for it are missing")
+            cells = "the cell for it is" if len(self.missing) == 1 else "the cells for them are"
+            self.remarks.append(f"nothing in the notebook defines {', '.join(self.missing)}, and {cells} missing")
         self.shown: list[NotebookNode] = []
         self.steps: list[Step] = []
         self.step_of: dict[int, Step] = {}  # by the number of the student's cell

@@ -35,11 +35,13 @@ def run(arguments: argparse.Namespace) -> int:
         there_are = ", ".join(units) or "none; run this in the course's folder"
         return _complain(MISUSED, f"There is no unit {unit!r} in {course.root}. Units: {there_are}.")
     marked = course.folders("autograded_directory", unit=unit)
-    everyone = sorted({*marked, *course.folders("submitted_directory", unit=unit)})
+    not_readable = course.not_readable(unit)
+    everyone = sorted({*marked, *course.folders("submitted_directory", unit=unit), *not_readable})
     students = chosen(everyone, arguments.student)
     if arguments.student and not students:
         return _complain(MISUSED, f"Nobody called {' or '.join(arguments.student)} handed in {unit}.")
-    submissions = [read_submission(student, marked.get(student), unit) for student in everyone]
+    submissions = [read_submission(student, marked.get(student), unit, not_readable.get(student, ""))
+                   for student in everyone]
     if all(submission.not_marked for submission in submissions):
         return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
                          *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))

@@ -67,6 +67,13 @@ class Submission:
     alarms: tuple[Alarm, ...] = ()
 
     @property
+    def without_work(self) -> Outcome | None:
+        """Where every exercise lacks its points for one reason, nothing written or nothing readable: the first of them."""
+        reasons = {(outcome.symptom, outcome.lesson) for outcome in self.outcomes.values()}
+        first = next(iter(self.outcomes.values()), None)
+        return first if first and first.symptom in (NOT_WRITTEN, NOTHING_TO_JUDGE) and len(reasons) == 1 else None
+
+    @property
     def points(self) -> float:
         return sum(outcome.points for outcome in self.outcomes.values())
 
@@ -75,10 +82,13 @@ class Submission:
         return sum(outcome.max_points for outcome in self.outcomes.values())
 
 
-def read_submission(student: str, folder: Path | None, unit: str) -> Submission:
-    """What marking left in `folder`. Never raises: what cannot be read is not marked, and says why."""
+def read_submission(student: str, folder: Path | None, unit: str, not_readable: str = "") -> Submission:
+    """What marking left in `folder`. Never raises: what cannot be read is not marked, and says why.
+
+    not_readable: why marking could not read what was handed in, if it could not.
+    """
     if folder is None or not (folder / f"{unit}.marks.json").is_file():
-        return Submission(student, "handed in, but not marked")
+        return Submission(student, one_line(not_readable) or "handed in, but not marked")
     try:
         facts = json.loads((folder / f"{unit}.marks.json").read_bytes())
     except (OSError, ValueError, RecursionError) as error:

@@ -4,7 +4,9 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from types import MappingProxyType
+from typing import Any
 
 from grader.course.alarms import ALARMS, CONTRADICTED, MALFORMED
 from grader.report.likeness import Pair
@@ -89,6 +91,16 @@ class Summary:
     looks: tuple[Look, ...]
     whole_class: bool = True
 
+    def symptoms(self, most: int) -> list[tuple[str, int, tuple[Symptom, ...]]]:
+        """(exercise, of how many students, its commonest symptoms), where there are any.
+
+        First of all whoever lacks all points for one reason: these are not counted again with each exercise.
+        """
+        empty = _symptoms({one.student: one.without_work for one in self.marked if one.without_work}, "symptom", "lesson")
+        rows = [("all exercises", len(self.marked), empty),
+                *((t.exercise, len(t.points), t.symptoms[:most]) for t in self.tallies)]
+        return [row for row in rows if row[2]]
+
     @property
     def marked(self) -> list[Submission]:
         return [submission for submission in self.submissions if not submission.not_marked]
@@ -117,7 +129,9 @@ def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair
         for name, outcome in submission.outcomes.items():
             by_exercise[name][student] = outcome
     looks.sort(key=lambda look: (KINDS.index(look.kind), look.student))
-    return Summary(unit, chosen, tuple(map(tally, by_exercise.values())), tuple(looks), len(chosen) == len(whole))
+    without_work = {submission.student for submission in chosen if submission.without_work}
+    tallies = tuple(tally(outcomes, without_work) for outcomes in by_exercise.values())
+    return Summary(unit, chosen, tallies, tuple(looks), len(chosen) == len(whole))
 
 
 def complete(submissions: Sequence[Submission]) -> list[Submission]:
@@ -135,17 +149,24 @@ def complete(submissions: Sequence[Submission]) -> list[Submission]:
         for name, empty in blank.items()}) for submission in submissions]
 
 
-def tally(outcomes: Mapping[str, Outcome]) -> Tally:
-    """One exercise's outcomes, by student (one at least)."""
-    lost: dict[str, dict[str, Outcome]] = defaultdict(dict)
-    for student, outcome in outcomes.items():
-        if not outcome.full:
-            lost[outcome.symptom][student] = outcome
-    symptoms = [Symptom(name, Counter(o.lesson for o in losers.values()).most_common(1)[0][0], tuple(losers),
-                        next(iter(losers.values())).seen) for name, losers in lost.items()]
+def tally(outcomes: Mapping[str, Outcome], without_work: Collection[str] = ()) -> Tally:
+    """One exercise's outcomes, by student (one at least). without_work: students whose symptoms are told elsewhere."""
     first = next(iter(outcomes.values()))
+    lost = {student: outcome for student, outcome in outcomes.items() if not outcome.full and student not in without_work}
     return Tally(first.exercise, first.title, first.max_points, tuple(o.points for o in outcomes.values()),
-                 tuple(sorted(symptoms, key=lambda s: (-len(s.students), s.name))))
+                 _symptoms(lost, "symptom"))
+
+
+def _symptoms(lost: Mapping[str, Outcome], *same: str) -> tuple[Symptom, ...]:
+    """The commonest first, of outcomes by student. same: the fields in which all of one symptom agree."""
+    groups: dict[Any, dict[str, Outcome]] = defaultdict(dict)
+    for student, outcome in lost.items():
+        groups[attrgetter(*same)(outcome)][student] = outcome
+    symptoms = []
+    for losers in groups.values():
+        first, lessons = next(iter(losers.values())), Counter(outcome.lesson for outcome in losers.values())
+        symptoms.append(Symptom(first.symptom, lessons.most_common(1)[0][0], tuple(losers), first.seen))
+    return tuple(sorted(symptoms, key=lambda s: (-len(s.students), s.name)))
 
 
 def _own_looks(submission: Submission) -> list[Look]:

@@ -55,10 +55,8 @@ def _table(summary: Summary) -> Table:
 
 def _symptoms(summary: Summary) -> list[str]:
     lines = []
-    for t in summary.tallies:
-        if t.symptoms:
-            lines.append(f"  {t.exercise}")
-        lines += [f"    {len(s.students)} of {len(t.points)}: {s.words}" for s in t.symptoms[:SYMPTOMS_SHOWN]]
+    for exercise, n, symptoms in summary.symptoms(SYMPTOMS_SHOWN):
+        lines += [f"  {exercise}", *(f"    {len(s.students)} of {n}: {s.words}" for s in symptoms)]
     return ["Commonest symptoms", *lines] if lines else []
 
 

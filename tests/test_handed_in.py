@@ -1,0 +1,32 @@
+"""Which unit a notebook belongs to: every unit's notebook handed in for every other one is named as what it is."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from grader.course.handed_in import HandedIn, read_all
+from grader.exercises import EXERCISES
+
+RELEASED = {path.parent.name: path.read_bytes() for path in
+            sorted((Path(__file__).resolve().parent.parent / "notebooks").glob("*/*.ipynb"))}
+UNIT_OF = {exercise.id: exercise.unit for exercise in EXERCISES.values()}
+
+
+def read_for(unit: str, content: bytes) -> HandedIn:
+    one, = read_all(content, (), nbformat.reads(RELEASED[unit].decode(), as_version=4), UNIT_OF)
+    return one
+
+
+@pytest.mark.parametrize("unit", RELEASED)
+def test_another_units_notebook_is_named(unit):
+    wrong = {other: read_for(unit, content).wrong for other, content in RELEASED.items()}
+    assert wrong.pop(unit) == ()
+    assert wrong == {other: (f"this is the notebook of {other}, not of {unit}",) for other in wrong}
+
+
+def test_what_another_units_notebook_defines_for_this_one_is_marked_all_the_same():
+    notebook = nbformat.reads(RELEASED["03_zero1"].decode(), as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell("def gather(x_C, root, group):\n    return x_C"))
+    one = read_for("01_collectives", nbformat.writes(notebook).encode())
+    assert one.wrong and not one.nothing_of_the_unit and "gather" in one.spliced.written
