@@ -52,10 +52,11 @@ class Channel:
     def send(self, kind: str, blob: bytes = b"", **fields: Any) -> None:
         """Send one message. Raises: OSError once the other end is gone."""
         head = _as_json(kind, fields).encode()
-        left = memoryview(_LENGTHS.pack(len(head), len(blob)) + head + blob)
+        data = _LENGTHS.pack(len(head), len(blob)) + head + blob
         with self._lock:
-            while left:
-                left = left[os.write(self.connection.fileno(), left):]
+            sent = os.write(self.connection.fileno(), data)
+            while sent < len(data):
+                sent += os.write(self.connection.fileno(), memoryview(data)[sent:])
 
     @property
     def has_partial_message(self) -> bool:

@@ -148,7 +148,8 @@ class Recorder:
         source, waits, thread = user_line(sys._getframe(), self.machinery), not is_async, None  # the wait follows at once
         if not self.on_main_thread():
             source, waits, thread = source or library_line(sys._getframe()), False, threading.current_thread().name
-        own_rank, size, group_name, repeats = group.rank(), group.size(), group.group_name, _fills_twice(operator, arguments)
+        own_rank, size, group_name = identity = _identity_of(group)
+        repeats = operator in _LISTS_TO_FILL and _fills_twice(operator, arguments)
 
         def facts() -> CallFacts:
             _check_ends(op, arguments, group)
@@ -157,7 +158,7 @@ class Recorder:
                 is_async=is_async, waits=waits, alone=alone, source=source, thread=thread, repeats=repeats,
                 is_direct=is_called_directly(sys._getframe()))
 
-        key = (signature(operator, arguments), own_rank, size, group_name, is_async, alone, waits, source, thread, repeats)
+        key = (signature(operator, arguments), identity, is_async, alone, waits, source, thread, repeats)
         number, is_direct = self.announce(key, facts)
         self.told_to_wait = number if waits else None
         return PendingCall(number, op in POINT_TO_POINT, operator == "recv_any_source_", is_direct and is_async)
@@ -269,6 +270,14 @@ class Recorder:
 _add_done_callback = torch._C.Future.add_done_callback
 
 
+def _identity_of(group: dist.ProcessGroup) -> tuple[int, int, str]:
+    """(this rank's number in it, its size, its name), asked of torch once: that takes a third of a call's recording."""
+    identity = getattr(group, "_identity", None)
+    if identity is None:
+        identity = group._identity = group.rank(), group.size(), group.group_name
+    return identity
+
+
 def _versions(operator: str, arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
     """The tensors of a call, which stay free to go, and how often each has been changed.
 
@@ -291,7 +300,7 @@ def _is_changed(call: PendingCall) -> bool:
 
 def _fills_twice(operator: str, arguments: dict[str, Any]) -> bool:
     """Whether one tensor stands more than once in the list that the call fills, as in [t] * n."""
-    tensors = flat_tensors(arguments.get(_LISTS_TO_FILL.get(operator, ""), ()))
+    tensors = flat_tensors(arguments[_LISTS_TO_FILL[operator]])
     return len({id(tensor) for tensor in tensors}) < len(tensors)
 
 
