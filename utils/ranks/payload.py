@@ -62,6 +62,13 @@ class NotebookTask:
     def __init__(self, fn: Callable, slots: list[str]):
         self.fn, self.slots = fn, slots
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In the rank: the notebook's own classes are found by name there, so that its objects can be sent by dist."""
+        vars(self).update(state)
+        for name, value in getattr(self.fn, "__globals__", {}).items():
+            if isinstance(value, type) and value.__module__ == "__main__":
+                setattr(sys.modules["__main__"], name, value)
+
     @classmethod
     def of(cls, fn: Callable, has_inputs: bool) -> "NotebookTask":
         """Raises: TypeError if `fn` is not a function that run_ranks can call."""

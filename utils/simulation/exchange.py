@@ -103,22 +103,13 @@ def _outcome(op: str, arguments: dict[str, Any], given: list[Numbers], place: in
         whole = [reduced(np.stack(parts), axis=0).reshape(-1) for parts in zip(*given, strict=True)]
         return [whole[place]] if len(whole) == n > 1 else [part.reshape(n, -1)[place] for part in whole]
     if op == "all_to_all":
-        return _exchanged(arguments, given, place)
+        return [(parts if len(parts) == n else parts[0].reshape(n, -1))[place] for parts in given]
     return None
 
 
 def _concatenated(given: list[Numbers]) -> Numbers:
     """Tensor by tensor of each member: one after the other."""
     return [part for numbers in given for part in numbers]
-
-
-def _exchanged(arguments: dict[str, Any], given: list[Numbers], place: int) -> Numbers | None:
-    n = len(given)
-    if isinstance(arguments.get("input_tensors"), (list, tuple)):
-        return [numbers[place] for numbers in given]
-    if arguments.get("input_split_sizes"):
-        return None  # where another's part begins depends on its splits
-    return [numbers[0].reshape(n, -1)[place] for numbers in given]
 
 
 # ── between tensors and numbers ──
@@ -133,6 +124,8 @@ def numbers_sent(name: str, arguments: dict[str, Any], place: int) -> Numbers | 
     constants = [getattr(tensor, "constant", None) for tensor in tensors]
     if not constants or any(constant is None or constant.dtype == torch.bfloat16 for constant in constants):
         return None
+    if sizes := arguments.get("input_split_sizes"):
+        constants = constants[0].split(list(sizes))
     return [constant.detach().numpy().copy() for constant in constants]
 
 

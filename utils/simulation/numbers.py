@@ -32,7 +32,7 @@ class UnknownNumber:
     __class__ = property(lambda self: float)  # for isinstance: loggers keep what is a number
 
     def __reduce__(self) -> tuple:
-        return type(self), ()
+        return type(self), ()  # in what a rank returns
 
     def _same(self, *_: Any) -> "UnknownNumber":
         return self

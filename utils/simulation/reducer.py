@@ -5,6 +5,7 @@ buckets' order, as soon as the last gradient of a bucket is there; after the fir
 in the order in which gradients came. B: elements of a bucket.
 """
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -75,7 +76,7 @@ class Reducer:
         self._limits = [*bucket_size_limits_for_rebuilding] or [first_bucket_bytes_cap, bucket_bytes_cap]
         self._order: list[int] = []  # in which gradients came, until the buckets are made anew
         self._has_rebuilt = self._expects_gradients = self._is_under_way = False
-        self._iterations, self._next = 0, 0
+        self._backward_passes = self._next = 0
         self._unused: list[int] = []
         self._used_N = torch.zeros(len(self._parameters), dtype=torch.int32)
         self._uses, self._uses_left = [0] * len(self._parameters), []
@@ -94,9 +95,10 @@ class Reducer:
     # ── what DistributedDataParallel asks for ──
 
     def prepare_for_forward(self) -> None:
-        self._iterations += 1
+        """Nothing is kept of the last pass."""
 
     def prepare_for_backward(self, outputs: Sequence[Tensor]) -> None:
+        self._backward_passes += 1
         self._expects_gradients, self._next = True, 0
         self._ready.clear()
         self._uses_left = list(self._uses)
@@ -183,8 +185,12 @@ class Reducer:
     # ── the backward pass ──
 
     def _on_gradient(self, number: int) -> Callable[[Tensor], None]:
+        """A reducer that is gone reduces nothing: the hooks do not hold it."""
+        reference = weakref.ref(self)
+
         def hook(_: Tensor) -> None:
-            self._gradient_came(number)
+            if (reducer := reference()) is not None:
+                reducer._gradient_came(number)
 
         return hook
 
@@ -208,7 +214,7 @@ class Reducer:
         self._mark(number)
 
     def _is_first_of_static(self) -> bool:
-        return self._is_static and self._iterations == 1
+        return self._is_static and self._backward_passes == 1
 
     def _mark(self, number: int) -> None:
         """This parameter's gradient is there, or will not come."""

@@ -11,8 +11,16 @@ NEEDS_A_NUMBER = ("this needs to know a number that was computed from tensors, a
                   "It may be printed, added up and returned, but nothing may depend on it: give a plain number instead")
 NEEDS_SENDER = ("this needs to know which rank a message came from, and a simulated recv() without src= cannot tell. "
                 "Name the sender (src=), or do not use what recv() returns")
-NEEDS_WORKERS = ("this loads an IterableDataset in workers of its own, each of which goes through all of it, and "
-                 "a simulation has none. Give the DataLoader num_workers=0 where the program is simulated")
+NEEDS_ITEM = ("float() of a tensor gives a plain number, and in a simulation tensors have shapes only. Write .item(): what "
+              "that gives may be printed, added up and returned")
+NEEDS_WORKERS = ("this loads a DataPipe in workers, which a simulation does not have. Give the DataLoader num_workers=0 "
+                 "where the program is simulated")
+NEEDS_ARRAY = ("this writes to a tensor that has the memory of a NumPy array (torch.from_numpy, torch.as_tensor), and in a "
+               "simulation the array would keep its old numbers. Copy it: torch.tensor(array)")
+NEEDS_DENSE = ("this makes a sparse tensor, whose bytes depend on how many elements are not zero, and in a simulation "
+               "tensors have shapes only. Make a dense one (sparse=False, or none of torch.sparse)")
+NEEDS_STORE = ("this reads or writes the store through which ranks meet, and simulated ranks meet through none. Send the "
+               "value by a collective (dist.broadcast_object_list, dist.all_gather_object)")
 WRITES_NUMBERS = ("this writes a tensor's numbers, to a file or for another process, and in a simulation tensors have "
                   "shapes only. Leave checkpoints out where the program is simulated, or send the tensor itself")
 

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import flop_registry
 
 from utils.simulation.cluster import Device
 from utils.simulation.shapes import NO_OPTIONS, Recipe, ShapesOnly
-from utils.trace.memory import MemoryMeter, makes_views
+from utils.trace.memory import MemoryMeter, is_wrapped, makes_views
 
 Cost = tuple[float, float, float]
 NOTHING: Cost = (0, 0, 0)
@@ -96,12 +96,12 @@ class Roofline(MemoryMeter):
 
     def _on_parameter(self, module, name, parameter) -> None:
         """Its gradient is followed from the first forward pass on: before, module.to() must be able to swap it."""
-        if isinstance(parameter, torch.Tensor) and not is_lazy(parameter):
+        if isinstance(parameter, torch.Tensor) and not is_lazy(parameter) and not is_wrapped(parameter):
             self.see(parameter, "parameters")
 
     def _on_forward(self, module, args, output) -> None:
         for name, parameter in module._parameters.items():
-            if parameter is not None and id(parameter) not in self._followed:
+            if parameter is not None and id(parameter) not in self._followed and not is_wrapped(parameter):
                 self._followed.add(id(parameter))
                 super()._on_parameter(module, name, parameter)
         super()._on_forward(module, args, output)

@@ -7,17 +7,18 @@ time of each key, and whatever has none, goes torch's own way. What is remembere
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from torch.utils._mode_utils import no_dispatch
+from torch.utils._pytree import tree_map_only
 
 from utils.simulation.functional import FunctionalCollectives
 from utils.simulation.numbers import DRAWN, MAKERS, MOST_AT_RANDOM, MOST_DRAWN_ALONG, is_kept, made_for_real, stays_known
-from utils.simulation.refusals import NotSimulated, refused
+from utils.simulation.refusals import NEEDS_ARRAY, NEEDS_DENSE, NeedsNumbers, NotSimulated, refused
 
 NO_OPTIONS: Mapping[str, Any] = {}
 PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
@@ -69,6 +70,7 @@ class ShapesOnly(FakeTensorMode):
         super().__init__(allow_non_fake_inputs=True)
         self._known, self._torch_keys = known, {}
         self._functional = FunctionalCollectives()
+        self._of_arrays: dict[int, torch.UntypedStorage] = {}  # what has the memory of NumPy arrays
         self.has_drawn_unknown = False  # from a generator that has not been seeded since
         self._attributes = vars(FakeTensor(self, torch.empty(0, device="meta"), "cpu"))  # of every new one
         self._on_data_ptr = (torch._C._set_warn_deprecated_on_mutable_data_ptr if self._allow_unsafe_data_ptr_access
@@ -109,6 +111,8 @@ class ShapesOnly(FakeTensorMode):
             with no_dispatch():
                 return self.known(made.clone())
         packet = func.overloadpacket
+        if "sparse" in packet.__name__:
+            raise NeedsNumbers(NEEDS_DENSE)
         if is_random(func):
             if packet in DRAWN and (drawn := self._drawn(func, args, kwargs)) is not None:
                 return drawn
@@ -134,15 +138,32 @@ class ShapesOnly(FakeTensorMode):
             self._known[key] = recipe
         return result
 
+    def invalidate_written_to_constants(self, func, flat_arg_fake_tensors, args, kwargs) -> None:
+        """torch forgets what one tensor knew, and not what those in a list did, such as a foreach operation's."""
+        for argument, value in zip(func._schema.arguments, args, strict=False):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                self.forget(value if isinstance(value, (list, tuple)) else [value])
+        super().invalidate_written_to_constants(func, flat_arg_fake_tensors, args, kwargs)
+
     def may_turn_const(self, tensor: torch.Tensor) -> bool:
         """Torch asks whether what it computed from known numbers is to keep its own."""
         return tensor.device.type == "cpu" and stays_known(tensor)
 
     def forget(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Numbers that nobody knows have been written to them."""
+        """Numbers that nobody knows are written to them.  Raises: NeedsNumbers where an array has the same memory."""
         for tensor in tensors:
             if isinstance(tensor, FakeTensor) and tensor.constant is not None:
+                if tensor.constant.untyped_storage()._cdata in self._of_arrays:
+                    raise NeedsNumbers(NEEDS_ARRAY)
                 self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
+
+    def of_array(self, tensor: torch.Tensor) -> FakeTensor:
+        """What is known of it is what the NumPy array holds whose memory it has."""
+        if tensor.device.type != "cpu" or not is_kept(tensor):
+            return self.from_tensor(tensor)
+        storage = tensor.untyped_storage()
+        self._of_arrays[storage._cdata] = storage
+        return self.known(tensor)
 
     def given(self, real: torch.Tensor) -> FakeTensor:
         """One that the program finds, or is given as its input."""
@@ -189,14 +210,26 @@ class ShapesOnly(FakeTensorMode):
             real = func(*args, **kwargs | {"device": "cpu"})
         return self.known(real) if is_kept(real) else None
 
+    def draw_along(self, fill: Callable[[torch.Tensor], Any], tensor: FakeTensor) -> None:
+        """For a function that looks at what it draws: its tensor is not told, and the generator moves on as by `fill`."""
+        state = torch.get_rng_state()
+        tensor.normal_()
+        if tensor.numel() > MOST_DRAWN_ALONG:
+            self.has_drawn_unknown = True
+            return
+        with no_dispatch():
+            torch.set_rng_state(state)
+            fill(_ones_like(tensor))
+
     def _draw_unknown(self, func, args: Sequence, kwargs: Mapping[str, Any]) -> None:
         """Numbers that nobody is told, so that those which are drawn next are the real program's. Not if they are many."""
         if math.prod(_size_drawn(args)) > MOST_DRAWN_ALONG:
             self.has_drawn_unknown = True
             return
         with no_dispatch():
-            own = [torch.ones(arg.shape, dtype=arg.dtype) if isinstance(arg, torch.Tensor) else arg for arg in args]
-            func(*own, **{name: value for name, value in kwargs.items() if name != "device"})
+            options = {name: value for name, value in kwargs.items() if name != "device"}
+            own_args, own_options = tree_map_only(torch.Tensor, _ones_like, (args, options))
+            func(*own_args, **own_options)
 
     def _make(self, output: _Output, args: Sequence):
         """What torch makes, without its checks; no mode is active here, so that these tensors of "meta" are plain ones."""
@@ -253,10 +286,19 @@ class ShapesOnly(FakeTensorMode):
                 key += (kind, value)  # 1 and 1.0 are equal keys, but not equal inputs
 
 
+def shapes_only() -> ShapesOnly | None:
+    """The mode in which the program is being recorded; None beside that."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+
+
 @functools.cache
 def is_random(func) -> bool:
     """Whether an operation draws from a generator."""
     return func.namespace == "aten" and torch.Tag.nondeterministic_seeded in func.tags
+
+
+def _ones_like(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.ones(tensor.shape, dtype=tensor.dtype)
 
 
 def _size_drawn(args: Sequence) -> Sequence[int]:

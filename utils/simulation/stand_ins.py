@@ -1,26 +1,31 @@
 """What torch does otherwise in a process that records ranks: tensors there have no numbers, and groups no partners."""
 
-import inspect
+import functools
 import itertools
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import _meta_registrations
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
-from utils.simulation import reducer
+from utils.simulation import objects, reducer
 from utils.simulation.numbers import UnknownNumber, UnknownRank, of_unknown
-from utils.simulation.refusals import NEEDS_NUMBERS, NEEDS_WORKERS, WRITES_NUMBERS, NeedsNumbers
+from utils.simulation.refusals import NEEDS_ITEM, NEEDS_NUMBERS, NEEDS_STORE, WRITES_NUMBERS, NeedsNumbers
+from utils.simulation.shapes import shapes_only
+from utils.simulation.workers import by_workers_here, with_workers_here
 from utils.trace.spans import span
 
 BATCH = "batch_isend_irecv"
+OF_A_STORE = (
+    "add", "append", "check", "compare_set", "delete_key", "get", "multi_get", "multi_set", "num_keys", "set", "wait")
 OF_NUMBERS = (
     "exp", "log", "log2", "log10", "sqrt", "isnan", "isinf", "isfinite", "floor", "ceil", "trunc", "fabs", "pow")
 
@@ -36,6 +41,9 @@ def put_in_place() -> None:
     torch.utils.swap_tensors = _take_data_or(torch.utils.swap_tensors)
     torch.Tensor.numpy = _known_or_refused(torch.Tensor.numpy)
     torch.Tensor.item = _known_or_unknown(torch.Tensor.item)
+    torch.Tensor.tolist = _known_or_unknown_in_lists(torch.Tensor.tolist)
+    FakeTensor.__float__, FakeTensor.__repr__ = _known_or_item(torch.Tensor.__float__), _without_its_numbers
+    FakeTensor.data = property(torch.Tensor.data.__get__, _set_data(torch.Tensor.data.__set__))
     FakeTensor.__deepcopy__, FakeTensor.__reduce_ex__ = _copied, _not_written
     torch.Tensor.__format__ = _by_item(torch.Tensor.__format__)
     for name in OF_NUMBERS:
@@ -43,12 +51,21 @@ def put_in_place() -> None:
     json.JSONEncoder.default = _known_or_refused_as_json(json.JSONEncoder.default)
     torch.manual_seed = torch.random.manual_seed = _known_again(torch.manual_seed)
     torch.Tensor.data_ptr = _of_memory(torch.Tensor.data_ptr)
-    torch.from_numpy = _without_numbers(torch.from_numpy)
+    torch.UntypedStorage.data_ptr = _of_storage(torch.UntypedStorage.data_ptr)
+    torch.set_anomaly_enabled = _without_looking(torch.set_anomaly_enabled)
+    for name in ("from_numpy", "as_tensor", "asarray"):
+        setattr(torch, name, _sharing_memory(getattr(torch, name)))
     dist.get_backend = dist.distributed_c10d.get_backend = _gloo  # programs, and torch itself, branch on it
     dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = _barrier
     torch.compile = _as_it_is
-    DataLoader.__init__ = _in_this_process(DataLoader.__init__)
-    dist.distributed_c10d._object_to_tensor = _with_numbers(dist.distributed_c10d._object_to_tensor)
+    DataLoader.__init__ = with_workers_here(DataLoader.__init__)
+    DataLoader._get_iterator = by_workers_here(DataLoader._get_iterator)
+    torch.nn.init._no_grad_trunc_normal_ = _drawn_along(torch.nn.init._no_grad_trunc_normal_)
+    torch.amp.GradScaler._maybe_opt_step = _without_infinities
+    for name in OF_A_STORE:
+        setattr(dist.Store, name, _no_store)
+    dist.distributed_c10d._object_to_tensor = objects.with_numbers(dist.distributed_c10d._object_to_tensor)
+    dist.distributed_c10d._pickler, dist.distributed_c10d._unpickler = objects.Pickler, objects.Unpickler
 
 
 def _known_before_or(make_group: Callable) -> Callable:
@@ -129,6 +146,65 @@ def _known_or_unknown(item: Callable) -> Callable:
     return number
 
 
+def _known_or_unknown_in_lists(to_list: Callable) -> Callable:
+    def numbers(tensor: torch.Tensor) -> Any:
+        if not isinstance(tensor, FakeTensor) or tensor.constant is not None:
+            return to_list(tensor)
+        return [numbers(row) for row in tensor] if tensor.dim() else tensor.item()
+
+    return numbers
+
+
+def _known_or_item(to_float: Callable) -> Callable:
+    def number(tensor: torch.Tensor) -> float:
+        if tensor.constant is None and tensor.numel() == 1:
+            raise NeedsNumbers(NEEDS_ITEM)
+        return to_float(tensor)
+
+    return number
+
+
+def _without_its_numbers(tensor: FakeTensor) -> str:
+    if tensor.constant is not None:
+        with _disable_current_modes():
+            return repr(tensor.constant)
+    return f"tensor(?, size={tuple(tensor.shape)}, dtype={tensor.dtype})"
+
+
+def _set_data(set_data: Callable) -> Callable:
+    """What is known of it afterwards is what is known of the other one, whose memory it has from now on."""
+
+    def put(tensor: FakeTensor, other: torch.Tensor) -> None:
+        set_data(tensor, other)
+        tensor.constant = getattr(other, "constant", None)
+        if tensor.constant is not None:
+            tensor.fake_mode.fake_tensor_converter.add_constant_storage_mapping(tensor)
+
+    return put
+
+
+def _drawn_along(fill: Callable) -> Callable:
+    """An initialisation that draws again and again, until all numbers are as they should be."""
+
+    def filled(tensor: torch.Tensor, *args, **kwargs) -> torch.Tensor:
+        if not isinstance(tensor, FakeTensor):
+            return fill(tensor, *args, **kwargs)
+        with torch.no_grad():
+            shapes_only().draw_along(lambda real: fill(real, *args, **kwargs), tensor)
+        return tensor
+
+    return filled
+
+
+def _without_infinities(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, _: Any, *args, **kwargs) -> Any:
+    """No gradient is infinite, so no step is left out."""
+    return optimizer.step(*args, **kwargs)
+
+
+def _no_store(*_: Any) -> NoReturn:
+    raise NeedsNumbers(NEEDS_STORE)
+
+
 def _known_or_refused_as_json(to_json: Callable) -> Callable:
     def default(encoder: json.JSONEncoder, value: Any) -> Any:
         if type(value) is UnknownNumber:
@@ -142,8 +218,7 @@ def _known_again(seed: Callable) -> Callable:
     """From here on, what is drawn is what the real program draws."""
 
     def manual_seed(number):
-        mode = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
-        if mode is not None:
+        if (mode := shapes_only()) is not None:
             mode.has_drawn_unknown = False
         return seed(number)
 
@@ -159,6 +234,18 @@ def _of_memory(data_ptr: Callable) -> Callable:
         return tensor.untyped_storage()._cdata + tensor.storage_offset() * tensor.itemsize
 
     return address
+
+
+def _of_storage(data_ptr: Callable) -> Callable:
+    def address(storage: torch.UntypedStorage) -> int:
+        return storage._cdata if storage.device.type == "meta" else data_ptr(storage)
+
+    return address
+
+
+def _without_looking(enable: Callable) -> Callable:
+    """Anomalies are numbers, and there are none to be found."""
+    return lambda mode, check_nan=True: enable(mode, False)
 
 
 def _copied(tensor: FakeTensor, memo: dict[int, Any]) -> FakeTensor:
@@ -190,20 +277,19 @@ def _by_item(to_text: Callable) -> Callable:
     return text
 
 
-def _without_numbers(make: Callable) -> Callable:
-    """A tensor that shares an array's memory would keep its old numbers whatever the program does with it."""
-    return lambda array: torch.ops.aten.lift_fresh(make(array))
+def _sharing_memory(make: Callable) -> Callable:
+    """A tensor that shares an array's memory: what is known of it is what the array holds."""
 
-
-def _with_numbers(to_tensors: Callable) -> Callable:
-    """An object's bytes and their count are known."""
-
-    def object_to_tensors(*args):
+    @functools.wraps(make)
+    def tensor_of(data: Any, *args, **kwargs) -> torch.Tensor:
+        mode = shapes_only()
+        if mode is None or not isinstance(data, np.ndarray):
+            return make(data, *args, **kwargs)
         with _disable_current_modes():
-            tensors = to_tensors(*args)
-        return tuple(torch.ops.aten.lift_fresh(tensor) for tensor in tensors)
+            tensor = make(data, *args, **kwargs)
+        return mode.of_array(tensor)
 
-    return object_to_tensors
+    return tensor_of
 
 
 def _gloo(group=None) -> str:
@@ -219,16 +305,3 @@ def _barrier(group=None, timeout=None, wait_all_ranks=False) -> None:
 def _as_it_is(model=None, **_: Any) -> Any:
     """What torch.compile is given, or a decorator that gives it back: compiled or not, it makes the same calls."""
     return (lambda function: function) if model is None else model
-
-
-def _in_this_process(begin: Callable) -> Callable:
-    """A DataLoader whose workers are this process: others would not know what its tensors are."""
-
-    def __init__(loader: DataLoader, *args, **kwargs) -> None:
-        settings = inspect.signature(begin).bind(loader, *args, **kwargs).arguments
-        if settings.get("num_workers") and isinstance(settings["dataset"], IterableDataset):
-            raise NeedsNumbers(NEEDS_WORKERS)
-        settings |= {"num_workers": 0, "prefetch_factor": None, "persistent_workers": False, "timeout": 0}
-        begin(**settings)
-
-    return __init__

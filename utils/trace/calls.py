@@ -61,6 +61,8 @@ def signature(operator: str, arguments: dict[str, Any]) -> tuple:
         if key in of_tensors:
             for tensor in flat_tensors(value):
                 parts += (tensor.shape, tensor.dtype)
+                if tensor.layout is torch.sparse_coo:
+                    parts.append(tensor._nnz())
             parts.append(key)
         elif key in _NUMBERS:
             parts.append(tuple(value) if isinstance(value, list) else value)
@@ -123,13 +125,20 @@ def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_si
     facts = CallFacts(
         op=operation.name, dtype=str(shown[0].dtype).removeprefix("torch.") if shown else "",
         shape=list(shown[0].shape) if len(shown) == 1 else [len(shown), *shown[0].shape] if shown else [],
-        bytes=sum(tensor.nbytes for tensor in shown), bytes_given=sum(tensor.nbytes for tensor in sent) if gives else 0,
+        bytes=sum(map(_nbytes, shown)), bytes_given=sum(map(_nbytes, sent)) if gives else 0,
         root=root, peer=arguments.get("dst", arguments.get("src")), tag=arguments.get("tag", 0),
         reduce_op=None if reduce_op is None else _reduce_op_name(_number_of(reduce_op)),
         splits=_splits(operation.name, arguments, sent, received, group_size),
         element_count=_unit_elements(operation.name, sent, received), **about)
     facts.bytes_formula = _formula_bytes(facts, sent, received, group_rank, group_size)
     return facts
+
+
+def _nbytes(tensor: torch.Tensor) -> int:
+    """Of what travels: of a sparse tensor its indices and values."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices().nbytes + tensor._values().nbytes
+    return tensor.nbytes
 
 
 def _number_of(reduce_op: Any) -> int:
@@ -183,7 +192,7 @@ def _formula_bytes(facts: CallFacts, sent: list, received: list, group_rank: int
     if op == "all_gather":
         total *= group_size
     elif op == "broadcast":
-        total = sum(t.nbytes for t in received)
+        total = sum(map(_nbytes, received))
     return bytes_sent_per_rank(op, total, group_size)
 
 

@@ -204,6 +204,8 @@ class MemoryMeter(TorchDispatchMode):
     # ── categories ──
 
     def _on_parameter(self, module, name, parameter) -> None:
+        if is_wrapped(parameter):
+            return
         if isinstance(parameter, torch.Tensor) and not is_lazy(parameter):  # its first forward pass makes it
             self.see(parameter, "parameters")
             if parameter.requires_grad and parameter.is_leaf:
@@ -212,7 +214,7 @@ class MemoryMeter(TorchDispatchMode):
     def _on_forward(self, module, args, output) -> None:
         """Parameters whose data was put in place for this forward pass only are parameters all the same."""
         if module._parameters:
-            self._see_all([parameter for parameter in module._parameters.values() if parameter is not None], "parameters")
+            self._see_all([p for p in module._parameters.values() if p is not None and not is_wrapped(p)], "parameters")
 
     def _on_gradient(self, parameter) -> None:
         if parameter.grad is not None:
@@ -295,6 +297,11 @@ def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield tensor
     elif tensor.layout == torch.sparse_coo:
         yield from (tensor._indices(), tensor._values())
+
+
+def is_wrapped(tensor: Any) -> bool:
+    """By torch.func.grad or vmap, for as long as they take: another tensor has the memory."""
+    return isinstance(tensor, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _by_category(held: list[tuple[_Held, int]]) -> dict[str, int]:
