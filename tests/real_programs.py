@@ -9,6 +9,7 @@ import copy
 import io
 import logging
 import os
+import random
 import sys
 import tempfile
 import warnings
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -43,9 +45,10 @@ from torch.distributed.tensor.parallel import (
     loss_parallel,
     parallelize_module,
 )
+from torch.func import functional_call, grad, vmap
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, TensorDataset, get_worker_info
 
 from utils import run_ranks, simulate_ranks
 
@@ -648,6 +651,147 @@ def exponential_average(rank, world_size):
         with torch.no_grad():
             for old, new in zip(teacher.parameters(), model.parameters(), strict=True):
                 old.lerp_(new, 0.1)
+
+
+class Shares(IterableDataset):
+    """Each worker has its share of 7 rows, each of another length."""
+
+    def __iter__(self):
+        about = get_worker_info()
+        return (torch.ones(row + 1) for row in range(about.id, 7, about.num_workers))
+
+
+@program()
+def rows_from_workers(rank, world_size):
+    for row in DataLoader(Shares(), batch_size=None, num_workers=3):
+        dist.all_reduce(row)
+
+
+class Augmented(Dataset):
+    """Rows that a worker's random numbers change."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, row):
+        return random.randint(1, 9), int(np.random.randint(1, 9)), torch.randint(1, 9, (1,)).item(), get_worker_info().id
+
+
+@program()
+def random_numbers_of_workers_and_of_the_rank(rank, world_size):
+    torch.manual_seed(3)
+    random.seed(1)
+    for augmented in DataLoader(Augmented(), batch_size=2, num_workers=3, shuffle=True):
+        dist.all_reduce(torch.ones(sum(int(numbers.sum()) for numbers in augmented)))
+    dist.all_reduce(torch.ones(random.randint(1, 99) + torch.randint(1, 99, (1,)).item()))
+
+
+@program()
+def initialised_within_bounds(rank, world_size):
+    torch.manual_seed(0)
+    nn.init.trunc_normal_(nn.Linear(8, 8).weight, std=0.02)
+    dist.all_reduce(torch.ones(torch.randint(1, 99, (1,)).item()))
+
+
+@program()
+def recurrent_model_in_inference(rank, world_size):
+    with torch.inference_mode():
+        dist.all_reduce(nn.LSTM(8, 8, 2)(torch.randn(2, 5, 8))[0])
+
+
+@program()
+def scaled_loss(rank, world_size):
+    weights = nn.Parameter(torch.ones(3))
+    optimizer, scaler = torch.optim.SGD([weights], lr=0.1), torch.amp.GradScaler("cpu")
+    scaler.scale(weights.sum()).backward()
+    dist.all_reduce(weights.grad)
+    scaler.step(optimizer)
+    scaler.update()
+    dist.all_reduce(weights.data)
+
+
+@dataclass
+class Metrics:
+    """Of the program's own."""
+
+    step: int
+    loss: float
+
+
+@program()
+def losses_within_objects(rank, world_size):
+    metrics = [None] * world_size
+    dist.all_gather_object(metrics, Metrics(rank + 1, torch.randn(3).mean().item()))
+    dist.all_reduce(torch.ones(sum(one.step for one in metrics)))
+    print(f"{sum(one.loss for one in metrics):.3f}")
+
+
+@program()
+def numbers_that_change_hands(rank, world_size):
+    """By data, by a list of tensors, by memory shared with an array, and between ranks in uneven parts."""
+    count = torch.zeros(1, dtype=torch.int64)
+    count.data = torch.tensor([3])
+    torch._foreach_add_([count], [torch.tensor([2])])
+    array = np.arange(rank + 2)
+    torch.from_numpy(array).add_(1)
+    ids, sizes, coming = torch.as_tensor(array), [1, rank + 1], torch.empty(2, dtype=torch.int64)
+    dist.all_to_all_single(coming, torch.tensor(sizes))
+    mine = torch.empty(int(coming.sum()), dtype=torch.int64)
+    dist.all_to_all_single(mine, ids, coming.tolist(), sizes)
+    dist.broadcast(mine[:1], 0)
+    dist.all_reduce(torch.ones(int(count) + int(mine[0]) + int(array[0])))
+
+
+@program()
+def addresses(rank, world_size):
+    model, seen = mlp(), set()
+    for parameter in model.parameters():
+        if parameter.untyped_storage().data_ptr() not in seen:
+            dist.broadcast(parameter.data, 0)
+        seen.add(parameter.untyped_storage().data_ptr())
+
+
+@program()
+def wrapper_that_is_gone_before_backward(rank, world_size):
+    DistributedDataParallel(mlp())(batch(rank)).sum().backward()
+
+
+@program()
+def static_graph_around_checkpoint(rank, world_size):
+    model = DistributedDataParallel(mlp(), static_graph=True)
+    for _ in range(3):
+        checkpoint(model, batch(rank).requires_grad_(), use_reentrant=False).sum().backward()
+
+
+@program()
+def gradients_of_samples(rank, world_size):
+    model = mlp()
+
+    def loss(parameters, x_D):
+        return functional_call(model, parameters, x_D).sum()
+
+    gradients = vmap(grad(loss), in_dims=(None, 0))(dict(model.named_parameters()), batch(rank))
+    for gradient in gradients.values():
+        dist.all_reduce(gradient)
+
+
+@program(refused="sparse tensor")
+def sparse_gradient(rank, world_size):
+    table = nn.Embedding(8, 4, sparse=True)
+    table(torch.tensor([1, 2])).sum().backward()
+    dist.all_reduce(table.weight.grad)
+
+
+@program(refused="the store")
+def counted_in_the_store(rank, world_size):
+    dist.distributed_c10d._get_default_store().add("here", 1)
+    dist.barrier()
+
+
+@program(refused="Write .item()")
+def plain_numbers(rank, world_size):
+    print(float(torch.randn(3).mean()))
+    dist.barrier()
 
 
 # ── what came of it ──

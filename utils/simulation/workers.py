@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.data import DataLoader, IterDataPipe, MapDataPipe, _DatasetKind
 from torch.utils.data._utils import worker as torch_worker
-from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from utils.simulation.refusals import NEEDS_WORKERS, NeedsNumbers
 from utils.simulation.shapes import shapes_only
@@ -44,7 +44,7 @@ def by_workers_here(get_iterator: Callable) -> Callable:
     return of_loader
 
 
-class _Batches(_SingleProcessDataLoaderIter):
+class _Batches(_BaseDataLoaderIter):
     """What the workers of a loader send, in the order in which they take turns."""
 
     def __init__(self, loader: DataLoader, n_workers: int, init_fn: Callable[[int], Any] | None):
