@@ -13,6 +13,7 @@ from grader.exercises import EXERCISES
 from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
+from grader.not_written import NotWritten, go_on_without
 from grader.standing import progress
 from utils.deadlocks.errors import ShowsItself
 from utils.notebook import record
@@ -73,6 +74,8 @@ def _check(exercise: Exercise, *args: Any) -> Verdict:
     record.note_check(exercise.id, verdict.points, verdict.max_points)
     if verdict.passed:
         return verdict
+    if verdict.problem:
+        raise NotWritten(verdict.problem, verdict)
     raise CheckFailed(_one_line(verdict) if _display(verdict) else str(verdict), verdict)
 
 
@@ -91,5 +94,6 @@ def _one_line(verdict: Verdict) -> str:
 
 
 check = Check()
-if running_shell() is not None:  # who reads a notebook's first lines need not wait for the ranks that come later
-    warm_up()
+if (shell := running_shell()) is not None:
+    go_on_without(shell)
+    warm_up()  # who reads a notebook's first lines need not wait for the ranks that come later

@@ -1,11 +1,10 @@
 """progress(): how far this reader is, from the notebooks beside this one and the reader's own record. Not a mark."""
 
-import json
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.contracts import CHALLENGE, CORE, FURTHER, PATHS, Contract, contracts_in
 from grader.judging.html import fill_in
 from utils.notebook import record
 from utils.notebook.predictions import RIGHT
@@ -14,20 +13,20 @@ NOT_A_MARK = "Your own record, kept on this machine: no mark, and nobody else se
 
 
 @dataclass(frozen=True)
-class Listed:
-    """An exercise as its notebook has it, and how its last check ended.  earned: None if it was never checked."""
+class Listed(Contract):
+    """An exercise, and how its last check ended.  earned: None if it was never checked."""
 
-    name: str
-    title: str
-    minutes: int
-    points: float
-    challenge: bool
     earned: float | None = None
     tries: int = 0
 
     @property
     def passed(self) -> bool:
         return self.earned is not None and self.earned >= self.points
+
+    @property
+    def label(self) -> str:
+        """Its title, with a star if it is on the core path."""
+        return f"{'★' if self.path == CORE else ' '} {self.title}{' (c)' if self.path == CHALLENGE else ''}"
 
     @property
     def sign(self) -> str:
@@ -52,21 +51,29 @@ class Unit:
     spent_s: float = 0.0
 
     @property
-    def passed(self) -> int:
-        return sum(exercise.passed for exercise in self.exercises)
-
-    @property
     def row(self) -> tuple[str, ...]:
         """The texts of a table's row: see HEADINGS."""
-        stated = sum(exercise.minutes for exercise in self.exercises)
+        stated, core = sum(exercise.minutes for exercise in self.exercises), on(CORE, self.exercises)
         earned = sum(exercise.earned or 0 for exercise in self.exercises)
-        return (self.name, f"{self.passed} of {len(self.exercises)}",
+        return (self.name, f"{n_passed(core)} of {len(core)}" if core else "–",
+                f"{n_passed(self.exercises)} of {len(self.exercises)}",
                 f"{earned:g} of {sum(exercise.points for exercise in self.exercises):g}",
                 f"{self.right} of {self.guesses}" if self.guesses else "–",
                 f"{_time(self.spent_s / 60) if self.spent_s else '–'} of {_time(stated)}")
 
 
-HEADINGS = ("unit", "exercises passed", "points", "guesses right", "time spent, of that stated")
+HEADINGS = ("unit", "★ core passed", "all exercises", "points", "guesses right", "time spent, of that stated")
+NEXT = {CORE: "Next on the core path", FURTHER: "The core path is done. Next, further", CHALLENGE: "Next, a challenge"}
+
+
+def on(path: str, exercises: Iterable[Listed]) -> list[Listed]:
+    """Those on this path."""
+    return [exercise for exercise in exercises if exercise.path == path]
+
+
+def n_passed(exercises: Iterable[Listed]) -> int:
+    """How many of them."""
+    return sum(exercise.passed for exercise in exercises)
 
 
 @dataclass(frozen=True)
@@ -83,22 +90,30 @@ class Progress:
 
     @property
     def next_step(self) -> str:
-        """The first exercise that is open, in this unit, else in the first unit that has one; challenges come last."""
+        """The first exercise that is open, in this unit, else in the first unit that has one; the core path comes first."""
         order = sorted(self.units, key=lambda unit: unit.name != self.here)
-        for challenges in (False, True):
+        for path in PATHS:
             for unit in order:
-                for exercise in unit.exercises:
-                    if not exercise.passed and exercise.challenge == challenges:
-                        return f"Next: {exercise.title} ({exercise.name}, {exercise.minutes} minutes), in {unit.name}."
+                for exercise in on(path, unit.exercises):
+                    if not exercise.passed:
+                        what = f"{exercise.title} ({exercise.name}, {exercise.minutes} minutes), in {unit.name}"
+                        return f"{NEXT[path]}: {what}."
         return "Everything is done. Which of the open problems do you take?" if self.units else ""
+
+    @property
+    def core(self) -> str:
+        """How far the core path has come."""
+        core = on(CORE, (exercise for unit in self.units for exercise in unit.exercises))
+        done, stated = (sum(e.minutes for e in some) for some in ([e for e in core if e.passed], core))
+        return f"Core path: {n_passed(core)} of {len(core)} exercises, {_time(done)} of {_time(stated)} of writing."
 
     def __repr__(self) -> str:
         if not self.units:
             return "\n".join([*self.faults, "No units are beside this folder: run progress() in a unit's notebook."])
         lines = [*self.faults, *_aligned([HEADINGS, *(unit.row for unit in self.units)])]
         if self.unit_here:
-            lines += [f"In {self.here}:", *_aligned([(f"  {e.sign} {e.title}", e.state) for e in self.unit_here.exercises])]
-        return "\n".join([*lines, self.next_step, NOT_A_MARK])
+            lines += [f"In {self.here}:", *_aligned([(f"  {e.sign} {e.label}", e.state) for e in self.unit_here.exercises])]
+        return "\n".join([*lines, self.core, self.next_step, NOT_A_MARK])
 
     def _repr_html_(self) -> str:
         return fill_in(__file__, progress=self, headings=HEADINGS, not_a_mark=NOT_A_MARK)
@@ -118,28 +133,13 @@ def progress(folder: str | Path | None = None) -> Progress:
 
 def _unit(path: Path, data: record.Data) -> Unit:
     guesses = [guess["verdict"] for guess in data["guesses"].get(path.stem, {}).values() if guess["verdict"]]
-    return Unit(path.stem, tuple(_exercises(path, data["checks"])), len(guesses), guesses.count(RIGHT),
+    exercises = tuple(_listed(contract, data["checks"].get(contract.name, {})) for contract in contracts_in(path))
+    return Unit(path.stem, exercises, len(guesses), guesses.count(RIGHT),
                 data["times"].get(path.stem, {}).get("spent_s", 0.0))
 
 
-def _exercises(path: Path, checks: dict[str, dict]) -> list[Listed]:
-    """What the unit's notebook asks for; nothing where it cannot be read."""
-    try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        contracts = {cell.get("id", ""): "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"}
-        graded = [cell["metadata"]["nbgrader"] for cell in cells if cell["metadata"].get("nbgrader", {}).get("grade")]
-        return [_listed(facts["grade_id"].removesuffix("_check"), facts["points"], contracts, checks) for facts in graded]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return []
-
-
-def _listed(name: str, points: float, contracts: dict[str, str], checks: dict[str, dict]) -> Listed:
-    contract = contracts.get(f"{name}-contract", "")
-    title = contract.partition("\n")[0].lstrip("# ").replace("(c)", "").strip()
-    minutes = re.search(r"(\d+) min", contract)
-    last = checks.get(name, {})
-    return Listed(name, title or name, int(minutes[1]) if minutes else 0, points, "(c)" in contract,
-                  last.get("points"), last.get("tries", 0))
+def _listed(contract: Contract, last: dict) -> Listed:
+    return Listed(**vars(contract), earned=last.get("points"), tries=last.get("tries", 0))
 
 
 def _time(minutes: float) -> str:

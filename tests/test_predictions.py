@@ -61,10 +61,16 @@ def test_markup_in_texts_is_shown_as_text(predict):
     assert "<code>a&lt;b</code>" in asked._repr_html_() and "<code>a&lt;b</code>" in predict.table()._repr_html_()
 
 
-def test_a_question_that_was_not_asked_is_named(predict):
+def test_without_its_question_an_answer_is_shown_all_the_same(predict, capsys):
+    for answer in ("twice", 2):
+        predict.compare("growth", measured=answer, why="because")
+        said = capsys.readouterr().out
+        assert str(answer) in said and "was not run" in said and "because" in said
+    assert "Nothing was asked yet" in repr(predict.table())
+
+
+def test_what_cannot_be_asked_or_compared_is_named(predict):
     predict.number("bytes", "How many?")
-    with pytest.raises(ValueError, match=r"no question 'byte' .*asked: bytes"):
-        predict.compare("byte", measured=1)
     with pytest.raises(ValueError, match="measured= or formula="):
         predict.compare("bytes")
     with pytest.raises(ValueError, match="two options"):

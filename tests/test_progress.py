@@ -39,25 +39,28 @@ def row(unit=UNIT) -> tuple[str, ...]:
 
 def test_a_check_is_kept_and_the_next_exercise_named(course):
     said = repr(progress())
-    assert "not checked yet" in said and "Next: Broadcast, the naive way (broadcast_naive, " in said and "no mark" in said
-    record.note_check("broadcast_naive", 1.0, 2.0)
-    assert "1 of 2 points in 1 try" in repr(progress()) and row()[2].startswith("1 of ")
-    record.note_check("broadcast_naive", 2.0, 2.0)
-    assert "2 of 2 points in 2 tries" in repr(progress()) and row()[1].startswith("1 of ")
-    assert "Next: Broadcast along a tree" in repr(progress())
+    assert "not checked yet" in said and "no mark" in said
+    assert "Next on the core path: Ring reduce-scatter (ring_reduce_scatter, 25 minutes), in 01_collectives." in said
+    record.note_check("ring_reduce_scatter", 1.0, 4.0)
+    assert "1 of 4 points in 1 try" in repr(progress()) and row()[3].startswith("1 of ")
+    record.note_check("ring_reduce_scatter", 4.0, 4.0)
+    assert "4 of 4 points in 2 tries" in repr(progress()) and row()[1:3] == ("1 of 6", "1 of 17")
+    assert "Next on the core path: Ring all-gather" in repr(progress())
+    assert "Core path: 1 of 10 exercises, 25 min of 2 h 00 of writing." in repr(progress())
     assert "✓" in progress()._repr_html_()
 
 
-def test_challenges_come_last_and_other_units_follow(course):
-    exercises = progress().unit_here.exercises
-    assert sum(exercise.challenge for exercise in exercises) == 1 and all(exercise.minutes for exercise in exercises)
-    for exercise in exercises:
-        if not exercise.challenge:
-            record.note_check(exercise.name, exercise.points, exercise.points)
-    assert f"in {OTHER}" in progress().next_step
-    for unit in progress().units:
-        for exercise in unit.exercises:
-            record.note_check(exercise.name, exercise.points, exercise.points)
+def test_the_core_path_comes_first_then_the_rest_and_challenges_last(course):
+    def pass_all(unit, path):
+        for exercise in next(each for each in progress().units if each.name == unit).exercises:
+            if exercise.path == path:
+                record.note_check(exercise.name, exercise.points, exercise.points)
+
+    for path, words in (("core", "on the core path"), ("further", "further"), ("challenge", "a challenge")):
+        for unit in (UNIT, OTHER):
+            if any(exercise.path == path for each in progress().units if each.name == unit for exercise in each.exercises):
+                assert words in progress().next_step and f"in {unit}" in progress().next_step
+            pass_all(unit, path)
     assert "Everything is done" in progress().next_step
 
 
@@ -73,15 +76,15 @@ def test_the_points_are_those_of_the_course():
 
 def test_a_guess_outlives_the_kernel(course):
     Predictions(UNIT).number("bytes", "How many?").keep(12.0)
-    assert row()[3] == "–"  # not measured yet
+    assert row()[4] == "–"  # not measured yet
     anew = Predictions(UNIT)
     assert "Your guess: 12" in repr(anew.number("bytes", "How many?"))
     anew.compare("bytes", measured=12)
-    assert row()[3] == "1 of 1"
+    assert row()[4] == "1 of 1"
     Predictions(UNIT).number("bytes", "How many?", 12)  # run again from the top: nothing is measured yet
-    assert row()[3] == "1 of 1"
+    assert row()[4] == "1 of 1"
     Predictions(UNIT).number("bytes", "How many?", 13)
-    assert row()[3] == "–"
+    assert row()[4] == "–"
     assert anew.choice("bytes", "Which?", ["a", "b"]).question.guess is None  # the question has changed
 
 
@@ -90,7 +93,7 @@ def test_time_counts_but_no_pause(course, clock):
     for minutes in (30, 5, 300, 4):
         clock[0] += 60 * minutes
         record.note_check("broadcast_naive", 0.0, 2.0)
-    assert row()[4].startswith("39 min of ")
+    assert row()[5].startswith("39 min of ")
 
 
 def test_a_minute_counts_for_one_unit(course, clock, monkeypatch):
@@ -101,7 +104,7 @@ def test_a_minute_counts_for_one_unit(course, clock, monkeypatch):
     clock[0] += 600
     monkeypatch.chdir(course / UNIT)
     record.note_check("broadcast_naive", 0.0, 2.0)
-    assert [row(unit)[4].partition(" of ")[0] for unit in (UNIT, OTHER)] == ["10 min", "10 min"]
+    assert [row(unit)[5].partition(" of ")[0] for unit in (UNIT, OTHER)] == ["10 min", "10 min"]
 
 
 @pytest.mark.parametrize("content, word", [
@@ -114,7 +117,7 @@ def test_a_broken_or_foreign_file_is_set_aside_with_a_word(course, content, word
     path.write_text(content)
     assert word in repr(progress()) and word in progress()._repr_html_() and path.read_text() == content
     record.note_check("broadcast_naive", 2.0, 2.0)
-    assert word not in repr(progress()) and row()[1].startswith("1 of ")
+    assert word not in repr(progress()) and row()[2].startswith("1 of ")
     aside, = course.glob("progress.set-aside-*.json")
     assert aside.read_text() == content
 
@@ -138,7 +141,7 @@ def test_nothing_is_kept_where_no_unit_is_open_and_nothing_stops_where_nothing_c
     monkeypatch.chdir(course / UNIT)
     monkeypatch.setattr(record.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError("read-only")))
     record.note_check("broadcast_naive", 2.0, 2.0)
-    assert row()[1].startswith("0 of ")
+    assert row()[2].startswith("0 of ")
 
 
 def test_a_notebook_that_cannot_be_read_leaves_the_others(course):

@@ -4,13 +4,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions
 from nbgrader.utils import compute_checksum
 
+from grader.contracts import contracts_of
 from grader.course.broken import broken_program, is_broken
+from grader.course.cell import grade_id
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST_BYTES = 100_000  # of a notebook as it is written
@@ -18,6 +21,14 @@ LARGEST_BYTES = 100_000  # of a notebook as it is written
 
 class ClearOrBreak(ClearSolutions):
     """nbgrader's step that takes solutions out; of a program with a bug (see broken) students get the broken one instead."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """An exercise's cells are tagged with the path that its contract names."""
+        path_of = {contract.name: contract.path for contract in contracts_of(nb.cells)}
+        for cell in nb.cells:
+            if (path := path_of.get(grade_id(cell).removesuffix("_check"))) is not None:
+                cell.metadata.tags = [path]
+        return super().preprocess(nb, resources)
 
     def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
         if cell.cell_type != "code" or not is_broken(cell.source):

@@ -101,7 +101,7 @@ def _cells(name: str, title: str) -> list[NotebookNode]:
     """Contract, skeleton with its solution, watch, check."""
     solution = {"grade": False, "grade_id": name, "locked": False, "schema_version": 3, "solution": True, "task": False}
     check = solution | {"grade": True, "grade_id": f"{name}_check", "locked": True, "points": POINTS, "solution": False}
-    contract = (f"### {title}\n\n●●○○○ · 10 minutes · about 6 lines\n\n"
+    contract = (f"### {title}\n\nfurther · ●●○○○ · 10 minutes · about 6 lines\n\n"
                 "Shapes in and out, what each rank returns, which bytes may move. (To be written.)")
     ladder = ("a nudge", "the idea", "almost the code")
     contract += "".join(f"\n\n<details><summary>Hint {number}: {rung}</summary>\n\n(To be written.)\n\n</details>"

@@ -156,7 +156,6 @@ class Exercise:
     slips: tuple[Slip, ...] = ()
     tolerance: float = 0.0
     timeout_s: float = 10.0
-    optional: bool = False
     trains: bool = False
     measured: bool = False
     late_s: float = 0.1

@@ -1,12 +1,14 @@
-"""What the reader wrote in another unit's notebook."""
+"""What the reader has written, in another unit's notebook or in this one."""
 
 import ast
 import contextlib
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import nbformat
 
+SKELETON = "yours to write"  # what the NotImplementedError of a released skeleton says
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
@@ -25,6 +27,21 @@ def written_in(unit: str, name: str, folder: str | Path = "..") -> Any | None:
         if cell.cell_type == "code" and "watch" not in cell.metadata.get("tags", []):
             _define(cell.source, namespace)
     return namespace.get(name)
+
+
+def is_written(thing: Any) -> bool:
+    """Whether nothing of this function or class of the notebook is a skeleton any more."""
+    parts = vars(thing).values() if isinstance(thing, type) else [thing]
+    return not any(_has_skeleton(code) for part in parts if (code := getattr(unwrapped(part), "__code__", None)))
+
+
+def unwrapped(part: Any) -> Any:
+    """The function in a property, a static method or a class method."""
+    return getattr(part, "fget", None) or getattr(part, "__func__", part)
+
+
+def _has_skeleton(code: CodeType) -> bool:
+    return any(const == SKELETON or (isinstance(const, CodeType) and _has_skeleton(const)) for const in code.co_consts)
 
 
 def _define(source: str, namespace: dict[str, Any]) -> None:

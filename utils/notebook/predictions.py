@@ -13,6 +13,7 @@ from typing import Any
 from utils.notebook import record
 from utils.words import in_html
 
+NOT_ASKED = "(the cell with the question was not run)"
 RIGHT = "right"  # the verdict on a guess that is near enough
 NEAR = 0.05  # a guess this near is called right: nobody should have to type 1.3333, and measured times vary
 
@@ -80,16 +81,15 @@ class Predictions:
     def compare(self, name: str, measured: Any = None, formula: Any = None, why: str = "") -> None:
         """Show the guess beside formula and measurement (one of them at least), and why they are or are not alike.
 
-        Raises: ValueError for a question that was not asked, or where there is nothing to compare with.
+        Of a question that was not asked, since its cell was not run: formula and measurement alone.
+        Raises: ValueError where there is nothing to compare with.
         """
-        if name not in self.questions:
-            asked = ", ".join(self.questions) or "none"
-            raise ValueError(f"no question {name!r} was asked in this notebook (asked: {asked}): run the cell that asks it")
-        question = self.questions[name]
+        question = self.questions.get(name) or Question(NOT_ASKED)
         if measured is None and formula is None:
             raise ValueError(f"compare({name!r}) needs measured= or formula=")
         question.measured, question.formula, question.why = measured, formula, why
-        self._note(name)
+        if name in self.questions:
+            self._note(name)
         _display(Compared([question]))
 
     def table(self) -> "Compared":
@@ -203,7 +203,7 @@ def _wrapping(text: str) -> str:
 def _shown(value: Any, question: Question) -> str:
     if value is None:
         return "–"
-    if question.options:
+    if question.options or isinstance(value, str):
         return str(value)
     number = f"{float(value):,.4g}" if abs(value) < 1e4 else f"{float(value):,.0f}"
     return f"{number} {question.unit}".strip()

@@ -12,8 +12,7 @@ Make = Callable[..., Schedule]  # from the numbers that an exercise gives, by th
 
 def schedule_exercise(title: str, sizes: Callable[[Draw], list[Sequence[int]]], for_grading: list[Sequence[int]],
                       reading: Callable[[Case, Any], Any], right: Make, slips: Sequence[tuple[str, str, Make]],
-                      parameters: tuple[str, ...] = ("n_stages", "n_micro"), points: float = 4,
-                      optional: bool = True) -> Exercise:
+                      parameters: tuple[str, ...] = ("n_stages", "n_micro"), points: float = 4) -> Exercise:
     """An exercise that makes a schedule from a few numbers; a size is one of each, in the order of the parameters.
 
     slips: (id, hint, what makes the wrong schedule); they show where `right` does not refuse with a ValueError.
@@ -36,7 +35,6 @@ def schedule_exercise(title: str, sizes: Callable[[Draw], list[Sequence[int]]], 
         forbidden=("torch.distributed.pipelining",),
         tolerance=1e-9,
         points={VALUES: points},
-        optional=optional,
         slips=tuple(slip(*texts_and_make) for texts_and_make in slips),
     )
 

@@ -71,7 +71,6 @@ EXERCISE = Exercise(
     parameters=("x", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: total(xs_of(case, r))),
-    optional=True,
     slips=(
         MEAN_FOR_SUM,
         unchanged("Each rank still holds its own x: nothing that was received was added."),

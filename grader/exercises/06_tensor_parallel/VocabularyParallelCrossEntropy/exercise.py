@@ -166,7 +166,6 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(_right),
     tolerance=TOLERANCE,
-    optional=True,
     slips=(
         _slip("local softmax", "The sum of exponentials is that of your columns only: all-reduce it (and subtract one "
                                "maximum everywhere).", "losses", _own_sum),

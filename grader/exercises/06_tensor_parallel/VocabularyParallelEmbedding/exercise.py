@@ -90,7 +90,6 @@ EXERCISE = Exercise(
     oracle=or_refused(_right),
     measured=True,
     tolerance=TOLERANCE,
-    optional=True,
     slips=(
         first_wrong_slip("rows in turn", "A rank's rows must be neighbours, r·V/n to (r+1)·V/n.", "weight",
                          lambda case, r, right: case.inputs[r]["table"][case.group_rank(r)::case.group_size(r)]),

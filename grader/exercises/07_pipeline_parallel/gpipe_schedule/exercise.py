@@ -17,7 +17,6 @@ EXERCISE = schedule_exercise(
     reading=PLAIN.reading,
     right=gpipe,
     points=2,
-    optional=False,
     slips=(
         ("one row for each micro-batch", "The rows are micro-batches; they should be ranks: for each rank the steps of all "
                                          "micro-batches.", _a_row_a_micro_batch),

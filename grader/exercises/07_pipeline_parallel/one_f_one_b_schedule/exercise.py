@@ -19,7 +19,6 @@ EXERCISE = schedule_exercise(
     reading=PLAIN.reading,
     right=one_f_one_b,
     points=2,
-    optional=False,
     slips=(
         ("GPipe made", "This is GPipe: all micro-batches are in flight at once. After n_stages − 1 − r forwards rank r goes "
                        "forward and backward in turn.", gpipe),

@@ -143,7 +143,6 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, rank: whole_attention(case, rank, cut_zigzag, join_zigzag)),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
-    optional=True,
     slips=(
         _sees("own part only", "Each rank attends to its own keys and nothing else: K and V of the others must come by, "
                                "and be merged.",

@@ -82,7 +82,6 @@ EXERCISE = Exercise(
     parameters=("x", "cut", "join", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),
-    optional=True,
     forbidden=DIFFERENTIABLE,
     slips=(
         _output("pieces not sent", "Every piece is this rank's own: what arrived is not used.",

@@ -105,7 +105,6 @@ EXERCISE = Exercise(
     forbidden=("torch.distributed.tensor",),
     tolerance=1e-6,
     points={VALUES: 4},
-    optional=True,
     slips=(
         _merged("plain average", "Both parts count the same: weigh each output by its share of the sum of exponentials, "
                                  "exp(lse_i − lse).", lambda o1, lse1, o2, lse2: (o1 + o2) / 2),

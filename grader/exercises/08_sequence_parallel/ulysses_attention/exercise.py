@@ -45,7 +45,6 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(whole_attention),
     tolerance=TOLERANCE,
-    optional=True,
     slips=(
         another_o("no mask", "Every query sees all keys, later ones too: is_causal=True.",
                   lambda case, rank: whole_attention(case, rank, causal=False)["o"]),
