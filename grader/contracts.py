@@ -40,3 +40,36 @@ def _contract(name: str, points: float, texts: dict[str, str]) -> Contract:
     text = texts.get(f"{name}-contract", "")
     path, minutes = facts.groups() if (facts := _FACTS.search(text)) else (FURTHER, 0)
     return Contract(name, text.partition("\n")[0].lstrip("# ").strip() or name, path, int(minutes), points)
+
+
+# ── the core path ──
+
+WORDS_A_MINUTE = 150
+_FOLDED = re.compile(r"<details>.*?</details>", re.S)
+
+
+@dataclass(frozen=True)
+class CorePath:
+    """What a unit asks of a reader of the core path. reading: minutes for the text and the cells that are tagged "core"."""
+
+    exercises: int
+    writing: int
+    reading: int
+
+    @property
+    def minutes(self) -> int:
+        return self.writing + self.reading
+
+
+def core_path(cells: Sequence[dict]) -> CorePath:
+    """A minute for 150 words, and one for each cell that is run and looked at; contracts count with their exercises.
+
+    Raises: as contracts_of.
+    """
+    core = [contract for contract in contracts_of(cells) if contract.path == CORE]
+    own = {name for contract in core for name in (contract.name, f"{contract.name}_check")}
+    read = [cell for cell in cells if CORE in cell["metadata"].get("tags", [])
+            and cell["metadata"].get("nbgrader", {}).get("grade_id") not in own]
+    words = sum(len(_FOLDED.sub("", "".join(cell["source"])).split()) for cell in read if cell["cell_type"] == "markdown")
+    n_run = sum(cell["cell_type"] == "code" for cell in read)
+    return CorePath(len(core), sum(contract.minutes for contract in core), round(words / WORDS_A_MINUTE + n_run))

@@ -1,6 +1,5 @@
 """Make the students' notebooks from the solutions, with nbgrader's own generate_assignment (`make notebooks`)."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from grader.course.broken import broken_program, is_broken
 from grader.course.cell import grade_id
 
 ROOT = Path(__file__).resolve().parents[2]
-LARGEST_BYTES = 100_000  # of a notebook as it is written
 
 
 class ClearOrBreak(ClearSolutions):
@@ -48,24 +46,6 @@ def worked_in(content: bytes) -> list[str]:
             or ("nbgrader" in cell.metadata and compute_checksum(cell) != cell.metadata.nbgrader.get("checksum"))]
 
 
-def as_released(notebook: str) -> str:
-    """The same file; a large one in a seventh fewer bytes: a line for what is said of a cell, then its source's lines.
-
-    Others stay as JupyterLab writes them, so that git can merge a correction into a notebook that somebody has worked in.
-    """
-    if len(notebook.encode()) < LARGEST_BYTES:
-        return notebook
-    data = json.loads(notebook)
-    cells = data.pop("cells")
-    sources = [",\n".join(map(_compact, cell.pop("source"))) for cell in cells]
-    written = [f'{_compact(cell)[:-1]},"source":[\n{source}\n]}}' for cell, source in zip(cells, sources, strict=True)]
-    return '{"cells":[\n' + ",\n".join(written) + f"\n],{_compact(data)[1:]}\n"
-
-
-def _compact(data: object) -> str:
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
-
-
 def main() -> None:
     """The student version of the units that are named, or of every one.  Raises: SystemExit, with nbgrader's own words."""
     units = [path.stem for path in sorted((ROOT / "solutions").glob("*/*.ipynb")) if path.stem == path.parent.name]
@@ -76,8 +56,6 @@ def main() -> None:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"nbgrader could not release {unit}:\n{done.stderr}")
-        notebook = ROOT / "notebooks" / unit / f"{unit}.ipynb"
-        notebook.write_text(as_released(notebook.read_text(encoding="utf-8")), encoding="utf-8")
         print(f"notebooks/{unit}")
 
 
