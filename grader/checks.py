@@ -13,7 +13,7 @@ from grader.exercises import EXERCISES
 from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
-from grader.not_written import NotWritten, go_on_without
+from grader.not_written import go_on_without
 from grader.standing import progress
 from utils.deadlocks.errors import ShowsItself
 from utils.notebook import record
@@ -74,9 +74,7 @@ def _check(exercise: Exercise, *args: Any) -> Verdict:
     record.note_check(exercise.id, verdict.points, verdict.max_points)
     if verdict.passed:
         return verdict
-    if verdict.problem:
-        raise NotWritten(verdict.problem, verdict)
-    raise CheckFailed(_one_line(verdict) if _display(verdict) else str(verdict), verdict)
+    raise CheckFailed(verdict.problem or (_one_line(verdict) if _display(verdict) else str(verdict)), verdict)
 
 
 def _display(verdict: Verdict) -> bool:

@@ -1,32 +1,30 @@
-"""A cell that needs a function which is not written yet says so in one line, and the notebook goes on."""
+"""A cell that needs a function which is not written yet says so in one line, and the notebook goes on; so after a check."""
 
 import ast
 import html
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from grader.calling.checked import CheckFailed
 from grader.contracts import contracts_in
 from utils.deadlocks.errors import Failure, RankFailed
-from utils.notebook.other_units import SKELETON
+from utils.notebook.other_units import SKELETON, NotWrittenYet
 from utils.trace.source import Line, place_name, to_line
 
+FILLING = {"add", "append", "extend", "insert", "setdefault", "update"}
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_MISSING = re.compile(r"name '(\w+)' is not defined")
 _CELL = re.compile(r"Cell In\[(\d+)\]")
-
-
-class NotWritten(CheckFailed):
-    """A check of a function that is not written yet, or that uses one."""
 
 
 def go_on_without(shell: Any) -> None:
     """From now on: in this notebook."""
     skipped = _SkippedCells(shell)
-    shell.set_custom_exc((NotImplementedError, RankFailed, NameError, NotWritten), skipped.on_error)
+    shell.set_custom_exc((NotImplementedError, RankFailed, NameError, CheckFailed), skipped.on_error)
     shell.events.register("post_run_cell", skipped.after_cell)
 
 
@@ -35,39 +33,49 @@ class _SkippedCells:
 
     def __init__(self, shell: Any):
         self._shell = shell
-        self._undefined: dict[str, str] = {}  # name -> the exercise that the cell needs which would have defined it
-        self._is_skipped = False
+        self._undefined: dict[str, str] = {}  # name -> what the cell needs which would have defined it, in words
+        self._goes_on = False
 
     def on_error(self, shell: Any, kind: type, error: BaseException, trace: Any, tb_offset: int | None = None) -> None:
         """IPython calls it in the place of showing the error."""
-        needed, above = self._needed(error), ""
-        if isinstance(error, NameError) and error.name in self._undefined:
-            needed, above = self._undefined[error.name], f"`{error.name}` from a cell above, which needs "
-        if isinstance(error, NotWritten):
+        if isinstance(error, CheckFailed):
             print(error, file=sys.stderr)  # which nbgrader's validate counts as a check that has failed
-        elif needed:
-            _show(f"This cell needs {above}{_in_words(needed)}: not written yet.")
-            self._leave(needed, trace)
+        elif needs := self._needs(error):
+            name = self._unset_name(error)
+            _show(f"This cell needs {f'`{name}` from a cell above, which needs ' if name else ''}{needs}: not written yet.")
+            self._leave(needs, trace)
         else:
             shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)
             return
-        self._is_skipped = True
+        self._goes_on = True
 
     def after_cell(self, result: Any) -> None:
         """The cells below are run all the same."""
-        if self._is_skipped:
-            result.error_in_exec, self._is_skipped = None, False
+        if self._goes_on:
+            result.error_in_exec, self._goes_on = None, False
 
-    def _needed(self, error: BaseException) -> str:
-        """The unwritten exercise because of which a cell ended; "" if it ended otherwise."""
+    def _needs(self, error: BaseException) -> str:
+        """What is not written because of which a cell ended, in words; "" if it ended otherwise."""
+        if name := self._unset_name(error):
+            return self._undefined[name]
+        if isinstance(error, NotWrittenYet):
+            return error.needs
+        lines: Sequence[Line] = ()
         if isinstance(error, RankFailed):
             lines = next((failure.lines for failure in error.failures if _is_of_skeleton(failure)), ())
         elif isinstance(error, NotImplementedError) and str(error) == SKELETON:
             frames = traceback.extract_tb(error.__traceback__)
             lines = [to_line((frame.filename, frame.lineno, frame.name)) for frame in frames]
+        return _in_words(self._defined_around(lines[-1])) if lines else ""
+
+    def _unset_name(self, error: BaseException) -> str:
+        """The name that is missing, here or in a rank, because a cell above was left; "" if none is."""
+        if isinstance(error, NameError):
+            names = [error.name]
         else:
-            return ""
-        return self._defined_around(lines[-1]) if lines else ""
+            messages = [failure.message for failure in getattr(error, "failures", ()) if failure.kind == NameError.__name__]
+            names = [found[1] for message in messages if (found := _MISSING.fullmatch(message))]
+        return next((name for name in names if name in self._undefined), "")
 
     def _defined_around(self, line: Line) -> str:
         """The function or class of the notebook that this line is in."""
@@ -79,7 +87,7 @@ class _SkippedCells:
                 return getattr(statement, "name", line.function)
         return line.function
 
-    def _leave(self, needed: str, trace: Any) -> None:
+    def _leave(self, needs: str, trace: Any) -> None:
         """Functions below the line that failed are defined all the same. What else the cell would have set is unset, so
         that no cell below shows what an earlier section has left under that name."""
         name, number = next(((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)
@@ -94,8 +102,9 @@ class _SkippedCells:
             if isinstance(statement, DEFINITIONS):
                 exec(compile(ast.Module([statement], []), name, "exec"), names)
                 continue
-            for unset in _set_by(statement):
-                self._undefined[unset] = needed
+            filled = {name for name in _filled_by(statement) if isinstance(names.get(name), (list, dict, set))}
+            for unset in {*_set_by(statement), *filled}:
+                self._undefined[unset] = needs
                 names.pop(unset, None)
 
 
@@ -114,6 +123,14 @@ def _set_by(statement: ast.stmt) -> Iterator[str]:
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+
+
+def _filled_by(statement: ast.stmt) -> Iterator[str]:
+    """What it may put something into, if that is a list, a dictionary or a set."""
+    for node in ast.walk(statement):
+        is_filled = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+        if (is_filled or (isinstance(node, ast.Attribute) and node.attr in FILLING)) and isinstance(node.value, ast.Name):
+            yield node.value.id
 
 
 def _in_words(name: str) -> str:

@@ -185,7 +185,8 @@ def test_a_guess_a_wrong_answer_its_hint_a_right_answer_and_progress(tmp_path):
         notebook = run_all(tab, file)
         tab.wait_for_selector("text=whole tensors travel")
         shoot(tab, "wrong-answer")
-        assert [e.split(":")[1].strip() for e in errors_of(notebook)] == ["CheckFailed"]
+        tab.wait_for_selector("text=points: see the table above")
+        assert errors_of(notebook) == []  # the cells below it are run, too
         tab.fill("input[placeholder='your guess']", "7")
         tab.click("text=Keep my guess")
         tab.wait_for_selector("text=Your guess: 7.")

@@ -6,7 +6,7 @@ import re
 import nbformat
 import pytest
 
-from grader.contracts import core_path
+from grader.contracts import contracts_of, core_path
 from grader.exercises import EXERCISES
 from grader.site.execute import executed
 from tests.course import Course
@@ -162,3 +162,24 @@ def test_a_unit_begins_with_what_its_core_path_asks(unit):
 def test_the_core_path_takes_twelve_hours_and_a_half_at_most():
     paths = [core_path(read("solutions", unit).cells) for unit in UNITS]
     assert sum(path.exercises for path in paths) >= 30 and sum(path.minutes for path in paths) <= 12.5 * 60
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("solved", [pytest.param("core", marks=pytest.mark.long), "nothing"])
+@pytest.mark.parametrize("unit", [pytest.param(unit, marks=[pytest.mark.long] * (unit >= "02")) for unit in UNITS])
+def test_every_cell_runs_for_readers_who_have_solved_only(unit, solved):
+    notebook = read("notebooks", unit)
+    path_of = {contract.name: contract.path for contract in contracts_of(notebook.cells)}
+    written = {name for name, path in path_of.items() if path == solved}
+    solutions = {cell.id: cell.source for cell in read("solutions", unit).cells}
+    for cell in notebook.cells:
+        if cell.id in written:
+            cell.source = solutions[cell.id]
+    notebook = executed(ROOT / "notebooks" / unit / f"{unit}.ipynb", notebook)
+    said = {cell.id: "".join(str(o.get("data", o.get("text"))) for o in cell.outputs)
+            for cell in notebook.cells if cell.cell_type == "code"}
+    for name in path_of:
+        assert ("✓" in said[f"{name}-check"]) == (name in written)
+    left = {id for id, text in said.items() if "This cell needs" in text}
+    core = {cell.id for cell in notebook.cells if "core" in cell.metadata.get("tags", [])}
+    assert left and (solved == "nothing" or not left & core)

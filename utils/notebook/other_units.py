@@ -8,6 +8,8 @@ from typing import Any
 
 import nbformat
 
+from utils.deadlocks.errors import ShowsItself
+
 SKELETON = "yours to write"  # what the NotImplementedError of a released skeleton says
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
@@ -42,6 +44,23 @@ def unwrapped(part: Any) -> Any:
 
 def _has_skeleton(code: CodeType) -> bool:
     return any(const == SKELETON or (isinstance(const, CodeType) and _has_skeleton(const)) for const in code.co_consts)
+
+
+class NotWrittenYet(ShowsItself, NotImplementedError):
+    """A cell needs what another unit's notebook does not have. needs: what that is, in words."""
+
+    def __init__(self, needs: str):
+        super().__init__(f"this cell needs {needs}")
+        self.needs = needs
+
+
+def needed_from(unit: str, *names: str, folder: str | Path = "..") -> list[Any]:
+    """The functions or classes of these names, as written_in gives them.  Raises: NotWrittenYet where one is missing."""
+    found = [written_in(unit, name, folder) for name in names]
+    if None in found:
+        missing = " and ".join(f"`{name}`" for name, one in zip(names, found, strict=True) if one is None)
+        raise NotWrittenYet(f"{missing} of unit {unit}, written and saved in its folder beside this one")
+    return found
 
 
 def _define(source: str, namespace: dict[str, Any]) -> None:
