@@ -157,6 +157,8 @@ def test_a_unit_begins_with_what_its_core_path_asks(unit):
     exercises = f"{path.exercises} exercise{'' if path.exercises == 1 else 's'}, {path.writing} minutes of writing and "
     said = f"{exercises}{path.reading} of reading" if path.exercises else f"{path.reading} minutes of reading"
     assert f"**Core path** (★): {said}." in cells[0].source
+    row, = [line for line in (ROOT / "README.md").read_text().split("\n") if f"(notebooks/{unit}/" in line]
+    assert f"{f'{path.exercises} ★' if path.exercises else 'read'}, {path.minutes} min |" in row
 
 
 def test_the_core_path_takes_twelve_hours_and_a_half_at_most():

@@ -89,9 +89,13 @@ class Course:
         return sorted({unit for step in steps for unit, folder in self.folders(step, student=".").items()
                        if (folder / f"{unit}.ipynb").is_file()})
 
+    def released_notebook(self, unit: str) -> Path:
+        """Where it stands, if it was released."""
+        return self.folder("release_directory", ".", unit) / f"{unit}.ipynb"
+
     def released(self, unit: str) -> bytes:
         """The released notebook.  Raises: CourseError, naming the units that there are; for one that somebody worked in."""
-        path = self.folder("release_directory", ".", unit) / f"{unit}.ipynb"
+        path = self.released_notebook(unit)
         if not path.exists():
             there = ", ".join(sorted(self.folders("release_directory", student="."))) or "none"
             raise CourseError(f"there is no released notebook {path}; units that were released: {there}")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from grader.contracts import contracts_in
 from grader.course.cell import name_of
 from grader.course.folder import Course, chosen
 from grader.course.shown import plain
@@ -45,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     if all(submission.not_marked for submission in submissions):
         return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
                          *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))
-    summary = summarise(unit, submissions, *_alike(course, unit, marked, submissions), students=students)
+    paths = {contract.name: contract.path for contract in contracts_in(course.released_notebook(unit))}
+    summary = summarise(unit, submissions, *_alike(course, unit, marked, submissions), students, paths)
     print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
     if arguments.out or not arguments.student:
         folder = arguments.out or course.root / "reports" / unit
@@ -62,7 +64,7 @@ def _alike(course: Course, unit: str, marked: Mapping[str, Path],
     """(near-identical pairs among all who are marked, who could not be compared and why)"""
     students = [submission.student for submission in submissions if not submission.not_marked]
     try:
-        notebook = course.folder("release_directory", ".", unit) / f"{unit}.ipynb"
+        notebook = course.released_notebook(unit)
         released = {name_of(cell): cell.source for cell in code_cells(notebook)}
     except UNREADABLE as error:
         return [], dict.fromkeys(students, f"the released notebook cannot be read: {one_line(str(error))}")

@@ -48,7 +48,7 @@ def write_marks(course: Course, summary: Summary, file: Path) -> str:
 def exercise_rows(summary: Summary) -> list[dict[str, Any]]:
     """A line an exercise."""
     return [{
-        "exercise": t.exercise, "title": t.title, "students": len(t.points), "mean": t.mean,
+        "exercise": t.exercise, "title": t.title, "path": t.path, "students": len(t.points), "mean": t.mean,
         "max_points": t.max_points, "none": t.none, "part": t.part, "all": t.full,
         "commonest": t.symptoms[0].words if t.symptoms else "",
         "symptoms": "; ".join(f"{len(s.students)}× {s.name}" for s in t.symptoms),

@@ -39,13 +39,15 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Tally:
-    """One exercise over the class. points: one number a marked student; symptoms: the commonest first."""
+    """One exercise over the class. points: one number a marked student; symptoms: the commonest first; path: see
+    grader.contracts."""
 
     exercise: str
     title: str
     max_points: float
     points: tuple[float, ...]
     symptoms: tuple[Symptom, ...]
+    path: str = ""
 
     @property
     def none(self) -> int:
@@ -115,8 +117,10 @@ class Summary:
 
 
 def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair] = (),
-              not_compared: Mapping[str, str] = MappingProxyType({}), students: Collection[str] | None = None) -> Summary:
-    """Count. pairs: near-identical ones of the class; not_compared: student -> why; students: only these (None: all)."""
+              not_compared: Mapping[str, str] = MappingProxyType({}), students: Collection[str] | None = None,
+              paths: Mapping[str, str] = MappingProxyType({})) -> Summary:
+    """Count. pairs: near-identical ones of the class; not_compared: student -> why; students: only these (None: all);
+    paths: exercise -> the path that it is on."""
     whole = complete(submissions)
     chosen = tuple(submission for submission in whole if students is None or submission.student in students)
     looks: list[Look] = []
@@ -130,7 +134,8 @@ def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair
             by_exercise[name][student] = outcome
     looks.sort(key=lambda look: (KINDS.index(look.kind), look.student))
     without_work = {submission.student for submission in chosen if submission.without_work}
-    tallies = tuple(tally(outcomes, without_work) for outcomes in by_exercise.values())
+    tallies = tuple(replace(tally(outcomes, without_work), path=paths.get(name, ""))
+                    for name, outcomes in by_exercise.items())
     return Summary(unit, chosen, tallies, tuple(looks), len(chosen) == len(whole))
 
 

@@ -47,10 +47,11 @@ def columns(character: str) -> int:
 
 
 def _table(summary: Summary) -> Table:
-    rows = [{"exercise": t.exercise, "students": len(t.points), "mean": t.mean, "max": f"{t.max_points:g}",
+    rows = [{"exercise": t.exercise, "path": t.path, "students": len(t.points), "mean": t.mean, "max": f"{t.max_points:g}",
              "histogram": histogram(t), "none": t.none, "part": t.part, "full": t.full} for t in summary.tallies]
-    return Table(rows, ["exercise", "students", Column("mean", show="{:.2f}".format), Column("max", "of", align="right"),
-                        Column("histogram", "0 … all"), "none", "part", Column("full", "all")])
+    return Table(rows, ["exercise", "path", "students", Column("mean", show="{:.2f}".format),
+                        Column("max", "of", align="right"), Column("histogram", "0 … all"), "none", "part",
+                        Column("full", "all")])
 
 
 def _symptoms(summary: Summary) -> list[str]:

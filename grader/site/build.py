@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from grader.contracts import core_path
 from grader.exercises import UNITS
 from grader.site.execute import CannotRun, executed
 from grader.site.gallery import pictures
@@ -76,14 +77,19 @@ def build(out: Path, units: Sequence[str], solved: bool, root: Path = ROOT) -> l
 
 
 def _table_of(given: dict[str, NotebookNode], run: dict[str, NotebookNode]) -> str:
-    """The units with the question that each opens with."""
-    rows = []
+    """The units, each with the question that it opens with, and what of it is on the core path."""
+    rows = ["<tr><th>unit</th><th>question</th><th>core path</th></tr>"]
     for unit, notebook in given.items():
         question = re.search(r"^\*\*(.+?)\*\*", notebook.cells[0].source, re.M)
         also = f' · <a href="{unit}-solved.html">solved</a>' if unit in run else ""
         rows.append(f'<tr><td><a href="{unit}.html">{html.escape(title_of(notebook))}</a>{also}</td>'
-                    f"<td>{html.escape(question[1]) if question else ''}</td></tr>")
+                    f"<td>{html.escape(question[1]) if question else ''}</td><td>{_core(notebook)}</td></tr>")
     return f"<table>{''.join(rows)}</table>"
+
+
+def _core(notebook: NotebookNode) -> str:
+    path = core_path(notebook.cells)
+    return f"{path.exercises} ★, {path.minutes} min" if path.exercises else f"read, {path.minutes} min"
 
 
 def _figure(name: str) -> str:
