@@ -44,9 +44,9 @@ def test_tokens_behind_which_the_all_reduce_hides():
 
     calculator = tokens_calculator(step_time)
     _, ranks, speed, link = calculator.controls
-    # backward takes 4 FLOPs a parameter and token; the all-reduce of 2 bytes a parameter, twice, over 50 GB/s
-    assert "hidden from 8,000 on" in calculator.view.value.replace("the all-reduce ", "")
-    assert set(asked) == {(15e9, 64, 5e-6, 1e-9 / 50)}
+    # backward takes 4 FLOPs a parameter and token; the all-reduce of 2 bytes a parameter, twice, over the 400 GB/s of a node
+    assert "hidden from 1,000 on" in calculator.view.value.replace("the all-reduce ", "")
+    assert set(asked) == {(15e9, 64, 5e-6, 1e-9 / 400)}
     speed.value, link.value = 200, 100
     assert "100 GB/s, overlapped" in calculator.view.value and "hidden from 2,000 on" in calculator.view.value
     ranks.value = 8

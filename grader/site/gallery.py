@@ -20,7 +20,7 @@ def pictures() -> Iterator[tuple[str, Picture]]:
     yield "ZeRO-3: gather, compute, free", figures.gather_free_figure()
     yield "ZeRO-3: prefetching", figures.prefetch_figure()
     yield "Tensor parallel: an MLP", figures.split_figure(("outputs", "inputs"))
-    by_heads = figures.split_figure(("outputs", "inputs"), names=("W_qkv", "heads", "W_out"))
+    by_heads = figures.split_figure(("outputs", "inputs"), names=("W_q W_k W_v", "attention", "W_out"))
     yield "Tensor parallel: attention by heads", by_heads
     yield "Pipeline parallel", figures.stages_figure([2, 2, 2, 2])
     yield "1F1B", figures.schedule_table(parse_schedule("F0 F1 F2 B0 F3 B1 B2 B3", "F0 F1 B0 F2 B1 F3 B2 B3",

@@ -20,6 +20,7 @@ from utils.figures.style import Picture, moving_html
 from utils.figures.widgets import Interactive
 
 A100_BYTES = 80e9
+STATE = "parameters, gradients, optimizer state"
 BFLOAT16_FLOPS_PER_S = {"A100": 312e12, "H100": 989e12}  # peak, dense, by NVIDIA's data sheets of the SXM cards
 WAYS = {"everything kept": (False, "none"), "sequence parallel": (True, "none"),
         "selective recomputation": (False, "selective"), "both": (True, "selective"),
@@ -28,11 +29,12 @@ BILLIONS = (0.125, 0.35, 1.3, 2.7, 6.7, 7.5, 13, 22, 30, 70, 175, 405, 530, 671,
 
 
 def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive:
-    """Model, sequence, batch and tensor-parallel ranks by slider; the activations of all its layers on one rank.
+    """Model, sequence, batch and tensor-parallel ranks by slider; what all of it takes on one rank of the first stage.
 
     activation_bytes: (s, b, h, a, t, sequence_parallel, recompute) → bytes of one layer on one rank, recompute being "none",
-    "selective" or "full". Models: those of Korthikanti et al., 2205.05198, in recompute_tables_22B_175B.csv. No pipeline:
-    its first stage holds as many activations as all layers do for one micro-batch.
+    "selective" or "full". Models and their pipelines: those of Korthikanti et al., 2205.05198, in
+    recompute_tables_22B_175B.csv. The first stage holds as many activations as all layers do for one micro-batch, and 16
+    bytes for each parameter of its layers, 12h² in one.
     """
     models = {row["model"]: row for row in read_table("recompute_tables_22B_175B")}
     model = ipywidgets.Dropdown(options=list(models), description="model")
@@ -43,8 +45,10 @@ def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive
     def picture(name: str, s: int, b: int, t: int) -> Picture:
         row = models[name]
         sizes = s, b, row["hidden"], row["heads"], t
-        bars = [(way, {"activations": row["layers"] * activation_bytes(*sizes, *how)}) for way, how in WAYS.items()]
-        return memory_bars(bars, A100_BYTES, f"{name}: activations on one of {t} ranks, {b} × {s} positions", base=1000)
+        state = {STATE: 16 * 12 * row["layers"] * row["hidden"] ** 2 / (t * row["pp"])}
+        bars = [(way, state | {"activations": row["layers"] * activation_bytes(*sizes, *how)}) for way, how in WAYS.items()]
+        return memory_bars(bars, A100_BYTES, f"{name}: one rank of tensor {t} × pipeline {row['pp']}, {b} × {s} positions",
+                           base=1000)
 
     return Interactive([model, length, batch, ranks], picture)
 
@@ -64,7 +68,7 @@ def memory_calculator(held: Mapping[str, Callable[[int, int], float]]) -> Intera
     device = ipywidgets.SelectionSlider(options=(16, 24, 40, 80, 96, 141, 192), value=80, description="device, GB")
 
     def picture(billions: float, n: int, device_gb: int) -> Picture:
-        bars = [(way, {"parameters, gradients, optimizer state": bytes_of(round(billions * 1e9), n)})
+        bars = [(way, {STATE: bytes_of(round(billions * 1e9), n)})
                 for way, bytes_of in held.items()]
         return memory_bars(bars, 1e9 * device_gb, f"{billions:.3g} billion parameters on one of {n:,} ranks", base=1000)
 
@@ -80,7 +84,7 @@ def tokens_calculator(step_time: Callable[..., float]) -> Interactive:
     size = _billions()
     ranks = ipywidgets.SelectionSlider(options=[2**k for k in range(1, 13)], value=64, description="ranks")
     speed = ipywidgets.IntSlider(400, min=50, max=1000, step=50, description="TFLOP/s")
-    link = ipywidgets.SelectionSlider(options=(1.25, 5, 12.5, 25, 50, 100, 200, 300, 450, 900), value=50,
+    link = ipywidgets.SelectionSlider(options=(1.25, 5, 12.5, 25, 50, 100, 200, 300, 400, 450, 900), value=400,
                                       description="link, GB/s")
     tokens = [2 ** (k / 4) for k in range(16, 81)]
 

@@ -101,13 +101,13 @@ def torus_figure() -> Picture:
     for x, title, remark in [
             (2.23, "TPU: a torus, wrapped around", "Dense models need all-reduce,\nand a ring of neighbours does that."),
             (6.75, "GPU: all to all through a switch",
-             "Mixture of experts needs all-to-all:\nevery GPU is one hop from every other.")]:
+             "Mixture of experts needs all-to-all:\nin a node, every GPU is one hop from every other.")]:
         write(axes, (x, 4.08), title, 10.5, fontweight="bold")
         write(axes, (x, 0.27), remark)
     return Picture(figure, "Left: 16 TPUs in a 4 by 4 torus, each linked to 4 neighbours, the ends of every row and "
-                           "column joined; enough for the all-reduce of dense models. Right: 8 GPUs around an "
-                           "NVSwitch, each one hop from every other, as the all-to-all of mixture-of-experts models "
-                           "needs.")
+                           "column joined; enough for the all-reduce of dense models. Right: the 8 GPUs of a node "
+                           "around an NVSwitch, each one hop from every other, as the all-to-all of mixture-of-experts "
+                           "models needs.")
 
 
 def _draw_torus(axes: Axes, corner: Point) -> None:

@@ -21,7 +21,7 @@ LIGHTER = 0.45  # how far towards white the second chunk's colours go
 def schedule_table(schedule: Schedule, title: str = "") -> Picture:
     """Each rank's steps in their order, one beside the other: who does what, not when."""
     times = {Step(*step): (float(place), place + 1.0) for row in schedule for place, step in enumerate(row)}
-    drawn = schedule_grids({title: times}, len(schedule), "each rank's steps, in order")
+    drawn = schedule_grids({title: times}, len(schedule), "each rank's steps, in order", timed=False)
     return Picture(drawn.figure, f"{title or 'Schedule'}: {len(times)} steps on {len(schedule)} ranks, in order; no times.")
 
 
@@ -49,10 +49,12 @@ def faulty_order(schedule: Schedule, fault: Fault) -> Picture:
 
 
 @styled
-def schedule_grids(panels: Mapping[str, Times], n_ranks: int, label: str | Sequence[str] = "time") -> Picture:
+def schedule_grids(panels: Mapping[str, Times], n_ranks: int, label: str | Sequence[str] = "time",
+                   timed: bool = True) -> Picture:
     """Several schedules below each other, such as the predicted one and the measured one.
 
     panels: title → times of each step; label: of the time axis, one for all or one a panel.
+    timed: whether the axis is one of time, with numbers on it and idle time between the blocks.
     All panels have the same scale. Blocks of a rank's second, third… chunk are lighter.
     """
     each_in = PANEL_IN + n_ranks * ROW_IN
@@ -64,9 +66,11 @@ def schedule_grids(panels: Mapping[str, Times], n_ranks: int, label: str | Seque
         bottom_in = height_in - (number + 1) * each_in
         axes = inch_axes(figure, 0.75, bottom_in + 0.33, WIDTH_IN - 0.9, n_ranks * ROW_IN)
         _draw(axes, times, n_ranks, title, right)
+        if not timed:
+            axes.set_xticks([])
         axes.annotate(text, (1, 0), xycoords="axes fraction", xytext=(0, -22), textcoords="offset points", ha="right",
                       fontsize=8)
-    _legend(figure, panels)
+    _legend(figure, panels, timed)
     return Picture(figure, " ".join(_in_words(title, times, n_ranks) for title, times in panels.items()))
 
 
@@ -95,10 +99,11 @@ def _colour(kind: str, chunk: int) -> Colour:
     return tuple(part + (1 - part) * share for part in to_rgb(COLOURS[kind]))
 
 
-def _legend(figure: Figure, panels: Mapping[str, Times]) -> None:
+def _legend(figure: Figure, panels: Mapping[str, Times], timed: bool) -> None:
     kinds = [kind for kind in KINDS if any(step[0] == kind for times in panels.values() for step in times)]
     patches = [Patch(facecolor=COLOURS[kind], label=f"{kind}  {KINDS[kind]}") for kind in kinds]
-    patches.append(Patch(facecolor=PALE, label="idle"))
+    if timed:
+        patches.append(Patch(facecolor=PALE, label="idle"))
     figure.legend(handles=patches, loc="lower left", ncols=len(patches), fontsize=8, bbox_to_anchor=(0.07, 0.0),
                   labelcolor=INK, handlelength=1.2, columnspacing=1.4)
 

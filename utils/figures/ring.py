@@ -98,7 +98,7 @@ def ring_figure(n_ranks: int, step: int, phase: str) -> Picture:
     lowest, highest = min(y for _, y in places), max(y for _, y in places)
     figure, axes = canvas(highest - lowest + block_height + 1.25 + room_for_bends)
     centre_y = 0.62 + block_height / 2 - lowest + (0.2 if n_ranks == 2 else 0.0)
-    heading(axes, f"ring {phase}, step {step + 1} of {n_ranks - 1}: each arrow carries one chunk, by number")
+    heading(axes, f"ring {phase}, s = {step}, step {step + 1} of {n_ranks - 1}: each arrow carries one chunk, by number")
     blocks = [_draw_block(axes, rank, (axes.get_xlim()[1] / 2 + x, centre_y + y), steps[step])
               for rank, (x, y) in enumerate(places)]
     for send in steps[step].sends:
@@ -172,7 +172,7 @@ def ring_filmstrip(n_ranks: int, phase: str) -> Picture:
     start = RingStep(phase, -1, (), steps[0].before, steps[0].before, frozenset())
     for i, step in enumerate([start, *steps]):
         corner = 0.22 + i % PANELS_A_ROW * PANEL_IN, top - i // PANELS_A_ROW * panel_height
-        _draw_panel(axes, f"step {i}" if i else "start", step, corner, size)
+        _draw_panel(axes, f"step {i}, s = {i - 1}" if i else "start", step, corner, size)
     _key(axes, n_ranks, phase)
     return Picture(figure, " ".join(map(in_words, steps)))
 

@@ -7,7 +7,7 @@ from matplotlib.patches import Circle
 
 from utils.figures.colours import CYCLE, FAINT, INK, PALE
 from utils.figures.shapes import tile, write
-from utils.figures.style import Picture, canvas, styled
+from utils.figures.style import Picture, canvas, styled, text_width_in
 
 OUTPUTS, INPUTS = "outputs", "inputs"
 ROWS_IN, SIZES_IN, GAP_IN, SIGN_IN = 0.55, (0.75, 1.2, 0.75), 0.14, 0.26  # batch; features before, between and behind
@@ -16,12 +16,13 @@ HEIGHT_IN, LABEL_IN, MOST_RANKS = 2.15, 0.2, 6
 
 @styled
 def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
-                 names: tuple[str, str, str] = ("W₁", "GELU(y)", "W₂")) -> Picture:
+                 names: tuple[str, str, str] = ("W₁", "GELU", "W₂")) -> Picture:
     """x Wᵀ = y for each layer, coloured by the rank that has the numbers; grey is whole on every rank.
 
     cuts: for each layer, which features are divided: "outputs" (x whole, y in parts) or "inputs" (x in parts, y a sum of
     whole terms); two layers: "outputs", then "inputs". gathered: parts of the last y are gathered instead of kept.
-    names: of two layers, the first weight, what lies between, the second weight.
+    names: of two layers, the first weight (or several, with blanks between, that all multiply x), what is done to the
+    result, the second weight.
     Raises: ValueError for other cuts, or more ranks than colours.
     """
     if tuple(cuts) not in ((OUTPUTS,), (INPUTS,), (OUTPUTS, INPUTS)) or not 2 <= n_ranks <= MOST_RANKS:
@@ -34,11 +35,19 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
     for number, cut in enumerate(cuts):
         name = "W" if len(cuts) == 1 else names[2 * number]
         if cut == OUTPUTS:
-            pen.sign("·") if gathered else pen.circle("f")
-            pen.block(f"{name}ᵀ", sizes[number + 1], sizes[number], "columns")
-            pen.sign("=")
-            pen.block("y" if len(cuts) == 1 else names[1], sizes[number + 1], ROWS_IN, "columns")
-            words.append(f"{name} is divided by outputs, and so is its result")
+            if not gathered:
+                pen.circle("f")
+            pen.sign("·")
+            for weight in (weights := name.split()):
+                pen.block(f"{weight}ᵀ", sizes[number + 1] / len(weights) ** 0.5, sizes[number], "columns")
+            if len(weights) == 1:
+                pen.sign("=")
+                pen.block("y", sizes[number + 1], ROWS_IN, "columns")
+            if len(cuts) == 2:
+                pen.arrow(names[1])
+                pen.block(f"{names[1]}(y)" if len(weights) == 1 else "heads", sizes[number + 1], ROWS_IN, "columns")
+            divided = f"{name} is" if len(weights) == 1 else f"each of {', '.join(weights)} is"
+            words.append(f"{divided} divided by outputs, and so is its result")
         else:
             pen.sign("·")
             pen.block(f"{name}ᵀ", sizes[number + 1], sizes[number], "rows")
@@ -84,6 +93,14 @@ class _Pen:
     def sign(self, text: str, width: float = SIGN_IN) -> None:
         write(self.axes, (self.x + width / 2 - GAP_IN / 2, self.middle), text)
         self.x += width
+
+    def arrow(self, text: str) -> None:
+        """An arrow to the right, and over it what is done on the way."""
+        width = text_width_in(text, 9.5) + 0.1
+        write(self.axes, (self.x + width / 2, self.middle + 0.15), text)
+        self.axes.annotate("", (self.x + width, self.middle), (self.x, self.middle),
+                           arrowprops={"arrowstyle": "->", "color": INK, "linewidth": 1.2})
+        self.x += width + GAP_IN
 
     def circle(self, name: str) -> None:
         """f or g."""
