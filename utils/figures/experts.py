@@ -93,7 +93,8 @@ def ratio_figure(ranks: Sequence[int], ratios: Mapping[str, Sequence[float]]) ->
     axes.minorticks_off()
     axes.legend()
     axes.grid(True)
-    return Picture(figure, "All-to-all beside all-reduce. " + _in_words(ranks, ratios, "{y:.2f} times as long on {x} ranks"))
+    return Picture(figure, "All-to-all compared with all-reduce. "
+                   + _in_words(ranks, ratios, "{y:.2f} times as long on {x} ranks"))
 
 
 def _same_lengths(at: Sequence, series: Mapping[str, Sequence[float]], what: str) -> None:
