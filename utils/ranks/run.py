@@ -1,7 +1,7 @@
 """run_ranks: a function from a notebook cell on several real ranks, and everything that came of it.
 
 The way to a rank and back, one file a step:
-    launcher.py            asks for a process for each rank, hands the function out when all have met, follows them to the end
+    launcher.py            asks for a process for each rank, hands out the function once all have met, follows them
     server.py              forks the rank
     worker.py              is the rank: joins the group, calls the function, sends back what it returned
     ../trace/recorder.py   in the rank: tells of each call before it begins, and of each wait (traced_group.py asks it to)
