@@ -12,11 +12,10 @@ from typing import Any
 from grader.calling.checked import CheckFailed
 from grader.contracts import contracts_in
 from utils.deadlocks.errors import Failure, RankFailed
-from utils.notebook.other_units import SKELETON, NotWrittenYet
+from utils.notebook.other_units import DEFINITIONS, SKELETON, NotWrittenYet
 from utils.trace.source import Line, place_name, to_line
 
 FILLING = {"add", "append", "extend", "insert", "setdefault", "update"}
-DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _MISSING = re.compile(r"name '(\w+)' is not defined")
 _CELL = re.compile(r"Cell In\[(\d+)\]")
 
@@ -79,10 +78,7 @@ class _SkippedCells:
 
     def _defined_around(self, line: Line) -> str:
         """The function or class of the notebook that this line is in."""
-        cell = _CELL.fullmatch(line.place)
-        if cell is None:
-            return line.function
-        for statement in _statements(self._shell.history_manager.input_hist_parsed[int(cell[1])]):
+        for statement in self._statements_in(line.place):
             if statement.lineno <= line.number <= statement.end_lineno:
                 return getattr(statement, "name", line.function)
         return line.function
@@ -92,11 +88,8 @@ class _SkippedCells:
         that no cell below shows what an earlier section has left under that name."""
         name, number = next(((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)
                              if place_name(frame.f_code.co_filename).startswith("Cell In[")), ("", 0))
-        cell = _CELL.fullmatch(place_name(name)) if name else None
-        if cell is None:
-            return
         names = self._shell.user_ns
-        for statement in _statements(self._shell.history_manager.input_hist_parsed[int(cell[1])]):
+        for statement in self._statements_in(place_name(name)) if name else ():
             if statement.end_lineno < number:
                 continue
             if isinstance(statement, DEFINITIONS):
@@ -108,15 +101,17 @@ class _SkippedCells:
                 names.pop(unset, None)
 
 
+    def _statements_in(self, place: str) -> list[ast.stmt]:
+        """Those of a cell that was run, such as "Cell In[3]"."""
+        cell = _CELL.fullmatch(place)
+        try:
+            return ast.parse(self._shell.history_manager.input_hist_parsed[int(cell[1])]).body if cell else []
+        except SyntaxError:
+            return []
+
+
 def _is_of_skeleton(failure: Failure) -> bool:
     return failure.kind == NotImplementedError.__name__ and failure.message == SKELETON
-
-
-def _statements(source: str) -> list[ast.stmt]:
-    try:
-        return ast.parse(source).body
-    except SyntaxError:
-        return []
 
 
 def _set_by(statement: ast.stmt) -> Iterator[str]:

@@ -21,9 +21,10 @@ PIP_SECTIONS = ("# for the course", "# last: the project itself")
 PROJECT_TABLES = ("[build-system", "[project", "[tool.setuptools")
 UTILS_SUFFIXES = (".py", ".csv", ".md", ".txt")
 # Of grader: what judges and how functions are called; of an exercise no more than its technique, and its data.
-CHECKS = ("__init__.py", "checks.py", "standing.py", "standing.html", "evidence/*.py", "calling/*.py",
-          "judging/*.py", "judging/*.html", "exercises/__init__.py", "exercises/stored.py", "exercises/technique/*.py",
-          "exercises/[0-9]*/__init__.py", "exercises/[0-9]*/*/technique.py", "exercises/[0-9]*/*/call.py")
+CHECKS = ("__init__.py", "checks.py", "contracts.py", "not_written.py", "standing.py", "standing.html", "evidence/*.py",
+          "calling/*.py", "judging/*.py", "judging/*.html", "exercises/__init__.py", "exercises/stored.py",
+          "exercises/technique/*.py", "exercises/[0-9]*/__init__.py", "exercises/[0-9]*/*/technique.py",
+          "exercises/[0-9]*/*/call.py")
 
 
 def files() -> dict[str, bytes]:

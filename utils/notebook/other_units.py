@@ -34,10 +34,10 @@ def written_in(unit: str, name: str, folder: str | Path = "..") -> Any | None:
 def is_written(thing: Any) -> bool:
     """Whether nothing of this function or class of the notebook is a skeleton any more."""
     parts = vars(thing).values() if isinstance(thing, type) else [thing]
-    return not any(_has_skeleton(code) for part in parts if (code := getattr(unwrapped(part), "__code__", None)))
+    return not any(_has_skeleton(code) for part in parts if (code := getattr(_unwrapped(part), "__code__", None)))
 
 
-def unwrapped(part: Any) -> Any:
+def _unwrapped(part: Any) -> Any:
     """The function in a property, a static method or a class method."""
     return getattr(part, "fget", None) or getattr(part, "__func__", part)
 

@@ -1,4 +1,30 @@
-"""Messages between a rank and the process that started it: a JSON header and an optional blob of bytes."""
+"""Messages between a rank and the process that started it: a JSON header and an optional blob of bytes.
+
+To a rank, in the order of a run:
+    task, input       the function and its input, as blobs in this order; "asked for" what it has asked for within it
+    looked at         its pause is over
+    stack             where is your main thread?
+    settle, leave     all have returned: send the counters of your connections; now end
+
+From a rank:
+    ready             it has joined the group                              -> launcher: hands out task and input
+    facts             what a call is, once for all equal calls, by an id   -> trace.reports
+    call              a call of such facts begins                          -> deadlocks.waits (who stands where), trace
+    wait, woke        the main thread begins and stops waiting for a call  -> the same
+    waited            another thread has waited                            -> the same
+    done              an asynchronous call has come                        -> the same
+    withdrawn         the call raised an error, and has not begun          -> the same
+    dropped           a message's Work was thrown away unwaited            -> the same
+    forgotten         calls that nobody waited for, told at the end        -> deadlocks.oversights
+    threads           all its threads have nothing to do, or wait          -> deadlocks.waits
+    batch             several of these at once                             -> trace.reports
+    span, mark        a named stretch or instant of the program's own      -> trace
+    pause             it stands still until somebody has looked at it      -> launcher
+    asks              it wants what "asked for" brings                     -> launcher
+    memory            what it held, by category                            -> Run.memory
+    stack, wire       answers to "stack" and "settle"                      -> Outcome
+    returned, raised  the function's result as a blob, or its error        -> Run.results, RankFailed
+"""
 
 import json
 import os

@@ -1,4 +1,14 @@
-"""run_ranks: a function from a notebook cell on several real ranks, and everything that came of it."""
+"""run_ranks: a function from a notebook cell on several real ranks, and everything that came of it.
+
+The way to a rank and back, one file a step:
+    payload.py    packs the function and its input; in the rank, NotebookTask calls it
+    launcher.py   in a thread of the notebook's process: asks for a process for each rank (place.py passes that on to
+                  server.py, which forks them), hands the function out once all have met, and follows them
+    worker.py     is the rank: joins the group, has the function called, sends back what it returned
+    ../trace/traced_group.py   in the rank: functions of dist call it; it has recorder.py tell of each call before it begins
+    mailbox.py    in the launcher's thread: reads what ranks send; channel.py has a table of all messages
+    ../trace/trace.py          makes the trace of what they told; `to_run`, below, puts it into the Run
+"""
 
 import functools
 import math

@@ -61,6 +61,11 @@ def settings_found() -> list[tuple[Callable[[Any], Any], Any]]:
     return [(put, get()) for get, put in _SETTINGS]
 
 
+def random_states() -> list[tuple[Callable[[Any], Any], Any]]:
+    """The random states among them."""
+    return [(put, get()) for get, put in RANDOM_STATES]
+
+
 @contextmanager
 def put_back(found: list[tuple[Callable[[Any], Any], Any]]):
     """Whatever the block does, the next one finds these settings."""
@@ -82,6 +87,11 @@ def _set_environment(variables: dict[str, str]) -> None:
         os.environ.update(variables)
 
 
+RANDOM_STATES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+    (torch.get_rng_state, torch.set_rng_state),
+    (random.getstate, random.setstate),
+    (np.random.get_state, np.random.set_state),
+]
 _SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
     (torch.get_default_dtype, torch.set_default_dtype),
     (_default_device, torch.set_default_device),
@@ -90,9 +100,7 @@ _SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
     (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
     (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
     (torch.get_num_threads, torch.set_num_threads),
-    (torch.get_rng_state, torch.set_rng_state),
-    (random.getstate, random.setstate),
-    (np.random.get_state, np.random.set_state),
+    *RANDOM_STATES,
     (lambda: dict(os.environ), _set_environment),
     (os.getcwd, os.chdir),
 ]

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, IterDataPipe, MapDataPipe, _DatasetKind
 from torch.utils.data._utils import worker as torch_worker
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from utils.simulation.fresh import random_states
 from utils.simulation.refusals import NEEDS_WORKERS, NeedsNumbers
 from utils.simulation.shapes import shapes_only
 
@@ -71,7 +72,7 @@ class _Worker:
     def __init__(self, number: int, n_workers: int, base_seed: int, init_fn: Callable[[int], Any] | None, about: tuple):
         seed = base_seed + number
         self._info = torch_worker.WorkerInfo(id=number, num_workers=n_workers, seed=seed, dataset=about[1])
-        self._states: list | None = None
+        self._states: tuple[list, bool] | None = None
         with self._at_work():
             random.seed(seed)
             torch.manual_seed(seed)
@@ -87,16 +88,16 @@ class _Worker:
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        before = _random_states()
+        before = _drawn_from()
         if self._states is not None:
-            _draw_from(self._states)
+            _draw_from(*self._states)
         torch_worker._worker_info = self._info
         try:
             yield
         finally:
             torch_worker._worker_info = None
-            self._states = _random_states()
-            _draw_from(before)
+            self._states = _drawn_from()
+            _draw_from(*before)
 
 
 def _not_by_workers(collate: Callable) -> Callable:
@@ -111,15 +112,14 @@ def _not_by_workers(collate: Callable) -> Callable:
     return collated
 
 
-def _random_states() -> list:
-    has_drawn_unknown = shapes_only().has_drawn_unknown
+def _drawn_from() -> tuple[list, bool]:
     with _disable_current_modes():
-        return [random.getstate(), np.random.get_state(), torch.get_rng_state(), has_drawn_unknown]
+        states = random_states()
+    return states, shapes_only().has_drawn_unknown
 
 
-def _draw_from(states: list) -> None:
+def _draw_from(states: list, has_drawn_unknown: bool) -> None:
     with _disable_current_modes():
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.set_rng_state(states[2])
-    shapes_only().has_drawn_unknown = states[3]
+        for put, value in states:
+            put(value)
+    shapes_only().has_drawn_unknown = has_drawn_unknown
