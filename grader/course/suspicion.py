@@ -21,7 +21,7 @@ MODULES = ("atexit", "_thread", "cloudpickle", "code", "codeop", "copyreg", "cty
            "multiprocessing", "pickle", "pkgutil", "pty", "requests", "runpy", "signal", "socket", "sqlite3", "subprocess",
            "threading", "urllib", "builtins", "linecache",
            "grader.calling", "grader.course", "grader.evidence", "grader.exercises", "grader.judging", "grader.sandbox",
-           "utils.ranks.channel", "utils.ranks.launcher", "utils.ranks.mailbox", "utils.ranks.payload", "utils.ranks.place",
+           "utils.ranks.channel", "utils.ranks.launcher", "utils.ranks.payload", "utils.ranks.place",
            "utils.ranks.worker", "utils.trace.calls", "utils.trace.recorder", "utils.trace.spans",
            "utils.trace.traced_group", "utils.trace.wire",
            "torch._C", "torch.library", "torch.ops", "torch.overrides", "torch.multiprocessing",

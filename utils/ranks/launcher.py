@@ -9,11 +9,11 @@ from utils.deadlocks.errors import Stopped
 from utils.deadlocks.verdicts import waiting_ranks
 from utils.deadlocks.waits import ENDED, WaitState
 from utils.ranks.apart import run_apart
+from utils.ranks.channel import Mailbox
 from utils.ranks.fair_clock import FairClock
 from utils.ranks.fresh_process import allow_open_files, seed_of
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.live import AGAIN_S, StatusLines
-from utils.ranks.mailbox import Mailbox
 from utils.ranks.output import RankOutput
 from utils.ranks.place import LEAVE_S, Place, StartedRank, exit_in_words
 from utils.ranks.readiness import Readiness

@@ -1,13 +1,16 @@
 """run_ranks: a function from a notebook cell on several real ranks, and everything that came of it.
 
 The way to a rank and back, one file a step:
-    payload.py    packs the function and its input; in the rank, NotebookTask calls it
-    launcher.py   in a thread of the notebook's process: asks for a process for each rank (place.py passes that on to
-                  server.py, which forks them), hands the function out once all have met, and follows them
-    worker.py     is the rank: joins the group, has the function called, sends back what it returned
-    ../trace/traced_group.py   in the rank: functions of dist call it; it has recorder.py tell of each call before it begins
-    mailbox.py    in the launcher's thread: reads what ranks send; channel.py has a table of all messages
-    ../trace/trace.py          makes the trace of what they told; `to_run`, below, puts it into the Run
+    run.py        `run_ranks`, below, makes a Job and hands it to `launch`
+    payload.py    `NotebookTask.packed` makes bytes of the function, `packed_inputs` of each rank's input
+    launcher.py   `launch` starts the ranks, hands task and inputs out once all have met, follows what they say, ends them
+    place.py      `Place.start` begins a rank's process, which calls `rank_main` (server.py forks it, or it is spawned)
+    worker.py     `rank_main` is the rank: it joins the group, calls the task, and sends back what that returned
+    channel.py    `Channel` is each end of the connection, `Mailbox` the launcher's ends of all; a table of all messages
+then `to_run`, below, makes a Run of what the launcher has kept.
+
+The way of a call into the trace: `TracedGroup` (../trace/traced_group.py) is what functions of dist call in a rank, it has
+`Recorder` (../trace/recorder.py) tell of each call before it begins; `build_trace` (../trace/trace.py) makes the trace.
 """
 
 import functools

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from utils.deadlocks.waits import WaitState
-from utils.ranks.mailbox import Mailbox
+from utils.ranks.channel import Mailbox
 from utils.ranks.readiness import Readiness
 
 SETTLE_S = 0.25  # a standstill must last this long without any report before it is believed
