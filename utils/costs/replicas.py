@@ -53,7 +53,7 @@ def _facts(tensor: Tensor) -> tuple[int, int, int]:
 def _difference(tensor: Tensor, own: list[int], other: list[int], first: int) -> str:
     form = f"shape {tuple(tensor.shape)}, {str(tensor.dtype).removeprefix('torch.')}"
     if own[0] != other[0]:
-        return f"{other[0]:,} numbers on rank {first}, {own[0]:,} ({form})"
+        return f"{other[0]:,} elements on rank {first}, {own[0]:,} ({form})"
     if own[1] != other[1]:
-        return f"as many numbers as on rank {first}, but in another shape or type: {form}"
-    return f"the same {form} as on rank {first}, but other numbers"
+        return f"as many elements as on rank {first}, but in another shape or type: {form}"
+    return f"the same {form} as on rank {first}, but other values"

@@ -51,7 +51,7 @@ STRATEGIES = (
     Strategy("pipeline, 1F1B", "07", "the layers", "16*P/n", WHOLE_ACTIVATIONS, "2*m*2*s*b*h",
              "a bubble of (n − 1)/m of the ideal time",
              "across nodes, with many micro-batches"),
-    Strategy("… interleaved", "07", "… in v pieces a device", "16*P/n", f"{WHOLE_ACTIVATIONS}*(1 + (n - 1)/(n*v))",
+    Strategy("… interleaved", "07", "… in v chunks on each device", "16*P/n", f"{WHOLE_ACTIVATIONS}*(1 + (n - 1)/(n*v))",
              "2*v*m*2*s*b*h", "a bubble of (n − 1)/(v·m) of the ideal time",
              "where the bubble is large and the link is not slow"),
     Strategy("ring attention", "08", "the sequence", "16*P", "L*s*b*h*34/n", "m*L*2*(3*n - 2)/n*2*s*b*h",

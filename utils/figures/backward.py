@@ -57,7 +57,7 @@ def _side(axes: Axes, left_in: float, title: str, n_layers: int, kept: float) ->
 
 @styled
 def packed_row_figure(n_ranks: int = 3) -> Picture:
-    """Three gradients as one row for a reduce-scatter: laid end to end, and sorted by the rank that a piece is for.
+    """Three gradients in one flat buffer for a reduce-scatter: laid end to end, and sorted by the rank that a shard is for.
 
     n_ranks: 2 to 4.  Raises: ValueError for other numbers.
     """
@@ -65,11 +65,11 @@ def packed_row_figure(n_ranks: int = 3) -> Picture:
         raise ValueError(f"can draw 2 to {MOST_PACKED} ranks, not {n_ranks}")
     figure, axes = canvas(2.65)
     tensors = [(name, size, rank) for name, size in PIECES for rank in range(n_ranks)]
-    _row(axes, 1.55, "end to end: each rank would get pieces that belong to others", tensors, n_ranks)
-    _row(axes, 0.3, "sorted by rank: each rank gets its own pieces", sorted(tensors, key=lambda piece: piece[2]), n_ranks)
-    return Picture(figure, f"Gradients a, b and c as one row for a reduce-scatter among {n_ranks} ranks. Laid end to end, "
-                           f"the {n_ranks} equal parts of the row mix pieces of different ranks. Sorted by rank, part r is "
-                           "piece r of a, of b and of c.")
+    _row(axes, 1.55, "end to end: each rank would get elements that belong to others", tensors, n_ranks)
+    _row(axes, 0.3, "sorted by rank: each rank gets its own shards", sorted(tensors, key=lambda piece: piece[2]), n_ranks)
+    return Picture(figure, f"Gradients a, b and c in one flat buffer for a reduce-scatter among {n_ranks} ranks. Laid end "
+                           f"to end, the {n_ranks} equal chunks of the buffer mix shards of different ranks. Sorted by "
+                           "rank, chunk r is shard r of a, of b and of c.")
 
 
 def _row(axes: Axes, bottom_in: float, title: str, pieces: list[tuple[str, int, int]], n_ranks: int) -> None:

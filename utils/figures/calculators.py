@@ -24,7 +24,7 @@ STATE = "parameters, gradients, optimizer state"
 BFLOAT16_FLOPS_PER_S = {"A100": 312e12, "H100": 989e12}  # peak, dense, by NVIDIA's data sheets of the SXM cards
 WAYS = {"everything kept": (False, "none"), "sequence parallel": (True, "none"),
         "selective recomputation": (False, "selective"), "both": (True, "selective"),
-        "full recomputation": (False, "full"), "full, of pieces": (True, "full")}
+        "full recomputation": (False, "full"), "full, of shards": (True, "full")}
 BILLIONS = (0.125, 0.35, 1.3, 2.7, 6.7, 7.5, 13, 22, 30, 70, 175, 405, 530, 671, 1000)  # parameters, of published models
 
 
@@ -132,15 +132,18 @@ def degree_calculator(layer_bytes: Callable[[int, int, int, int], float]) -> Int
 
 
 WHY = {  # control of the planner's panel -> what happens when it changes
-    "tensor parallel": "A layer's weights, and most of what it keeps, are cut into that many pieces. Its all-reduces have "
-                       "as many members, and leave a node that is smaller. Replicas (dp) are what is left of the devices.",
-    "pipeline": "A device has that part of the layers; the first stage keeps a micro-batch for each stage. The bubble grows "
-                "with p − 1. Replicas (dp) are what is left of the devices.",
-    "micro-batch": "Activations and messages grow with it, and fewer micro-batches are left to fill the pipeline.",
-    "ZeRO": "Replicas divide the optimizer's state (1), gradients, too (2), parameters, too (3), gathered for every pass.",
-    "sequence parallel": "It divides what tensor parallelism leaves whole, among the same ranks.",
-    "recompute": "What is not kept is computed again in the backward pass.",
-    "chunks": "v chunks a device make the bubble v times shorter, and messages between stages v times as many.",
+    "tensor parallel": "A layer's weights, and most of the activations that it keeps, are cut into that many shards. "
+                       "Its all-reduces have as many members, and they cross nodes if a node has fewer devices. The "
+                       "devices that are left over form replicas (dp).",
+    "pipeline": "Each device has 1/p of the layers. The first stage keeps the activations of p micro-batches. The bubble "
+                "grows with p − 1. The devices that are left over form replicas (dp).",
+    "micro-batch": "Activations and messages grow with the micro-batch, and fewer micro-batches are left to fill the "
+                   "pipeline.",
+    "ZeRO": "Replicas divide the optimizer state (stage 1), also the gradients (2), and also the parameters (3), which are "
+            "then gathered for every pass.",
+    "sequence parallel": "It divides the activations that tensor parallelism leaves whole, among the same ranks.",
+    "recompute": "Activations that are not kept are computed again in the backward pass.",
+    "chunks": "With v chunks on each device the bubble is v times shorter, and stages send v times as many messages.",
 }
 CAUSES = {"compute": "compute", "tp": "TP exposed", "pp": "PP exposed", "dp": "DP exposed", "bubble": "bubble"}
 MOST_PIECES, TOLD = 64, 0.005  # changes of less than this share are not told

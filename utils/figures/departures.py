@@ -46,7 +46,7 @@ def departures_figure(ranks: Sequence[Apart], framed: Collection[tuple[int, str,
             for step, apart in enumerate(values):
                 if apart is not None:
                     _cell(axes, (x_in + step * cell_in, y_in), cell_in, apart, (number, name, step) in framed)
-    write(axes, (left_in, FOOT_IN / 2), "= where they agree; else the largest difference, relative to numbers above 1", 7.5,
+    write(axes, (left_in, FOOT_IN / 2), "= where they agree; else the largest difference, relative to values above 1", 7.5,
           ha="left", color=FAINT)
     return Picture(figure, "How far each rank is from one plain process. " + _in_words(ranks))
 

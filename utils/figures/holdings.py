@@ -14,7 +14,7 @@ from utils.figures.traced import BEFORE, HOLDS, Trace
 MOST_RANKS = 8
 LEFT_IN, HEAD_IN, STRIP_IN, LANE_IN, THICK_IN, BAR_IN, FOOT_IN = 0.8, 0.66, 0.17, 0.23, 0.23, 0.3, 0.62
 Tile = tuple[tuple[float, float], tuple[float, float], str]  # corner, size, colour
-WHOLE, PIECE, NONE = "whole", "a piece", "none"
+WHOLE, PIECE, NONE = "whole", "a shard", "none"
 NEARLY_ALL = 0.9  # a shard of one of two ranks holds half; a small bias may come or go a moment later than its weight
 
 

@@ -149,5 +149,5 @@ def _in_words(moments: Sequence[Moment], n_ranks: int) -> str:
         f"{moment.phase}, layer {moment.layer}: all-gather it, compute, "
         + ("free it" if moment.phase == FORWARD else "reduce-scatter its gradient and free both")
         for moment in moments if moment.layer)
-    return (f"One pass of ZeRO-3 through {n_layers} layers on {n_ranks} ranks. At rest each rank holds one piece of every "
-            f"layer. {told}. In the end each rank holds its piece of every layer and of every mean gradient.")
+    return (f"One pass of ZeRO-3 through {n_layers} layers on {n_ranks} ranks. At rest each rank holds one shard of every "
+            f"layer. {told}. In the end each rank holds its shard of every layer and of every mean gradient.")

@@ -26,7 +26,7 @@ def with_layers(module: nn.Module, *args: Tensor) -> tuple[Tensor, Layers]:
         own = [p for p in layer.parameters(recurse=False) if p.requires_grad]
         if any(p is other for p in own for _, others in found for other in others):
             raise ValueError(f"a weight of {type(layer).__name__} is used twice in one stage: what both uses add to its "
-                             "gradient cannot be told apart; run the stage with its backward in one piece")
+                             "gradient cannot be told apart; run the stage with its whole backward pass at once")
         if own and len(tensors_in(output)) != 1:
             raise ValueError(f"{type(layer).__name__} returned {len(tensors_in(output))} tensors; expected one a layer")
         if own:

@@ -1,4 +1,4 @@
-"""The schedule race: what one's own schedules come to in a published setting, beside the numbers in print."""
+"""The schedule race: what one's own schedules come to in a published setting, compared with published numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Race:
         return self._row(name, f"{max(peaks) / chunks:.3g}", f"{rate:.2%}", f"{1 - self._ideal / own:.2%}")
 
     def printed(self) -> Sequence[Row]:
-        """Schedules that the course does not build: what is in print, and for DualPipe its authors' formula."""
+        """Schedules that the course does not build: what is published, and for DualPipe its authors' formula."""
         f, i, w = self.split.values()
         dual = (self.p / 2 - 1) * (f + 2 * (i + w) - 3 * w)  # F and B in one run
         own = f"{dual / (self._ideal + dual):.2%}"

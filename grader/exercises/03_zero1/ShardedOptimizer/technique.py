@@ -159,7 +159,7 @@ TECHNIQUE = by_collectives(
         Symptom("old plan", "A layer that had no gradient in the first step has one later, and nobody reduces or sends it: "
                             "the list of what travels was made in the first step. Ask in each step anew whose grad is not "
                             "None.", _old_plan, refuted=lambda look: not zero.has_rests(look)),
-        _either(NOT_SENT, raised("but other numbers", DRIFTED, "")),  # so the next one finds, when it is made
+        _either(NOT_SENT, raised("but other values", DRIFTED, "")),  # so the next one finds, when it is made
         instead(OWN_DTYPES),
         raised("empty parameter list", "params may be a generator, such as model.parameters(), which can be run through "
                                        "only once: make a list of it first. (Who owns nothing has empty groups.)",
