@@ -26,7 +26,9 @@ def course(tmp_path_factory):
                  "[glossary](../../docs/glossary.md), or [print](https://arxiv.org/abs/1910.02054).")
         rings = "## 1 · Rings\n\nA *ring* of zebras, `$code`: $\\frac1n \\ne 2$."
         cells = [new_markdown_cell(title), new_markdown_cell(rings), new_code_cell(WIDE),
-                 new_code_cell("print(6 * 7)\nopen('left-behind', 'w')")]
+                 new_code_cell("import math\nfrom pathlib import Path"),
+                 new_code_cell("print(6 * 7)\nopen('left-behind', 'w')\n"
+                               "display({'image/png': 'iVBORw0KGgo='}, raw=True)")]
         for folder in ("notebooks", "solutions"):
             (root / folder / unit).mkdir(parents=True)
             nbformat.write(new_notebook(cells=cells), root / folder / unit / f"{unit}.ipynb")
@@ -65,10 +67,17 @@ def test_every_link_leads_somewhere_and_nothing_is_loaded_from_a_network(site):
             assert not place or f'id="{place}"' in target.read_text(), (file.name, address)
 
 
-def test_solutions_were_run_elsewhere(site, course):
-    assert "<pre>42" in (site / "01_first-solved.html").read_text()
-    assert "output_text" not in (site / "01_first.html").read_text()
+def test_units_were_run_elsewhere_and_as_given_show_their_pictures_alone(site, course):
+    given, solved = ((site / f"01_first{page}.html").read_text() for page in ("", "-solved"))
+    assert "<pre>42" in solved and "image/png" in solved
+    assert "<pre>42" not in given and "image/png" in given
     assert not list(course.rglob("left-behind"))
+
+
+def test_imports_are_folded(site):
+    text = (site / "01_first.html").read_text()
+    folded = re.findall(r"<details>.*?</details>", text, re.S)
+    assert len(folded) == 1 and "pathlib" in folded[0] and text.count("pathlib") == 1
 
 
 def test_formulas_are_drawn_and_those_of_the_course_can_be(site):

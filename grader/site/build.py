@@ -9,28 +9,42 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 from grader.contracts import core_path
 from grader.exercises import UNITS
 from grader.site.execute import CannotRun, executed
 from grader.site.gallery import pictures
-from grader.site.pages import Link, Page, code_colours, notebook_page, picture_page, text_page, title_of
+from grader.site.pages import (
+    Link,
+    Page,
+    code_colours,
+    notebook_page,
+    picture_page,
+    text_page,
+    title_of,
+    with_pictures_only,
+)
 from grader.site.searching import entries, glossary_entries, index
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 STYLE, MARKER = "site.css", ".made-by-make-site"
-AS_GIVEN = "As students get it: nothing has run. Open it in JupyterLab (make lab) to write and run."
+AS_GIVEN = "As students get it, with the pictures that need no solution. Open it in JupyterLab (make lab) to write and run."
 SOLVED = "The reference solution, with what it printed and drew when this site was made."
 FRONT = """<h1>Many Ranks, One Loss</h1>
-<p>A course on LLM parallelism in Jupyter notebooks. You write the parallelism yourself; real processes run it from a
-notebook cell; checks tell you, rank by rank, what is right, what is wrong and why. These pages are for reading; to run the
-course, see its README.</p>"""
-SHOWN = {
-    "ring_timeline.png": "What a ring all-reduce of 16 MiB did on four ranks, as its trace draws it.",
-    "answer.png": "What a student reads whose ring passes whole tensors around.",
+<p>This is a course on LLM parallelism in Jupyter notebooks. You write each kind of parallelism yourself, and real processes
+run it from a notebook cell. Automatic checks then tell you, rank by rank, what is right, what is wrong and why. These pages
+are for reading. To run the course, see its README.</p>"""
+SHOWN = {  # file -> its caption; its text for who cannot see it
+    "ring_timeline.png": (
+        "The trace of a ring all-reduce of 16 MiB on four ranks, as a cell draws it.",
+        "A timeline with a lane for each of four ranks. Short stretches of computation alternate with communication, and "
+        "the ranks wait for one another at the same moments."),
+    "answer.png": (
+        "The check's answer to a ring that passes whole tensors around.",
+        "The answer says that the values are right on every rank and that each rank has sent too many bytes. A hint says to "
+        "send one chunk in each step."),
 }
 SEARCH = """<h1>Search</h1><p id="said"></p><ul id="found"></ul>
 <script src="search-index.js"></script><script src="search.js"></script>"""
@@ -43,17 +57,17 @@ class NotASite(Exception):
 def build(out: Path, units: Sequence[str], solved: bool, root: Path = ROOT) -> list[Page]:
     """Write all pages into the folder `out`, in place of an earlier site; the pages.
 
-    solved: run the solutions, for pages of their own.  Raises: CannotRun; NotASite if something else is in the folder.
+    The students' notebooks are run for the pictures that need no solution.
+    solved: run the solutions, too, for pages of their own.  Raises: CannotRun; NotASite if something else is in the folder.
     """
     if out.exists() and not (out / MARKER).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise NotASite(f"{out} holds something else than a site: name another folder with --out, or empty this one")
-    given = {unit: _read(root, "notebooks", unit) for unit in units}
-    run = {}
-    if solved:
-        with ProcessPoolExecutor(2) as pool:  # each starts ranks of its own
-            run = dict(zip(units, pool.map(executed, [_path(root, "solutions", unit) for unit in units]), strict=True))
+    with ProcessPoolExecutor(2) as pool:  # each starts ranks of its own
+        all_of = {folder: pool.map(executed, [_path(root, folder, unit) for unit in units])
+                  for folder in ("notebooks", "solutions")[:1 + solved]}
+        given, run = (dict(zip(units, all_of.get(folder, ()), strict=False)) for folder in ("notebooks", "solutions"))
     glossary = (root / "docs" / "glossary.md").read_text(encoding="utf-8")
-    pages = [notebook_page(notebook, unit, AS_GIVEN) for unit, notebook in given.items()]
+    pages = [notebook_page(with_pictures_only(notebook), unit, AS_GIVEN) for unit, notebook in given.items()]
     pages += [notebook_page(notebook, f"{unit}-solved", SOLVED) for unit, notebook in run.items()]
     pages += [text_page(glossary, "glossary"), picture_page(list(pictures()), "pictures", "Pictures of the techniques"),
               Page("search", "Search", SEARCH),
@@ -93,11 +107,8 @@ def _core(notebook: NotebookNode) -> str:
 
 
 def _figure(name: str) -> str:
-    return f'<figure><img src="{name}" alt="{SHOWN[name]}"><figcaption>{SHOWN[name]}</figcaption></figure>'
-
-
-def _read(root: Path, folder: str, unit: str) -> NotebookNode:
-    return nbformat.read(_path(root, folder, unit), as_version=4)
+    caption, words = SHOWN[name]
+    return f'<figure><img src="{name}" alt="{words}"><figcaption>{caption}</figcaption></figure>'
 
 
 def _path(root: Path, folder: str, unit: str) -> Path:
@@ -109,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make site", description=__doc__)
     parser.add_argument("units", nargs="*", metavar="unit", help="such as 01_collectives; all, if none is named")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="the folder, which is made anew")
-    parser.add_argument("--not-solved", action="store_true", help="without the solutions, of which none is run")
+    parser.add_argument("--not-solved", action="store_true", help="without the solutions")
     arguments = parser.parse_args()
     if unknown := set(arguments.units) - set(UNITS):
         sys.exit(f"there is no unit {', '.join(sorted(unknown))}; expected some of {', '.join(UNITS)}, or none for all")

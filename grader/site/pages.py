@@ -1,5 +1,6 @@
 """One page of the site: a notebook, a text or pictures, with navigation around it."""
 
+import ast
 import copy
 import html
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from nbconvert import HTMLExporter
 from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 from pygments.formatters import HtmlFormatter
 
 from grader.judging.html import fill_in
@@ -56,10 +58,30 @@ def notebook_page(notebook: NotebookNode, name: str, note: str = "") -> Page:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = with_pictures(cell.source)
+        elif _only_imports(cell):
+            cell.update(new_markdown_cell(f"<details><summary>Imports</summary>\n\n```python\n{cell.source}\n```\n\n</details>",
+                                          id=cell.id))
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)
     body, _ = HTMLExporter(template_name="basic", anchor_link_text="").from_notebook_node(notebook)
     return Page(name, title, _linked(body), sections, note)
+
+
+def with_pictures_only(notebook: NotebookNode) -> NotebookNode:
+    """The same without what cells printed, among it that a function is not written yet."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if "image/png" in output.get("data", {})]
+    return notebook
+
+
+def _only_imports(cell: NotebookNode) -> bool:
+    """Whether a code cell has nothing to read but imports."""
+    try:
+        statements = ast.parse(cell.source).body
+    except SyntaxError:  # a magic
+        return False
+    return bool(statements) and all(isinstance(one, (ast.Import, ast.ImportFrom)) for one in statements)
 
 
 def text_page(markdown: str, name: str) -> Page:
@@ -69,9 +91,9 @@ def text_page(markdown: str, name: str) -> Page:
 
 
 def picture_page(pictures: Sequence[tuple[str, Picture]], name: str, title: str) -> Page:
-    """Pictures one below the other, each with its heading and in words."""
-    parts = [f'<section id="picture-{number}"><h2>{html.escape(heading)}</h2>{picture._repr_html_()}'
-             f"<p>{html.escape(picture.words)}</p></section>" for number, (heading, picture) in enumerate(pictures)]
+    """Pictures one below the other, each with its heading; who cannot see it hears its words."""
+    parts = [f'<section id="picture-{number}"><h2>{html.escape(heading)}</h2>{picture._repr_html_()}</section>'
+             for number, (heading, picture) in enumerate(pictures)]
     sections = tuple(Link(f"#picture-{number}", heading) for number, (heading, _) in enumerate(pictures))
     return Page(name, title, f"<h1>{html.escape(title)}</h1>" + "".join(parts), sections)
 
