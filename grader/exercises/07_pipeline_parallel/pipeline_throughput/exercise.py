@@ -55,13 +55,13 @@ EXERCISE = Exercise(
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(
-        _place(0, "no bubble", "The first number has no bubble in it, so it equals the limit. A step takes the ideal time plus "
-                               "the bubble, m + p − 1 times micro_s.", lambda p, m, rows, s: rows / s),
-        _place(0, "one too many", "The bubble is p − 1 times micro_s, not p times: the micro-batch also needs its time on the "
-                                  "stage itself, and that is part of the ideal time.",
+        _place(0, "no bubble", "The first number has no bubble in it, so it equals the limit. A step takes the ideal time "
+                               "plus the bubble, m + p − 1 times micro_s.", lambda p, m, rows, s: rows / s),
+        _place(0, "one too many", "The bubble is p − 1 times micro_s, not p times: the micro-batch also needs its time on "
+                                  "the stage itself, and that is part of the ideal time.",
                lambda p, m, rows, s: m * rows / ((m + p) * s)),
-        _place(0, "one stage at a time", "This step lets one stage work at a time. The stages overlap: a step takes m + p − 1 "
-                                         "times micro_s, not m · p times.", lambda p, m, rows, s: rows / (p * s)),
+        _place(0, "one stage at a time", "This step lets one stage work at a time. The stages overlap: a step takes m + p − "
+                                         "1 times micro_s, not m · p times.", lambda p, m, rows, s: rows / (p * s)),
         _place(0, "rows for micro-batches", "The step's time counts rows where it should count micro-batches: there are "
                                             "n_rows / micro_rows of them.",
                lambda p, m, rows, s: m * rows / ((m * rows + p - 1) * s)),
@@ -70,8 +70,8 @@ EXERCISE = Exercise(
         _all_of("micro-batches per second", "The first two numbers count micro-batches per second. A micro-batch has "
                                             "micro_rows rows.",
                 lambda right, rows: (right[0] / rows, right[1] / rows, *right[2:])),
-        _place(1, "limit of all stages", "The limit is too high: p stages work at once, but each row must pass all of them. In "
-                                         "the long run one micro-batch is done per micro_s.",
+        _place(1, "limit of all stages", "The limit is too high: p stages work at once, but each row must pass all of them. "
+                                         "In the long run one micro-batch is done per micro_s.",
                lambda p, m, rows, s: p * rows / s),
         _place(1, "limit without overlap", "The limit is too low: the next micro-batch is done micro_s after this one, and "
                                            "need not wait until this one has passed all stages.",
@@ -84,9 +84,9 @@ EXERCISE = Exercise(
                 lambda right, rows: (*right[:2], right[2] / rows, right[3] / rows)),
         _all_of("orders swapped", "The last two numbers are swapped: GPipe has the whole batch in flight, and comes first.",
                 lambda right, rows: (*right[:2], right[3], right[2])),
-        _place(3, "fewer than stages", "With fewer micro-batches than stages, 1F1B can't have p of them in flight: there are "
-                                       "only m.", lambda p, m, rows, s: p * rows),
-        _place(3, "warm-up only", "After its p − 1 warm-up forwards rank 0 makes one more forward before its first backward: "
-                                  "p micro-batches are in flight.", lambda p, m, rows, s: min(p - 1, m) * rows),
+        _place(3, "fewer than stages", "With fewer micro-batches than stages, 1F1B can't have p of them in flight: there "
+                                       "are only m.", lambda p, m, rows, s: p * rows),
+        _place(3, "warm-up only", "After its p − 1 warm-up forwards rank 0 makes one more forward before its first "
+                                  "backward: p micro-batches are in flight.", lambda p, m, rows, s: min(p - 1, m) * rows),
     ),
 )
