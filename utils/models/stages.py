@@ -1,4 +1,4 @@
-"""Stages of a pipeline: their cut, pieces of a model, the layers inside one, and stages that take as long as they are told."""
+"""Stages of a pipeline: how they are cut, pieces of a model, its layers, and stages that take as long as they are told."""
 
 import contextlib
 import itertools
