@@ -175,6 +175,9 @@ PICTURES = {
     "sent by ranks": lambda: figures.sent_by_ranks_figure(
         {"many heads": {"ring": {2: 4.0, 4: 5.0, 8: 5.5}, "all-to-all": {2: 2.0, 4: 1.5, 8: 0.9}},
          "few heads": {"ring": {2: 0.5, 4: 0.6}}}, {"many heads": {"ring": {2: 4.0}}}),
+    "throughput": lambda: figures.throughput_figure(
+        {f"{p} stages": {m: p * m / (m + p - 1) for m in range(1, 99)} for p in (4, 8)}, {8: 2.8},
+        {"4 stages": 4, "8 stages": 8}),
     "drift": lambda: figures.drift_figure({"summed": [5.0, 4.0], "forgotten": [5.0, 4.1]},
                                           {"summed": [0.0, 0.0], "forgotten": [0.0, 0.1]}),
     **{f"a step of ZeRO-1 on {n}": (lambda n=n: figures.zero1_step_figure(n)) for n in (2, 4, 8)},

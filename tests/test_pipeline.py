@@ -10,12 +10,12 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from grader.calling.pipelining import PASS, WatchedStage, mean_loss
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.models.stages import GPTStage
+from utils.models.stages import GPTStage, split_layers
 from utils.models.text import text_batch
 from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 
 SOLUTIONS = functions_of("solutions", "07_pipeline_parallel")
-split_layers, split_batch = SOLUTIONS["split_layers"], SOLUTIONS["split_batch"]
+split_batch = SOLUTIONS["split_batch"]
 reduce_tied_gradient = SOLUTIONS["reduce_tied_gradient"]
 
 WIDTHS = (5, 7, 3, 6, 4)  # what goes into stages 0, 1, …; no power of two

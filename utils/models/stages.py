@@ -1,6 +1,7 @@
-"""Stages of a pipeline: pieces of a model, the layers inside one, and stages that take as long as they are told."""
+"""Stages of a pipeline: how they are cut, pieces of a model, its layers, and stages that take as long as they are told."""
 
 import contextlib
+import itertools
 import time
 from collections.abc import Sequence
 
@@ -38,6 +39,18 @@ def with_layers(module: nn.Module, *args: Tensor) -> tuple[Tensor, Layers]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def split_layers(n_layers: int, n_stages: int) -> list[range]:
+    """The layers of each stage: sizes differ by one at most, and the larger stages come first.
+
+    Raises: ValueError if there are more stages than layers.
+    """
+    if n_stages > n_layers:
+        raise ValueError(f"{n_layers} layers cannot be cut into {n_stages} stages: some would have none")
+    each, more = divmod(n_layers, n_stages)
+    starts = [stage * each + min(stage, more) for stage in range(n_stages + 1)]
+    return [range(start, stop) for start, stop in itertools.pairwise(starts)]
 
 
 class GPTStage(nn.Module):

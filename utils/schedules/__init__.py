@@ -1,6 +1,7 @@
 """Pipeline schedules.
 
-schedule: a schedule as plain data. faults: what can be wrong with one. race: the schedule race.
+schedule: a schedule as plain data. faults: what can be wrong with one. one_rank: the faults in the list of one rank.
+race: the schedule race.
 """
 
 from utils.schedules.schedule import (

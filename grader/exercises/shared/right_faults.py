@@ -1,8 +1,9 @@
 """What each step of a schedule needs, and the faults that a schedule has: the right answers, and what they are made of."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
-from utils.schedules.faults import MISSING, NO_SUCH_MICRO, NOT_THIS_RANKS, REPEATED, STUCK, TOO_EARLY, UNKNOWN_KIND
+from utils.schedules.faults import STUCK
+from utils.schedules.one_rank import rank_fault
 from utils.schedules.schedule import Fault, Schedule, Shape, Step
 
 Needs = dict[str, list[tuple[str, int]]]  # of each kind: (kind of a step that it needs, how many stages further on)
@@ -14,31 +15,10 @@ def needs(step: Step, n_stages: int, of_kinds: Needs = NEEDS) -> list[Step]:
             if 0 <= step.stage + further < n_stages]
 
 
-def rank_faults(steps: Sequence[Step], rank: int, shape: Shape) -> Iterator[Fault]:
-    """All faults of one rank's list, in the order in which they are looked for."""
-    stages = range(rank, shape.n_stages, shape.n_ranks) if rank < shape.n_ranks else ()
-    for step in steps:
-        for why, wrong in ((UNKNOWN_KIND, step.kind not in shape.kinds),
-                           (NO_SUCH_MICRO, not 0 <= step.micro < shape.n_micro),
-                           (NOT_THIS_RANKS, step.stage not in stages)):
-            if wrong:
-                yield Fault(rank, step, why)
-    for place, step in enumerate(steps):
-        if step in steps[:place]:
-            yield Fault(rank, step, REPEATED)
-    for step in (Step(k, m, s) for s in stages for m in range(shape.n_micro) for k in shape.kinds):
-        if step not in steps:
-            yield Fault(rank, step, MISSING)
-    for place, step in enumerate(steps):
-        for need in needs(step, shape.n_stages) if step.kind in shape.kinds else ():
-            if need.stage in stages and need not in steps[:place]:
-                yield Fault(rank, step, TOO_EARLY)
-
-
 def own_fault(schedule: Schedule, shape: Shape) -> Fault | None:
     """The first fault within one rank's list; a rank without a list does nothing."""
     lists = [*schedule, *([] for _ in range(shape.n_ranks - len(schedule)))]
-    return next((fault for rank, steps in enumerate(lists) for fault in rank_faults(steps, rank, shape)), None)
+    return next(filter(None, (rank_fault(steps, rank, shape, needs) for rank, steps in enumerate(lists))), None)
 
 
 def stuck_fault(schedule: Schedule, shape: Shape, pick: Callable = min) -> Fault | None:

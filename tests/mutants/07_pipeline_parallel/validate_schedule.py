@@ -11,7 +11,7 @@ CHANGES = (
     change("ranks without a list", FILLED_UP, "if len(schedule) < shape.n_ranks:\n        return None"),
     change("as many stages as ranks", "shape.n_stages", "shape.n_ranks"),
     change("endless", "while moved:", "while any(waiting):"),
-    change("ranks' own faults not seen", "if fault := rank_fault(steps, rank, shape):", "if fault := None:"),
+    change("ranks' own faults not seen", "if fault := rank_fault(steps, rank, shape, dependencies):", "if fault := None:"),
     change("deadlocks not seen", STANDS, "        pass"),
     change("memory not checked", "if limits else []", "if False else []"),
     change("highest rank named", "in enumerate(waiting)", "in reversed([*enumerate(waiting)])"),
@@ -28,6 +28,6 @@ CHANGES = (
     change("another step too many", "        counts = itertools", "        own = [s for s in steps if s.stage < "
                                                                   "shape.n_ranks]\n"
            "        steps = own if sum(s.kind == 'F' for s in own) < len(steps) / 2 else steps\n        counts = itertools"),
-    change("own fault not seen", "if fault := rank_fault(steps, rank, shape):",
-           "if (fault := rank_fault(steps, rank, shape)) and fault.why != 'repeated':"),
+    change("own fault not seen", "if fault := rank_fault(steps, rank, shape, dependencies):",
+           "if (fault := rank_fault(steps, rank, shape, dependencies)) and fault.why != 'repeated':"),
 )

@@ -50,7 +50,7 @@ def _right(case: Case) -> list[dict[str, Any]]:
 
 
 EXERCISE = Exercise(
-    title="The schedule race",
+    title="The schedule race (c)",
     parameters=("n_stages", "n_micro", "durations", "hop_time", "most"),
     timeout_s=30.0,  # who searches may take his time
     make_cases=_cases,
