@@ -29,23 +29,23 @@ class WatchedStage(nn.Module):
         self.kept: list[weakref.WeakSet] = []
         self.outputs: weakref.WeakSet = weakref.WeakSet()
 
-    def forward(self, x_MD: Tensor) -> Tensor:
+    def forward(self, x_bD: Tensor) -> Tensor:
         micro = len(self.kept)
         mark(PASS, kind="F", micro=micro)
         self.kept.append(weakref.WeakSet())
-        x_MD = as_floats(x_MD, self.dtype)
-        y_MD = gone_through(lambda x_MD: self._kept_of(x_MD, micro), x_MD, micro)
+        x_bD = as_floats(x_bD, self.dtype)
+        y_bD = gone_through(lambda x_bD: self._kept_of(x_bD, micro), x_bD, micro)
         mark(IN_FLIGHT, count=sum(len(each) > 0 for each in self.kept), outputs=len(self.outputs))
-        if y_MD.requires_grad:
+        if y_bD.requires_grad:
             life = _Life()
             self.outputs.add(life)
-            y_MD.register_hook(lambda _, life=life: mark(PASS, kind="B", micro=micro))
-        return y_MD
+            y_bD.register_hook(lambda _, life=life: mark(PASS, kind="B", micro=micro))
+        return y_bD
 
-    def _kept_of(self, x_MD: Tensor, micro: int) -> Tensor:
+    def _kept_of(self, x_bD: Tensor, micro: int) -> Tensor:
         """What the layers make of x; what autograd saves for it is counted."""
         with torch.autograd.graph.saved_tensors_hooks(lambda tensor: self._keep(tensor, micro), lambda kept: kept.tensor):
-            return self.layers(x_MD)
+            return self.layers(x_bD)
 
     def _keep(self, tensor: Tensor, micro: int) -> "_Kept":
         kept = _Kept(tensor)
@@ -85,9 +85,9 @@ def as_floats(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.is_floating_point() else x.to(dtype) / 50
 
 
-def mean_loss(output_MD: Tensor, y_MD: Tensor) -> Tensor:
+def mean_loss(output_bD: Tensor, y_bD: Tensor) -> Tensor:
     """The mean of the squared distance, and of the output, by which the two arguments differ; a single number."""
-    return ((output_MD - y_MD) ** 2 + output_MD).mean()
+    return ((output_bD - y_bD) ** 2 + output_bD).mean()
 
 
 def call_splitting(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def step_exercise(title: str, make_cases: Callable[[Draw, bool], Sequence[Case]]
     id, hint, applied = mixed_up
     return Exercise(
         title=title,
-        parameters=("stage", "x_BD", "y_BO", "loss_fn", "n_micro", "like_MD", "group"),
+        parameters=("stage", "x_BD", "y_BO", "loss_fn", "n_micro", "like_bD", "group"),
         make_cases=make_cases,
         trains=True,
         oracle=each_rank(_plain_step),

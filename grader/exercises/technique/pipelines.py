@@ -209,7 +209,7 @@ def neighbours_needed(back: bool) -> Demand:
     return needs(moves)
 
 
-UNLIKE = ("A message is received into a tensor of another size or dtype: what comes forward is like like_MD, a gradient is "
+UNLIKE = ("A message is received into a tensor of another size or dtype: what comes forward is like like_bD, a gradient is "
           "like the output that it belongs to. What goes back is the gradient of a stage's input.")
 
 # ── a training step ──

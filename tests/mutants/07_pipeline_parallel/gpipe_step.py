@@ -2,13 +2,13 @@
 
 from tests.mutants import change
 
-RETURN, OLDEST, NOTE = "return passes.loss", "self.kept.popleft()", "x_MD, output_MO = "
-COMPUTE, MEAN = "output_MO = self.stage(", "/ self.n_micro"
-RECEIVE, SEND = "self.receive(output_MO, self.rank + 1)", "self.send(x_MD.grad, self.rank - 1)"
+RETURN, OLDEST, NOTE = "return passes.loss", "self.kept.popleft()", "x_bD, output_bO = "
+COMPUTE, MEAN = "output_bO = self.stage(", "/ self.n_micro"
+RECEIVE, SEND = "self.receive(output_bO, self.rank + 1)", "self.send(x_bD.grad, self.rank - 1)"
 BACKWARD = "for _ in range(n_micro):\n        passes.backward()"
 
 CHANGES = (
-    change("arguments exchanged", "self.loss_fn(output_MO, next(self.ys))", "self.loss_fn(next(self.ys), output_MO)"),
+    change("arguments exchanged", "self.loss_fn(output_bO, next(self.ys))", "self.loss_fn(next(self.ys), output_bO)"),
     change("loss attached", "loss.detach()", "loss"),
     change("loss elsewhere", RETURN, "return 0.0 if passes.loss is None else passes.loss"),
     change("not divided", MEAN, ""),
@@ -17,13 +17,13 @@ CHANGES = (
     {RETURN}"""),
     change("last micro-batch only", f"{NOTE}{OLDEST}", f"self.stage.zero_grad()\n        {NOTE}{OLDEST}"),
     change("micro-batches mixed up", OLDEST, f"{OLDEST} if self.rank == self.last else self.kept.pop()"),
-    change("no gradient of the input", "x_MD.requires_grad_() if self.rank else x_MD", "x_MD"),
-    change("sent the wrong way", SEND, "self.send(x_MD.grad, (self.rank + 1) % (self.last + 1))"),
+    change("no gradient of the input", "x_bD.requires_grad_() if self.rank else x_bD", "x_bD"),
+    change("sent the wrong way", SEND, "self.send(x_bD.grad, (self.rank + 1) % (self.last + 1))"),
     change("gradient not sent", SEND, "pass"),
-    change("local loss", f"output_MO.backward({RECEIVE})", f"output_MO.backward(torch.ones_like({RECEIVE}))"),
+    change("local loss", f"output_bO.backward({RECEIVE})", f"output_bO.backward(torch.ones_like({RECEIVE}))"),
     change("not all forward first", f"forward()\n    {BACKWARD}", "forward()\n        passes.backward()"),
-    change("group ignored", "passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_MD, group)",
-           "passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_MD, None)"),
+    change("group ignored", "passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_bD, group)",
+           "passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_bD, None)"),
     change("loss wrong", "self.loss += ", "self.loss = "),
     change("nothing backward", BACKWARD, ""),
     change("wait forgotten", "dist.send(", "dist.isend("),
@@ -31,12 +31,12 @@ CHANGES = (
     change("no graph", COMPUTE, f"with torch.no_grad():\n            {COMPUTE}"),
     change("newest first", OLDEST, "self.kept.pop()", "iter(split_batch(y_BO, n_micro))", "iter(split_batch(y_BO, "
                                                                                           "n_micro)[::-1])"),
-    change("gradient of tokens", "x_MD.requires_grad_() if self.rank else x_MD", "x_MD.requires_grad_()"),
-    change("another size", RECEIVE, "self.receive(output_MO[:, 1:], self.rank + 1)"),
-    change("received first", "passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_MD, group)", """\
-passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_MD, group)
+    change("gradient of tokens", "x_bD.requires_grad_() if self.rank else x_bD", "x_bD.requires_grad_()"),
+    change("another size", RECEIVE, "self.receive(output_bO[:, 1:], self.rank + 1)"),
+    change("received first", "passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_bD, group)", """\
+passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_bD, group)
     receive = passes.receive
-    early = deque(receive(like_MD, passes.rank - 1) for _ in range(n_micro) if passes.rank)
+    early = deque(receive(like_bD, passes.rank - 1) for _ in range(n_micro) if passes.rank)
     passes.receive = lambda like, place: early.popleft() if place < passes.rank else receive(like, place)"""),
     change("nothing kept", BACKWARD, f"{BACKWARD}\n    {BACKWARD}"),
     change("other rows of y", "iter(split_batch(y_BO, n_micro))", "iter(split_batch(y_BO, n_micro)[::-1])"),
@@ -48,6 +48,6 @@ passes = Passes(stage, x_BD, y_BO, loss_fn, n_micro, like_MD, group)
 )
 
 EQUIVALENT = {
-    "self.send(output_MO.detach(), self.rank + 1) | output_MO.detach() → output_MO":
+    "self.send(output_bO.detach(), self.rank + 1) | output_bO.detach() → output_bO":
         "what is sent is numbers; the graph stays with the output, which is kept anyway.",
 }

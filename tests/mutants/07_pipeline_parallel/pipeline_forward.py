@@ -2,20 +2,20 @@
 
 from tests.mutants import change
 
-CUT, BUFFERS = "split_batch(x_BD, n_micro)", "[torch.empty_like(like_MD) for _ in range(n_micro)]"
-SEND, KEEP = "dist.send(output_MO, group_dst=r + 1, group=group)", "else:\n            outputs.append(output_MO)"
+CUT, BUFFERS = "split_batch(x_BD, n_micro)", "[torch.empty_like(like_bD) for _ in range(n_micro)]"
+SEND, KEEP = "dist.send(output_bO, group_dst=r + 1, group=group)", "else:\n            outputs.append(output_bO)"
 RETURN = "return torch.cat(outputs)"
 
 CHANGES = (
-    change("sent too late", f"    if r < p - 1:\n            {SEND}\n        {KEEP}", f"""    outputs.append(output_MO)
-    for output_MO in outputs if r < p - 1 else []:
+    change("sent too late", f"    if r < p - 1:\n            {SEND}\n        {KEEP}", f"""    outputs.append(output_bO)
+    for output_bO in outputs if r < p - 1 else []:
         {SEND}"""),
     change("not in micro-batches", f"{CUT} if r == 0 else {BUFFERS}",
-           "[x_BD if r == 0 else like_MD.new_empty(n_micro * len(like_MD), like_MD.shape[1])]"),
+           "[x_BD if r == 0 else like_bD.new_empty(n_micro * len(like_bD), like_bD.shape[1])]"),
     change("wrong order", CUT, f"{CUT}[::-1]"),
     change("last micro-batch only", RETURN, "return outputs[-1]"),
     change("nothing sent", SEND, "pass"),
-    change("kept by others", KEEP, "outputs.append(output_MO)", " if r == p - 1 else None", ""),
+    change("kept by others", KEEP, "outputs.append(output_bO)", " if r == p - 1 else None", ""),
     change("output elsewhere", "return torch.cat(outputs) if r == p - 1 else None",
            "return torch.cat(outputs) if outputs else x_BD"),
     change("group ignored", "(group)", "()", "group=group", "group=None"),
@@ -25,17 +25,17 @@ CHANGES = (
            f"if 0 < r == p - 1:\n        dist.send(outputs[0], group_dst=0, group=group)\n    {RETURN}"),
     change("x missing", f"xs = {CUT}", f"xs = {CUT}\n    xs = xs"),
     change("missing wait", "dist.recv", "dist.irecv", "empty_like", "zeros_like"),
-    change("one buffer for all", BUFFERS, "[torch.empty_like(like_MD)] * n_micro",
-           KEEP, "else:\n            outputs.append(outputs[0].copy_(output_MO) if outputs else output_MO)"),
+    change("one buffer for all", BUFFERS, "[torch.empty_like(like_bD)] * n_micro",
+           KEEP, "else:\n            outputs.append(outputs[0].copy_(output_bO) if outputs else output_bO)"),
     change("stacked", RETURN, "return torch.stack(outputs)"),
     change("joined side by side", RETURN, "return torch.cat(outputs, -1)"),
     change("mean of outputs", RETURN, "return torch.stack(outputs).mean(0)"),
-    change("another dtype", "torch.empty_like(like_MD)", "torch.empty_like(like_MD, dtype=torch.float16)"),
-    change("gradient of tokens", "stage(x_MD)", "stage(x_MD.requires_grad_())"),
-    change("overwritten on its way", "stage(x_MD)", "stage(x_MD if r else xs[0])"),
+    change("another dtype", "torch.empty_like(like_bD)", "torch.empty_like(like_bD, dtype=torch.float16)"),
+    change("gradient of tokens", "stage(x_bD)", "stage(x_bD.requires_grad_())"),
+    change("overwritten on its way", "stage(x_bD)", "stage(x_bD if r else xs[0])"),
 )
 
 EQUIVALENT = {
-    "output_MO = stage(x_MD).detach() | stage(x_MD).detach() → stage(x_MD)":
+    "output_bO = stage(x_bD).detach() | stage(x_bD).detach() → stage(x_bD)":
         "only the forward pass is asked for: whether an output has a graph is left open.",
 }

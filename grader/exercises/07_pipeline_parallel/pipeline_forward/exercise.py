@@ -31,7 +31,7 @@ def _of_last(id: str, hint: str, pick: Callable[[Sequence[Tensor]], Tensor]) -> 
 
 EXERCISE = Exercise(
     title="Micro-batches forward",
-    parameters=("stage", "x_BD", "n_micro", "like_MD", "group"),
+    parameters=("stage", "x_BD", "n_micro", "like_bD", "group"),
     make_cases=pipeline_cases(
         [(1, 3, 2, "float64"), (2, 3, 3, "float64"), (3, 4, 1, "float32"), (4, 5, 2, "bfloat16"), (4, 1, 3, "float64")],
         for_grading=lambda many: [(5, 3, 2, "float64"), (2, many, 1, "float64")], without="y"),

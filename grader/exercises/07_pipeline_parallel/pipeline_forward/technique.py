@@ -75,7 +75,7 @@ TECHNIQUE = Technique(
                    "other one receives n_micro messages.", "nobody receives"),
         deadlocked("", "The stages wait for each other: every stage receives from the one before it and sends to the next "
                    "one, and nothing else.", "wrong neighbours"),
-        raised("NoneType", "Only the first stage has x_BD: the others receive into a new tensor like like_MD.", "x missing"),
+        raised("NoneType", "Only the first stage has x_BD: the others receive into a new tensor like like_bD.", "x missing"),
         raised("there is no rank", "The last stage has no next one, and the first none before it; with one rank it is "
                                    "both.", "beyond the ends"),
         raised("itself", "A stage alone in its group sends nothing.", "alone"),
