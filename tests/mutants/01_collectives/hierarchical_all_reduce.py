@@ -7,13 +7,9 @@ _REDUCE = "dist.all_reduce(shard, group=rails[local_rank])"
 _GATHER = "dist.all_gather_single(x, shard, group=nodes[node])"
 
 CHANGES = (
-    change("whole arrays between nodes", _SCATTER, "dist.all_reduce(x)", _REDUCE, "return x"),
+    change("mixed groups", _SCATTER, "dist.all_reduce(x)", _REDUCE, "return x"),
     change("whole arrays between nodes", _SCATTER, "dist.all_reduce(x, group=nodes[node])",
            _REDUCE, "dist.all_reduce(x, group=rails[local_rank])", _GATHER, "pass"),
-    change("whole arrays between nodes", "node, local_rank = divmod(dist.get_rank(), node_size)",
-           "local_rank, node = divmod(dist.get_rank(), n // node_size)",
-           "range(first, first + node_size)", "range(first // node_size, n, n // node_size)",
-           "range(local, n, node_size)", "range(local * n // node_size, (local + 1) * n // node_size)"),
     change("too many bytes", _SCATTER,
            "dist.all_reduce(x, group=nodes[node])\n    shard = x.chunk(node_size)[local_rank].clone()"),
     change("other calls", _REDUCE, f"dist.broadcast(shard, src=local_rank, group=rails[local_rank])\n    {_REDUCE}"),

@@ -7,6 +7,16 @@ from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import unwaited
 
 
+def _in_node_or_rail(look: Look) -> tuple[bool, str]:
+    """Each collective is among ranks of one node, or takes one rank of each node."""
+    size = look.case.inputs[0]["node_size"]
+    for call in look.evidence.trace.calls:
+        nodes = {member // size for member in call.members}
+        if call.bytes and 1 < len(nodes) < len(call.members):
+            return False, f"rank {call.rank} called {call.op} with ranks {list(call.members)}"
+    return True, ""
+
+
 def _between_nodes(look: Look) -> tuple[bool, str]:
     """Each rank's calls with ranks of other nodes send at most a shard's all-reduce among the nodes."""
     size = look.case.inputs[0]["node_size"]
@@ -36,11 +46,14 @@ TECHNIQUE = Technique(
         only_calls("reduce_scatter", "all_reduce", "all_gather", id="other calls", hint=(
             "Make the groups with dist.new_group, and use the library's reduce-scatter, all-reduce and all-gather in them, "
             "nothing else.")),
+        Demand("mixed groups", "each collective stays in one node, or takes one rank of each", (
+            "The sum is right, but a collective has several ranks of a node and of other nodes, too. There are two kinds of "
+            "groups: all ranks of a node, which are neighbours, from node·node_size on; and the ranks with one local rank, "
+            "node_size apart."), _in_node_or_rail, gate=True, for_right_values=True, forbids=True),
         Demand("whole arrays between nodes", "only shards travel between nodes", (
             "The sum is right, but more travels between nodes than an all-reduce of one shard: reduce-scatter inside the "
-            "node first, and let only the shard leave it, in the group of the ranks with the same local rank. The ranks "
-            "of a node are neighbours, from node·node_size on."), _between_nodes, gate=True, for_right_values=True,
-            forbids=True),
+            "node first, and let only the shard leave it, in the group of the ranks with the same local rank."),
+            _between_nodes, gate=True, for_right_values=True, forbids=True),
         bytes_sent(formula_bytes("all_reduce"), "at most 2(n−1)/n·M bytes in all",
                    "The sum is right and only shards leave the node, but inside it more travels than a reduce-scatter and "
                    "an all-gather of x: an all-reduce in the node sends twice what its reduce-scatter does."),
