@@ -37,10 +37,10 @@ site: $(STAMP) ## write the course as pages to read: build/site; options: ARGS="
 bench: $(STAMP) ## measure speeds, in ratios; options: ARGS="simulator gpu"
 	$(RUN) -m tests.bench $(ARGS)
 
-answers: $(STAMP) ## wrong and unusual answers of students through the public checks; options: ARGS="--hints gather"
+answers: $(STAMP) ## wrong and unusual answers of students through the public checks; options: ARGS="--hints reduce"
 	$(RUN) -m tests.answers $(ARGS)
 
-mutants: $(STAMP) ## wrong answers made by rules from every reference; options: ARGS="01_collectives gather"
+mutants: $(STAMP) ## wrong answers made by rules from every reference; options: ARGS="01_collectives reduce"
 	$(RUN) -m tests.machine_mutants $(ARGS)
 
 changes: $(STAMP) ## right notebooks, changed as honest people and programs change them, marked; options: ARGS=00_start_here

@@ -1,6 +1,6 @@
 """Checks functions with the checks of the bundle that PYTHONPATH names, and prints the verdicts as JSON.
 
-Arguments: names such as "solutions/gather", "notebooks/gather" (the skeleton) and "mutants/gather/3" (the fourth).
+Arguments: names such as "solutions/reduce", "notebooks/reduce" (the skeleton) and "mutants/reduce/3" (the fourth).
 """
 
 import json

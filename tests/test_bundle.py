@@ -120,7 +120,7 @@ def test_a_notebook_that_somebody_worked_in_is_refused(monkeypatch, tmp_path):
     path.parent.mkdir(parents=True)
     nbformat.write(notebook, path)
     assert len(bundle.notebooks()) == 1
-    next(cell for cell in notebook.cells if cell.id == "my_share").source = "def my_share(items, group):\n    return items"
+    next(cell for cell in notebook.cells if cell.id == "hello_rank").source = "def hello_rank():\n    return 'hello'"
     nbformat.write(notebook, path)
     with pytest.raises(SystemExit, match="not as released: notebooks/00_start_here"):
         bundle.notebooks()
@@ -336,15 +336,15 @@ def test_a_released_notebook_checks_a_student_s_function(folder):
     notebook, source = (nbformat.read(base / "01_collectives/01_collectives.ipynb", as_version=4)
                         for base in (folder / "notebooks", ROOT / "solutions"))
     cells = {cell.id: cell for cell in notebook.cells}
-    cells["gather"].source = next(cell.source for cell in source.cells if cell.id == "gather")
+    cells["broadcast_naive"].source = next(cell.source for cell in source.cells if cell.id == "broadcast_naive")
     first = next(i for i, cell in enumerate(notebook.cells) if cell.id.endswith("-contract"))
-    wanted = ["gather", "gather-check", "scatter", "scatter-check"]
+    wanted = ["broadcast_naive", "broadcast_naive-check", "broadcast_tree", "broadcast_tree-check"]
     notebook.cells = [c for c in notebook.cells[:first] if "watch" not in c.metadata.get("tags", [])]
     notebook.cells += [cells[name] for name in wanted]
     NotebookClient(notebook, timeout=180, kernel_name="python3", allow_errors=True,
                    resources={"metadata": {"path": str(path.parent)}}).execute(
         env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"})
-    assert "✓" in "".join(o.get("data", {}).get("text/plain", "") for o in cells["gather-check"].outputs)
+    assert "✓" in "".join(o.get("data", {}).get("text/plain", "") for o in cells["broadcast_naive-check"].outputs)
     assert not [o for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs if o.output_type == "error"]
-    said, = (o.text for o in cells["scatter-check"].outputs if o.get("name") == "stderr")
-    assert said.startswith("scatter is not written")
+    said, = (o.text for o in cells["broadcast_tree-check"].outputs if o.get("name") == "stderr")
+    assert said.startswith("broadcast_tree is not written")

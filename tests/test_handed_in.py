@@ -27,6 +27,6 @@ def test_another_units_notebook_is_named(unit):
 
 def test_what_another_units_notebook_defines_for_this_one_is_marked_all_the_same():
     notebook = nbformat.reads(RELEASED["03_zero1"].decode(), as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell("def gather(x_C, root, group):\n    return x_C"))
+    notebook.cells.append(nbformat.v4.new_code_cell("def reduce(x, root, group):\n    return x"))
     one = read_for("01_collectives", nbformat.writes(notebook).encode())
-    assert one.wrong and not one.nothing_of_the_unit and "gather" in one.spliced.written
+    assert one.wrong and not one.nothing_of_the_unit and "reduce" in one.spliced.written

@@ -100,7 +100,8 @@ def test_a_class_that_wrote_nothing_or_all_the_same_flags_nobody():
 
 
 def test_one_short_exercise_is_not_enough():
-    assert flagged({"ann": {"scatter": REFERENCE["scatter"]}, "bo": {"scatter": REFERENCE["scatter"]}}) == []
+    short = {"broadcast_naive": REFERENCE["broadcast_naive"]}
+    assert flagged({"ann": short, "bo": dict(short)}) == []
 
 
 def test_tokens_without_layout_comments_docstrings_and_names():

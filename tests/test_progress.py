@@ -44,7 +44,7 @@ def test_a_check_is_kept_and_the_next_exercise_named(course):
     record.note_check("ring_reduce_scatter", 1.0, 4.0)
     assert "1 of 4 points in 1 try" in repr(progress()) and row()[3].startswith("1 of ")
     record.note_check("ring_reduce_scatter", 4.0, 4.0)
-    assert "4 of 4 points in 2 tries" in repr(progress()) and row()[1:3] == ("1 of 6", "1 of 17")
+    assert "4 of 4 points in 2 tries" in repr(progress()) and row()[1:3] == ("1 of 6", "1 of 14")
     assert "Next on the core path: Ring all-gather" in repr(progress())
     assert "Core path: 1 of 10 exercises, 25 min of 2 h 00 of writing." in repr(progress())
     assert "✓" in progress()._repr_html_()

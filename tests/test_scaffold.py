@@ -58,7 +58,7 @@ def test_it_may_come_after_another_one(course):
 
 @pytest.mark.parametrize("unit, name, words", [
     ("09_nothing", "x", ", ".join(UNITS)), (UNIT, "two words", "cannot be a function's name"),
-    (UNIT, "class", "cannot be a function's name"), (UNIT, "gather", "there is an exercise 'gather' already"),
+    (UNIT, "class", "cannot be a function's name"), (UNIT, "reduce", "there is an exercise 'reduce' already"),
 ])
 def test_refusals_say_what_was_expected(course, unit, name, words):
     with pytest.raises(Refused, match=words):

@@ -45,7 +45,7 @@ def text_of(cell: NotebookNode) -> str:
 
 
 def in_words(cell: NotebookNode, number: int) -> str:
-    """How people are told of a cell: 'cell 12 (“def gather(x_C, root, group):”)'. number: its place in the file, from 1."""
+    """How people are told of a cell: 'cell 12 (“def reduce(x, root, group):”)'. number: its place in the file, from 1."""
     first = next((line.strip() for line in cell.source.split("\n") if line.strip()), "")
     quoted = first if len(first) <= LONGEST_LINE else first[:LONGEST_LINE - 1] + "…"
     return f"cell {number} (“{quoted}”)" if quoted else f"cell {number}, which is empty,"

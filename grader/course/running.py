@@ -104,7 +104,7 @@ def run_cells(steps: Sequence[Step], exercises: Sequence[Exercise], unsafe: bool
 
 
 def _checked_by(step: Step) -> str:
-    """The name that a released check cell checks: gather in check.gather(gather)."""
+    """The name that a released check cell checks: reduce in check.reduce(reduce)."""
     found = _CHECKED.search(step.source)
     return found[1] if found else step.hands_over
 

@@ -32,10 +32,10 @@ def on_root(wrong: Callable[[Case, int, torch.Tensor], Any]) -> Wrong:
     return lambda case, rank, right: None if right[rank] is None else wrong(case, rank, right[rank])
 
 
-def root_is_zero(part: Callable[[torch.Tensor, int], torch.Tensor] = lambda x, group_rank: x) -> Slip:
-    """What all hold is from group rank 0. part: what of x a rank is to hold."""
+def root_is_zero() -> Slip:
+    """All hold what group rank 0 has."""
     return Slip("root is always 0", "Everyone holds what rank 0 had: the parameter root says whose x it is, and it need "
-                                    "not be 0.", lambda case, r, right: part(xs_of(case, r)[0], case.group_rank(r)))
+                                    "not be 0.", lambda case, r, right: xs_of(case, r)[0])
 
 
 def _at_zero(case: Case, rank: int, right: list[Any]) -> Any:
