@@ -6,7 +6,6 @@ _F, _ATTEND, _RETURN = "CopyToGroup.apply(x_BTD, self.group)", "y_BHTK = F.scale
 _LAYERS, _SUM = "self.q, self.k, self.v = (", "ReduceFromGroup.apply(F.linear(x, self.weight), self.group)"
 
 CHANGES = (
-    change("sizes not checked", 'own_slice(n_heads, group, "heads")', "pass"),
     change("sizes not checked", 'own_slice(n_kv_heads, group, "heads of k and v")', "pass"),
     change("all heads of k and v", "self.out = Row", "self.k, self.v = k, v\n        self.out = Row",
            _ATTEND, "rank, each = dist.get_rank(self.group), self.q.weight.shape[0] // self.head_size\n"

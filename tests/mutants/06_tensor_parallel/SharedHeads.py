@@ -19,7 +19,6 @@ CHANGES = (
     change("dx summed", _FORWARD, "return F.linear(CopyToGroup.apply(x, self.group), self.weight, self.bias)"),
     change("bias forgotten", _FORWARD, "return F.linear(x, self.weight)"),
     change("bias taken for granted", "None if p is None else nn", "nn"),
-    change("only in groups", "dist.get_rank(group)", "dist.get_rank()"),
     change("group ignored", "dist.all_reduce(slots, group=self.group)", "dist.all_reduce(slots)"),
     change("sizes not checked", "if n % n_kv_heads:", "if False:"),
     change("whole weights kept alive", "[self.own_head].clone()", "[self.own_head]"),

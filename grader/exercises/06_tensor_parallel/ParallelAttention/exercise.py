@@ -24,7 +24,6 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     dim = 5
 
     def inputs(n: int, heads: int, kv: int, dtype: str = "float64", bias: bool = True) -> tuple[dict[str, Any], ...]:
-        unfit = [heads, n] if heads % n else [kv, n] if kv % n else None
 
         def linear(n_in: int, n_out: int) -> dict[str, Any]:
             return whole_linear(draw, n_out, n_in, bias, dtype, divisor=75)
@@ -33,7 +32,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                       "out": linear(heads * K, dim), "n_heads": heads, "n_kv_heads": kv,
                       "x": numbers(draw, B, T, dim, dtype=dtype, divisor=75),
                       "weights": numbers(draw, B, T, dim, dtype=dtype, divisor=75),
-                      "refused": unfit}
+                      "refused": [kv, n] if kv % n else None}
         return (everywhere,) * n
 
     sizes = [(1, 2, 1, "float64", True), (2, 4, 4, "float64", False), (2, 8, 4, "float64", True), (4, 8, 4, "float64", True),

@@ -71,6 +71,6 @@ TECHNIQUE = Technique(
                                    "computed, neither summed nor averaged over ranks.",
                 first_wrong("gradients")),
         sizes_taken("sizes not checked", "Heads that do not fit must be refused, although the rows can be divided: raise a "
-                                         "ValueError that names both numbers if n does not divide n_heads or n_kv_heads."),
+                                         "ValueError that names both numbers if n does not divide n_kv_heads."),
     ),
 )
