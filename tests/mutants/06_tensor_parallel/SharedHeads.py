@@ -20,6 +20,8 @@ CHANGES = (
     change("bias forgotten", _FORWARD, "return F.linear(x, self.weight)"),
     change("bias taken for granted", "None if p is None else nn", "nn"),
     change("group ignored", "dist.all_reduce(slots, group=self.group)", "dist.all_reduce(slots)"),
+    change("hook returns another kind", _RETURN, "return slots"),
+    change("whole weights kept", "self.group, self.n_kv_heads,", "self.whole = [linear]\n        self.group, self.n_kv_heads,"),
     change("sizes not checked", "if n % n_kv_heads:", "if False:"),
     change("whole weights kept alive", "[self.own_head].clone()", "[self.own_head]"),
     change("too many bytes", "self.n_kv_heads, *gradient.shape", "dist.get_world_size(self.group), *gradient.shape"),

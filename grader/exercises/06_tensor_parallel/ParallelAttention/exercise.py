@@ -24,7 +24,6 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     dim = 5
 
     def inputs(n: int, heads: int, kv: int, dtype: str = "float64", bias: bool = True) -> tuple[dict[str, Any], ...]:
-
         def linear(n_in: int, n_out: int) -> dict[str, Any]:
             return whole_linear(draw, n_out, n_in, bias, dtype, divisor=75)
 

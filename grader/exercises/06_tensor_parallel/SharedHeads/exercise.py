@@ -24,7 +24,7 @@ from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 from .call import LEFT
 
-K, DIM = 2, 5  # size of a head, of x
+K, DIM = 2, 12  # size of a head, of x
 ROWS = (2, 3)
 Gradients = dict[str, Tensor | None]
 
