@@ -56,8 +56,8 @@ TECHNIQUE = Technique(
         IN_GROUPS_ONLY,
         unwaited(),
         other_dtype(),
-        raised("has changed the", "The hook returns a tensor of another dtype or shape than the gradient that it got: make the "
-               "slots by gradient.new_zeros, and return your own slot.", "hook returns another kind"),
+        raised("has changed the", "The hook returns a tensor of another dtype or shape than the gradient that it got: make "
+               "the slots by gradient.new_zeros, and return your own slot.", "hook returns another kind"),
         raised("'NoneType'", "A layer may have no bias: then your bias is None as well.", "bias taken for granted"),
         part_missing("The layer must have a weight and a bias (or None)."),
         sizes_differ("The sizes do not fit: a rank has one head, and a head has K rows, the layer's outputs divided by "
