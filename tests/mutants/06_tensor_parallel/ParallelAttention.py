@@ -49,6 +49,9 @@ CHANGES = (
 )
 
 EQUIVALENT = {
+    "q_BHTK, k_BHTK, v_BHTK = (layer(x_BTD).unflatten(-1, (-1, self.head_size)).transpose(1, 2) | "
+    "layer(x_BTD).unflatten(-1, (-1, self.head_size)).transpose(1, 2) → layer(x_BTD).unflatten(-1, (-1, "
+    "self.head_size)).transpose(2, 1)": "The two dims change places, in whatever order they are named.",
     "return self.out(y_BHTK.transpose(1, 2).flatten(2)) | y_BHTK.transpose(1, 2) → y_BHTK.transpose(2, 1)":
         "The two dims change places, in whatever order they are named.",
 }

@@ -29,3 +29,8 @@ CHANGES = (
     change("part missing", "self.weight, self.bias =", "self.w, self.b =",
            _FORWARD, "return F.linear(x, self.w, self.b)"),
 )
+
+EQUIVALENT = {
+    "None if p is None else nn.Parameter(p.detach().unflatten(0, (n_kv_heads, -1))[self.own_head].clone()) | p.detach() → p":
+        "nn.Parameter takes the numbers and no history.",
+}
