@@ -7,6 +7,7 @@ has no gradient but rounding, for softmax does not feel what all scores share.
 
 import pytest
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -19,7 +20,8 @@ from utils import RankFailed, run_ranks
 from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 
 SOLUTIONS = functions_of("solutions", "06_tensor_parallel")
-ParallelAttention, ParallelDropout = SOLUTIONS["ParallelAttention"], SOLUTIONS["ParallelDropout"]
+ParallelAttention, SharedHeads = SOLUTIONS["ParallelAttention"], SOLUTIONS["SharedHeads"]
+ParallelDropout = SOLUTIONS["ParallelDropout"]
 VocabularyParallelEmbedding = SOLUTIONS["VocabularyParallelEmbedding"]
 VocabularyParallelCrossEntropy = SOLUTIONS["VocabularyParallelCrossEntropy"]
 ColumnParallelLinear, make_tensor_parallel = SOLUTIONS["ColumnParallelLinear"], SOLUTIONS["make_tensor_parallel"]
@@ -68,7 +70,18 @@ def attention_and_input(n_heads, n_kv_heads, dtype):
 
 def own_attention(n_heads, n_kv_heads, dtype):
     plain, x, weights = attention_and_input(n_heads, n_kv_heads, dtype)
-    return passed(ParallelAttention(*(getattr(plain, name) for name in LAYERS), n_heads, n_kv_heads), x, weights)
+    return passed(split_attention(plain, n_heads, n_kv_heads), x, weights)
+
+
+def split_attention(plain, n_heads, n_kv_heads):
+    """Where ranks share heads of k and v, made with a head for each rank; layers of shared heads then take their places."""
+    n = dist.get_world_size()
+    if n <= n_kv_heads:
+        return ParallelAttention(plain.q, plain.k, plain.v, plain.out, n_heads, n_kv_heads)
+    one_each = nn.Linear(D, n * K, dtype=plain.q.weight.dtype)
+    attention = ParallelAttention(plain.q, one_each, one_each, plain.out, n_heads, n)
+    attention.k, attention.v = SharedHeads(plain.k, n_kv_heads), SharedHeads(plain.v, n_kv_heads)
+    return attention
 
 
 @pytest.mark.parametrize(("n_ranks", "n_heads", "n_kv_heads", "dtype"), [
@@ -193,9 +206,10 @@ def test_split_masks_drop_the_right_share_and_agree_by_chance_only():
 @pytest.mark.parametrize(("make", "n_ranks", "sizes"), [
     (lambda: ParallelAttention(*attention_layers(4, 4), 4, 4), 3, ("4", "3")),
     (lambda: ParallelAttention(*attention_layers(6, 2), 6, 2), 3, ("2", "3")),
+    (lambda: SharedHeads(nn.Linear(D, 2 * K), 2), 3, ("2", "3")),
     (lambda: make_tensor_parallel(TinyGPT(dim=12, n_heads=4)), 3, ("4", "3")),
     (lambda: VocabularyParallelEmbedding(nn.Embedding(7, 2)), 2, ("7", "2"))],
-    ids=["heads", "heads of k and v", "heads of a GPT", "rows"])
+    ids=["heads", "heads of k and v", "shared heads", "heads of a GPT", "rows"])
 def test_sizes_that_do_not_divide_are_named(make, n_ranks, sizes):
     with pytest.raises(RankFailed) as caught:
         run_ranks(lambda: make() and None, n_ranks)

@@ -1,5 +1,5 @@
 """Unit 06: tensor parallelism, each weight cut in pieces, with its backward."""
 
 ORDER = ("GatheredLinear", "CopyToGroup", "ReduceFromGroup", "ColumnParallelLinear", "RowParallelLinear", "ParallelMLP",
-         "ParallelAttention", "make_tensor_parallel", "layer_bytes", "largest_degree", "ParallelDropout",
-         "VocabularyParallelEmbedding", "VocabularyParallelCrossEntropy")
+         "ParallelAttention", "SharedHeads", "make_tensor_parallel", "layer_bytes", "largest_degree", "tp_and_pp_bytes",
+         "ParallelDropout", "VocabularyParallelEmbedding", "VocabularyParallelCrossEntropy")

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import nn
 
 from grader.calling.sealing import unseal
@@ -13,14 +12,10 @@ from utils.trace.memory import held_bytes, tensors_in
 from utils.trace.spans import mark
 
 LAYERS = ("q", "k", "v", "out")
-LEFT = 1.0  # each gradient of k and v that is there from an earlier pass
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """module = cls(q, k, v, out, n_heads, n_kv_heads, group), one pass each way → own parameters, y, dx, gradients.
-
-    The gradients are what this pass adds to those that are there.
-    """
+    """module = cls(q, k, v, out, n_heads, n_kv_heads, group), one pass each way → own parameters, y, dx, gradients."""
     start, counts = held_bytes(), (inputs["n_heads"], inputs["n_kv_heads"])
     module = built(lambda: cls(*(linear_of(inputs[name]) for name in LAYERS), *counts, group), inputs["refused"])
     if not isinstance(module, nn.Module):
@@ -32,14 +27,9 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     mark_parameters(module, start)
     own = parts_of(module, *(f"{name}.{part}" for name in LAYERS for part in ("weight", "bias")))
     own_numbers = {name: None if p is None else p.detach().clone() for name, p in own.items()}
-    before = LEFT if inputs["x"].dtype == torch.float64 else 0.0  # which loses no digits of what comes
-    for p in (own[f"{name}.{part}"] for name in "kv" for part in ("weight", "bias")) if before else ():
-        if p is not None:
-            p.grad = torch.full_like(p, before)
     x_BTD = inputs["x"].clone().requires_grad_()
     with FlopCounter() as counter:
         y_BTD = forward_and_back(lambda: module(x_BTD), inputs["weights"])
     mark(WORK, count=counter.total)
     gradients = {name: None if p is None else p.grad for name, p in own.items()}
-    gradients |= {name: g - before for name, g in gradients.items() if name[0] in "kv" and g is not None}
     return {"parameters": own_numbers, "y": y_BTD, "dx": x_BTD.grad, "gradients": gradients}

@@ -1,4 +1,4 @@
-"""ParallelAttention: the heads of causal attention split over the ranks, shared key and value heads included."""
+"""ParallelAttention: the heads of causal attention split over the ranks, each head on one of them."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -9,25 +9,21 @@ from torch import Tensor
 
 from grader.calling.sealing import Cut
 from grader.evidence.case import SEALED
-from grader.exercises.shared.cases import group_case, ranks, total
+from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.heads import INPUTS, K, Parameters, attention, cut, query_heads, whole_parameters
 from grader.exercises.shared.split_inputs import divides, first_wrong_slip, numbers, or_refused, whole_linear
 from grader.exercises.technique.splitting import TOLERANCE
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
-from .call import LEFT
-from .technique import KV
-
 B, T = 2, 3
+KV = ("k.weight", "k.bias", "v.weight", "v.bias")
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     dim = 5
 
     def inputs(n: int, heads: int, kv: int, dtype: str = "float64", bias: bool = True) -> tuple[dict[str, Any], ...]:
-        unfit = [heads, n] if heads % n else [kv, n] if kv % n and n % kv else None
-
         def linear(n_in: int, n_out: int) -> dict[str, Any]:
             return whole_linear(draw, n_out, n_in, bias, dtype, divisor=75)
 
@@ -35,26 +31,25 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                       "out": linear(heads * K, dim), "n_heads": heads, "n_kv_heads": kv,
                       "x": numbers(draw, B, T, dim, dtype=dtype, divisor=75),
                       "weights": numbers(draw, B, T, dim, dtype=dtype, divisor=75),
-                      "refused": unfit}
+                      "refused": [kv, n] if kv % n else None}
         return (everywhere,) * n
 
-    sizes = [(1, 2, 1, "float64", True), (2, 4, 4, "float64", False), (2, 8, 4, "float64", True), (4, 4, 2, "float64", True),
-             (3, 6, 1, "float32", True)]
+    sizes = [(1, 2, 1, "float64", True), (2, 4, 4, "float64", False), (2, 8, 4, "float64", True), (4, 8, 4, "float64", True),
+             (3, 6, 3, "float32", True)]
     if grading:
-        sizes += [(2, 4, 2, "bfloat16", True), (4, 8, 8, "float64", True), (4, 12, 2, "float64", False)]
+        sizes += [(2, 4, 2, "bfloat16", True), (4, 8, 8, "float64", True), (4, 16, 8, "float64", False)]
     cases = [Case(f"{ranks(n)}, {heads} heads, {kv} of them for k and v, {dtype}{'' if bias else ', no bias'}",
                   inputs(n, heads, kv, dtype, bias)) for n, heads, kv, dtype, bias in sizes]
     if grading:
-        cases.append(Case("4 ranks, 8 heads, 2 of them for k and v, sealed",
-                          tuple(own | {SEALED: _cuts(4, 2)} for own in inputs(4, 8, 2))))
-    groups = group_case(lambda n: inputs(n, 6, 1 if n == 3 else 2), "6 heads, 1 and 2 of them for k and v")
-    return [*cases, groups, Case("2 ranks, 3 heads: refused", inputs(2, 3, 1)),
+        cases.append(Case("4 ranks, 8 heads, 4 of them for k and v, sealed",
+                          tuple(own | {SEALED: _cuts(4)} for own in inputs(4, 8, 4))))
+    groups = group_case(lambda n: inputs(n, 6, n), "6 heads, 3 and 2 of them for k and v")
+    return [*cases, groups, Case("2 ranks, 3 heads: refused", inputs(2, 3, 3)),
             Case("2 ranks, 6 heads, 3 of them for k and v: refused", inputs(2, 6, 3))]
 
 
-def _cuts(n: int, kv: int) -> dict[str, Cut]:
-    rows = {f"{name}.{part}": Cut((name, part), 0, n if name == "q" else min(n, kv))
-            for name in INPUTS for part in ("weight", "bias")}
+def _cuts(n: int) -> dict[str, Cut]:
+    rows = {f"{name}.{part}": Cut((name, part), 0, n) for name in INPUTS for part in ("weight", "bias")}
     return rows | {"out.weight": Cut(("out", "weight"), 1, n)}
 
 
@@ -107,7 +102,7 @@ def _in_turn(n: int) -> Callable[[int, int, int], int]:
     """The heads of one rank take its key and value heads in turn."""
 
     def mapped(head: int, heads: int, kv: int) -> int:
-        each, kv_each = heads // n, max(1, kv // n)
+        each, kv_each = heads // n, kv // n
         return head // each * kv // n + head % each % kv_each
 
     return mapped
@@ -139,28 +134,6 @@ def _scaled(id: str, scale: Callable[[Case, int], float]) -> Slip:
                             lambda case, r, right: attention(case, r, scale=scale(case, r))["y"])
 
 
-def _sharers(case: Case, rank: int) -> float:
-    """How many ranks have this rank's heads of k and v."""
-    return max(1.0, case.group_size(rank) / case.inputs[rank]["n_kv_heads"])
-
-
-def _kv_of(*names: str) -> Callable[[Case, int, dict[str, Any]], dict[str, Any]]:
-    """Of these parameters what a rank's query heads contribute, the others summed."""
-    return lambda case, rank, right: right | {name: own for name, own in _own_share(case, rank).items() if name in names}
-
-
-def _own_share(case: Case, rank: int) -> dict[str, Tensor | None]:
-    """Of the gradients of this rank's key and value heads, what its own query heads contribute."""
-    gradients = cut(case, rank, _own_heads(case, rank)["gradients"])
-    return {name: gradients[name] for name in KV}
-
-
-def _kv_summed_over_all(case: Case, rank: int, right: dict[str, Any]) -> dict[str, Any]:
-    shares = [_own_share(case, member) for member in case.members(rank)]
-    return right | {name: None if own is None else total([share[name] for share in shares])
-                    for name, own in shares[0].items()}
-
-
 EXERCISE = Exercise(
     title="Attention, split by heads",
     parameters=("q", "k", "v", "out", "n_heads", "n_kv_heads", "group"),
@@ -170,10 +143,9 @@ EXERCISE = Exercise(
     trains=True,
     measured=True,
     tolerance=TOLERANCE,
-    points={"values": 4, "technique": 4},
     slips=(
         first_wrong_slip("all heads of k and v", "A rank keeps all heads of k and v: it needs those of its own query heads "
-                                                 "only, be they one that others have as well.", "parameters", _kv_whole),
+                                                 "only.", "parameters", _kv_whole),
         first_wrong_slip("heads in turn", "A rank's heads must be neighbours, r·H/n to (r+1)·H/n: then its rows of q and "
                                           "its columns of out are one piece, and its query heads share key and value heads.",
                          "parameters", _not_neighbours),
@@ -201,33 +173,5 @@ EXERCISE = Exercise(
         _times_n("summed both ways", "y is right; dx and all weights' gradients are n times too large: backward sums dy "
                                      "behind out, as torch's differentiable all_reduce does. Use your g, which hands dy on.",
                  gradients_too=True),
-        first_wrong_slip("shared gradient times n", "y and dx are right. The gradient of a shared head is summed over its "
-                                                    "holders more than once: each query head's share counts once.",
-                         "gradients", lambda case, r, right: right | {
-                             name: None if right[name] is None else right[name] * _sharers(case, r) for name in KV}),
-        first_wrong_slip("kv not summed", "y, dx and the rest are right. Where several ranks hold the same key and value "
-                                          "head, its gradient is the sum over these ranks; each has its own query heads' "
-                                          "share.",
-                         "gradients", lambda case, r, right: right | _own_share(case, r)),
-        first_wrong_slip("kv weights summed only", "The gradients of shared weights are summed, those of their biases are "
-                                                   "not: they are shared as well.",
-                         "gradients", _kv_of("k.bias", "v.bias")),
-        first_wrong_slip("one of k and v summed", "k's gradient is summed and v's is not: both are shared.",
-                         "gradients", _kv_of("v.weight", "v.bias")),
-        first_wrong_slip("one of k and v summed", "v's gradient is summed and k's is not: both are shared.",
-                         "gradients", _kv_of("k.weight", "k.bias")),
-        first_wrong_slip("shared gradient averaged", "The gradient of a shared head is divided by the number of its "
-                                                     "holders: each has other query heads, so it is their sum.",
-                         "gradients", lambda case, r, right: right | {
-                             name: None if right[name] is None else right[name] / _sharers(case, r) for name in KV}),
-        first_wrong_slip("summed anew", "The gradients of shared heads are right in the first backward pass and not in the "
-                                        "next: what p.grad had before is summed over the holders again. Sum what comes "
-                                        "(register_hook), not what stands.",
-                         "gradients", lambda case, r, right: right | {
-                             name: None if right[name] is None else right[name] + LEFT * (_sharers(case, r) - 1)
-                             for name in KV}, shows=lambda case: case.inputs[0]["x"].dtype == torch.float64),
-        first_wrong_slip("kv summed for nothing", "The gradients of different heads of k and v are added up: sum one only "
-                                                  "over ranks that hold the same head.",
-                         "gradients", _kv_summed_over_all),
     ),
 )
