@@ -34,24 +34,14 @@ def sequence_parallel(n_layers: int):
             super().__init__()
             self.part = part
 
-        def forward(self, x_SBE, dropout):
-            return again.apply(lambda x: self.part(x, dropout), x_SBE)
-
-    class Seeded(nn.Module):
-        def __init__(self, block: nn.Module):
-            super().__init__()
-            self.block = block.block
-            self.inside = block
-
-        def forward(self, x_PBD):
-            return self.inside(x_PBD, seed=1)
+        def forward(self, x_SBE):
+            return again.apply(self.part, x_SBE)
 
     def step():
         with span("build"):
             gpt = gpt_of(_gpt(n_layers))
             for layer in gpt.blocks:
                 layer.block.attention = Again(layer.block.attention)
-            gpt.blocks = nn.ModuleList(map(Seeded, gpt.blocks))
             optimizer, tokens_SB = torch.optim.AdamW(gpt.parameters()), _tokens()
         gpt.loss(tokens_SB, tokens_SB).backward()
         gpt.reduce_gradients()

@@ -52,7 +52,7 @@ Pass = Callable[[nn.Module, Tensor, Sequence[Dropout]], Tensor]  # (block, x, it
 
 
 def _drop(case: Case, rank: int, states: Sequence[torch.Generator], dim: int, x: Tensor) -> Tensor:
-    """A dropout on the whole tensor: the masks of all members' pieces along dim, each drawn from its rank's state, joined."""
+    """A dropout on the whole tensor: the masks of all pieces along dim, each drawn from its rank's state, joined."""
     inputs = case.inputs[rank]
     if not inputs["training"] or not inputs["p"]:
         return x

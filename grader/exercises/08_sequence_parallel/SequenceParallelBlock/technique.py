@@ -94,9 +94,9 @@ TECHNIQUE = Technique(
         IN_GROUPS_ONLY,
         Symptom("drops in eval mode", "In eval mode nothing is dropped. Call the block's own dropouts, which know its mode.",
                 lambda look: not look.case.inputs[0]["training"] and first_wrong_is("y")(look), alone=True),
-        Symptom("wrong dropout", "Without dropout everything is right. With it, let the block's own three dropouts draw, once "
-                                 "each and in this order: the one inside `block.attention`, `attention_dropout` after `out`'s "
-                                 "bias, `mlp_dropout` after `down`'s. Draw no other random numbers.",
+        Symptom("wrong dropout", "Without dropout everything is right. With it, let the block's own three dropouts draw, "
+                                 "once each and in this order: the one inside `block.attention`, `attention_dropout` after "
+                                 "`out`'s bias, `mlp_dropout` after `down`'s. Draw no other random numbers.",
                 lambda look: _drops(look) and first_wrong_is("y")(look), alone=True),
         Symptom("wrong y", "y is not the plain block's, cut along the sequence. In order: norm, GatherLinear with qkv, "
                            "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "

@@ -95,27 +95,31 @@ EXERCISE = Exercise(
     points={VALUES: 2},
     slips=(
         formula("recomputed part forgotten", lambda inputs: _backward(**inputs, begins=lambda total, *_: total),
-                "When a segment's backward pass begins, the segment has been run again. It then holds all its `whole` bytes, "
-                "and no longer only the bytes that it kept."),
+                "When a segment's backward pass begins, the segment has been run again. It then holds all its `whole` bytes "
+                "and no longer only those that it kept."),
         formula("counted twice", lambda inputs: _backward(**inputs, begins=lambda total, _, whole: total + whole),
-                "The bytes that a segment kept are part of its `whole` bytes. When its backward pass begins, they count once."),
+                "The bytes that a segment kept are part of its `whole` bytes. When its backward pass begins, they count "
+                "once."),
         formula("forward order", lambda inputs: _backward(**inputs, begins=_begins, reverse=False),
                 "Backward reaches the last segment first. Go through the segments from the last to the first."),
         formula("all kept", lambda inputs: _all_whole(**inputs),
-                "After its forward pass a segment holds only what it keeps, its first number. It holds `whole` only while its "
-                "own backward pass runs."),
+                "After its forward pass a segment holds only what it keeps, its first number. It holds `whole` only while "
+                "its own backward pass runs."),
         formula("all at once", lambda inputs: _all_at_once(**inputs),
-                "Only one segment at a time is run again. The segments that backward hasn't reached yet hold what they kept."),
+                "Only one segment at a time is run again. The segments that backward hasn't reached yet hold what they "
+                "kept."),
         formula("never freed", lambda inputs: _backward(**inputs, begins=_begins, over=lambda total, *_: total),
                 "When a segment's backward pass is over, it holds nothing. The bytes that it kept are free too."),
         formula("recomputed part stays", lambda inputs: _backward(
                     **inputs, begins=_begins, over=lambda total, kept_bytes, whole: total + whole - 2 * kept_bytes),
-                "When a segment's backward pass is over, the recomputed bytes are free as well, not only those that it kept."),
+                "When a segment's backward pass is over, the recomputed bytes are free as well, not only those that it "
+                "kept."),
         formula("one by one", lambda inputs: _one_by_one(**inputs),
-                "These are the bytes of one segment at a time. The rank holds the bytes of all segments that have run forward "
-                "and whose backward pass isn't over."),
+                "These are the bytes of one segment at a time. The rank holds the bytes of all segments that have run "
+                "forward and whose backward pass isn't over."),
         formula("before each segment", lambda inputs: _exclusive(**inputs),
-                "The first numbers are those after each segment's forward pass, so each contains that segment's own bytes."),
+                "The first numbers are those after each segment's forward pass, so each contains that segment's own "
+                "bytes."),
         formula("moments exchanged", lambda inputs: _exchanged(**inputs),
                 "Of a segment's two moments in backward, the beginning comes first and the end second."),
     ),

@@ -23,9 +23,9 @@ TECHNIQUE = arithmetic(
     fallbacks=(
         Symptom("forward wrong", "The first numbers are wrong. After a segment's forward pass the rank holds what this "
                                  "segment and all before it keep.", every_rank(_first_wrong_in_forward)),
-        Symptom("backward wrong", "Forward is right, backward isn't. Go from the last segment to the first. When a segment's "
-                                  "backward pass begins, it holds `whole`, and all before it hold what they kept. When it "
-                                  "is over, only those before it hold something.",
+        Symptom("backward wrong", "Forward is right, backward isn't. Go from the last segment to the first. When a "
+                                  "segment's backward pass begins, it holds `whole`, and all before it hold what they "
+                                  "kept. When it is over, only those before it hold something.",
                 every_rank(lambda look, rank, found, expected: isinstance(found, list))),
     ),
 )
