@@ -28,7 +28,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def layers(recompute: str) -> Segments:
         """3 layers of a model, without tensor parallelism."""
         sizes = 8 * draw.integer(2, 9), 2, 48, 4, 1, False
-        return [(kept(*sizes, recompute), kept(*sizes, "none"))] * 3
+        return [(round(kept(*sizes, recompute)), round(kept(*sizes, "none")))] * 3
 
     def bytes_() -> int:
         return draw.integer(10, 1000)
