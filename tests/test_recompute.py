@@ -123,4 +123,4 @@ def test_the_memory_through_a_step_is_what_a_rank_holds(s, b, h, a, recompute):
     predicted, found = held_over_step(n_blocks * segments), run_ranks(measured, 1).results[0]
     means = 2 * n_blocks * 2 * 4 * s * b  # of the LayerNorms
     for right, seen in zip(predicted, found, strict=True):
-        assert right + 2 * sbh <= seen <= right + 8 * sbh + means  # what is passed on, and its gradient
+        assert right <= seen <= right + 8 * sbh + means  # what is passed on, and its gradient
