@@ -99,7 +99,7 @@ SLIPS = {
     "07_pipeline_parallel": ("reduce_tied_gradient", "weight.grad += theirs_VD", "weight.grad = theirs_VD", "swapped",
                              "bubble_fractions"),
     "08_sequence_parallel": ("SequenceParallelGPT", "return total / tokens_SB.numel()", "return total / own_PB.numel()",
-                             "mean of the piece", "step_flops"),
+                             "mean of the piece", "held_over_step"),
     "09_putting_together": ("balance_loss", "row[:n_experts] / (k * row[-1])", "row[:n_experts] / row[-1]", "k not divided",
                             "relayout"),
     "10_bug_hunt": ("case_8", "flat /= dist.get_world_size(group)", "pass", "untouched", "case_3"),

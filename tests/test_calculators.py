@@ -3,6 +3,7 @@
 from utils.figures.calculators import (
     activation_calculator,
     degree_calculator,
+    first_stage_figure,
     memory_calculator,
     planner_panel,
     tokens_calculator,
@@ -21,6 +22,12 @@ def test_activations():
     calculator.controls[1].value = 4096
     assert asked[-1] == (4096, 4, 6144, 64, 8, True, "full")
     assert len(calculator._stills()) == 1
+
+
+def test_the_first_stage_holds_state_and_activations():
+    """16 bytes for each of 12h² parameters a layer; interleaved in 3 chunks, 1 + 7/24 of the 96 layers' activations."""
+    words = first_stage_figure(lambda *sizes: 1e9 if sizes[-1] == "none" else 5e8).words
+    assert "175B, everything kept: 167 GB (" in words and "core of attention 62 GB, other activations 62 GB); 175B" in words
 
 
 def test_memory_of_the_zero_paper():

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
-from utils.figures.curves import trade_figure
+from utils.figures.curves import step_memory_figure, trade_figure
 from utils.figures.long_attention import blocks_per_step, causal_work_figure, owners, sent_by_ranks_figure
 from utils.models.attention import attend, attend_backward, cut_zigzag, join_zigzag
 
@@ -150,6 +150,8 @@ def test_figures_say_what_they_show():
         causal_work_figure(9)
     assert "few heads: ring 0.50 on 2, 0.62 on 4" in sent_by_ranks_figure(
         {"few heads": {"ring": {2: 0.5, 4: 0.62}}}, {}).words
-    for figure in (trade_figure, lambda panels: sent_by_ranks_figure(panels, {})):
+    assert "full: predicted 1 KiB after forward, at most 4 KiB" in step_memory_figure(
+        {"full": {"predicted": [1024, 4096, 0]}}).words
+    for figure in (trade_figure, step_memory_figure, lambda panels: sent_by_ranks_figure(panels, {})):
         with pytest.raises(ValueError, match="one or more"):
             figure({})

@@ -1,4 +1,4 @@
-"""The solutions' recomputation against torch.utils.checkpoint, and the FLOPs of a step against torch's own counter."""
+"""Recomputation against torch.utils.checkpoint, its FLOPs against torch's counter, its memory against what a rank holds."""
 
 import copy
 
@@ -8,13 +8,17 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from tests.notebooks import functions_of
+from utils import run_ranks
 from utils.costs.activations import saved_bytes
 from utils.costs.flops import FlopCounter
 from utils.models.blocks import BlockGPT, TransformerBlock
+from utils.models.layers import Called
+from utils.models.step_memory import measured_step
 from utils.models.tiny import next_byte_loss
+from utils.planner.shape import ModelShape
 
 SOLUTIONS = functions_of("solutions", "08_sequence_parallel")
-Recompute, step_flops = SOLUTIONS["Recompute"], SOLUTIONS["step_flops"]
+Recompute, held_over_step = SOLUTIONS["Recompute"], SOLUTIONS["held_over_step"]
 
 
 class Again(nn.Module):
@@ -93,6 +97,30 @@ def test_flops_are_those_of_torchs_formulas(recompute, wrap, layers, s, b, h, he
     tokens_SB = torch.randint(0, 256, (s + 1, b))
     with FlopCounter() as counter:
         next_byte_loss(model(tokens_SB[:-1]), tokens_SB[1:]).mean().backward()
-    needed, done = step_flops(layers, s, b, h, 256, recompute)
-    assert counter.total == done
-    assert needed == step_flops(layers, s, b, h, 256, "none")[1]
+    shape = ModelShape("tiny", layers, h, heads, 256, s)
+    assert counter.total == shape.hardware_flops(b, recompute)
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize(("s", "b", "h", "a"), [(64, 2, 64, 4), (128, 1, 64, 8)])  # the second core has 80 sbh
+def test_the_memory_through_a_step_is_what_a_rank_holds(s, b, h, a, recompute):
+    n_blocks, how = 3, Recompute
+
+    def again(part):
+        return Called(part, lambda part, x, *_: how.apply(part, x, *part.parameters()))
+
+    def measured() -> list[int]:
+        blocks = [TransformerBlock(h, a).bfloat16() for _ in range(n_blocks)]
+        if recompute == "selective":
+            for block in blocks:
+                block.attention = again(block.attention)
+        return measured_step(list(map(again, blocks)) if recompute == "full" else blocks,
+                             torch.randn(s, b, h, dtype=torch.bfloat16))
+
+    sbh, core = s * b * h, 5 * a * s * s * b
+    in_three = [(4 * sbh, 4 * sbh), (6 * sbh + core * (recompute == "none"), 6 * sbh + core), (24 * sbh, 24 * sbh)]
+    segments = [(2 * sbh, 34 * sbh + core)] if recompute == "full" else in_three
+    predicted, found = held_over_step(n_blocks * segments), run_ranks(measured, 1).results[0]
+    means = 2 * n_blocks * 2 * 4 * s * b  # of the LayerNorms
+    for right, seen in zip(predicted, found, strict=True):
+        assert right <= seen <= right + 8 * sbh + means  # what is passed on, and its gradient

@@ -10,7 +10,7 @@ from grader.calling.splitting import call_conjugate
 from utils.models.blocks import BlockGPT, TransformerBlock
 from utils.models.tiny import same_start
 
-KEPT, NUMBERS, RANDOM_CHANGED = "bytes kept for backward", "numbers owned", "random state changed"
+KEPT, NUMBERS = "bytes kept for backward", "numbers owned"
 FORWARD, BACKWARD, REDUCE = "forward", "backward", "reduce"
 
 
@@ -28,7 +28,7 @@ def make_block(inputs: dict[str, Any]) -> TransformerBlock:
 def make_gpt(inputs: dict[str, Any]) -> BlockGPT:
     """The plain GPT of a case."""
     model = same_start(BlockGPT, inputs["model_seed"], length=inputs["length"], dim=inputs["dim"],
-                       n_layers=inputs["layers"], n_heads=inputs["heads"], p=inputs["p"])
+                       n_layers=inputs["layers"], n_heads=inputs["heads"])
     return with_state(_stirred(model, inputs["model_seed"]).double(), inputs)
 
 

@@ -53,6 +53,25 @@ def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive
     return Interactive([model, length, batch, ranks], picture)
 
 
+def first_stage_figure(activation_bytes: Callable[..., float]) -> Picture:
+    """What a rank of the first pipeline stage holds, for the models and layouts of Korthikanti et al. and every way.
+
+    activation_bytes: as in activation_calculator.  16 bytes for each parameter, 12h² in a layer.
+    """
+    bars = []
+    for row in read_table("recompute_tables_22B_175B"):
+        sizes = 2048, row["mbs"], row["hidden"], row["heads"], row["tp"]
+        state = 16 * 12 * row["layers"] * row["hidden"] ** 2 / (row["tp"] * row["pp"])
+        # under 1F1B the first stage holds all layers' worth; with the stages' layers in v chunks, somewhat more
+        layers = row["layers"] * (1 + (row["pp"] - 1) / (row["pp"] * row["v"]))
+        for name, (parallel, recompute) in WAYS.items():
+            whole = activation_bytes(*sizes, parallel, "selective" if recompute == "none" else recompute)
+            core = activation_bytes(*sizes, parallel, recompute) - whole
+            bars.append((f"{row['model']}, {name}", {STATE: state, "core of attention": layers * core,
+                                                     "other activations": layers * whole}))
+    return memory_bars(bars, A100_BYTES, "What each rank of the first pipeline stage holds", base=1000)
+
+
 def _billions() -> ipywidgets.SelectionSlider:
     return ipywidgets.SelectionSlider(options=BILLIONS, value=7.5, description="parameters, 10⁹",
                                       style={"description_width": "initial"})

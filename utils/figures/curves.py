@@ -83,6 +83,32 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str) -> Picture
 
 
 @styled
+def step_memory_figure(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
+    """Bytes held through a step: side by side a panel for each title, in it lines of steps.
+
+    panels: title → name → bytes, of which the first third are moments of forward, the others of backward.
+    Raises: ValueError without panels.
+    """
+    if not panels:
+        raise ValueError("step_memory_figure needs one or more {title: {name: bytes held at each moment}}")
+    scale, unit = byte_unit(max(max(held) for lines in panels.values() for held in lines.values()))
+    figure = new_figure(3.0, layout="constrained")
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (title, lines) in zip(grid, panels.items(), strict=True):
+        for number, (name, held) in enumerate(lines.items()):
+            axes.plot([size / scale for size in held], drawstyle="steps-mid", color=CYCLE[number], label=name,
+                      **({"linestyle": "--", "linewidth": 1.5} if number else {"linewidth": 3}))
+        third = len(held) / 3
+        axes.axvline(third - 0.5, color=FAINT, linewidth=0.8)
+        axes.set(title=title, xticks=[third / 2 - 0.5, 2 * third - 0.5], xticklabels=["forward", "backward"])
+    grid[0].set(ylabel=f"{unit} held", ylim=(0, None))
+    grid[0].legend(loc="upper right")
+    return Picture(figure, "Activations held through a step. " + ". ".join(f"{title}: " + "; ".join(
+        f"{name} {human_bytes(held[len(held) // 3 - 1])} after forward, at most {human_bytes(max(held))}"
+        for name, held in lines.items()) for title, lines in panels.items()) + ".")
+
+
+@styled
 def step_time_figure(ranks: Sequence[int], parts_s: Mapping[str, Sequence[float]]) -> Picture:
     """Seconds of a step against the number of ranks, both on logarithmic axes; one line for each name.
 

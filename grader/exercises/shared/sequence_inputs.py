@@ -46,16 +46,6 @@ def of_the_second_call(case: Case, rank: int, right: Tensor) -> Tensor:
     return -right
 
 
-def keep_mask(shape: Sequence[int], p: float, seed: int) -> Tensor:
-    """True where a number drawn uniformly from a generator with this seed is at least p."""
-    return drawn_by(shape, seed) >= p
-
-
-def drawn_by(shape: Sequence[int], seed: int) -> Tensor:
-    """Numbers drawn uniformly from a generator with this seed."""
-    return torch.rand(tuple(shape), generator=torch.Generator().manual_seed(seed))
-
-
 # ── models whose weights are cut ──
 
 

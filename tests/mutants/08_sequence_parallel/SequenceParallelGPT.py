@@ -29,7 +29,7 @@ CHANGES = (
     change("last norm forgotten", "self.head(self.norm(x_PBD))", "self.head(x_PBD)"),
     change("positions forgotten", "+ self.positions(own_P)[:, None]", "+ 0 * self.positions(own_P)[:, None]"),
     change("wrong pieces", "piece(targets_SB, rank, n)", "piece(targets_SB, n - 1 - rank, n)"),
-    change("wrong losses", "x_PBD = block(x_PBD)", "x_PBD = block(x_PBD, 0)"),
+    change("wrong losses", "x_PBD = block(x_PBD)", "x_PBD = block(2 * x_PBD)"),
     change("no gradient", "x_PBD = self.embedding(own_PB)", "x_PBD = self.embedding(own_PB).detach()"),
     change("wrong gradients", "return total", "total = 3 * total - 2 * total.detach()\n        return total"),
     change("wrong backward", "x_PBD = block(x_PBD)", "x_PBD = block(x_PBD); x_PBD.register_hook(lambda dx: dx / n)"),

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from grader.calling.letting_go import settled_bytes
 from grader.calling.sealing import unseal
 from grader.calling.sequences import (
@@ -24,7 +26,7 @@ from utils.trace.spans import mark, span
 
 
 def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """wrapped = cls(block, group); wrapped(x, seed), backward, reduce_gradients() → y, dx and the gradients by name."""
+    """wrapped = cls(block, group); wrapped(x), backward, reduce_gradients() → y, dx and the gradients by name."""
     whole, x = [make_block(inputs)], leaf(inputs["x"])
     before = held_beside(whole[0])
     wrapped = built(lambda: cls(whole.pop(), group), inputs["refused"])
@@ -34,8 +36,9 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     wrapped.train(inputs["training"])  # as a loop does that trains and evaluates in turn
     mark(NUMBERS, count=sum(p.numel() for p in wrapped.parameters()))
     start = held_bytes() - (held_beside(wrapped) - before)  # what else it holds, it has been keeping since it was made
+    torch.manual_seed(inputs["seed"])  # each rank's own, so its dropouts draw masks of its own
     with FlopCounter() as counter, span(FORWARD):
-        y = wrapped(x, inputs["seed"])
+        y = wrapped(x)
     mark(KEPT, bytes=settled_bytes(start) - y.nbytes)
     weigh(inputs, BETWEEN_PASSES)
     with counter, span(BACKWARD):

@@ -11,7 +11,7 @@ from grader.calling.sequences import gradients_by_name, make_block
 from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import group_case, once_a_group, ranks
 from grader.exercises.shared.sealed_parts import sealed_parts
-from grader.exercises.shared.sequence_inputs import cut_by_name, joined, keep_mask, own_gradients, own_piece
+from grader.exercises.shared.sequence_inputs import cut_by_name, joined, own_gradients, own_piece
 from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise
@@ -23,11 +23,11 @@ BIASES = ("out.bias", "down.bias")
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, s: int, b: int, dim: int, heads: int, p: float = 0.0, dtype: str = "float64",
-               seed: int | None = None, training: bool = True) -> tuple[dict, ...]:
-        common = {"dim": dim, "heads": heads, "p": p, "block_seed": draw.seed(), "dtype": dtype, "seed": seed,
+               training: bool = True) -> tuple[dict, ...]:
+        common = {"dim": dim, "heads": heads, "p": p, "block_seed": draw.seed(), "dtype": dtype,
                   "training": training, "refused": [heads, n] if heads % n else None}
         kind = getattr(torch, dtype)
-        return tuple({**common, "x": draw.tensor(s, b, dim, dtype=kind) / 50,
+        return tuple({**common, "seed": draw.seed(), "x": draw.tensor(s, b, dim, dtype=kind) / 50,
                       "weights": draw.tensor(s, b, dim, dtype=kind) / 50} for _ in range(n))
 
     sizes = [(1, 3, 2, 6, 2), (2, 3, draw.integer(1, 3), 12, 2)]
@@ -38,12 +38,11 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 64, 64, 256, 4))))
         cases.append(Case("4 ranks, sealed", tuple(sealed_parts(own, make_block(own), 4, "block_seed")
                                                    for own in inputs(4, 2, 1, 24, 4))))
-    seed, of_group = draw.integer(1, 99), draw.integer(1, 99)
-    return [*cases, Case("4 ranks, p = 0.25, no seed", inputs(4, 2, 2, 12, 4, 0.25)),
-            Case("3 ranks, seed 0", inputs(3, 2, 1, 6, 3, 0.25, seed=0)),
-            Case(f"2 ranks, seed {seed}, float32, eval mode", inputs(2, 3, 2, 12, 4, 0.25, "float32", seed, training=False)),
+    return [*cases, Case("4 ranks, p = 0.25, eval mode", inputs(4, 2, 2, 12, 4, 0.25, training=False)),
+            Case("3 ranks, p = 0.25", inputs(3, 2, 1, 6, 3, 0.25)),
+            Case("2 ranks, p = 0.25, float32", inputs(2, 3, 2, 12, 4, 0.25, "float32")),
             Case("2 ranks, 3 heads: refused", inputs(2, 2, 1, 6, 3)),
-            group_case(lambda n: inputs(n, 2, 1, 12, 6, 0.5, seed=of_group), f"6 heads, seed {of_group}")]
+            group_case(lambda n: inputs(n, 2, 1, 12, 6, 0.5), "6 heads, p = 0.5")]
 
 
 # ── one process ──
@@ -52,16 +51,13 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 Pass = Callable[[nn.Module, Tensor, Sequence[Dropout]], Tensor]  # (block, x, its three dropouts) -> y
 
 
-def _drop(case: Case, rank: int, mask_of: Callable[[int], int], number: int, dim: int, x: Tensor) -> Tensor:
-    """The block's dropout `number` on the whole tensor: the masks of all members' pieces along dim, joined.
-
-    mask_of: of which member a member has its mask, its own if all is right.
-    """
-    if case.inputs[rank]["seed"] is None:
+def _drop(case: Case, rank: int, states: Sequence[torch.Generator], dim: int, x: Tensor) -> Tensor:
+    """A dropout on the whole tensor: the masks of all pieces along dim, each drawn from its rank's state, joined."""
+    inputs = case.inputs[rank]
+    if not inputs["training"] or not inputs["p"]:
         return x
-    inputs, n = case.inputs[rank], case.group_size(rank)
-    shape = [size // n if i == dim else size for i, size in enumerate(x.shape)]
-    masks = [keep_mask(shape, inputs["p"], (3 * inputs["seed"] + number) * n + mask_of(r)) for r in range(n)]
+    shape = [size // len(states) if i == dim else size for i, size in enumerate(x.shape)]
+    masks = [torch.empty(shape, dtype=torch.bool).bernoulli_(1 - inputs["p"], generator=state) for state in states]
     return x * torch.cat(masks, dim) / (1 - inputs["p"])
 
 
@@ -69,11 +65,11 @@ def _plain(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
     return block(x, drops)
 
 
-def _run(case: Case, rank: int, block: nn.Module, mask_of: Callable[[int], int] = lambda r: r,
-         way: Pass = _plain) -> tuple[Tensor, Tensor]:
+def _run(case: Case, rank: int, block: nn.Module, way: Pass = _plain) -> tuple[Tensor, Tensor]:
     """The plain block on the whole sequence, forward (in another way, if asked for) and back: y and dx."""
     x = joined(case, rank).requires_grad_()
-    y = way(block, x, [partial(_drop, case, rank, mask_of, number, dim) for number, dim in enumerate((1, 0, 0))])
+    states = [torch.Generator().manual_seed(seed) for seed in case.peers_inputs(rank, "seed")]
+    y = way(block, x, [partial(_drop, case, rank, states, dim) for dim in (1, 0, 0)])
     (y * joined(case, rank, "weights")).sum().backward()
     return y.detach(), x.grad
 
@@ -165,13 +161,13 @@ def _weights_kept(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tens
     return block(x, (lambda weights: weights, *drops[1:]))
 
 
+def _weights_alone(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
+    """Dropout of the attention weights and of nothing else."""
+    return block(x, (drops[0], *[lambda x: x] * 2))
+
+
 def _no_dropout(block: nn.Module, x: Tensor, drops: Sequence[Dropout]) -> Tensor:
     return block(x, [lambda x: x] * 3)
-
-
-def _same_masks(case: Case, rank: int, y: Tensor) -> Tensor:
-    same_y, _ = _run(case, rank, make_block(case.inputs[rank]), mask_of=lambda r: 0)
-    return own_piece(case, rank, same_y)
 
 
 def _own(case: Case, rank: int) -> dict[str, Tensor]:
@@ -219,14 +215,13 @@ EXERCISE = Exercise(
                                      "it starts from the block's input.", "y", _another_way(_side_by_side)),
         _slip("attention not added", "The MLP's half is added to the block's input, and the attention's part of the result "
                                      "is lost: add it to what the attention's half gave.", "y", _another_way(_to_the_input)),
-        _slip("weights not dropped", "The attention weights go through no dropout: block.attention takes it as its second "
-                                     "argument.", "y", _another_way(_weights_kept)),
-        _slip("seed 0 for none", "0 is a seed as any other: only None means no dropout, so ask `seed is None`.", "y",
-              _another_way(_no_dropout), lambda case: case.inputs[0]["seed"] == 0),
-        _slip("off in eval mode", "Nothing is dropped in eval mode. Here the seed alone decides: with one, dropouts drop "
-              "whatever the block's mode is.", "y", _another_way(_no_dropout), lambda case: not case.inputs[0]["training"]),
-        _slip("same masks", "All ranks draw the same dropout masks: their heads and positions differ, and so must their "
-                            "masks. Use local_dropout.", "y", _same_masks),
+        _slip("weights not dropped", "The attention weights go through no dropout: `block.attention` applies its own if you "
+                                     "pass it nothing else.", "y", _another_way(_weights_kept)),
+        _slip("dropouts forgotten", "Only the attention weights are dropped. The results of `out` and `down` go through "
+                                    "`block.attention_dropout` and `block.mlp_dropout`, after the bias.", "y",
+              _another_way(_weights_alone)),
+        _slip("no dropout", "Nothing is dropped, although the block is in training mode: apply the block's three dropouts.",
+              "y", _another_way(_no_dropout)),
         _slip("norms not reduced", "y and dx are right; the LayerNorms' gradients are those of this rank's positions "
                                    "only. All ranks have used these weights: sum over ranks in reduce_gradients().",
               "gradients", lambda case, r, gradients: gradients | _own(case, r) | dict.fromkeys(BIASES, ANYTHING)),

@@ -32,7 +32,7 @@ def _sent(look: Look, rank: int) -> float:
 def _kept(look: Look, rank: int) -> float:
     """16 pieces of x (34 bytes of 2 without masks), the scores' two, LayerNorm's means; and half a whole x to spare."""
     n, inputs = look.case.group_size(rank), look.case.inputs[rank]
-    (s, b, _), size, masks = inputs["x"].shape, inputs["x"].itemsize, inputs["seed"] is not None
+    (s, b, _), size, masks = inputs["x"].shape, inputs["x"].itemsize, inputs["training"] and inputs["p"] > 0
     weights = inputs["heads"] // n * (n * s) ** 2 * b
     pieces = (17 + 2 * masks) * inputs["x"].nbytes
     return pieces + (1 + 2 * masks) * weights * size + 4 * s * b * size + 0.4 * whole_bytes(look, rank)
@@ -57,11 +57,7 @@ def _forward_flops(look: Look, rank: int) -> list[float]:
 
 
 def _drops(look: Look) -> bool:
-    return look.case.inputs[0]["p"] > 0
-
-
-def _is_seeded(look: Look) -> bool:
-    return look.case.inputs[0]["seed"] is not None
+    return look.case.inputs[0]["p"] > 0 and look.case.inputs[0]["training"]
 
 
 TECHNIQUE = Technique(
@@ -96,12 +92,12 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         IN_GROUPS_ONLY,
-        Symptom("dropout without a seed", "Without a seed there is no dropout at all. Attention has one of its own, which "
-                                          "it takes if it is given none: hand it a function that returns what it gets.",
-                lambda look: _drops(look) and not _is_seeded(look) and first_wrong_is("y")(look), alone=True),
-        Symptom("wrong dropout", "Without dropout all is right: with a seed the three are local_dropout with block.p and "
-                                 "the seeds 3·seed, 3·seed + 1 and 3·seed + 2, of the attention weights, then of what out "
-                                 "and down give.", lambda look: _is_seeded(look) and first_wrong_is("y")(look), alone=True),
+        Symptom("drops in eval mode", "In eval mode nothing is dropped. Call the block's own dropouts, which know its mode.",
+                lambda look: not look.case.inputs[0]["training"] and first_wrong_is("y")(look), alone=True),
+        Symptom("wrong dropout", "Without dropout everything is right. With it, let the block's own three dropouts draw, "
+                                 "once each and in this order: the one inside `block.attention`, `attention_dropout` after "
+                                 "`out`'s bias, `mlp_dropout` after `down`'s. Draw no other random numbers.",
+                lambda look: _drops(look) and first_wrong_is("y")(look), alone=True),
         Symptom("wrong y", "y is not the plain block's, cut along the sequence. In order: norm, GatherLinear with qkv, "
                            "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "
                            "half alike.",

@@ -17,7 +17,6 @@ from grader.judging.exercise import Case, Draw, Exercise, Slip, Wrong
 from utils.models.tiny import next_byte_loss
 
 STEPS, LR = 2, 0.1
-P = 0.25  # of the dropouts that are not used
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -25,7 +24,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         """The second step's sequences are shorter, by a position a rank."""
         tokens = [[draw.tensor(s - n * step, b, dtype=torch.int64).abs() for step in range(STEPS)] for _ in range(2)]
         common = {"dim": dim, "heads": heads, "layers": layers, "length": s + 1, "model_seed": draw.seed(),
-                  "lr": LR, "tokens": tokens[0], "targets": tokens[1], "p": P,
+                  "lr": LR, "tokens": tokens[0], "targets": tokens[1],
                   "refused": [s, n] if s % n else None}
         return (common,) * n
 
@@ -45,7 +44,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 def _model(case: Case, rank: int) -> nn.Module:
-    return make_gpt(case.inputs[rank]).eval()
+    return make_gpt(case.inputs[rank])
 
 
 def _pass(case: Case, rank: int, model: nn.Module, step: int = 0) -> Tensor:

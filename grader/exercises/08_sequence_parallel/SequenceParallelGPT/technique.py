@@ -151,8 +151,8 @@ TECHNIQUE = Technique(
                                 "the batch), and the loss is their sum over S·B.",
                 lambda look: not _first_losses_right(look), refuted=_is_alone),
         Symptom("wrong losses", "The loss is wrong even on one rank, where nothing is cut. Go through BlockGPT.forward: "
-                                "embedding plus positions, each block without a seed (no dropout, whatever p), the last "
-                                "norm, the head; targets as they are handed in.",
+                                "embedding plus positions, each block, the last norm, the head; targets as they are "
+                                "handed in.",
                 lambda look: not _first_losses_right(look)),
         Symptom("wrong backward", "The losses are right, and on one rank the gradients too; on several, cut weights' "
                                   "gradients are wrong as well: the backward pass of a function that the blocks use is not "
