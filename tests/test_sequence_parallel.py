@@ -92,8 +92,8 @@ def test_full_recomputation_keeps_the_input_as_the_rank_has_it(n, is_cut):
 
 
 def test_the_fused_core_is_the_one_that_is_written_out():
-    qkv_SBE = numbers(6, 2, 3 * 8)
-    torch.testing.assert_close(FusedAttention(4, 0.0)(qkv_SBE), Attention(4, 0.0)(qkv_SBE))
+    qkv_SBQ = numbers(6, 2, 3 * 8)
+    torch.testing.assert_close(FusedAttention(4, 0.0)(qkv_SBQ), Attention(4, 0.0)(qkv_SBQ))
 
 
 def test_a_storage_counts_once_and_parameters_do_not():

@@ -54,20 +54,20 @@ class Attention(nn.Module):
         self.head_size = head_size
         self.scores, self.softmax, self.dropout, self.mix = Scores(), nn.Softmax(-1), MaskDropout(p), Mix()
 
-    def forward(self, qkv_SBE: Tensor, dropout: Dropout | None = None) -> Tensor:
-        q_BHSK, k_BHSK, v_BHSK = self.heads(qkv_SBE)
+    def forward(self, qkv_SBQ: Tensor, dropout: Dropout | None = None) -> Tensor:
+        q_BHSK, k_BHSK, v_BHSK = self.heads(qkv_SBQ)
         return self.mix((dropout or self.dropout)(self.softmax(self.scores(q_BHSK, k_BHSK))), v_BHSK)
 
-    def heads(self, qkv_SBE: Tensor) -> tuple[Tensor, ...]:
+    def heads(self, qkv_SBQ: Tensor) -> tuple[Tensor, ...]:
         """q, k, v, each (B, H, S, K): views."""
-        return qkv_SBE.unflatten(-1, (-1, 3, self.head_size)).permute(3, 1, 2, 0, 4).unbind()
+        return qkv_SBQ.unflatten(-1, (-1, 3, self.head_size)).permute(3, 1, 2, 0, 4).unbind()
 
 
 class FusedAttention(Attention):
     """The same by a kernel of torch's that never has all scores in memory; without dropout."""
 
-    def forward(self, qkv_SBE: Tensor, dropout: Dropout | None = None) -> Tensor:
-        y_BHSK = F.scaled_dot_product_attention(*self.heads(qkv_SBE), is_causal=True)
+    def forward(self, qkv_SBQ: Tensor, dropout: Dropout | None = None) -> Tensor:
+        y_BHSK = F.scaled_dot_product_attention(*self.heads(qkv_SBQ), is_causal=True)
         return y_BHSK.permute(2, 0, 1, 3).flatten(2)
 
 
