@@ -55,6 +55,11 @@ def leave_gradients(model: nn.Module) -> None:
         p.grad = torch.ones_like(p)
 
 
+def gradients_of(stage: nn.Module) -> dict[str, Tensor | None]:
+    """Copies of them, by the parameters' names."""
+    return {name: None if p.grad is None else p.grad.clone() for name, p in stage.named_parameters()}
+
+
 def as_number(value: object) -> Tensor | None:
     """A plain number or a tensor of one as a tensor without dimensions, in float64; None stays None."""
     return None if value is None else torch.as_tensor(value, dtype=torch.float64).detach().reshape(())
