@@ -72,13 +72,13 @@ def own_part(name: str, whole: Tensor, place: int, n: int) -> Tensor:
 
 
 def parts_on(rank: int, whole: dict[str, Tensor], lines: Lines, n_layers: int) -> dict[str, Tensor]:
-    """Of a model's tensors by name what this rank has. A tied head needs none of its own."""
+    """Of a model's tensors by name what this rank has: its stage's, in pieces where they are cut. A tied head needs none."""
     places, sizes = zip(*(_place(lines[axis], rank) for axis in ("pp", "tp")), strict=True)
     return parts_at(places, whole | ({HEAD: whole.get(HEAD, whole[EMBEDDING])} if sizes[0] > 1 else {}), sizes, n_layers)
 
 
 def parts_at(places: tuple[int, int], whole: dict[str, Tensor], sizes: tuple[int, int], n_layers: int) -> dict[str, Tensor]:
-    """Of a model's tensors by name what a rank at these places along pp and tp has: its stage's, in pieces if they are cut."""
+    """The same of a rank at these places along pp and tp, of so many; each name is that of its own tensor."""
     return {name: own_part(name, x, places[1], sizes[1]) for name, x in whole.items()
             if stage_of(name, n_layers, sizes[0]) == places[0]}
 

@@ -5,7 +5,7 @@ from types import FunctionType
 
 
 def hand_parts(fn: Callable, **parts: Callable) -> None:
-    """From now on fn, a function or a class, finds these under their names, whatever stood there. In a rank only: it lasts."""
+    """From now on fn, a function or a class, finds these under their names. It lasts, so in a rank only."""
     functions = vars(fn).values() if isinstance(fn, type) else [fn]
     for function in functions:
         if isinstance(function, FunctionType):

@@ -2,7 +2,6 @@
 
 from torch import Tensor, nn
 
-from grader.calling.meshes import HEAD
 from utils.models.blocks import BlockGPT
 from utils.models.tiny import next_byte_loss
 
@@ -14,7 +13,8 @@ def mean_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor
     return next_byte_loss(model(tokens_BT.T).transpose(0, 1), targets_BT).mean()
 
 
-def gradients_by_use(model: BlockGPT, tokens_BT: Tensor, targets_BT: Tensor, untied: bool) -> tuple[Tensor, dict[str, Tensor]]:
+def gradients_by_use(model: BlockGPT, tokens_BT: Tensor, targets_BT: Tensor,
+                     untied: bool) -> tuple[Tensor, dict[str, Tensor]]:
     """The mean loss and its gradients by name; untied: what embedding and head each contribute to their weight's."""
     model.zero_grad()
     tied = model.head.weight

@@ -23,8 +23,8 @@ CHANGES = (
     change("other messages", ON, ON + "\n                if y is not None:\n                    " + ON, "x.requires_grad_()",
            "dist.recv(x, group_src=self.r - 1, group=self.pp)\n                x.requires_grad_()"),
     change("too many bytes", "return loss\n", "for weight in self.stage.parameters():\n"
-           "            dist.all_reduce(weight.grad.clone(), group=self.tp)\n        return loss\n", "mesh[\"pp\"]\n", "mesh[\"pp\"]\n"
-           "        self.tp = mesh[\"tp\"]\n"),
+           "            dist.all_reduce(weight.grad.clone(), group=self.tp)\n        return loss\n",
+           "mesh[\"pp\"]\n", "mesh[\"pp\"]\n        self.tp = mesh[\"tp\"]\n"),
     change("numbers asked for", "return loss\n", "loss.item()\n        return loss\n"),
     change("no run", "def run(", "def passes("),
     change("no gradient of the input", "x.requires_grad_()", "pass"),

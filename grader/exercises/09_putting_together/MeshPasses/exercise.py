@@ -1,4 +1,4 @@
-"""Passes on a mesh: each replica's loss and gradients, those of one process with the same rows, before anything is reduced."""
+"""Passes on a mesh: each replica's loss and gradients are those of one process with the same rows; nothing is reduced."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -119,7 +119,7 @@ EXERCISE = Exercise(
              "replica has the mean of its own rows; reduce_gradients averages over replicas.",
              lambda case, rank, right: _result(case, rank, _share(case, rank), 1 / case.inputs[rank]["sizes"]["dp"]),
              shows=_several("dp")),
-        Slip("loss on every stage", "All stages return the loss: here only the last stage does, and the others return 0. The "
-             "trainer tells them.", _loss_everywhere, shows=_several("pp")),
+        Slip("loss on every stage", "All stages return the loss: here only the last stage does, and the others return 0. "
+             "The trainer tells them.", _loss_everywhere, shows=_several("pp")),
     ),
 )

@@ -138,8 +138,8 @@ TECHNIQUE = Technique(
                    "stage once, and each input's gradient to the one before."),
         results_waited(),
         sends_waited(),
-        numbers_left("The numbers are right, but a tensor is asked for its numbers (.item(), float(), an if on a tensor). In "
-                     "a simulation tensors have none: stay with tensors."),
+        numbers_left("The numbers are right, but a tensor is asked for its numbers (.item(), float(), an if on a tensor). "
+                     "In a simulation tensors have none: stay with tensors."),
     ),
     symptoms=(
         raised("'run'", "The method run(tokens_BT, targets_BT) is missing.", "no run"),

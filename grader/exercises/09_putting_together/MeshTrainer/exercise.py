@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.calling.meshes import EMBEDDING, HEAD, leave_gradients, make_model, parts_on
+from grader.calling.meshes import make_model, parts_on
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.meshes import in_words, lines_of, place_of, sizes_of
 from grader.exercises.shared.trained import MODEL, gradients_by_use
@@ -70,9 +70,10 @@ def _of_rank(rank: int, common: dict[str, Any], before: State, steps: list[dict[
 # ── what is right ──
 
 
-def _scale(inputs: dict[str, Any], step: dict[str, Any]) -> float:
-    """As torch's clip_grad_norm_ has it."""
-    return min(1.0, inputs["max_norm"] / (float(step["norm"]) + 1e-6))
+def _scale(inputs: dict[str, Any], step: dict[str, Any], gradients: State) -> float:
+    """As torch's clip_grad_norm_ has it, where the norm is as many times too large as this rank's gradients are."""
+    own, right = (float(torch.nn.utils.get_total_norm(state.values())) for state in (gradients, step["reduced"]))
+    return min(1.0, inputs["max_norm"] / (float(step["norm"]) * own / right + 1e-6))
 
 
 def _times(state: State, factor: float) -> State:
@@ -95,8 +96,7 @@ def _right(case: Case, rank: int, keep: bool = False, late: bool = False) -> dic
         left = {name: torch.ones_like(p) for name, p in parameters.items()}
     for step in inputs["steps"]:
         summed = {name: gradient + left.get(name, 0) for name, gradient in step["reduced"].items()}
-        ratio = float(torch.nn.utils.get_total_norm(summed.values()) / torch.nn.utils.get_total_norm(step["reduced"].values()))
-        scaled = _times(summed, min(1.0, inputs["max_norm"] / (ratio * float(step["norm"]) + 1e-6)))
+        scaled = _times(summed, _scale(inputs, step, summed))
         first, left = first or scaled, scaled if keep else {}
         parameters = {name: p - LR * scaled[name] for name, p in parameters.items()}
     return {"losses": [_loss(case, number) for number in range(STEPS)], "gradients": first, "parameters": parameters}
@@ -156,9 +156,7 @@ def _own_norm(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
 
 def _not_reduced(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     step = case.inputs[rank]["steps"][0]
-    ratio = float(torch.nn.utils.get_total_norm(step["own"].values()) / torch.nn.utils.get_total_norm(step["reduced"].values()))
-    factor = min(1.0, case.inputs[rank]["max_norm"] / (ratio * float(step["norm"]) + 1e-6))
-    return _scaled(case, rank, right, factor, of=step["own"])
+    return _scaled(case, rank, right, _scale(case.inputs[rank], step, step["own"]), of=step["own"])
 
 
 EXERCISE = Exercise(

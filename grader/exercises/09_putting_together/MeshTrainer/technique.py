@@ -62,13 +62,13 @@ def _first_step_right(look: Look, rank: int, found: Any, right: Any) -> bool:
 TECHNIQUE = Technique(
     demands=(
         needs(_needed),
-        Demand("parts", "passes, reduction and norm, once a step, in this order", "The numbers are right, but not by the three "
-               "parts: in each step call self.passes.run with the whole batch, of which it takes its share itself, then "
+        Demand("parts", "passes, reduction and norm, once a step, in this order", "The numbers are right, but not by the "
+               "three parts: in each step call self.passes.run with the whole batch, of which it takes its share itself, then "
                "reduce_gradients, then mesh_gradient_norm.", on_each_rank(_not_its_parts), gate=True, for_right_values=True),
         only_along(("dp", "pp", "tp"), "The numbers are right, but there are calls outside this rank's lines of the mesh: "
                                        "use the groups in mesh."),
-        bytes_sent(_sent, "a few numbers", "Right, but more is sent than a loss needs: gradients travel in reduce_gradients, "
-                   "once."),
+        bytes_sent(_sent, "a few numbers", "Right, but more is sent than a loss needs: gradients travel once, in "
+                   "reduce_gradients."),
         results_waited(),
         sends_waited(),
         numbers_left("The numbers are right, but a step asks a tensor for its numbers (.item(), float(), an if on a "
@@ -82,14 +82,15 @@ TECHNIQUE = Technique(
         unwaited(),
         Symptom("no update", "The optimizer never steps: after clipping, optimizer.step() updates this rank's parameters.",
                 wrong_ranks(_nothing_updated)),
-        Symptom("clipped too early", "Each replica clips the gradients of its own share, and then they are averaged: the norm "
-                "is that of the averaged gradient, so clip after reduce_gradients.", _clipped_too_early),
+        Symptom("clipped too early", "Each replica clips the gradients of its own share, and then they are averaged: the "
+                "norm is that of the averaged gradient, so clip after reduce_gradients.", _clipped_too_early),
     ),
     fallbacks=(
         Symptom("wrong update", "Losses and gradients of the first step are right, what comes after is not: one step of the "
                 "optimizer for each batch, with the gradients cleared before it.", wrong_ranks(_first_step_right)),
         Symptom("wrong gradients", "The loss is right, gradients are not: between the passes and the update, they are "
-                "reduced once and scaled once.", lambda look: look.evidence.ending == RETURNED and _first_losses_right(look)),
+                "reduced once and scaled once.",
+                lambda look: look.evidence.ending == RETURNED and _first_losses_right(look)),
         Symptom("wrong losses", "Already the first loss is wrong: the last stage of each replica knows the mean loss of its "
                 "share, and the mean over the whole batch is asked, on all ranks.",
                 lambda look: look.evidence.ending == RETURNED and not _first_losses_right(look)),

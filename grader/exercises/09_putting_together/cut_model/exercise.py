@@ -8,7 +8,7 @@ from torch import Tensor
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.formula_cases import single
 from grader.exercises.shared.meshes import in_words, place_of, sizes_of
-from grader.exercises.shared.model_states import Sizes, State, drawn_state, of_rank, own_piece
+from grader.exercises.shared.model_states import Pieces, Sizes, State, drawn_state, of_rank, own_piece
 from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
 from utils.models.mesh_stage import stage_of
 from utils.models.shards import cut_dim, piece
@@ -25,7 +25,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return cases
 
 
-def _own(inputs: dict[str, Any], own: Callable[[str, Tensor, Sizes, int], Tensor] = own_piece, rank: int | None = None) -> State:
+def _own(inputs: dict[str, Any], own: Pieces = own_piece, rank: int | None = None) -> State:
     return of_rank(inputs["whole"], inputs["n_layers"], inputs["sizes"], inputs["rank"] if rank is None else rank, own)
 
 
@@ -83,8 +83,8 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, rank: _own(case.inputs[rank])),
     points={VALUES: 2},
     slips=(
-        _slip("always along rows", lambda inputs: _own(inputs, _along_rows), "All that is cut is cut along dim 0. Of out and "
-              "down a rank has columns: cut_dim(name) says which dim.", _several("tp")),
+        _slip("always along rows", lambda inputs: _own(inputs, _along_rows), "All that is cut is cut along dim 0. Of out "
+              "and down a rank has columns: cut_dim(name) says which dim.", _several("tp")),
         _slip("not cut", lambda inputs: _own(inputs, lambda name, x, sizes, place: x), "Weights are whole: of those that "
               "are cut, this rank has the piece of its place along tp.", _several("tp")),
         _slip("biases cut", lambda inputs: _own(inputs, _biases_too), "The biases of out and down are cut. They are "

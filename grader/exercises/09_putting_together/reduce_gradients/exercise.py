@@ -1,8 +1,7 @@
-"""Gradients of a model on a mesh, as the passes leave them: summed where two stages use one weight, averaged over replicas."""
+"""Gradients as the passes on a mesh leave them: summed where two stages use one weight, averaged over replicas."""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -104,8 +103,8 @@ EXERCISE = Exercise(
              "first and the last stage found.",
              lambda case, rank, right: _own(case, rank, _mean(case, lambda gradients: _both(gradients, 0.5))),
              shows=_several("pp")),
-        Slip("tied weight swapped", "Each end has the other end's part of the tied weight's gradient: add what comes to what "
-             "is there.", lambda case, rank, right: _own(case, rank, _mean(case, _swapped)), shows=_several("pp")),
+        Slip("tied weight swapped", "Each end has the other end's part of the tied weight's gradient: add what comes to "
+             "what is there.", lambda case, rank, right: _own(case, rank, _mean(case, _swapped)), shows=_several("pp")),
         Slip("tied weight only", "Only the tied weight's gradient is averaged over replicas: average those of all "
              "parameters.",
              lambda case, rank, right: _own(case, rank, _mean(case, _summed, [_place(case, rank)["dp"]])) | {

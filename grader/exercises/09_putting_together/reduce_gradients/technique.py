@@ -34,8 +34,8 @@ def _sent(look: Look, rank: int) -> float:
 TECHNIQUE = Technique(
     demands=(
         needs(each_way(_needed)),
-        only_along(("dp", "pp"), "The gradients are right, but there are calls outside this rank's lines along dp and pp: use "
-                                 "the groups in mesh. Along tp nothing is left to do."),
+        only_along(("dp", "pp"), "The gradients are right, but there are calls outside this rank's lines along dp and pp: "
+                                 "use the groups in mesh. Along tp nothing is left to do."),
         bytes_sent(_sent, "each gradient once along dp, the tied weight's once along pp", "Right, but more is sent: each "
                    "gradient is reduced along dp once, and the tied weight's goes once each way along pp."),
         results_waited(),
