@@ -19,7 +19,8 @@ CHANGES = (
     change("whole ones summed along tp", ALL, f"{ALL}\n    for name, weight in stage.named_parameters():\n"
            "        if cut_dim(name) is None:\n            dist.all_reduce(weight.grad, group=mesh['tp'])"),
     change("outside its lines", ALL, f"{ALL}\n    dist.all_reduce(mesh['tp'] and weight.grad.sum())"),
-    change("too many bytes", ALL, "for weight in stage.parameters():\n        dist.all_reduce(weight.grad.clone(), group=dp)\n"
+    change("too many bytes", ALL, "for weight in stage.parameters():\n"
+           "        dist.all_reduce(weight.grad.clone(), group=dp)\n"
            f"    {ALL}"),
     change("no tied weight", "if p > 1 and stage.tied_weight is not None:", "if p > 1:"),
     change("both send first", SENDING, "dist.send(mine, group_dst=other, group=pp)", WAIT, "pass"),

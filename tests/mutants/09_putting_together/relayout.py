@@ -7,7 +7,6 @@ RETURN = "return cut_model(whole, new, n_layers, rank)"
 LOADED = "loaded = cut_model(whole, new, n_layers, rank)"
 
 CHANGES = (
-    change("old file", RETURN, "return saved[rank % len(saved)]"),
     change("joined along rows", "torch.cat(pieces, dim)", "torch.cat(pieces)"),
     change("whole ones joined", WHOLE, "whole[name] = torch.cat(pieces, dim or 0)"),
     change("old layout", RETURN, 'return cut_model(whole, old, n_layers, rank % len(saved))'),

@@ -96,16 +96,14 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, rank: _loaded(case.inputs[rank])),
     points={VALUES: 4},
     slips=(
-        _slip("old file", lambda inputs: inputs["saved"][inputs["rank"]], "Returned is the file that the same rank saved: "
-              "the layout has changed.", lambda case: case.inputs[0]["rank"] < len(case.inputs[0]["saved"])),
         _slip("joined along rows", lambda inputs: _loaded(inputs, _joined_along_rows), "The pieces are cut along "
               "cut_dim(name), but joined along dim 0: join them along the same dim, or out and down have another shape.",
               _cuts("old", "tp")),
         _slip("whole ones joined", lambda inputs: _loaded(inputs, _whole_ones_too), "What is whole on every rank of "
               "tp (cut_dim gives None: embedding, norms, the biases of out and down) is joined as if it were in pieces: "
               "take one rank's.", _cuts("old", "tp")),
-        _slip("old layout", lambda inputs: _loaded(inputs, mesh="old"), "The whole model is right, but it is cut for the "
-              "*old* layout: this rank is one of the new layout's."),
+        _slip("old layout", lambda inputs: _loaded(inputs, mesh="old"), "This is what the same rank had in the *old* "
+              "layout: join the whole model from the files of one replica, and cut it for the new layout."),
         _slip("not cut", _whole, "This is the whole model, put together: now cut it for this rank of the new layout."),
         _slip("last file wins", lambda inputs: _loaded(inputs, _last_file_wins), "Each weight is what the last file "
               "says, as if it had all of it: the pieces of the ranks along tp must be joined.", _cuts("old", "tp")),
