@@ -64,7 +64,8 @@ TECHNIQUE = Technique(
         needs(_needed),
         Demand("parts", "passes, reduction and norm, once a step, in this order", "The numbers are right, but not by the "
                "three parts: in each step call self.passes.run with the whole batch, of which it takes its share itself, "
-               "then reduce_gradients, then mesh_gradient_norm.", on_each_rank(_not_its_parts), gate=True, for_right_values=True),
+               "then reduce_gradients, then mesh_gradient_norm.", on_each_rank(_not_its_parts), gate=True,
+               for_right_values=True),
         only_along(("dp", "pp", "tp"), "The numbers are right, but there are calls outside this rank's lines of the mesh: "
                                        "use the groups in mesh."),
         bytes_sent(_sent, "a few numbers", "Right, but more is sent than a loss needs: gradients travel once, in "

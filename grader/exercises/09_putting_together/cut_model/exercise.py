@@ -15,7 +15,8 @@ from utils.models.shards import cut_dim, piece
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    wanted = [((1, 1, 4), 2, (0, 3)), ((1, 3, 1), 5, (0, 1, 2)), ((1, 2, 2), 3, (1,)), ((2, 2, 2), 3, (3, 6)), ((1, 1, 1), 1, (0,))]
+    wanted = [((1, 1, 4), 2, (0, 3)), ((1, 3, 1), 5, (0, 1, 2)), ((1, 2, 2), 3, (1,)), ((2, 2, 2), 3, (3, 6)),
+              ((1, 1, 1), 1, (0,))]
     wanted += [((3, 2, 1), 4, (2, 3)), ((1, 2, 4), 4, (1, 6))] * grading
     cases = []
     for shape, n_layers, ranks in wanted:
