@@ -13,6 +13,7 @@ from grader.exercises.shared.meshes import in_words, lines_of, place_of, sizes_o
 from grader.exercises.shared.trained import MODEL, gradients_by_use
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
+from utils.models.blocks import BlockGPT
 
 STEPS, LR = 3, 0.5
 UNCLIPPED, CLIPPED = 1e3, 0.25
@@ -30,21 +31,24 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _case(draw: Draw, shape: tuple[int, int, int], max_norm: float) -> Case:
     sizes = sizes_of(shape)
-    tokens = [draw.tensor(sizes["dp"] * 2, MODEL["length"], dtype=torch.int64).abs() for _ in range(STEPS)]
+    tokens, targets = ([draw.tensor(sizes["dp"] * 2, MODEL["length"], dtype=torch.int64).abs() for _ in range(STEPS)]
+                       for _ in range(2))
     model = make_model(MODEL | {"seed": draw.seed()})
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    steps = [_in_one_process(model, batch, sizes, max_norm) for batch in tokens]
+    steps = [_in_one_process(model, *batch, sizes, max_norm) for batch in zip(tokens, targets, strict=True)]
     common = {"model": MODEL, "sizes": sizes, "lines": lines_of(sizes), "lr": LR, "n_micro": 1, "max_norm": max_norm,
-              "tokens": tokens, "left": shape == (1, 1, 2)}
+              "tokens": tokens, "targets": targets, "left": shape == (1, 1, 2)}
     clipped = ", gradients clipped" if max_norm == CLIPPED else ""
     return Case(in_words(sizes) + clipped, tuple(_of_rank(rank, common, before, steps) for rank in range(math.prod(shape))))
 
 
-def _in_one_process(model: torch.nn.Module, batch: Tensor, sizes: dict[str, int], max_norm: float) -> dict[str, Any]:
+def _in_one_process(model: BlockGPT, tokens: Tensor, targets: Tensor, sizes: dict[str, int],
+                    max_norm: float) -> dict[str, Any]:
     """One step of training: each replica's loss and gradients, the whole batch's gradients, their norm."""
     untied = sizes["pp"] > 1
-    shares = [gradients_by_use(model, rows, rows, untied) for rows in batch.chunk(sizes["dp"])]
-    _, whole = gradients_by_use(model, batch, batch, False)
+    rows = zip(tokens.chunk(sizes["dp"]), targets.chunk(sizes["dp"]), strict=True)
+    shares = [gradients_by_use(model, *own, untied) for own in rows]
+    _, whole = gradients_by_use(model, tokens, targets, False)
     for name, p in model.named_parameters():
         p.grad = whole[name].clone()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)

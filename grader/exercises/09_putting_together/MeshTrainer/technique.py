@@ -26,9 +26,8 @@ def _not_its_parts(look: Look, rank: int) -> str:
     once = [name for name, before in zip(called, [None, *called], strict=False) if (name, before) != (NORM, NORM)]
     if once != [RUN, REDUCE, NORM] * len(inputs["tokens"]):
         return f"rank {rank} called {', '.join(called[:4]) or 'none of the three'} …"
-    rows = {span.facts["rows"] for span in spans_if_any(look, rank, PART) if span.facts["part"] == RUN}
-    whole = len(inputs["tokens"][0])
-    return "" if rows == {whole} else f"rank {rank} ran {min(rows)} rows, the batch has {whole}"
+    other = [span.facts["rows"] for span in spans_if_any(look, rank, PART) if not span.facts.get("whole", True)]
+    return f"rank {rank} handed {other[0]} rows to passes.run, not the batch of {len(inputs['tokens'][0])}" if other else ""
 
 
 def _clipped_too_early(look: Look) -> bool:
