@@ -6,6 +6,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from grader.checks import verdict_on
+from grader.exercises import EXERCISES
+from tests.mutants import with_source
 from tests.notebooks import functions_of
 from utils import figures, run_ranks
 from utils.models.blocks import BlockGPT
@@ -56,6 +59,14 @@ def test_ten_steps_on_a_mesh_are_those_of_one_process(shape):
     assert all(of_rank == pytest.approx(losses, abs=TOLERANCE) for of_rank, _ in results)
     assert found.keys() == whole.keys()
     assert max((found[name] - whole[name]).abs().max().item() for name in whole) < TOLERANCE
+
+
+@pytest.mark.parametrize("name, part", [("MeshTrainer", "MeshPasses"), ("MeshTrainer", "reduce_gradients"),
+                                        ("MeshTrainer", "mesh_gradient_norm"), ("relayout", "cut_model")])
+def test_a_part_that_is_not_written_costs_nothing_where_it_is_used(name, part):
+    fn = with_source(UNIT, name, f"def {part}(*arguments):\n    raise NotImplementedError('yours to write')", of=part)
+    verdict = verdict_on(EXERCISES[name], fn)
+    assert verdict.passed, str(verdict)
 
 
 def test_a_stage_alone_is_the_model():

@@ -18,6 +18,7 @@ from tests.notebooks import functions_of
 from utils import run_ranks, simulate_ranks
 from utils.costs.formulas import ring_time_s, tree_broadcast_time_s
 from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed
+from utils.models.mesh_stage import MeshStage, tied_gpt
 from utils.models.tiny import TinyGPT, next_byte_loss
 from utils.schedules.schedule import Shape
 from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
@@ -42,8 +43,10 @@ CHECKED_BY_NUMBERS = {"Pipeline"}
 # Exercises about data, or of one process.
 WITHOUT_CALLS = {"split_batch", "one_f_one_b_schedule", "dependencies", "simulate", "validate_schedule",
                  "input_then_weights", "interleaved_schedule", "zero_bubble_schedule", "race_schedule", "Recompute",
-                 "merge_attention", "hello_rank", "route", "choose_layout"}
-LEFT_OUT = BY_NUMBERS | CHECKED_BY_NUMBERS | WITHOUT_CALLS
+                 "merge_attention", "hello_rank", "route", "choose_layout", "relayout"}
+# Its check puts right parts in the place of those that it calls. See the trainer below.
+WITH_RIGHT_PARTS = {"MeshTrainer"}
+LEFT_OUT = BY_NUMBERS | CHECKED_BY_NUMBERS | WITHOUT_CALLS | WITH_RIGHT_PARTS
 
 
 # ── the same calls as in reality ──
@@ -118,6 +121,20 @@ def one_f_one_b(rank, world_size):
     pipeline = unit["Pipeline"]({rank: torch.nn.Linear(width, width, bias=False)}, schedule,
                                 Shape(world_size, world_size, m), torch.nn.functional.mse_loss, batches[0])
     pipeline.step(batches, batches)
+
+
+def trainer_step():
+    """A step of unit 09's trainer with its own parts."""
+    unit, sizes = functions_of("solutions", "09_putting_together"), {"dp": 2, "pp": 2, "tp": 2}
+    mesh = unit["make_mesh"](sizes)
+    stage = MeshStage(tied_gpt(length=8, dim=8, n_layers=2, n_heads=2), mesh["pp"], mesh["tp"])
+    trainer = unit["MeshTrainer"](stage, torch.optim.SGD(stage.parameters(), lr=0.1), 2, mesh, max_norm=1.0)
+    tokens = torch.zeros(4, 8, dtype=torch.long)
+    trainer.step(tokens, tokens)
+
+
+def test_a_trainer_on_a_mesh_makes_the_same_calls():
+    assert calls_of(simulate_ranks(trainer_step, 8, NODE)) == calls_of(run_ranks(trainer_step, 8))
 
 
 def test_a_pipeline_makes_the_same_calls_and_has_the_bubble_of_its_schedule():

@@ -55,6 +55,11 @@ def leave_gradients(model: nn.Module) -> None:
         p.grad = torch.ones_like(p)
 
 
+def gradients_of(stage: nn.Module) -> dict[str, Tensor | None]:
+    """Copies of them, by the parameters' names."""
+    return {name: None if p.grad is None else p.grad.clone() for name, p in stage.named_parameters()}
+
+
 def as_number(value: object) -> Tensor | None:
     """A plain number or a tensor of one as a tensor without dimensions, in float64; None stays None."""
     return None if value is None else torch.as_tensor(value, dtype=torch.float64).detach().reshape(())
@@ -68,9 +73,14 @@ def own_part(name: str, whole: Tensor, place: int, n: int) -> Tensor:
 
 def parts_on(rank: int, whole: dict[str, Tensor], lines: Lines, n_layers: int) -> dict[str, Tensor]:
     """Of a model's tensors by name what this rank has: its stage's, in pieces where they are cut. A tied head needs none."""
-    (stage, n_stages), (place, n) = (_place(lines[axis], rank) for axis in ("pp", "tp"))
-    named = whole | ({HEAD: whole.get(HEAD, whole[EMBEDDING])} if n_stages > 1 else {})
-    return {name: own_part(name, x, place, n) for name, x in named.items() if stage_of(name, n_layers, n_stages) == stage}
+    places, sizes = zip(*(_place(lines[axis], rank) for axis in ("pp", "tp")), strict=True)
+    return parts_at(places, whole | ({HEAD: whole.get(HEAD, whole[EMBEDDING])} if sizes[0] > 1 else {}), sizes, n_layers)
+
+
+def parts_at(places: tuple[int, int], whole: dict[str, Tensor], sizes: tuple[int, int], n_layers: int) -> dict[str, Tensor]:
+    """The same of a rank at these places along pp and tp, of so many; each name is that of its own tensor."""
+    return {name: own_part(name, x, places[1], sizes[1]) for name, x in whole.items()
+            if stage_of(name, n_layers, sizes[0]) == places[0]}
 
 
 def _place(groups: list[list[int]], rank: int) -> tuple[int, int]:

@@ -2,114 +2,108 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from grader.calling.meshes import EMBEDDING, HEAD, leave_gradients, make_model, parts_on
-from grader.exercises.shared.cases import each_rank, once_a_group
+from grader.calling.meshes import make_model, parts_on
+from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.meshes import in_words, lines_of, place_of, sizes_of
+from grader.exercises.shared.trained import MODEL, gradients_by_use
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Exercise, Slip
-from utils.models.shards import cut_dim
-from utils.models.tiny import next_byte_loss
+from utils.models.blocks import BlockGPT
 
-STEPS, LENGTH, LR = 2, 5, 0.5
-MODEL = {"length": LENGTH, "dim": 4, "layers": 3, "heads": 4}
+STEPS, LR = 3, 0.5
 UNCLIPPED, CLIPPED = 1e3, 0.25
+NOTHING = torch.zeros((), dtype=torch.float64)
+State = dict[str, Tensor]
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """Where only tp has several ranks, gradients are there from the beginning."""
-    shapes = [((2, 1, 1), 2, UNCLIPPED), ((1, 3, 1), 4, UNCLIPPED), ((1, 1, 2), 1, CLIPPED), ((2, 2, 1), 3, CLIPPED),
-              ((2, 2, 2), 2, UNCLIPPED)]
-    shapes += [((1, 2, 2), 2, CLIPPED), ((3, 1, 2), 1, UNCLIPPED), ((1, 1, 1), 2, CLIPPED)] * grading
+    shapes = [((2, 1, 1), UNCLIPPED), ((1, 3, 1), UNCLIPPED), ((1, 1, 2), CLIPPED), ((2, 2, 1), CLIPPED),
+              ((2, 2, 2), UNCLIPPED)]
+    shapes += [((1, 2, 2), CLIPPED), ((3, 1, 2), UNCLIPPED), ((1, 1, 1), CLIPPED)] * grading
     return [_case(draw, *shape) for shape in shapes]
 
 
-def _case(draw: Draw, shape: tuple[int, int, int], n_micro: int, max_norm: float) -> Case:
+def _case(draw: Draw, shape: tuple[int, int, int], max_norm: float) -> Case:
     sizes = sizes_of(shape)
-    tokens, targets = ([draw.tensor(sizes["dp"] * n_micro * 2, LENGTH, dtype=torch.int64).abs() for _ in range(STEPS)]
+    tokens, targets = ([draw.tensor(sizes["dp"] * 2, MODEL["length"], dtype=torch.int64).abs() for _ in range(STEPS)]
                        for _ in range(2))
-    inputs = {"model": MODEL | {"seed": draw.seed()}, "sizes": sizes, "lines": lines_of(sizes), "lr": LR,
-              "n_micro": n_micro, "max_norm": max_norm, "tokens": tokens, "targets": targets, "left": shape == (1, 1, 2)}
+    model = make_model(MODEL | {"seed": draw.seed()})
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    steps = [_in_one_process(model, *batch, sizes, max_norm) for batch in zip(tokens, targets, strict=True)]
+    common = {"model": MODEL, "sizes": sizes, "lines": lines_of(sizes), "lr": LR, "n_micro": 1, "max_norm": max_norm,
+              "tokens": tokens, "targets": targets, "left": shape == (1, 1, 2)}
     clipped = ", gradients clipped" if max_norm == CLIPPED else ""
-    return Case(f"{in_words(sizes)}, {n_micro} micro-batch{'es' * (n_micro > 1)}{clipped}", (inputs,) * math.prod(shape))
+    return Case(in_words(sizes) + clipped, tuple(_of_rank(rank, common, before, steps) for rank in range(math.prod(shape))))
 
 
-# ── one process ──
+def _in_one_process(model: BlockGPT, tokens: Tensor, targets: Tensor, sizes: dict[str, int],
+                    max_norm: float) -> dict[str, Any]:
+    """One step of training: each replica's loss and gradients, the whole batch's gradients, their norm."""
+    untied = sizes["pp"] > 1
+    rows = zip(tokens.chunk(sizes["dp"]), targets.chunk(sizes["dp"]), strict=True)
+    shares = [gradients_by_use(model, *own, untied) for own in rows]
+    _, whole = gradients_by_use(model, tokens, targets, False)
+    for name, p in model.named_parameters():
+        p.grad = whole[name].clone()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    torch.optim.SGD(model.parameters(), lr=LR).step()
+    return {"shares": shares, "whole": whole, "norm": norm}
 
 
-def _mean_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
-    return next_byte_loss(model(tokens_BT.T).transpose(0, 1), targets_BT).mean()
+def _of_rank(rank: int, common: dict[str, Any], before: State, steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """What one rank is given: its pieces of the weights, and what its parts find in each step."""
+    place, sizes = place_of(common["sizes"], rank), common["sizes"]
+
+    def own(state: State) -> State:
+        return parts_on(rank, state, common["lines"], MODEL["layers"])
+
+    found = []
+    for step in steps:
+        loss, share = step["shares"][place["dp"]]
+        found.append({"loss": loss if place["pp"] == sizes["pp"] - 1 else NOTHING, "own": own(share),
+                      "reduced": own(step["whole"]), "norm": step["norm"]})
+    return common | {"weights": own(before), "steps": found}
 
 
-def _gradients(model: nn.Module) -> dict[str, Tensor]:
-    return {name: p.grad.clone() for name, p in model.named_parameters()}
+# ── what is right ──
 
 
-@once_a_group
-def _plain(case: Case, rank: int, keep: bool = False, late: bool = False) -> dict[str, Any]:
-    """Losses, the first step's clipped gradients, the parameters at the end.
-
-    keep: gradients are never forgotten. late: they are forgotten after each step.
-    """
-    inputs, losses, first = case.inputs[0], [], {}
-    model = make_model(inputs["model"])
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    if inputs["left"]:
-        leave_gradients(model)
-    for tokens, targets in zip(inputs["tokens"], inputs["targets"], strict=True):
-        if not (keep or late):
-            optimizer.zero_grad()
-        elif keep and first and inputs["sizes"]["pp"] > 1:
-            model.embedding.weight.grad *= 2  # both ends kept it, and add theirs to the other's
-        loss = _mean_loss(model, tokens, targets)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), inputs["max_norm"])
-        first = first or _gradients(model)
-        optimizer.step()
-        losses.append(loss.detach())
-        if late:
-            optimizer.zero_grad()
-    return {"losses": losses, "gradients": first, "parameters": {n: p.detach() for n, p in model.named_parameters()}}
+def _scale(inputs: dict[str, Any], step: dict[str, Any], gradients: State) -> float:
+    """As torch's clip_grad_norm_ has it, where the norm is as many times too large as this rank's gradients are."""
+    own, right = (float(torch.nn.utils.get_total_norm(state.values())) for state in (gradients, step["reduced"]))
+    return min(1.0, inputs["max_norm"] / (float(step["norm"]) * own / right + 1e-6))
 
 
-@once_a_group
-def _first_rows(case: Case, rank: int, first: int, stop: int) -> dict[str, Any]:
-    """The first step's loss and unclipped gradients for some rows of the batch."""
-    inputs = case.inputs[0]
-    model = make_model(inputs["model"])
-    loss = _mean_loss(model, *(inputs[name][0][first:stop] for name in ("tokens", "targets")))
-    loss.backward()
-    return {"loss": loss.detach(), "gradients": _gradients(model)}
+def _times(state: State, factor: float) -> State:
+    return {name: factor * x for name, x in state.items()}
 
 
-@once_a_group
-def _untied(case: Case, rank: int) -> dict[str, Tensor]:
-    """What embedding and head each contribute to their weight's gradient, and all other gradients."""
-    inputs = case.inputs[0]
-    model = make_model(inputs["model"])
-    model.head.weight = nn.Parameter(model.head.weight.detach().clone())
-    _mean_loss(model, inputs["tokens"][0], inputs["targets"][0]).backward()
-    return _gradients(model)
+def _loss(case: Case, step: int, ranks: Sequence[int] | None = None) -> Tensor:
+    """The mean over all replicas, or those of some ranks. Each loss is known once for each rank of a tp group."""
+    sizes, own = case.inputs[0]["sizes"], []
+    for rank in range(case.world_size) if ranks is None else ranks:
+        if place_of(sizes, rank)["pp"] == sizes["pp"] - 1:
+            own.append(case.inputs[rank]["steps"][step]["loss"])
+    return sum(own) / len(own)
 
 
-# ── a rank's part ──
-
-
-def _own(case: Case, rank: int, whole: dict[str, Tensor]) -> dict[str, Tensor]:
-    return parts_on(rank, whole, case.inputs[rank]["lines"], MODEL["layers"])
-
-
-def _part(case: Case, rank: int, plain: dict[str, Any]) -> dict[str, Any]:
-    return {"losses": plain["losses"]} | {part: _own(case, rank, plain[part]) for part in ("gradients", "parameters")}
-
-
-def _right(case: Case, rank: int) -> dict[str, Any]:
-    return _part(case, rank, _plain(case, 0))
+def _right(case: Case, rank: int, keep: bool = False, late: bool = False) -> dict[str, Any]:
+    """keep: gradients are never cleared. late: they are cleared after each step."""
+    inputs, parameters, first, left = case.inputs[rank], case.inputs[rank]["weights"], {}, {}
+    if inputs["left"] and (keep or late):
+        left = {name: torch.ones_like(p) for name, p in parameters.items()}
+    for step in inputs["steps"]:
+        summed = {name: gradient + left.get(name, 0) for name, gradient in step["reduced"].items()}
+        scaled = _times(summed, _scale(inputs, step, summed))
+        first, left = first or scaled, scaled if keep else {}
+        parameters = {name: p - LR * scaled[name] for name, p in parameters.items()}
+    return {"losses": [_loss(case, number) for number in range(STEPS)], "gradients": first, "parameters": parameters}
 
 
 # ── slips, seen in the first step ──
@@ -123,122 +117,50 @@ def _clips(case: Case) -> bool:
     return case.inputs[0]["max_norm"] == CLIPPED
 
 
-def _whole(case: Case) -> dict[str, Tensor]:
-    """The first step's gradients, as one process has them before it clips."""
-    return _first_rows(case, 0, 0, len(case.inputs[0]["tokens"][0]))["gradients"]
+def _losses(case: Case, rank: int, right: list[Any], loss: Tensor) -> dict[str, Any]:
+    return right[rank] | {"losses": [loss, *[ANYTHING] * (STEPS - 1)]}
 
 
-def _first_step(case: Case, rank: int, right: list[Any], gradients: dict[str, Tensor], loss: Any = None,
-                of: dict[str, Tensor] | None = None, clip: bool = True) -> dict[str, Any]:
-    """Of a step that comes to these gradients of the whole model, and clips them by their norm, or that of others."""
-    counted = [g for name, g in (of or gradients).items() if of or name != HEAD]
-    scale = min(1.0, case.inputs[0]["max_norm"] / (float(torch.nn.utils.get_total_norm(counted)) + 1e-6)) if clip else 1.0
-    own = {name: gradient * scale for name, gradient in _own(case, rank, gradients).items()}
-    return {"losses": [right[rank]["losses"][0] if loss is None else loss, *[ANYTHING] * (STEPS - 1)], "gradients": own,
-            "parameters": ANYTHING}
-
-
-def _share(case: Case, rank: int, of: int) -> dict[str, Any]:
-    """_first_rows of the of-th share of the batch."""
-    inputs = case.inputs[0]
-    each = len(inputs["tokens"][0]) // inputs["sizes"]["dp"]
-    return _first_rows(case, rank, of * each, (of + 1) * each)
-
-
-def _unreduced(case: Case, rank: int, right: list[Any], first: bool = False) -> dict[str, Any]:
-    """Each replica goes its own way; first: all of them take the first share, and its loss."""
-    share = _share(case, rank, 0 if first else place_of(case.inputs[rank]["sizes"], rank)["dp"])
-    return _first_step(case, rank, right, share["gradients"], share["loss"] if first else None)
+def _scaled(case: Case, rank: int, right: list[Any], factor: float, of: State | None = None) -> dict[str, Any]:
+    """A first step by these gradients, the right ones by default, times a factor."""
+    gradients = _times(of or case.inputs[rank]["steps"][0]["reduced"], factor)
+    return right[rank] | {"gradients": gradients, "parameters": ANYTHING}
 
 
 def _own_loss(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    share = _share(case, rank, place_of(case.inputs[rank]["sizes"], rank)["dp"])
-    return right[rank] | {"losses": [share["loss"], *[ANYTHING] * (STEPS - 1)]}
+    line = next(line for line in case.inputs[rank]["lines"]["pp"] if rank in line)
+    return _losses(case, rank, right, _loss(case, 0, line))
 
 
-def _times(factor: str, loss: bool, case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Gradients as many times too large as there are micro-batches, or replicas; and the loss."""
-    inputs = case.inputs[rank]
-    n = inputs["n_micro"] if factor == "n_micro" else inputs["sizes"][factor]
-    times = {name: n * gradient for name, gradient in _whole(case).items()}
-    return _first_step(case, rank, right, times, n * right[rank]["losses"][0] if loss else None)
-
-
-def _last_micro_batch(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Only the last micro-batch of each share counts."""
-    inputs, found = case.inputs[rank], []
-    n, m = inputs["sizes"]["dp"], inputs["n_micro"]
-    each = len(inputs["tokens"][0]) // n
-    for share in range(n):
-        stop = (share + 1) * each
-        found.append(_first_rows(case, rank, stop - each // m, stop)["gradients"])
-    return _first_step(case, rank, right, {name: sum(g[name] for g in found) / n / m for name in found[0]})
-
-
-def _tied(case: Case, rank: int, right: list[Any], mean: bool = False) -> dict[str, Any]:
-    """Embedding and head keep what each of them contributes; or both have the mean of the two."""
-    gradients = _untied(case, rank)
-    if mean:
-        half = (gradients[EMBEDDING] + gradients[HEAD]) / 2
-        gradients = gradients | {EMBEDDING: half, HEAD: half}
-    return _first_step(case, rank, right, gradients)
-
-
-def _not_clipped(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return _first_step(case, rank, right, _whole(case), clip=False)
-
-
-def _factor(case: Case, gradients: dict[str, Tensor]) -> float:
-    """To max_norm, as torch computes it."""
-    return case.inputs[0]["max_norm"] / (float(torch.nn.utils.get_total_norm(gradients.values())) + 1e-6)
-
-
-def _enlarged(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Scaled to max_norm, small gradients too."""
-    whole = _whole(case)
-    scale = _factor(case, whole)
-    return _first_step(case, rank, right, {name: gradient * scale for name, gradient in whole.items()}, clip=False)
-
-
-def _clipped_too_early(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Each replica clips its own share's gradients; then they are averaged."""
-    n, clipped = case.inputs[0]["sizes"]["dp"], []
-    for share in range(n):
-        gradients = _share(case, rank, share)["gradients"]
-        scale = min(1.0, _factor(case, gradients))
-        clipped.append({name: gradient * scale / n for name, gradient in gradients.items()})
-    return _first_step(case, rank, right, {name: sum(g[name] for g in clipped) for name in clipped[0]}, clip=False)
-
-
-def _divided_by_the_world(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    factor = case.inputs[0]["sizes"]["dp"] / case.world_size
-    return _first_step(case, rank, right, {name: factor * gradient for name, gradient in _whole(case).items()})
-
-
-def _no_loss(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return right[rank] | {"losses": [torch.zeros((), dtype=torch.float64)] * STEPS}
-
-
-def _own_norm(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    whole = _whole(case)
-    return _first_step(case, rank, right, whole, of=_own(case, rank, whole))
-
-
-def _whole_ones_summed(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Along tp, those that are not cut."""
-    n = case.inputs[rank]["sizes"]["tp"]
-    return _first_step(case, rank, right, {name: gradient * (n if cut_dim(name) is None else 1)
-                                           for name, gradient in _whole(case).items()})
+def _summed_loss(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    return _losses(case, rank, right, case.inputs[rank]["sizes"]["dp"] * right[rank]["losses"][0])
 
 
 def _loss_of_last_stage(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
     sizes = case.inputs[rank]["sizes"]
     is_last = place_of(sizes, rank)["pp"] == sizes["pp"] - 1
-    return right[rank] | {"losses": right[rank]["losses"] if is_last else [torch.zeros((), dtype=torch.float64)] * STEPS}
+    return _losses(case, rank, right, right[rank]["losses"][0] if is_last else NOTHING)
 
 
-def _several_micro_batches(case: Case) -> bool:
-    return case.inputs[0]["n_micro"] > 1
+def _not_clipped(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    return _scaled(case, rank, right, 1.0)
+
+
+def _enlarged(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    """Scaled to max_norm, small gradients too."""
+    inputs = case.inputs[rank]
+    return _scaled(case, rank, right, inputs["max_norm"] / (float(inputs["steps"][0]["norm"]) + 1e-6))
+
+
+def _own_norm(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    inputs = case.inputs[rank]
+    norm = float(torch.nn.utils.get_total_norm(inputs["steps"][0]["reduced"].values()))
+    return _scaled(case, rank, right, min(1.0, inputs["max_norm"] / (norm + 1e-6)))
+
+
+def _not_reduced(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+    step = case.inputs[rank]["steps"][0]
+    return _scaled(case, rank, right, _scale(case.inputs[rank], step, step["own"]), of=step["own"])
 
 
 EXERCISE = Exercise(
@@ -250,55 +172,30 @@ EXERCISE = Exercise(
     trains=True,
     tolerance=1e-6,
     timeout_s=30.0,
-    points={"values": 6, "technique": 4},
+    points={"values": 1, "technique": 1},
     slips=(
         Slip("loss of the own share", "The losses are those of each replica's share of the batch: average them along dp, as "
              "the gradients.", _own_loss, shows=_several("dp")),
+        Slip("losses summed", "The losses are as many times too large as there are replicas: all_reduce sums, and the mean "
+             "over the replicas is asked.", _summed_loss, shows=_several("dp")),
         Slip("loss on the last stage only", "Only the last stage knows the loss, and the others return 0: it has to tell "
              "them, along pp.", _loss_of_last_stage, shows=_several("pp")),
-        Slip("replicas not averaged", "Each replica keeps the gradients of its own share of the batch, and the replicas "
-             "drift apart: average the gradients along dp.", _unreduced, shows=_several("dp")),
-        Slip("same share", "All replicas take the first share of the batch: a rank's place along dp says which one is its "
-                           "own.",
-             partial(_unreduced, first=True), shows=_several("dp")),
-        Slip("sum over replicas", "Gradients are as many times too large as there are replicas: along dp the mean is asked, "
-             "and all_reduce sums.", partial(_times, "dp", False), shows=_several("dp")),
-        Slip("micro-batches summed", "Gradients and loss are as many times too large as there are micro-batches: the mean "
-             "of the share is the mean of their m losses, so divide each by m before it goes backward.",
-             partial(_times, "n_micro", True), shows=_several_micro_batches),
-        Slip("gradients of a sum", "The loss is right, but gradients are as many times too large as there are "
-             "micro-batches: divide each one's loss by m *before* it goes backward.", partial(_times, "n_micro", False),
-             shows=_several_micro_batches),
-        Slip("last micro-batch only", "Only the last micro-batch's gradients are left: clear them once a step, and let the "
-             "micro-batches add up.", _last_micro_batch, shows=_several_micro_batches),
-        Slip("tied weight not summed", "The embedding on the first stage and the head on the last are one weight, whose "
-             "gradient is the sum of both: each stage kept its own part.", _tied,
-             shows=_several("pp")),
-        Slip("tied weight averaged", "The tied weight's gradient is half of what it should be: it is the *sum* of what the "
-             "first and the last stage found.", partial(_tied, mean=True), shows=_several("pp")),
+        Slip("loss of the first stage", "All ranks return 0, which the stages before the last have as their loss: the last "
+             "stage knows it, so it is the one that tells the others.",
+             lambda case, rank, right: _losses(case, rank, right, NOTHING), shows=_several("pp")),
+        Slip("not reduced", "The gradients are those that the passes left: reduce_gradients comes before they are clipped "
+             "and used.", _not_reduced),
         Slip("not clipped", "The gradients are right, but they were not clipped before the "
                             "update.", _not_clipped, shows=_clips),
         Slip("gradients enlarged", "Gradients whose norm is smaller than max_norm are scaled up to it: clipping only ever "
              "makes them smaller, so the factor is at most 1.", _enlarged),
-        Slip("clipped too early", "Each replica clips the gradients of its own share, and then they are averaged: the norm "
-             "is that of the averaged gradient, so clip after the average.", _clipped_too_early,
-             shows=lambda case: _clips(case) and _several("dp")(case)),
-        Slip("divided by the world's size", "Gradients are too small, by the number of ranks in a replica: only replicas "
-             "are averaged over, so divide by the size of mesh[\"dp\"] and not by the world's.", _divided_by_the_world,
-             shows=lambda case: not _clips(case) and (_several("pp")(case) or _several("tp")(case))),
-        Slip("loss of the first stage", "All ranks return 0, which the stages before the last have as their loss: the last "
-             "stage knows it, so it is the one that tells the others.", _no_loss, shows=_several("pp")),
         Slip("clipped by the own norm", "Each rank clips by the norm of the gradients that it has itself: all must use the "
              "norm of the whole model's, mesh_gradient_norm.", _own_norm,
              shows=lambda case: _clips(case) and (_several("pp")(case) or _several("tp")(case))),
-        Slip("whole ones summed along tp", "Gradients of parameters that are not cut are tp times too large: f and g inside "
-             "the stage have made them complete, the same on all ranks of tp, so nothing is to be summed there.",
-             _whole_ones_summed, shows=_several("tp")),
         Slip("cleared too late", "What stood in .grad before the first step was counted: clear gradients at the beginning "
-             "of a step, not at its end.", lambda case, rank, right: _part(case, rank, _plain(case, 0, late=True)),
+             "of a step, not at its end.", lambda case, rank, right: _right(case, rank, late=True),
              shows=lambda case: case.inputs[0]["left"]),
         Slip("gradients not cleared", "The first step is right; in the second, gradients of the first are still there: "
-             "clear them at the beginning of each step.",
-             lambda case, rank, right: _part(case, rank, _plain(case, 0, keep=True))),
+             "clear them at the beginning of each step.", lambda case, rank, right: _right(case, rank, keep=True)),
     ),
 )

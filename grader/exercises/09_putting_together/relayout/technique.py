@@ -17,8 +17,5 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("names missing", "Parameters of this stage are missing: its layers, and at the ends what stands before or "
                 "behind them.", wrong_ranks(lambda look, rank, found, right: found.keys() < right.keys())),
-        Symptom("another stage's", "Here are the parameters of another stage. The last axis varies fastest: a rank's stage "
-                "is its number // tp, modulo pp, all of the *new* layout.", wrong_ranks(
-                    lambda look, rank, found, right: not found.keys() <= right.keys() and not right.keys() <= found.keys())),
     ),
 )
