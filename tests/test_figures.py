@@ -319,10 +319,10 @@ def test_an_unfinished_call_is_stuck_to_the_right_edge():
     assert not blocked_bars(call(0, 0), right_s=2.0)
 
 
-def test_a_blocking_send_is_not_in_flight_but_an_overlapped_one_is():
-    at_once = call(0, 0, "send", 0.0, 0.0002, 0.01, 0.0, 0.01, 1, is_async=True)
-    after_a_span = call(0, 1, "send", 0.02, 0.03, 0.001, 0.0, 0.031, 1, is_async=True)
-    trace = Trace(2, (at_once, after_a_span), (Span(0, "work", 0.021, 0.029),), duration_s=0.04)
+def test_a_blocking_send_is_not_in_flight_but_an_asynchronous_one_is():
+    blocking = call(0, 0, "send", 0.0, 0.02, 0.01, 0.0, 0.01, 1)
+    asynchronous = call(0, 1, "send", 0.02, 0.03, 0.001, 0.0, 0.031, 1, is_async=True)
+    trace = Trace(2, (blocking, asynchronous), (), duration_s=0.04)
     assert [bar.start_s for _, bar in lanes_of(trace, 0, 0.04).flights] == [0.02]
 
 

@@ -123,6 +123,20 @@ def test_the_short_way_past_the_dispatcher_and_the_long_one_tell_the_same():
         assert told[:len(told) // 2] == told[len(told) // 2:]
 
 
+def test_a_message_is_asynchronous_if_the_program_began_it_so():
+    def exchange(rank):
+        x = torch.ones(4)
+        if rank == 0:
+            dist.send(x, 1)
+            dist.isend(x, 1).wait()
+        else:
+            dist.recv(x, 0)
+            dist.irecv(x, 0).wait()
+
+    trace = run_ranks(exchange, 2).trace
+    assert [[call.is_async for call in trace.of(rank)] for rank in range(2)] == [[False, True]] * 2
+
+
 def test_the_short_way_leaves_to_torch_what_is_more_than_numbers():
     """Ranks that are no plain numbers, and views whose numbers are not those in memory."""
     def odd(rank):

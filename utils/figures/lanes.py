@@ -1,6 +1,5 @@
 """What a timeline draws, as plain data: a rank's bars, its calls in flight, shares of time where bars would not fit."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ from utils.figures.traced import Call, Trace
 
 Interval = tuple[float, float]
 MOST_SUBLANES = 4
-CLEARLY_LATER_S = 10e-3  # more than it takes torch to begin to wait on a busy machine
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,8 @@ def lanes_of(trace: Trace, rank: int, right_s: float) -> Lanes:
     named = [Bar("span", s.start_s, s.end_s, (s.name,)) for s in own]
     spans = [bar for bar in named if bar.end_s > bar.start_s]
     marks = [bar for bar in named if bar.end_s == bar.start_s]
-    begins = sorted(begun.start_s for begun in (*calls, *own))
     flights = [Bar("in flight", call.start_s, right_s if call.end_s is None else call.end_s, call_labels(call))
-               for call in calls if _is_overlapped(call, begins)]
+               for call in calls if call.is_async]
     ends = [bar.end_s for bar in (*blocked, *named)] + [call.start_s for call in calls]
     return Lanes(rank, max(ends, default=0.0), blocked, spans, marks, _sublanes(flights))
 
@@ -121,20 +118,6 @@ def shares(intervals: Iterable[Interval], edges_s: Sequence[float]) -> np.ndarra
     so_far = np.concatenate([[0.0], np.cumsum(ends[:, 1] - ends[:, 0])])
     covered = np.interp(edges_s, ends.ravel(), np.repeat(so_far, 2)[1:-1])
     return np.diff(covered) / np.diff(edges_s)
-
-
-def _is_overlapped(call: Call, begins_s: list[float]) -> bool:
-    """Whether the rank did something else while the call was under way.
-
-    Sends and receives are asynchronous to torch even when the program waits at once, so theirs are shown only if
-    another call or span began before the wait (begins_s, sorted), or if the wait came clearly later.
-    """
-    if not call.is_async:
-        return False
-    if call.op not in ("send", "recv") or call.wait_start_s is None:
-        return True
-    between = bisect_right(begins_s, call.wait_start_s) - bisect_right(begins_s, call.start_s)
-    return between > 0 or call.wait_start_s - call.start_s > CLEARLY_LATER_S
 
 
 def _sublanes(bars: list[Bar]) -> list[tuple[int, Bar]]:

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch.utils.weak import TensorWeakRef
 
 from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, CallFacts, describe, flat_tensors, signature
-from utils.trace.user_code import is_called_directly, library_line, user_line
+from utils.trace.user_code import is_blocking_message, is_called_directly, library_line, user_line
 
 Report = Callable[..., None]  # report(kind, **fields)
 PATIENCE_S = 30.0  # a pause that nobody ends
@@ -155,7 +155,8 @@ class Recorder:
             _check_ends(op, arguments, group)
             return describe(
                 operator, arguments, own_rank, size, group=group_name, members=dist.get_process_group_ranks(group),
-                is_async=is_async, waits=waits, alone=alone, source=source, thread=thread, repeats=repeats,
+                is_async=is_async and not is_blocking_message(sys._getframe()), waits=waits, alone=alone, source=source,
+                thread=thread, repeats=repeats,
                 is_direct=is_called_directly(sys._getframe()))
 
         key = (signature(operator, arguments), identity, is_async, alone, waits, source, thread, repeats)
