@@ -274,7 +274,7 @@ CASES = [  # function, exception, kind of verdict, ranks and words that the mess
     (drops_the_work, Deadlock, "dropped message", ["dist.isend(torch.ones(3), dst=1)", "wait()"]),
     (drops_the_first_of_two, Deadlock, "dropped message", ["dist.isend(torch.ones(3), dst=1)", "wait()"]),
     (a_line_of_waiting_ranks, Deadlock, "receive without send", ["let rank 2 send it: send(..., dst=1)"]),
-    (behind_a_cycle, Deadlock, "cycle of sends", ["ranks 0 and 1 each send first", "rank 2 waits for rank 1"]),
+    (behind_a_cycle, Deadlock, "cycle of sends", ["ranks 0 and 1 are sending", "rank 2 waits for rank 1"]),
     (activations_lie_ready, Deadlock, "receive without send", ["let rank 2 send it: send(..., dst=1)"]),
     (messages_in_a_circle, Deadlock, "cycle of messages", ["ranks 0–2 wait for each other", "isend"]),
     (ddp_left_out, Deadlock, "rank never calls", ["rank 0 has returned", "DistributedDataParallel("]),

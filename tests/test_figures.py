@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import pkgutil
 import random
 import subprocess
@@ -25,14 +26,16 @@ from utils.figures import Column, Table, collective_picture, human_bytes
 from utils.figures.collectives import COLLECTIVES
 from utils.figures.hardware import link_speeds
 from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, union
+from utils.figures.orders import order_drawn
 from utils.figures.ring import PHASES, ring_start, ring_steps
+from utils.figures.timeline import _begun_after
 from utils.figures.tree import tree_rounds
 from utils.figures.widgets import collective_browser, cost_calculator, ring_stepper
 from utils.planner.layout import Layout
 from utils.planner.plan import plan
 from utils.planner.published import model_named
 from utils.planner.scaling import scaling
-from utils.schedules.schedule import Step, parse_schedule
+from utils.schedules.schedule import Step, parse_schedule, shape_of
 from utils.simulation.clusters import cluster_named
 from utils.trace.memory import CATEGORIES
 from utils.trace.trace import Call, Span, Trace
@@ -45,7 +48,7 @@ SIZES = range(2, 9)
 
 def call(rank, number, op="all_reduce", start=0.0, wait=None, blocked=0.0, waiting=0.0, end=None, peer=None,
          is_async=False, size=MIB, n_ranks=4):
-    formula = size if op == "send" else 0 if op == "recv" else bytes_sent_per_rank(op, size, n_ranks)
+    formula = size if op == "send" else 0 if op in ("recv", "barrier") else bytes_sent_per_rank(op, size, n_ranks)
     return Call(rank, number, op, "world", tuple(range(n_ranks)), peer, None, None, "float32", (size // 4,), size,
                 size, formula, is_async, start, end, wait, blocked, waiting, None)
 
@@ -65,6 +68,16 @@ def training(n_ranks=4, n_steps=2) -> Trace:
                 calls.append(call(rank, 2 * step + i, start=start, wait=wait, blocked=0.012, waiting=0.005,
                                   end=wait + 0.012, is_async=True, n_ranks=n_ranks))
     return Trace(n_ranks, tuple(calls), tuple(spans), duration_s=0.1 * n_steps)
+
+
+def after_a_barrier() -> Trace:
+    """A barrier that rank 1 leaves first, then forward, backward and an all-reduce on each rank."""
+    calls, spans = [], []
+    for rank, left in enumerate((0.052, 0.05)):
+        calls += [call(rank, 0, "barrier", 0.0, 0.0, left, 0.04, left), call(rank, 1, start=0.09, wait=0.09, blocked=0.01,
+                                                                             end=0.1)]
+        spans += [Span(rank, "forward", left, left + 0.01), Span(rank, "backward", left + 0.01, 0.09)]
+    return Trace(2, tuple(calls), tuple(spans), duration_s=0.1)
 
 
 def pipeline() -> Trace:
@@ -117,6 +130,7 @@ PICTURES = {
     "timeline of 16 ranks": lambda: figures.timeline_figure(training(16, 4)),
     "timeline of 64 ranks": lambda: figures.timeline_figure(training(64)),
     "timeline of some ranks": lambda: figures.timeline_figure(training(64), range(0, 64, 16)),
+    "timeline after a barrier": lambda: figures.timeline_figure(after_a_barrier(), after="barrier"),
     "timeline of a pipeline": lambda: figures.timeline_figure(pipeline()),
     "timeline of a deadlock": lambda: figures.timeline_figure(stuck()),
     "timeline of 3200 calls": lambda: figures.timeline_figure(busy()),
@@ -147,6 +161,8 @@ PICTURES = {
     "schedule": lambda: figures.schedule_table(parse_schedule("F0 F1 B0 B1", "F0 B0 F1 B1"), "1F1B"),
     "schedule on 8 ranks": lambda: figures.schedule_grid(
         {Step("F", micro, rank): (rank + micro, rank + micro + 1.0) for micro in range(9) for rank in range(8)}, 8),
+    **{f"orders {' and '.join(names)}": (lambda names=names: figures.orders_figure(*names))
+       for names in (("GPipe", "1F1B"), ("1F1B", "interleaved", "ZB-H1"))},
     "schedules, planned and measured": lambda: figures.schedule_grids(
         {"planned": {Step("F", 0, 0): (0.0, 1.0)}, "measured": {Step("F", 0, 0): (0.0, 1.5)}}, 1, "seconds"),
     "memory": lambda: figures.memory_bars(MEMORY, limit_bytes=80e9, title="7.5B parameters", base=1000),
@@ -305,7 +321,38 @@ def test_human_bytes(size, base, text):
     assert human_bytes(size, base) == text
 
 
+# ── the orders of a pipeline ──
+
+
+@pytest.mark.parametrize(("name", "units", "in_flight"), [
+    ("GPipe", 33, [8, 8, 8, 8]), ("1F1B", 33, [4, 3, 2, 1]), ("interleaved", 28.5, [11, 9, 7, 5]), ("ZB-H1", 27, [4] * 4)])
+def test_an_order_that_is_drawn_can_run_and_takes_as_long_as_it_says(name, units, in_flight):
+    schedule, times = order_drawn(name)
+    shape = shape_of(schedule)
+    assert len(times) == len(set(times)) == shape.n_stages * shape.n_micro * len(shape.kinds)
+    for steps in schedule:
+        assert all(times[one][1] <= times[other][0] for one, other in itertools.pairwise(steps))
+    for step, (start, _) in times.items():
+        needs = {"F": [("F", -1)], "B": [("B", 1), ("F", 0)], "I": [("I", 1), ("F", 0)], "W": [("I", 0)]}[step.kind]
+        needed = [Step(kind, step.micro, step.stage + way) for kind, way in needs if 0 <= step.stage + way < shape.n_stages]
+        assert all(times[need][1] <= start for need in needed), step
+    assert max(end for _, end in times.values()) == units
+    counts = [itertools.accumulate({"F": 1, "I": 0}.get(step.kind, -1) for step in steps) for steps in schedule]
+    assert [max(count) for count in counts] == in_flight
+    with pytest.raises(ValueError, match="takes some of GPipe"):
+        figures.orders_figure(name, "DualPipe")
+
+
 # ── lanes of the timeline ──
+
+
+def test_a_timeline_after_a_call_begins_where_the_first_rank_leaves_it():
+    later = _begun_after(after_a_barrier(), "barrier")
+    assert [c.op for c in later.calls] == ["all_reduce"] * 2 and later.duration_s == pytest.approx(0.05)
+    assert min(s.start_s for s in later.spans) == pytest.approx(0.0)
+    assert [b.start_s for b in lanes_of(later, 0, 0.05).blocked] == [pytest.approx(0.04)]
+    figures.timeline_figure(training(), after="barrier")  # without such a call: all of it
+
 
 
 def test_blocked_time_is_split_into_waiting_and_communicating():

@@ -193,7 +193,7 @@ def _cycle_fix(state: WaitState, cycle: list[int], calls: dict[int, CallFacts]) 
                                      "sends: let some ranks send first (even ranks send then receive, odd ranks the "
                                      "reverse), or start with isend/irecv.")
     if kinds == {"send"}:
-        return "cycle of sends", (f"{'every rank sends' if everybody else who + ' each send'} first, and a send ends only "
+        return "cycle of sends", (f"{'every rank is' if everybody else who + ' are'} sending, and a send ends only "
                                   "when it is received: let some ranks receive first, or start with isend and wait after "
                                   "the receive.")
     if kinds <= POINT_TO_POINT:

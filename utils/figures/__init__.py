@@ -21,6 +21,7 @@ _PLACES = {
     "long_attention": ("causal_step_figure", "causal_work_figure", "sent_by_ranks_figure"),
     "machines": ("node_figure", "torus_figure"),
     "mesh": ("mesh_figure",),
+    "orders": ("orders_figure",),
     "pipeline": ("schedule_grid", "schedule_grids", "schedule_table"),
     "planner_figures": ("plan_memory_figure", "plan_time_figure", "scaling_figure"),
     "processes": ("ranks_figure",),

@@ -65,7 +65,7 @@ def interleaved_figure(n_ranks: int = 4, n_chunks: int = 2) -> Picture:
     left = 0.25
     layer_in = (WIDTH_IN - 2 * left) / n_layers
     rows = ((1.5, f"one stage a rank: {n_chunks} layers at a time", [layer // n_chunks for layer in range(n_layers)]),
-            (0.22, f"{n_chunks} chunks a rank: one layer at a time, the line passed {n_chunks} times",
+            (0.22, f"{n_chunks} chunks a rank: one layer at a time, the pipeline passed {n_chunks} times",
              [layer % n_ranks for layer in range(n_layers)]))
     ways = []
     for bottom, title, owners in rows:

@@ -1,6 +1,7 @@
 """The timeline of a run: one row a rank, with computing, communicating, waiting, and what was in flight meanwhile."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -30,8 +31,9 @@ BLOCKED = ("communicating", "waiting", "stuck")
 
 
 @styled
-def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None) -> Picture:
+def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str = "") -> Picture:
     """One row a rank, milliseconds to the right.  ranks: which ones, in which order; None for all that the trace has.
+    after: the name of a call, such as barrier: the picture begins where the first rank leaves its last such call.
 
     Upper lane, the rank's own thread: computing (grey, or a span's colour and name), waiting for a partner (orange),
     communicating (blue). Lower lane: asynchronous calls from start to completion, so that overlap can be seen.
@@ -41,6 +43,8 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None) -> Picture
     shown = trace.ranks if ranks is None else ranks
     if not shown or not set(shown) <= set(range(trace.world_size)):
         raise ValueError(f"ranks: some of 0 to {trace.world_size - 1}, please; got {list(shown)}")
+    if after and trace.of(op=after):
+        trace = _begun_after(trace, after)
     right_s = right_edge(trace)
     drawn = [lanes_of(trace, rank, right_s) for rank in shown]
     rows, span_colours = rows_of(drawn, right_s), span_colours_of(drawn)
@@ -57,6 +61,17 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None) -> Picture
             _draw_bars(axes, rows, lanes, span_colours, of_rank)
     add_legends(figure, drawn, unnamed)
     return Picture(figure, in_words(drawn, right_s))
+
+
+def _begun_after(trace: Trace, op: str) -> Trace:
+    """What of the trace begins after the last `op`, timed from there."""
+    ends = [max((c.end_s or 0.0 for c in trace.of(rank, op)), default=0.0) for rank in trace.ranks]
+    begin = min(ends)
+    calls = [replace(c, start_s=c.start_s - begin, end_s=None if c.end_s is None else c.end_s - begin,
+                     wait_start_s=None if c.wait_start_s is None else c.wait_start_s - begin)
+             for c in trace.calls if c.start_s >= begin]
+    spans = [replace(s, start_s=s.start_s - begin, end_s=s.end_s - begin) for s in trace.spans if s.start_s >= begin]
+    return replace(trace, calls=tuple(calls), spans=tuple(spans), duration_s=trace.duration_s - begin)
 
 
 def in_words(ranks: list[Lanes], right_s: float) -> str:

@@ -11,6 +11,6 @@ SENTENCES = {
     REPEATED: "comes twice",
     MISSING: "is missing",
     TOO_EARLY: "comes before a step of the same rank that it needs",
-    STUCK: "can never start: what it needs waits in turn for a step that comes after it",
+    STUCK: "can never start, because here ranks wait for each other in a circle",
     TOO_MANY: "puts more micro-batches in flight than the rank may keep",
 }
