@@ -26,14 +26,6 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return [*odd_models(draw, grading, inputs, "a tensor of 3 numbers"), *weighed_case(inputs, grading)]
 
 
-def _last_passes(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """As if each step had only its last backward pass, whose loss is still divided by their number."""
-    micro = case.inputs[rank]["micro"]
-    last = tuple(inputs | {name: inputs[name][micro - 1::micro] for name in ("xs", "ys")} | {"micro": 1, "kept": ()}
-                 for inputs in case.inputs)
-    return train(replace(case, inputs=last), rank, factor=1 / micro)["parameters"]
-
-
 def _one_step_less(case: Case) -> Case:
     return replace(case, inputs=tuple(
         inputs | {name: inputs[name][:-inputs["micro"]] for name in ("xs", "ys")} for inputs in case.inputs))
@@ -45,12 +37,12 @@ def _trained(id: str, hint: str, how: Callable[[Case, int], dict[str, Any]], **s
     return Slip(id, hint, lambda case, r, right: trained(case, r)["parameters"], **shows)
 
 
-ZEROS = ("A parameter that takes no part in a step has no gradient: with zeros for one, weight decay and momentum move it "
-         "all the same. Set a shard's grad to None, and leave it there.")
+ZEROS = ("A parameter that takes no part in a step has no shard in buckets.shards, and its own shard's grad must be None: with "
+         "zeros for one, weight decay and momentum move it all the same.")
 
 EXERCISE = Exercise(
     title="Train with gradients in shards",
-    parameters=("module", "optimizer_class", "group"),
+    parameters=("module", "buckets", "optimizer_class", "group"),
     make_cases=_cases,
     oracle=each_group(lambda case, r: train(case, r)["parameters"]),
     trains=True,
@@ -62,12 +54,7 @@ EXERCISE = Exercise(
         Slip("nothing trained", "The module's tensors are those of the start: after the optimizer's step on the shards, "
                                 "gather them and copy them in place (copy_); p.data = … puts other tensors there.",
              lambda case, r, right: parameters(model_of(case, r))),
-        Slip("sum for mean", "The shards are updated with the sum of the gradients: divide by the number of ranks.",
-             lambda case, r, right: train(case, r, factor=case.group_size(r))["parameters"]),
-        _trained("divided by the world", "Right for the whole world, wrong in a group: divide by the number of ranks that "
-                                         "took part, dist.get_world_size(group).",
-                 lambda case, r: train(case, r, factor=case.group_size(r) / case.world_size)),
-        _trained("divided twice", "The gradients are n times too small: the mean is divided by n once.",
+        _trained("divided twice", "The gradients are n times too small: what the buckets hold is the mean already.",
                  lambda case, r: train(case, r, factor=1 / case.group_size(r))),
         _trained("mean over passes", "Gradients of several passes add up, as in p.grad: the mean is over ranks only.",
                  lambda case, r: train(case, r, factor=1 / case.inputs[r]["micro"]),
@@ -91,17 +78,8 @@ EXERCISE = Exercise(
                                 "copy, and whoever writes into that changes nothing. p.data.copy_(….view_as(p)) does.",
              lambda case, r, right: {"weight": parameters(model_of(case, r))["weight"], "bias": ANYTHING},
              shows=lambda case: case.inputs[0]["model"] == "linear"),
-        _trained("divided in the step", "A gradient that stays over a step is divided by n once more at the next: divide "
-                                        "what comes, in the hook, and not what stands.",
-                 lambda case, r: train(case, r, standing=1 / case.group_size(r)),
-                 shows=lambda case: case.inputs[0]["micro"] == 1),
-        _trained("earlier passes divided again", "What an earlier pass left is divided by n once more with each pass: "
-                                                 "divide what comes, and add it then.",
-                 lambda case, r: train(case, r, standing=1 / case.group_size(r))),
-        Slip("last pass only", "Of several backward passes only the last one counts: add to the gradient that the "
-                               "shard has.", _last_passes),
-        Slip("gradients pile up", "Right after the first step, wrong later: zero_grad() must forget the gradient shards, "
-                                  "and the next step begins from none.",
+        Slip("gradients pile up", "Right after the first step, wrong later: zero_grad() must empty buckets.shards, and the "
+                                  "next step begins from none.",
              lambda case, r, right: train(case, r, forget=False)["parameters"]),
     ),
 )
