@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.exercises.shared.cases import once_a_group, pieces, ranks
+from grader.exercises.shared.cases import once_a_group, pieces
 from grader.exercises.shared.one_process import mean_gradients
 from grader.exercises.shared.training_cases import SEEDS, Inputs, model_cases
 from grader.judging.exercise import Case, Draw

@@ -206,8 +206,8 @@ def super_forgotten() -> Symptom:
     """A subclass of torch's Optimizer without what its constructor makes."""
     hint = ("Optimizer's own constructor makes self.param_groups, with the options in each: call "
             "super().__init__(params, options).")
-    return raised_any("super forgotten", hint, "attribute 'param_groups'", "_optimizer_step_pre_hooks", "KeyError: 'lr'",
-                      "zero_grad_profile")
+    return raised_any("super forgotten", hint, "attribute 'param_groups'", "attribute 'defaults'",
+                      "_optimizer_step_pre_hooks", "KeyError: 'lr'")
 
 
 def misfit() -> Symptom:

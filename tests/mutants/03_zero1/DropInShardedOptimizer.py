@@ -16,9 +16,7 @@ CHANGES = (
            'if name != "params" and (source is self.wrapped or name in taken)'),
     change("groups ignored", "in zip(source.param_groups, target.param_groups):",
            "in ((source.param_groups[0], taken) for taken in target.param_groups):"),
-    change("options not loaded", "self._copy_options(self.wrapped, self)\n        ### END SOLUTION\n\n    def _copy",
-           "self._copy_options(self.wrapped, self)\n        ### END SOLUTION\n\n    def _copy",
-           "self.wrapped.load_state_dict(state)\n        self._copy_options(self.wrapped, self)",
+    change("options not loaded", "self.wrapped.load_state_dict(state)\n        self._copy_options(self.wrapped, self)",
            "self.wrapped.load_state_dict(state)"),
     change("options not saved", "self._copy_options(self, self.wrapped)\n        return", "return"),
     change("defaults", "self.defaults = self.wrapped.defaults", "pass"),
@@ -27,6 +25,7 @@ CHANGES = (
     change("closure ignored", "return loss", "return None"),
     change("closure ignored", "super().step()", "super().step(closure)"),
     change("closure twice", "super().step()", "super().step()\n        if closure is not None:\n            closure()"),
+    change("closure twice", CLOSURE, f"{CLOSURE}\n        if closure is not None:\n            closure()"),
     change("closure too late", CLOSURE, "", "super().step()", "for p in self.owner:\n"
            "            p.grad = torch.zeros_like(p) if p.grad is None else p.grad\n        super().step()\n"
            "        loss = None if closure is None else closure()\n        self.wrapped.step()"),

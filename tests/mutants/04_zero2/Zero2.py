@@ -12,7 +12,8 @@ CHANGES = (
     change("divided twice", STEP, "[shard.grad.div_(self.n) for shard in self.shards.values() if shard.grad is not None]; "
            + STEP),
     change("second step lost", TAKEN, f"{TAKEN}\n            shard.fresh = shard.grad is not getattr(shard, 'last', None)\n"
-           "            shard.last = shard.grad", "if shard.grad is not None:", "if shard.grad is not None and shard.fresh:"),
+           "            shard.last = shard.grad",
+           "if shard.grad is not None:", "if shard.grad is not None and shard.fresh:"),
     change("copy written to", COPY, "parameter.data.flatten()[:] = whole[:parameter.numel()]"),
     change("no zero_grad", "def zero_grad", "def forget"),
     change("nothing trained", "            if shard.grad is not None:", "            if False:"),
@@ -41,10 +42,10 @@ CHANGES = (
     change("zeros for None", "self.buckets.shards.get(parameter)",
            "self.buckets.shards.get(parameter, torch.zeros_like(shard))"),
     change("step forgets", AFTER_STEP, f"self.zero_grad()\n        {AFTER_STEP}"),
-    change("more kept", "pieces[rank].clone()", "pieces[rank]"),
+    change("more kept", "[rank].clone()", "[rank]"),
     change("another type on the way", GATHER, "whole = whole.float(); "
            "dist.all_gather_single(whole, shard.detach().float(), group=self.group)"),
-    change("shards of another type", "pieces[rank].clone()", "pieces[rank].clone().float()",
+    change("shards of another type", "[rank].clone()", "[rank].clone().float()",
            TAKEN, "taken = self.buckets.shards.get(parameter)\n"
            "            shard.grad = None if taken is None else taken.float()", "whole = shard.new_empty(",
            "whole = parameter.new_empty(", "shard.detach()", "shard.detach().to(parameter.dtype)"),
@@ -54,7 +55,8 @@ CHANGES = (
     change("group demanded", "dist.get_world_size(group)", "group.size()"),
     change("not all take part", "if shard.grad is not None:",
            "if shard.grad is not None and not (dist.get_rank(self.group) == 1 and parameter.numel() < 4):"),
-    change("library call", GATHER, "dist.reduce_scatter_single(torch.empty_like(shard), whole, group=self.group); " + GATHER),
+    change("library call", GATHER,
+           f"dist.reduce_scatter_single(torch.empty_like(shard), whole, group=self.group); {GATHER}"),
     change("not padded", "F.pad(parameter.detach().flatten(), (0, -parameter.numel() % self.n))",
            "parameter.detach().flatten()[:parameter.numel() // self.n * self.n]"),
 )

@@ -34,7 +34,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
 def on_right_base(fn: Callable) -> Callable:
     """The same class, whose super() is right whatever the ShardedOptimizer is on which it builds.
 
-    So a mistake there costs nothing here. This one takes another way than asked for there: all-reduces, and every n-th tensor.
+    So a mistake there costs nothing here. It takes another way than asked for there: all-reduces, and every n-th tensor.
     """
     base = getattr(fn, "__base__", None)
     if base is None or base.__name__ != "ShardedOptimizer":

@@ -4,7 +4,7 @@ from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.rank_by_rank import spans_if_any
 from grader.exercises.technique.sharding import by_collectives
-from grader.judging.exercise import Look, Symptom
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised
 from utils.trace.trace import Span
 
@@ -34,6 +34,11 @@ def _reduced_before_closure(look: Look) -> bool:
         began_s > end_s for end_s, moments_s in begun for began_s in moments_s)
 
 
+def _closure_once(look: Look) -> tuple[bool, str]:
+    often = [f"rank {rank}: {len(runs)} times" for rank, _, runs in _closures(look) if len(runs) > 1]
+    return not often, "".join(often[:1])
+
+
 def _lacks_options(look: Look) -> bool:
     """A scheduler finds a group without the options of the wrapped optimizer."""
     return look.evidence.ending == RAISED and any(text in look.evidence.error for text in ("KeyError: 'betas'",
@@ -50,6 +55,9 @@ def _closure_ignored(look: Look) -> bool:
 TECHNIQUE = by_collectives(
     zero.something_sharded(),
     zero.state_kept(),
+    Demand("closure twice", "a closure is called once a step", (
+        "The closure runs twice in a step, and its gradients add up: step(closure) calls it once, before it reduces; the "
+        "wrapped optimizer's step() gets no closure."), _closure_once, gate=True),
     group_hint="The ranks of other groups are touched: hand group on to super().__init__().",
     symptoms=(
         raised("is not an Optimizer", "A scheduler takes nothing but an Optimizer: build on ShardedOptimizer, which is one, "
@@ -60,13 +68,10 @@ TECHNIQUE = by_collectives(
                                      "self.param_groups once it is made, group by group, and all of them back before it "
                                      "steps.", _lacks_options),
         zero.super_forgotten(),
-        Symptom("closure ignored", "step(closure) calls the closure, which computes loss and gradients, before super().step()"
-                                   " reduces them, and returns the closure's loss. super().step() takes no closure.",
+        Symptom("closure ignored", "step(closure) calls the closure, which computes loss and gradients, before "
+                                   "super().step() reduces them, and returns its loss. super().step() takes no closure.",
                 _closure_ignored),
         zero.group_demanded("DropInShardedOptimizer(params, AdamW)"),
-        Symptom("closure twice", "The closure runs twice in a step, and its gradients add up: step(closure) calls it once, "
-                                 "before it reduces; the wrapped optimizer's step() gets no closure.",
-                lambda look: any(len(runs) > 1 for _, _, runs in _closures(look))),
         Symptom("closure too late", CLOSURE_LATE, _reduced_before_closure),
         Symptom("gradients left", "After zero_grad() some gradients are still there, and the next ones are added to them: "
                                   "it must reach the parameters of all ranks, not only one's own.",

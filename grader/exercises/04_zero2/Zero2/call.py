@@ -12,7 +12,17 @@ from torch.optim.lr_scheduler import StepLR
 
 from grader.calling.letting_go import settled_bytes
 from grader.calling.sharding import AFTER, HELD
-from grader.calling.training import ACCEPTED, NOTHING, OPTIMIZERS, UNEQUAL, Held, accepted, held_before, parameters, state_bytes
+from grader.calling.training import (
+    ACCEPTED,
+    NOTHING,
+    OPTIMIZERS,
+    UNEQUAL,
+    Held,
+    accepted,
+    held_before,
+    parameters,
+    state_bytes,
+)
 from grader.calling.weighing import END, weigh, weigh_at_gradients
 from grader.calling.zoo import build, loss_rows
 from utils.models.tiny import same_start

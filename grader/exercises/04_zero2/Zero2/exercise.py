@@ -31,14 +31,19 @@ def _one_step_less(case: Case) -> Case:
         inputs | {name: inputs[name][:-inputs["micro"]] for name in ("xs", "ys")} for inputs in case.inputs))
 
 
+def _stays(case: Case, rank: int, in_place: bool) -> float:
+    """What a gradient that stays over a step is multiplied by, if the step divides it in place; see _cases."""
+    return 1 / case.group_size(rank) if in_place and case.inputs[rank]["micro"] == 1 else 1.0
+
+
 def _trained(id: str, hint: str, how: Callable[[Case, int], dict[str, Any]], **shows: Callable[[Case], bool]) -> Slip:
     """how(case, rank) trains in another way."""
     trained = once_a_group(how)
     return Slip(id, hint, lambda case, r, right: trained(case, r)["parameters"], **shows)
 
 
-ZEROS = ("A parameter that takes no part in a step has no shard in buckets.shards, and its own shard's grad must be None: with "
-         "zeros for one, weight decay and momentum move it all the same.")
+ZEROS = ("A parameter that takes no part in a step has no entry in buckets.shards, and the grad of its shard must be None: "
+         "with zeros for one, weight decay and momentum move it all the same.")
 
 EXERCISE = Exercise(
     title="Train with gradients in shards",
@@ -54,8 +59,9 @@ EXERCISE = Exercise(
         Slip("nothing trained", "The module's tensors are those of the start: after the optimizer's step on the shards, "
                                 "gather them and copy them in place (copy_); p.data = … puts other tensors there.",
              lambda case, r, right: parameters(model_of(case, r))),
-        _trained("divided twice", "The gradients are n times too small: what the buckets hold is the mean already.",
-                 lambda case, r: train(case, r, factor=1 / case.group_size(r))),
+        *(_trained("divided twice", "The gradients are n times too small: what the buckets hold is the mean already.",
+                   lambda case, r, in_place=in_place: train(case, r, factor=1 / case.group_size(r), standing=_stays(
+                       case, r, in_place))) for in_place in (False, True)),
         _trained("mean over passes", "Gradients of several passes add up, as in p.grad: the mean is over ranks only.",
                  lambda case, r: train(case, r, factor=1 / case.inputs[r]["micro"]),
                  shows=lambda case: not any(inputs["kept"] for inputs in case.inputs)),
@@ -63,7 +69,8 @@ EXERCISE = Exercise(
                  lambda case, r: train(with_inputs(case, options={}), r)),
         _trained("one step behind", "The parameters are one step behind: the optimizer steps on the shards first, then "
                                     "they are gathered.", lambda case, r: train(_one_step_less(case), r),
-                 shows=lambda case: case.inputs[0]["model"] != "seldom"),  # where what rests is gathered, or is not
+                 shows=lambda case: not case.inputs[0]["twice"]  # its second step() gathers what the first one made
+                 and case.inputs[0]["model"] != "seldom"),  # where what rests is gathered, or is not
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=1)),
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=2)),
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, set_to_none=False)),

@@ -74,8 +74,8 @@ TECHNIQUE = by_collectives(
                            "of a tensor keeps all of it: clone() the shard; p.grad is to be None after each pass; and no "
                            "copy of the parameters is needed."),
     held_at_most("gradients kept", [WAITING], _room, "a backward pass leaves shards only", (
-        "The result is right, but after a backward pass more is there than the shards: the buckets have reduced the gradients, "
-        "so keep no gradient and no copy of one.")),
+        "The result is right, but after a backward pass more is there than the shards: the buckets have reduced the "
+        "gradients, so keep no gradient and no copy of one.")),
     *weighs_at_most(dict.fromkeys((GRADIENT, END), models(1.5, each_share=SHARDS))),
     OWN_DTYPES,
     Demand("shards of another type", "each shard has its parameter's type", (
