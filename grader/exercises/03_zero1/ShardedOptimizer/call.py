@@ -18,6 +18,8 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """fn(params, optimizer class, group, lr=…) and some steps on batches of its own → all parameters of the model."""
     model = build(inputs["model"], inputs["seed"])
     optimizer = _made(fn, param_groups(model, inputs), inputs, group)
+    if inputs["model"] == "seldom":
+        optimizer.step()  # before there is any gradient
     for x, y in zip(inputs["xs"], inputs["ys"], strict=True):
         optimizer.zero_grad()
         loss_rows(model(x), y).mean().backward()

@@ -52,11 +52,11 @@ def _never_reduced(look: Look) -> bool:
 
 
 def _old_plan(look: Look) -> bool:
-    """The last step reduces no more than the one before it, in which a layer rested, and less than the first."""
-    if not zero.has_rests(look) or not NOT_SENT.matches(look):
+    """The last step reduces no more than the one before it, in which a layer rested."""
+    if look.evidence.ending != RETURNED or not zero.has_rests(look):
         return False
     steps = [[len(zero.reductions(look, rank, step)) for step in spans_if_any(look, rank, STEP)] for rank in look.working]
-    return all(first > resting == last for first, *_, resting, last in steps)
+    return all(counts[-2:] == 2 * counts[-1:] for counts in steps)
 
 
 NOT_SENT = zero.drifted("parameters not sent", (
@@ -85,11 +85,11 @@ TECHNIQUE = by_collectives(
         zero.super_forgotten(),
         zero.group_demanded("ShardedOptimizer(params, AdamW)"),
         raised("NoneType", "A parameter that took no part has grad None: leave it out, on all ranks.", "no gradient"),
+        Symptom("old plan", "A layer that had no gradient in one step has one later, and nobody reduces or sends it: the "
+                            "list of what is sent was made in an earlier step. Ask in each step anew whose grad is not "
+                            "None.", _old_plan, refuted=lambda look: not zero.has_rests(look)),
         Symptom("gradients not reduced", "Each owner steps with its own gradient: bring it the sum over all ranks first.",
                 _never_reduced),
-        Symptom("old plan", "A layer that had no gradient in one step has one later, and nobody reduces or sends it: the "
-                            "list of what travels was made in an earlier step. Ask in each step anew whose grad is not "
-                            "None.", _old_plan, refuted=lambda look: not zero.has_rests(look)),
         NOT_SENT,
         instead(OWN_DTYPES),
         raised("empty parameter list", "params may be a generator, such as model.parameters(), which can be run through "
