@@ -15,8 +15,7 @@ CHANGES = (
     change("parameters not sent", SEND, "pass", "require_equal(params, group)", "pass"),
     change("old plan", "self.group, self.n, rank =", "self.plan = None\n        self.group, self.n, rank =",
            "trained = [p for p in self.owner if p.grad is not None]",
-           "self.plan = self.plan or [p for p in self.owner if p.grad is not None]\n"
-           "        trained = [p for p in self.plan if p.grad is not None]"),
+           "self.plan = [p for p in self.plan or self.owner if p.grad is not None]\n        trained = self.plan"),
     change("old plan", "self.group, self.n, rank =", "self.plan = None\n        self.group, self.n, rank =",
            "trained = [p for p in self.owner if p.grad is not None]",
            "self.plan = [p for p in self.owner if p.grad is not None] if self.plan is None else self.plan\n"
