@@ -91,8 +91,8 @@ MARKS = {"full": dict.fromkeys(CHOSEN, 4.0), "partial": {"ring_all_gather": 0.0,
 SLIPS = {
     "02_data_parallel": ("average_gradients", "flat /= dist.get_world_size(group)", "pass", "sum for mean",
                          "training_bytes"),
-    "03_zero1": ("clip_gradient_norm", "square.sqrt()", "square", "root forgotten", "zero1_bytes"),  # no other one needs it
-    "04_zero2": ("shard_gradients", "shard /= n", "pass", "sum for mean", "zero2_bytes"),
+    "03_zero1": ("clip_gradient_norm", "square.sqrt()", "square", "root forgotten", "reshard"),  # no other one needs it
+    "04_zero2": ("shard_gradients", "shard /= n", "pass", "sum for mean", "Zero2"),
     "05_zero3": ("ShardedLinear", "return dx_BI, dshard_C / n", "return dx_BI, dshard_C", "sum for mean", "zero_bytes"),
     "06_tensor_parallel": ("ParallelAttention", "x_BTD = CopyToGroup.apply(x_BTD, self.group)", "pass", "f missing",
                            "largest_degree"),

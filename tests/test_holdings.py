@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from tests.notebooks import functions_of
 from utils import run_ranks, widgets
@@ -15,7 +16,7 @@ from utils.trace.holdings import watch_layers
 from utils.trace.trace import Trace
 
 DataParallel = functions_of("solutions", "02_data_parallel")["DataParallel"]
-Zero2 = functions_of("solutions", "04_zero2")["Zero2"]
+GradientBuckets, Zero2 = map(functions_of("solutions", "04_zero2").get, ("GradientBuckets", "Zero2"))
 FullyShard = functions_of("solutions", "05_zero3")["FullyShard"]
 
 
@@ -23,8 +24,14 @@ def with_adam(model):
     return model, torch.optim.AdamW(model.parameters())
 
 
+def zero_2(model):
+    buckets = GradientBuckets(model, 1, 1, dist.group.WORLD)
+    model.finish_gradient_synchronization = buckets.finish
+    return model, Zero2(model, buckets, torch.optim.AdamW)
+
+
 WAYS = {"data parallel": lambda model: with_adam(DataParallel(model)),
-        "ZeRO-2": lambda model: (model, Zero2(model, torch.optim.AdamW)),
+        "ZeRO-2": zero_2,
         "ZeRO-3": lambda model: with_adam(FullyShard(model))}
 
 

@@ -51,8 +51,8 @@ def test_it_may_come_after_another_one(course):
     names = order(course, UNIT)
     assert names.index("largest_gradient") == names.index("clip_gradient_norm") + 1
     ids = [name_of(cell) for cell in nbformat.read(course / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4).cells]
-    assert ids.index("clip_gradient_norm_check") < ids.index("largest_gradient") < ids.index("zero1_bytes")
-    with pytest.raises(Refused, match="no exercise 'nowhere' that a new one could come after; it has shard_range"):
+    assert ids.index("clip_gradient_norm_check") < ids.index("largest_gradient") < ids.index("partition_tensors")
+    with pytest.raises(Refused, match="no exercise 'nowhere' that a new one could come after; it has sharded_step"):
         begin(course, UNIT, "x", after="nowhere")
 
 

@@ -25,7 +25,7 @@ OPTIMIZERS = {"SGD": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9}), "AdamW": 
 TOLERANCE = {"SGD": 1e-12, "AdamW": 1e-8}
 DataParallel = functions_of("solutions", "02_data_parallel")["DataParallel"]
 ShardedOptimizer = functions_of("solutions", "03_zero1")["ShardedOptimizer"]
-Zero2 = functions_of("solutions", "04_zero2")["Zero2"]
+GradientBuckets, Zero2 = map(functions_of("solutions", "04_zero2").get, ("GradientBuckets", "Zero2"))
 FullyShard = functions_of("solutions", "05_zero3")["FullyShard"]
 Make = Callable[[nn.Module, type[torch.optim.Optimizer], dict], tuple[nn.Module, torch.optim.Optimizer]]
 
@@ -43,7 +43,9 @@ def zero_1(model, optimizer, options):
 
 
 def zero_2(model, optimizer, options):
-    return model, Zero2(model, optimizer, **options)
+    buckets = GradientBuckets(model, 200, 2, dist.group.WORLD)
+    model.finish_gradient_synchronization = buckets.finish
+    return model, Zero2(model, buckets, optimizer, **options)
 
 
 def zero_3(model, optimizer, options):

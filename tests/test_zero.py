@@ -18,10 +18,22 @@ from utils import RankFailed, run_ranks
 from utils.costs.replicas import require_equal
 from utils.trace.memory import held_by_category
 
-ShardedOptimizer = functions_of("solutions", "03_zero1")["ShardedOptimizer"]
-Zero2 = functions_of("solutions", "04_zero2")["Zero2"]
+ShardedOptimizer, DropInShardedOptimizer = map(functions_of("solutions", "03_zero1").get,
+                                              ("ShardedOptimizer", "DropInShardedOptimizer"))
+GradientBuckets, Zero2 = map(functions_of("solutions", "04_zero2").get, ("GradientBuckets", "Zero2"))
 AdamW, SGD = torch.optim.AdamW, torch.optim.SGD
 STEPS = 4
+
+
+class Trainer(Zero2):
+    """On buckets of one gradient each, which step() waits for."""
+
+    def __init__(self, model, optimizer_class, **options):
+        super().__init__(model, GradientBuckets(model, 1, 2, dist.group.WORLD), optimizer_class, **options)
+
+    def step(self):
+        self.buckets.finish()
+        super().step()
 
 
 def rows_of(step, rank):
@@ -89,7 +101,7 @@ def test_schedulers_take_the_sharded_optimizer(scheduler):
 
     def train(rank):
         model = build("mlp", 0)
-        optimizer = ShardedOptimizer(model.parameters(), AdamW, lr=0.1)
+        optimizer = DropInShardedOptimizer(model.parameters(), AdamW, lr=0.1)
         scheduled = schedule(optimizer)
         for step in range(STEPS):
             optimizer.zero_grad()
@@ -122,44 +134,10 @@ def test_any_class_with_its_state_divided(optimizer_class):
     assert sum(numbers) <= of_each * whole and max(numbers) <= 0.7 * of_each * whole
 
 
-def test_a_group_added_later_is_sharded_too():
-    def groups(model):
-        first, *rest = model.parameters()
-        return [first], {"params": rest, "lr": 0.02, "weight_decay": 0.0}
-
-    def train(rank):
-        model = build("mlp", 0)
-        first, later = groups(model)
-        optimizer = ShardedOptimizer(first, AdamW, lr=0.1)
-        for step in range(STEPS):
-            if step == 2:
-                optimizer.add_param_group(later)
-            model.zero_grad()
-            backward(model, step, 3, rank)
-            optimizer.step()
-        assert len(optimizer.param_groups) == 2 and optimizer.param_groups[1]["betas"] == (0.9, 0.999)
-        return [p.detach() for p in model.parameters()], len(optimizer.wrapped.state)
-
-    run = run_ranks(train, 3)
-    run.results[:], tensors = map(list, zip(*run.results, strict=True))
-    assert sum(tensors) == 6 and max(tensors) < 6
-
-    model = build("mlp", 0)
-    first, later = groups(model)
-    optimizer = AdamW(first, lr=0.1)
-    for step in range(STEPS):
-        if step == 2:
-            optimizer.add_param_group(later)
-        model.zero_grad()
-        backward(model, step, 3)
-        optimizer.step()
-    assert_same(run, [p.detach() for p in model.parameters()])
-
-
 def test_a_closure_is_called_and_its_loss_returned():
     def train(rank):
         model = build("linear", 0)
-        optimizer, losses = ShardedOptimizer(model.parameters(), SGD, lr=0.1), []
+        optimizer, losses = DropInShardedOptimizer(model.parameters(), SGD, lr=0.1), []
 
         def closure():
             optimizer.zero_grad()
@@ -178,7 +156,7 @@ def test_a_closure_is_called_and_its_loss_returned():
 def test_a_rank_that_owns_nothing_takes_part():
     def train(rank):
         model = build("linear", 0)
-        optimizer = ShardedOptimizer(model.parameters(), AdamW, lr=0.1)
+        optimizer = DropInShardedOptimizer(model.parameters(), AdamW, lr=0.1)
         for step in range(STEPS):
             optimizer.zero_grad()
             backward(model, step, 4, rank)
@@ -198,7 +176,7 @@ def test_parameters_that_need_or_get_no_gradient(wrap, name):
     def train(rank):
         model = build(name, 0)
         optimizer = (ShardedOptimizer(model.parameters(), AdamW, lr=0.1) if wrap == "ShardedOptimizer" else
-                     Zero2(model, AdamW, lr=0.1))
+                     Trainer(model, AdamW, lr=0.1))
         for step in range(STEPS):
             optimizer.zero_grad()
             backward(model, step, 3, rank)
@@ -220,7 +198,7 @@ def test_several_dtypes_in_one_model(wrap):
         model = make()
         optimizer = (SGD(model.parameters(), lr=0.5) if rank is None else
                      ShardedOptimizer(model.parameters(), SGD, lr=0.5) if wrap == "ShardedOptimizer" else
-                     Zero2(model, SGD, lr=0.5))
+                     Trainer(model, SGD, lr=0.5))
         for _ in range(2):
             optimizer.zero_grad()
             model[1](model[0](torch.ones(4, 5, dtype=torch.bfloat16)).float()).sum().backward()
@@ -236,12 +214,12 @@ def test_several_dtypes_in_one_model(wrap):
 @pytest.mark.parametrize("params", [lambda: [], lambda: iter(()), lambda: nn.ReLU().parameters()])
 def test_no_parameters_is_an_error_that_says_so(params):
     error = first_error(lambda: ShardedOptimizer(params(), AdamW, lr=0.1))
-    assert error.kind == "ValueError" and "needs parameters to train, got none" in error.message
+    assert error.kind == "ValueError" and "empty parameter list" in error.message
 
 
 @pytest.mark.parametrize("module", [nn.ReLU, lambda: nn.Linear(2, 2).requires_grad_(False)])
 def test_a_module_with_nothing_to_train_is_an_error_that_says_so(module):
-    error = first_error(lambda: Zero2(module(), AdamW, lr=0.1))
+    error = first_error(lambda: Trainer(module(), AdamW, lr=0.1))
     assert error.kind == "ValueError" and "needs a module with parameters to train" in error.message
 
 
@@ -249,7 +227,7 @@ def test_a_module_with_nothing_to_train_is_an_error_that_says_so(module):
 def test_shards_and_other_models_are_refused(wrap):
     def train(rank):
         model = build("mlp", seed=rank)
-        ShardedOptimizer(model.parameters(), AdamW, lr=0.1) if wrap == "ShardedOptimizer" else Zero2(model, AdamW, lr=0.1)
+        ShardedOptimizer(model.parameters(), AdamW, lr=0.1) if wrap == "ShardedOptimizer" else Trainer(model, AdamW, lr=0.1)
 
     error = first_error(train)
     assert error.kind == "ValueError" and "is it a shard, or was broadcast_model" in error.message
@@ -269,13 +247,13 @@ def test_a_mixture_of_shards_and_whole_parameters_is_refused():
 def test_training_goes_on_from_a_checkpoint():
     def train(rank):
         model, state = build("mlp", 0), None
-        trainer = Zero2(model, AdamW, lr=0.1)
+        trainer = Trainer(model, AdamW, lr=0.1)
         for step in range(STEPS):
             if step == 2:
                 saved, state = copy.deepcopy(model.state_dict()), copy.deepcopy(trainer.optimizer.state_dict())
                 model = build("mlp", 1)
                 model.load_state_dict(saved)
-                trainer = Zero2(model, AdamW, lr=0.7)
+                trainer = Trainer(model, AdamW, lr=0.7)
                 trainer.optimizer.load_state_dict(state)
             trainer.zero_grad()
             backward(model, step, 3, rank)
@@ -290,7 +268,7 @@ def test_schedulers_take_the_optimizer_on_shards():
 
     def train(rank):
         model = build("mlp", 0)
-        trainer = Zero2(model, AdamW, lr=0.1)
+        trainer = Trainer(model, AdamW, lr=0.1)
         scheduled = schedule(trainer.optimizer)
         for step in range(STEPS):
             trainer.zero_grad()
@@ -319,7 +297,7 @@ def test_bytes_held_a_parameter(n):
         return (sum(sizes.values()) - sizes["activations"]) / (8 * 64 * 64)
 
     def both():
-        return (held(lambda model: ShardedOptimizer(model.parameters(), AdamW)), held(lambda model: Zero2(model, AdamW)))
+        return (held(lambda model: ShardedOptimizer(model.parameters(), AdamW)), held(lambda model: Trainer(model, AdamW)))
 
     for by_tensors, by_pieces in run_ranks(both, n).results:
         assert by_tensors == pytest.approx(8 + 8 / n, rel=2e-3)  # a step count a tensor comes on top
@@ -438,7 +416,9 @@ class _RowAnew:
         return row[:sum(sizes)].split(sizes)
 
 
-@pytest.mark.parametrize("name, way", [("ShardedOptimizer", _Flat), ("ShardedOptimizer", _NoGradientNoState),
+@pytest.mark.parametrize("name, way", [("ShardedOptimizer", _Flat), ("DropInShardedOptimizer", _Flat),
+                                       ("ShardedOptimizer", _NoGradientNoState),
+                                       ("DropInShardedOptimizer", _NoGradientNoState),
                                        ("FlatOptimizer", _RowAnew)])
 def test_other_right_ways_earn_everything(name, way):
     verdict = verdict_on(EXERCISES[name], type(name, (way,), {}))

@@ -1,7 +1,7 @@
 """Inside a rank: the ways in which an exercise's function is given a model, and what of it is looked at afterwards."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -56,6 +56,16 @@ def make_optimizer(inputs: dict[str, Any], trained) -> torch.optim.Optimizer:
     if inputs.get("matrices only"):
         trained = [p for p in trained if p.ndim > 1]
     return OPTIMIZERS[inputs["optimizer"]](trained, **options_of(inputs))
+
+
+def param_groups(model: nn.Module, inputs: dict[str, Any]) -> Iterable:
+    """The trained parameters, to be run through once, as parameters() gives them; where the case says so, as two groups, of
+    which the second has another learning rate."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    if not inputs["two_groups"]:
+        return iter(trained)
+    return [{"params": [p for p in trained if p.dim() > 1]},
+            {"params": [p for p in trained if p.dim() <= 1], "lr": 2 * inputs["lr"]}]
 
 
 def options_of(inputs: dict[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def _billions() -> ipywidgets.SelectionSlider:
 def memory_calculator(held: Mapping[str, Callable[[int, int], float]]) -> Interactive:
     """Model, ranks and device by slider; the bytes of parameters, gradients and optimizer state that a rank holds.
 
-    held: a way of training → (n_parameters, n_ranks) → bytes on one rank, such as {"ZeRO-1": zero1_bytes}.
+    held: a way of training → (n_parameters, n_ranks) → bytes on one rank, such as {"ZeRO-3": lambda psi, n: 16 * psi / n}.
     """
     size = _billions()
     ranks = ipywidgets.SelectionSlider(options=[2**k for k in range(13)], value=64, description="ranks")

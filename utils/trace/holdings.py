@@ -17,19 +17,19 @@ def watch_layers(layers: Layers) -> Callable[..., None]:
 
     layers: layers_of(module), before a wrapper hangs its own hooks on them: so a layer is seen before it is freed or
     reduced. Returns note(moment, optimizer=None) for moments of your own; a player shows those from the last
-    note("before the step") on. optimizer: what steps; where it steps on shards of its own, one for each parameter, their
-    gradients are seen too.
+    note("before the step") on. optimizer: what steps; where it has buckets, the shards of gradients in them are seen too.
     Raises: RuntimeError from a note outside a rank whose memory is measured.
     """
-    shards: dict[nn.Parameter, nn.Parameter] = {}
+    buckets: list[Any] = []
 
     def note(moment: str, optimizer: Any = None) -> None:
-        if optimizer is not None:
-            shards.update(_own_shards(layers, optimizer))
+        if hasattr(optimizer, "buckets"):
+            buckets[:] = [optimizer.buckets]
+        shards = buckets[0].shards if buckets else {}
         if meter := METER.get():
-            meter.see([p.grad for p in (*sizes, *shards.values())], "gradients")
+            meter.see([*(p.grad for p in sizes), *shards.values()], "gradients")
         mark(HOLDS + moment, bytes=held_by_category(), parameters=_shares(layers, sizes, lambda p: [p.data]),
-             gradients=_shares(layers, sizes, lambda p: [p.grad, shards[p].grad if p in shards else None]))
+             gradients=_shares(layers, sizes, lambda p: [p.grad, shards.get(p)]))
 
     sizes = {p: p.numel() for _, parameters in layers for p in parameters}
     for number, (layer, parameters) in enumerate(layers, 1):
@@ -48,12 +48,3 @@ def _shares(layers: Layers, sizes: dict[nn.Parameter, int],
 
 def _count(x: Tensor | None) -> int:
     return 0 if x is None or not x.untyped_storage().nbytes() else x.numel()
-
-
-def _own_shards(layers: Layers, optimizer: Any) -> dict[nn.Parameter, nn.Parameter]:
-    """parameter → the shard that is stepped in its place, if there is one for each."""
-    groups = getattr(optimizer, "optimizer", optimizer).param_groups
-    stepped = [p for group in groups for p in group["params"]]
-    trained = [p for _, parameters in layers for p in parameters]
-    is_apart = len(stepped) == len(trained) and not set(stepped) & set(trained)
-    return dict(zip(trained, stepped, strict=True)) if is_apart else {}

@@ -1,3 +1,3 @@
 """Unit 04: ZeRO-2, gradients in shards as well."""
 
-ORDER = ("shard_gradients", "GradientBuckets", "zero2_bytes", "stage_that_fits", "zero2_traffic", "Zero2")
+ORDER = ("shard_gradients", "GradientBuckets", "Zero2")

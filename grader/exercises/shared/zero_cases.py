@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.exercises.shared.cases import each_rank, once_a_group, pieces, ranks
-from grader.exercises.shared.formula_cases import FORMULAS, formula, single
+from grader.exercises.shared.cases import once_a_group, pieces
 from grader.exercises.shared.one_process import mean_gradients
 from grader.exercises.shared.training_cases import SEEDS, Inputs, model_cases
-from grader.judging.exercise import VALUES, Case, Draw, Exercise
+from grader.judging.exercise import Case, Draw
 from utils.models.layers import pieces_of
 
 
@@ -82,41 +81,3 @@ def mean_shards(case: Case, rank: int, passes: Sequence[int],
             if gradient is not None:
                 total[name] = total.get(name, 0) + gradient
     return {name: cut(case, rank, gradient.flatten()) for name, gradient in total.items()}
-
-
-# ── what a rank holds ──
-
-
-def bytes_exercise(held: Callable[[int], float], divided: int,
-                   *slips: tuple[str, Callable[[int], float], str]) -> Exercise:
-    """Asks for the bytes on a rank, of which held(n ranks) are each parameter's, `divided` bytes of them shared out.
-
-    slips: (id, another `held`, hint).
-    """
-
-    def by(a_parameter: Callable[[int], float]) -> Callable[[dict[str, int]], float]:
-        return lambda inputs: a_parameter(inputs["n_ranks"]) * float(inputs["n_parameters"])
-
-    return Exercise(
-        title="Predict what a rank holds",
-        forbidden=FORMULAS,
-        parameters=("n_parameters", "n_ranks"),
-        make_cases=_byte_cases,
-        oracle=each_rank(lambda case, rank: by(held)(case.inputs[rank])),
-        tolerance=1e-9,
-        points={VALUES: 2},
-        slips=(*(formula(id, by(wrong), hint) for id, wrong, hint in slips),
-               formula("shards rounded up", lambda inputs: by(held)(inputs) + divided * (
-                           -inputs["n_parameters"] % inputs["n_ranks"]) / inputs["n_ranks"],
-                       "Shards of whole numbers are counted, ⌈Ψ/n⌉: padding is neglected here, so divide Ψ by n as it is."),
-               formula("gigabytes", lambda inputs: by(held)(inputs) / 1e9, "Wanted are bytes, not gigabytes."),
-               formula("all ranks", lambda inputs: by(held)(inputs) * inputs["n_ranks"],
-                       "That is what all ranks hold together: asked is one of them."),
-               formula("one parameter", lambda inputs: held(inputs["n_ranks"]),
-                       "That is what one parameter costs: there are n_parameters of them.")))
-
-
-def _byte_cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    """A 7.5B model, as the paper has it, and sizes that the number of ranks does not divide."""
-    sizes = [(7_500_000_000, 64), (7_500_000_000, 1), (draw.integer(1, 99) * 10**6, 4), (1_000_000, draw.integer(5, 1000))]
-    return [single(f"{size:,} parameters on {ranks(n)}", n_parameters=size, n_ranks=n) for size, n in sizes]

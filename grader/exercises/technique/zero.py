@@ -16,6 +16,7 @@ from grader.exercises.technique.training import dtypes_of
 from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import needs
+from utils.trace.trace import Span
 
 STATE_SLACK_BYTES = 64  # a step count a tensor, and such
 CHECK_BYTES = 64  # a tensor: a wrapper may ask whether all ranks start equal (utils.costs.replicas)
@@ -178,6 +179,12 @@ def own_dtypes(in_16_bits: str = "") -> Demand:
         "bfloat16. Leave each gradient and each parameter its own type."), on_each_rank(fault), forbids=True)
 
 
+def reductions(look: Look, rank: int, span: Span) -> list[float]:
+    """When a rank began to reduce something, during one of its spans."""
+    return [call.start_s for call in look.evidence.trace.of(rank) if span.start_s <= call.start_s <= span.end_s
+            and call.op in ("reduce", "reduce_scatter", "all_reduce")]
+
+
 # ── ways to fail ──
 
 
@@ -193,6 +200,14 @@ def other_type() -> Symptom:
     hint = ("Output and input are of different types (the models here compute in float64): flat.new_empty(…) and "
             "torch.empty_like(…) make a tensor of the same type.")
     return raised_any("other dtype", hint, *texts)
+
+
+def super_forgotten() -> Symptom:
+    """A subclass of torch's Optimizer without what its constructor makes."""
+    hint = ("Optimizer's own constructor makes self.param_groups, with the options in each: call "
+            "super().__init__(params, options).")
+    return raised_any("super forgotten", hint, "attribute 'param_groups'", "attribute 'defaults'",
+                      "_optimizer_step_pre_hooks", "KeyError: 'lr'")
 
 
 def misfit() -> Symptom:

@@ -2,79 +2,66 @@
 
 from tests.mutants import change
 
-REDUCE = "dist.reduce_scatter_single(mean, flat, group=self.group)"
 GATHER = "dist.all_gather_single(whole, shard.detach(), group=self.group)"
-HOOK, STEP = "parameter.register_post_accumulate_grad_hook(self._reduce)", "self.optimizer.step()"
+TAKEN, STEP = "shard.grad = self.buckets.shards.get(parameter)", "self.optimizer.step()"
 COPY = "parameter.data.copy_(whole[:parameter.numel()].view_as(parameter))"
 AFTER_STEP = "### END SOLUTION\n\n    def zero_grad"
+CLEAR = "self.buckets.shards.clear()"
 
 CHANGES = (
-    change("divided in the step", "        mean /= self.n\n", "", STEP, "[p.grad.div_(self.n) for p in self.shards.values() "
-           "if p.grad is not None]; " + STEP),
-    change("second step lost", "shard.grad + mean", "shard.grad + mean\n        shard.fresh = True",
-           "if shard.grad is not None:", "if getattr(shard, 'fresh', False):",
-           COPY, f"{COPY}\n                shard.fresh = False"),
+    change("divided twice", STEP, "[shard.grad.div_(self.n) for shard in self.shards.values() if shard.grad is not None]; "
+           + STEP),
+    change("second step lost", TAKEN, f"{TAKEN}\n            shard.fresh = shard.grad is not getattr(shard, 'last', None)\n"
+           "            shard.last = shard.grad",
+           "if shard.grad is not None:", "if shard.grad is not None and shard.fresh:"),
     change("copy written to", COPY, "parameter.data.flatten()[:] = whole[:parameter.numel()]"),
     change("no zero_grad", "def zero_grad", "def forget"),
-    change("nothing trained", "for parameter, shard in self.shards.items():", "for parameter, shard in ():"),
-    change("ranks drift apart", GATHER, "whole = self._pieces(parameter.detach()).clone(); "
+    change("nothing trained", "            if shard.grad is not None:", "            if False:"),
+    change("ranks drift apart", GATHER, "whole = parameter.new_zeros(self.n, len(shard)); "
+           "whole.view(-1)[:parameter.numel()] = parameter.detach().flatten(); "
            "whole[dist.get_rank(self.group)] = shard.detach(); whole = whole.flatten()"),
-    change("gradients pile up", "shard.grad = None", "pass"),
-    change("full gradients", HOOK, "pass", STEP,
-           f"[self._reduce(parameter) for parameter in self.shards if parameter.grad is not None]; {STEP}"),
-    change("rows wait", "optimizer_class(self.shards.values(), **options)",
-           "optimizer_class(self.shards.values(), **options)\n        self.under_way = []",
-           "mean /= self.n\n        shard.grad = mean if shard.grad is None else shard.grad + mean",
-           "self.under_way.append((shard, mean, flat, work))", REDUCE, f"work = {REDUCE[:-1]}, async_op=True)",
-           STEP, f"""for shard, mean, flat, work in self.under_way:
-            work.wait()
-            mean /= self.n
-            shard.grad = mean if shard.grad is None else shard.grad + mean
-        self.under_way = []
-        {STEP}"""),
+    change("gradients pile up", CLEAR, "pass"),
+    change("gradients kept", "self.optimizer = ", "self.kept = []\n        for p in trained:\n"
+           "            p.register_hook(lambda g: self.kept.append(g.clone()))\n        self.optimizer = ",
+           CLEAR, f"{CLEAR}\n        self.kept.clear()"),
     change("no shards of padding", "optimizer_class(self.shards.values()",
-           "optimizer_class([s for p, s in self.shards.items() if dist.get_rank(group) * len(s) < p.numel()]"),
+           "optimizer_class([s for p, s in self.shards.items() if rank * len(s) < p.numel()]"),
     change("too many bytes", GATHER, f"{GATHER}; {GATHER}"),
     change("not sharded", "optimizer_class(self.shards.values()", "optimizer_class(trained", STEP, "pass",
            "shard.detach()", "shard.grad", COPY, "parameter.grad = whole[:parameter.numel()].view_as(parameter)",
            AFTER_STEP, f"{STEP}\n        for p in self.shards:\n            p.grad = None\n        {AFTER_STEP}"),
     change("no gradient", STEP, f"[shard.grad.div_(1) for shard in self.shards.values()]; {STEP}"),
-    change("other dtype", "torch.empty_like(shard)", "torch.empty(shard.shape)"),
+    change("no gradient", "self.buckets.shards.get(parameter)", "self.buckets.shards[parameter]"),
     change("no optimizer", "self.optimizer", "self.hidden"),
-    change("sum for mean", "mean /= self.n", "pass"),
-    change("divided by the world", "mean /= self.n", "mean /= dist.get_world_size()"),
-    change("divided twice", "mean /= self.n", "mean /= self.n**2"),
-    change("mean over passes", "shard.grad + mean", "(shard.grad + mean) / 2"),
+    change("mean over passes", CLEAR, f"{CLEAR}; self.passes = 0", "self.buckets, self.group", "self.passes = 0\n"
+           "        finish = buckets.finish\n        def counting():\n            finish()\n            self.passes += 1\n"
+           "        buckets.finish = counting\n        self.buckets, self.group",
+           STEP, "[shard.grad.div_(self.passes) for shard in self.shards.values() if shard.grad is not None]; " + STEP),
     change("options dropped", "values(), **options)", "values(), lr=options['lr'])"),
     change("one step behind", STEP, "pass", AFTER_STEP, f"{STEP}\n        {AFTER_STEP}"),
-    change("zeros for None", "shard.grad = None", "shard.grad = torch.zeros_like(shard)"),
+    change("zeros for None", "self.buckets.shards.get(parameter)",
+           "self.buckets.shards.get(parameter, torch.zeros_like(shard))"),
     change("step forgets", AFTER_STEP, f"self.zero_grad()\n        {AFTER_STEP}"),
-    change("more kept", "[dist.get_rank(group)].clone()", "[dist.get_rank(group)]"),
-    change("another type on the way", REDUCE, "short = mean.float(); "
-           "dist.reduce_scatter_single(short, flat.float(), group=self.group); mean = short.to(mean.dtype)"),
-    change("shards of another type", "[dist.get_rank(group)].clone()", "[dist.get_rank(group)].clone().float()",
-           "mean /= self.n",
-           "mean /= self.n; mean = mean.to(shard.dtype)", "mean = torch.empty_like(shard)",
-           "mean = flat.new_empty(len(shard))", "whole = shard.new_empty(", "whole = parameter.new_empty(",
-           "dist.all_gather_single(whole, shard.detach(), group",
-           "dist.all_gather_single(whole, shard.detach().to(parameter.dtype), group"),
+    change("more kept", "[rank].clone()", "[rank]"),
+    change("another type on the way", GATHER, "whole = whole.float(); "
+           "dist.all_gather_single(whole, shard.detach().float(), group=self.group)"),
+    change("shards of another type", "[rank].clone()", "[rank].clone().float()",
+           TAKEN, "taken = self.buckets.shards.get(parameter)\n"
+           "            shard.grad = None if taken is None else taken.float()", "whole = shard.new_empty(",
+           "whole = parameter.new_empty(", "shard.detach()", "shard.detach().to(parameter.dtype)"),
     change("accepted", "require_equal(trained, group)", "pass"),
     change("optimizer replaced", STEP, f"{STEP}; self.optimizer = type(self.optimizer)(self.shards.values(), "
            "lr=self.optimizer.param_groups[0]['lr'])"),
     change("group demanded", "dist.get_world_size(group)", "group.size()"),
-    change("not all take part", "parameter.grad = None", "parameter.grad = None\n"
-           "        if dist.get_rank(self.group) == 1 and len(flat) < 4:\n            return"),
-    change("last pass only", "mean if shard.grad is None else shard.grad + mean", "mean"),
-    change("hooked twice", "for parameter in trained:\n",
-           "for parameter in [p for one in module.modules() for p in one._parameters.values() if p in self.shards]:\n"),
-    change("library call", REDUCE, "dist.all_reduce(flat, group=self.group); "
-           "mean = flat.view(self.n, -1)[dist.get_rank(self.group)].clone()"),
-    change("not padded", "F.pad(x.flatten(), (0, -x.numel() % self.n))", "x.flatten()[:x.numel() // self.n * self.n]"),
+    change("not all take part", "if shard.grad is not None:",
+           "if shard.grad is not None and not (dist.get_rank(self.group) == 1 and parameter.numel() < 4):"),
+    change("library call", GATHER,
+           f"dist.reduce_scatter_single(torch.empty_like(shard), whole, group=self.group); {GATHER}"),
+    change("not padded", "F.pad(parameter.detach().flatten(), (0, -parameter.numel() % self.n))",
+           "parameter.detach().flatten()[:parameter.numel() // self.n * self.n]"),
 )
 
 EQUIVALENT = {
-    "self.shards = {p: nn.Parameter(self._pieces(p.detach())[dist.get_rank(group)].clone()) for p in trained} | "
-    "p.detach() → p": "A new parameter takes the numbers alone: no graph is kept.",
     "dist.all_gather_single(whole, shard.detach(), group=self.group) | shard.detach() → shard":
         "A collective reads the numbers alone, and no graph comes of it.",
 }

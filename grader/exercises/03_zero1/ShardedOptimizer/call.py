@@ -4,102 +4,43 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR, StepLR
 
-from grader.calling.training import ACCEPTED, NOTHING, OPTIMIZERS, UNEQUAL, Held, accepted, parameters
+from grader.calling.training import ACCEPTED, NOTHING, OPTIMIZERS, UNEQUAL, Held, accepted, param_groups, parameters
 from grader.calling.weighing import END, weigh
 from grader.calling.zoo import build, loss_rows
 from utils.trace.spans import mark, span
 
-LEFT, STEP, CLOSURE = "gradients left", "step", "closure"
-DECAY, MOMENTUM = 0.1, 0.95  # of weights; what a scheduler sets, of SGD or as the first of AdamW's betas
+STEP = "step"
 
 
 def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
-    """fn(params, optimizer class, group, lr=…) trains, a second one goes on from its state → parameters, the last loss."""
+    """fn(params, optimizer class, group, lr=…) and some steps on batches of its own → all parameters of the model."""
     model = build(inputs["model"], inputs["seed"])
-
-    def make(params=None):
-        given = param_groups(model, inputs) if params is None else params, OPTIMIZERS[inputs["optimizer"]]
-        of_group = () if group is dist.group.WORLD else (group,)
-        return fn(*given, *of_group, lr=inputs["lr"], **inputs["options"])
-
-    optimizer, loss, all_saved = _train(model, make, inputs)
-    if inputs["model"] == "linear":
-        _offer(make, inputs, dist.get_rank(group))
-    missing = sorted(defaults_of(inputs).keys() - optimizer.defaults.keys())
-    return Held({"parameters": parameters(model), "loss": loss, "missing defaults": missing, "all saved": all_saved},
-                model, optimizer)
-
-
-def _offer(make: Callable[[Any], Any], inputs: dict[str, Any], rank: int) -> None:
-    """No parameters, and two groups of which the second differs between ranks: a ValueError should answer both."""
-    layer = build(inputs["model"], inputs["seed"])
-    layer.bias.data += rank
-    mark(ACCEPTED, what=accepted({NOTHING: partial(make, []), UNEQUAL: partial(make, param_groups(layer, inputs))}))
-
-
-def defaults_of(inputs: dict[str, Any]) -> dict[str, Any]:
-    """All options of the wrapped optimizer."""
-    return OPTIMIZERS[inputs["optimizer"]]([torch.zeros(1)]).defaults
-
-
-def param_groups(model: nn.Module, inputs: dict[str, Any]) -> Iterable:
-    """The trained parameters, to be run through once, as parameters() gives them; where the case says so, as two groups, of
-    which the second has another learning rate."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    if not inputs["two_groups"]:
-        return iter(trained)
-    return [{"params": [p for p in trained if p.dim() > 1]},
-            {"params": [p for p in trained if p.dim() <= 1], "lr": 2 * inputs["lr"]}]
-
-
-def cycle(optimizer: torch.optim.Optimizer) -> None:
-    """Puts it under OneCycleLR, which looks for momentum or betas in `defaults` and in every group, and sets the momentum.
-
-    The rates stay: they begin at a 25th of the highest one.
-    """
-    highest = [25 * options["lr"] for options in optimizer.param_groups]
-    OneCycleLR(optimizer, highest, total_steps=100, max_momentum=MOMENTUM)
-
-
-def _train(model: nn.Module, make: Callable[[], Any], inputs: dict[str, Any]) -> tuple[Any, Any, bool]:
-    """Some steps on batches of its own, under a scheduler; halfway a second optimizer goes on from the first one's state.
-
-    The rate is halved before the second half, and then after every step; the momentum is set after the first step, see
-    cycle(), and saved; in the second half weights decay. Leaves a mark for gradients that are left after zero_grad(). → the
-    second optimizer, what its last step returned, and whether all options that the first one had were saved.
-    """
-    optimizer, half = make(), len(inputs["xs"]) // 2
-    scheduler = StepLR(optimizer, half, gamma=0.5)
-    for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True)):
-        if number == half:
-            state, options = optimizer.state_dict(), [one.keys() for one in optimizer.param_groups]
-            optimizer = make()
-            optimizer.load_state_dict(state)
-            all_saved = all(own <= one.keys() for own, one in zip(options, optimizer.param_groups, strict=True))
-            scheduler = StepLR(optimizer, 1, gamma=0.5)
-            for options in optimizer.param_groups:
-                options["weight_decay"] = DECAY
-        if number == 1:
-            cycle(optimizer)
+    optimizer = _made(fn, param_groups(model, inputs), inputs, group)
+    if inputs["model"] == "seldom":
+        optimizer.step()  # before there is any gradient
+    for x, y in zip(inputs["xs"], inputs["ys"], strict=True):
         optimizer.zero_grad()
-        mark(LEFT, count=sum(p.grad is not None and bool(p.grad.any()) for p in model.parameters()))
-
-        def closure(x=x, y=y) -> torch.Tensor:
-            with span(CLOSURE):
-                loss = loss_rows(model(x), y).mean()
-                loss.backward()
-            return loss.detach()
-
-        if number < half:
-            closure()
+        loss_rows(model(x), y).mean().backward()
         with span(STEP):
-            loss = optimizer.step(closure) if number >= half else optimizer.step()
-        scheduler.step()
+            optimizer.step()
     model.zero_grad()
     weigh(inputs, END)
-    return optimizer, loss, all_saved
+    if inputs["model"] == "linear":
+        _offer(fn, inputs, group)
+    return Held({"parameters": parameters(model)}, model, optimizer)
+
+
+def _made(fn: Callable, params: Iterable, inputs: dict[str, Any], group) -> Any:
+    """Without a group where it is the world."""
+    of_group = () if group is dist.group.WORLD else (group,)
+    return fn(params, OPTIMIZERS[inputs["optimizer"]], *of_group, lr=inputs["lr"], **inputs["options"])
+
+
+def _offer(fn: Callable, inputs: dict[str, Any], group) -> None:
+    """No parameters, and two groups of which the second differs between ranks: a ValueError should answer both."""
+    layer = build(inputs["model"], inputs["seed"])
+    layer.bias.data += dist.get_rank(group)
+    offers = {NOTHING: [], UNEQUAL: param_groups(layer, inputs)}
+    mark(ACCEPTED, what=accepted({what: partial(_made, fn, params, inputs, group) for what, params in offers.items()}))

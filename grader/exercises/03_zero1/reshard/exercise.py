@@ -70,7 +70,7 @@ EXERCISE = Exercise(
     parameters=("saved", "n_elements", "n_ranks", "rank"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: _loaded(case.inputs[r])),
-    points={VALUES: 2},
+    points={VALUES: 4},
     slips=(
         *(_wrong("padding kept", cut, "The old shards' padding is taken for numbers: put them together, then cut at "
                  "n_elements.") for cut in (_old_padding_kept, lambda padded, inputs: _old_padding_kept(padded, inputs)[

@@ -26,17 +26,14 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return [*odd_models(draw, grading, inputs, "a tensor of 3 numbers"), *weighed_case(inputs, grading)]
 
 
-def _last_passes(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """As if each step had only its last backward pass, whose loss is still divided by their number."""
-    micro = case.inputs[rank]["micro"]
-    last = tuple(inputs | {name: inputs[name][micro - 1::micro] for name in ("xs", "ys")} | {"micro": 1, "kept": ()}
-                 for inputs in case.inputs)
-    return train(replace(case, inputs=last), rank, factor=1 / micro)["parameters"]
-
-
 def _one_step_less(case: Case) -> Case:
     return replace(case, inputs=tuple(
         inputs | {name: inputs[name][:-inputs["micro"]] for name in ("xs", "ys")} for inputs in case.inputs))
+
+
+def _stays(case: Case, rank: int, in_place: bool) -> float:
+    """What a gradient that stays over a step is multiplied by, if the step divides it in place; see _cases."""
+    return 1 / case.group_size(rank) if in_place and case.inputs[rank]["micro"] == 1 else 1.0
 
 
 def _trained(id: str, hint: str, how: Callable[[Case, int], dict[str, Any]], **shows: Callable[[Case], bool]) -> Slip:
@@ -45,12 +42,12 @@ def _trained(id: str, hint: str, how: Callable[[Case, int], dict[str, Any]], **s
     return Slip(id, hint, lambda case, r, right: trained(case, r)["parameters"], **shows)
 
 
-ZEROS = ("A parameter that takes no part in a step has no gradient: with zeros for one, weight decay and momentum move it "
-         "all the same. Set a shard's grad to None, and leave it there.")
+ZEROS = ("A parameter that takes no part in a step has no entry in buckets.shards, and the grad of its shard must be None: "
+         "with zeros for one, weight decay and momentum move it all the same.")
 
 EXERCISE = Exercise(
     title="Train with gradients in shards",
-    parameters=("module", "optimizer_class", "group"),
+    parameters=("module", "buckets", "optimizer_class", "group"),
     make_cases=_cases,
     oracle=each_group(lambda case, r: train(case, r)["parameters"]),
     trains=True,
@@ -62,13 +59,9 @@ EXERCISE = Exercise(
         Slip("nothing trained", "The module's tensors are those of the start: after the optimizer's step on the shards, "
                                 "gather them and copy them in place (copy_); p.data = … puts other tensors there.",
              lambda case, r, right: parameters(model_of(case, r))),
-        Slip("sum for mean", "The shards are updated with the sum of the gradients: divide by the number of ranks.",
-             lambda case, r, right: train(case, r, factor=case.group_size(r))["parameters"]),
-        _trained("divided by the world", "Right for the whole world, wrong in a group: divide by the number of ranks that "
-                                         "took part, dist.get_world_size(group).",
-                 lambda case, r: train(case, r, factor=case.group_size(r) / case.world_size)),
-        _trained("divided twice", "The gradients are n times too small: the mean is divided by n once.",
-                 lambda case, r: train(case, r, factor=1 / case.group_size(r))),
+        *(_trained("divided twice", "The gradients are n times too small: what the buckets hold is the mean already.",
+                   lambda case, r, in_place=in_place: train(case, r, factor=1 / case.group_size(r), standing=_stays(
+                       case, r, in_place))) for in_place in (False, True)),
         _trained("mean over passes", "Gradients of several passes add up, as in p.grad: the mean is over ranks only.",
                  lambda case, r: train(case, r, factor=1 / case.inputs[r]["micro"]),
                  shows=lambda case: not any(inputs["kept"] for inputs in case.inputs)),
@@ -76,7 +69,8 @@ EXERCISE = Exercise(
                  lambda case, r: train(with_inputs(case, options={}), r)),
         _trained("one step behind", "The parameters are one step behind: the optimizer steps on the shards first, then "
                                     "they are gathered.", lambda case, r: train(_one_step_less(case), r),
-                 shows=lambda case: case.inputs[0]["model"] != "seldom"),  # where what rests is gathered, or is not
+                 shows=lambda case: not case.inputs[0]["twice"]  # its second step() gathers what the first one made
+                 and case.inputs[0]["model"] != "seldom"),  # where what rests is gathered, or is not
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=1)),
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, zeros_from=2)),
         _trained("zeros for None", ZEROS, lambda case, r: train(case, r, set_to_none=False)),
@@ -91,17 +85,8 @@ EXERCISE = Exercise(
                                 "copy, and whoever writes into that changes nothing. p.data.copy_(….view_as(p)) does.",
              lambda case, r, right: {"weight": parameters(model_of(case, r))["weight"], "bias": ANYTHING},
              shows=lambda case: case.inputs[0]["model"] == "linear"),
-        _trained("divided in the step", "A gradient that stays over a step is divided by n once more at the next: divide "
-                                        "what comes, in the hook, and not what stands.",
-                 lambda case, r: train(case, r, standing=1 / case.group_size(r)),
-                 shows=lambda case: case.inputs[0]["micro"] == 1),
-        _trained("earlier passes divided again", "What an earlier pass left is divided by n once more with each pass: "
-                                                 "divide what comes, and add it then.",
-                 lambda case, r: train(case, r, standing=1 / case.group_size(r))),
-        Slip("last pass only", "Of several backward passes only the last one counts: add to the gradient that the "
-                               "shard has.", _last_passes),
-        Slip("gradients pile up", "Right after the first step, wrong later: zero_grad() must forget the gradient shards, "
-                                  "and the next step begins from none.",
+        Slip("gradients pile up", "Right after the first step, wrong later: zero_grad() must empty buckets.shards, and the "
+                                  "next step begins from none.",
              lambda case, r, right: train(case, r, forget=False)["parameters"]),
     ),
 )

@@ -4,12 +4,13 @@ from grader.calling.weighing import END, GRADIENT
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
-from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, held_at_most
+from grader.exercises.technique.sharding import by_collectives, held_at_most
 from grader.exercises.technique.training import dtypes_of, instead
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
+from utils.costs.formulas import bytes_sent_per_rank
 
 from .call import ANOTHER, OF_16_BITS, STEPPED_IN, WAITING
 
@@ -23,7 +24,8 @@ def _steps(look: Look, rank: int) -> int:
 def _sent(look: Look, rank: int) -> float:
     total, passes = zero.padded_bytes(look, rank), len(look.case.inputs[rank]["xs"])
     checks = zero.check_bytes(look, rank, times=3)
-    return gathers_and_reductions(look, rank, total, gathers=_steps(look, rank), reductions=passes) + checks
+    gathered = _steps(look, rank) * bytes_sent_per_rank("all_gather", total, look.case.group_size(rank))
+    return gathered + passes * bytes_sent_per_rank("all_reduce", total, look.case.group_size(rank)) + checks
 
 
 def _share(look: Look, rank: int) -> float:
@@ -34,7 +36,7 @@ def _share(look: Look, rank: int) -> float:
 
 
 def _room(look: Look, rank: int) -> float:
-    """For the shards of gradients, and a row that the transport has not let go of yet, with its piece."""
+    """For the shards of gradients, and a gradient that the transport has not let go of yet, with its shard."""
     rows = zero.padded_rows(look, rank)
     return sum(rows) / look.case.group_size(rank) + 2 * max(rows, default=0)
 
@@ -61,23 +63,20 @@ def _shortened(look: Look, rank: int) -> str:
 SHARDS = 4  # of parameters, of gradients, and of AdamW's two
 OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
-    zero.trained_needed(_steps, "reduce_scatter", "all_gather"),
+    zero.trained_needed(_steps, "all_reduce", "all_gather"),
     zero.something_sharded(),
     zero.state_kept(),
-    only_calls("reduce_scatter", "all_gather", "broadcast", hint=(
-        "Reduce-scatter each gradient: an all-reduce brings every rank the whole of it, of which it uses one piece. The "
-        "second half of the traffic is the all-gather of the updated parameters.")),
-    zero.never_all_gradients(),
+    only_calls("all_reduce", "all_gather", "broadcast", hint=(
+        "The buckets reduce the gradients. All that is left to send are the updated parameters: all-gather them.")),
     zero.state_divided(_share, "The result is right, but ranks hold optimizer state for more than their shards: give "
                                "the optimizer one piece of each parameter."),
     zero.nothing_else_kept("The result is right, but more is kept than the shards and their state. Whoever keeps a slice "
                            "of a tensor keeps all of it: clone() the shard; p.grad is to be None after each pass; and no "
                            "copy of the parameters is needed."),
-    held_at_most("rows wait", [WAITING], _room, "a backward pass leaves shards only", (
-        "The result is right, but after a backward pass the rows of all gradients are still there, until step() waits for "
-        "them: each gradient leaves as it comes, so wait for its reduce-scatter in the hook, or in that of the next "
-        "one, and keep the shard alone.")),
-    *weighs_at_most(dict.fromkeys((GRADIENT, END), models(1.4, each_share=SHARDS))),
+    held_at_most("gradients kept", [WAITING], _room, "a backward pass leaves shards only", (
+        "The result is right, but after a backward pass more is there than the shards: the buckets have reduced the "
+        "gradients, so keep no gradient and no copy of one.")),
+    *weighs_at_most(dict.fromkeys((GRADIENT, END), models(1.5, each_share=SHARDS))),
     OWN_DTYPES,
     Demand("shards of another type", "each shard has its parameter's type", (
         "The shards have another type than the parameters that they are pieces of: float32 cuts the numbers of a float64 "
@@ -86,8 +85,8 @@ TECHNIQUE = by_collectives(
     Demand("accepted", "a module that ranks hold differently, or with nothing to train, is a ValueError", (
         "A module with nothing to train, or one that is not equal on all ranks, must be refused with a ValueError when the "
         "trainer is made: require_equal(trained_parameters, group) compares."), on_each_rank(_taken)),
-    bytes_sent(_sent, "k reduce-scatters and one all-gather of Ψ a step",
-               "Right, but more was sent: parameters are gathered once a step, gradients reduced once a backward pass."),
+    bytes_sent(_sent, "one all-gather of Ψ a step, and what the buckets send",
+               "Right, but more was sent: parameters are gathered once a step, and the buckets do all the rest."),
     symptoms=(
         raised("attribute 'optimizer'", "A scheduler needs the optimizer that steps on the shards: keep it as "
                                         "self.optimizer.", "no optimizer"),
@@ -95,19 +94,18 @@ TECHNIQUE = by_collectives(
                                       "the steps before, and a scheduler holds the old one. Make it once.",
                 lambda look: any(s.name == ANOTHER for s in look.evidence.trace.spans)),
         instead(OWN_DTYPES),
-        zero.group_demanded("Zero2(module, AdamW)"),
-        deadlocked("", "The ranks miss each other: every one of the group calls each reduce-scatter and each all-gather, "
-                       "in one order, whatever it owns.", "not all take part"),
+        zero.group_demanded("Zero2(module, buckets, AdamW)"),
+        deadlocked("", "The ranks miss each other: every one of the group calls each all-gather, in one order, whatever "
+                       "it owns.", "not all take part"),
         zero.drifted("ranks drift apart", "The ranks' models differ from one another: every rank must gather all shards, in "
                                            "rank order, into p.data.", lambda parameters: parameters),
         zero.other_type(),
         zero.misfit(),
-        zero.hooked_twice(),
         raised("empty parameter list", "A rank on which all shards are padding gave the optimizer an empty list: every rank "
                                        "hands over one shard for each trained parameter, be there only padding in it.",
                "no shards of padding"),
         zero.raised_any("no gradient", "A parameter that took no part has no gradient in this step: leave it, and its "
                                        "shard, alone.", "KeyError", "NoneType"),
-        raised("zero_grad", "zero_grad() is missing: it forgets the gradient shards.", "no zero_grad"),
+        raised("zero_grad", "zero_grad() is missing: it drops the accumulated gradients.", "no zero_grad"),
     ),
 )

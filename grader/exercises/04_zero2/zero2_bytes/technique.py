@@ -1,5 +1,0 @@
-"""How zero2_bytes must be done, and how it can fail."""
-
-from grader.exercises.technique.arithmetic import arithmetic, whole_bytes
-
-TECHNIQUE = arithmetic(whole_bytes("n need not divide 14Ψ: use /, not //."))
