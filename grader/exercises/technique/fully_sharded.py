@@ -12,8 +12,8 @@ from grader.judging.symptoms import group_ignored, raised, unwaited
 
 NOT_DIVIDED = ("A rank keeps whole parameters between the steps: every p.data, of frozen layers too, must be this rank's "
                "slice, so that the optimizer's state is divided as well.")
-TOO_MANY_WHOLE = ("Too many layers are gathered at once: free each one in a forward hook of its own, and prefetch no more than "
-                  "the next one, in the order in which layers run, which need not be that of their registration.")
+TOO_MANY_WHOLE = ("Too many layers are gathered at once: free each one in a forward hook of its own, and prefetch no more "
+                  "than the next one, in the order in which layers run, which need not be that of their registration.")
 
 
 def _whole_bytes(look: Look, rank: int, computing: bool = False) -> float:

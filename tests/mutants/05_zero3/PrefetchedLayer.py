@@ -11,11 +11,10 @@ CHANGES = (
                                "            self.gathering = None\n"),
     change("too many bytes", "if not self.is_whole and self.gathering is None", "if not self.is_whole"),
     change("compute dtype ignored", "shard_C = self.shard_C.to(self.row_P.dtype)",
-           "self.row_P = self.row_P.to(self.shard_C.dtype)\n            shard_C = self.shard_C",
-           "self.row_P.untyped_storage().resize_(self.row_P.nbytes)",
-           "self.row_P.untyped_storage().resize_(self.row_P.nbytes)"),
+           "self.row_P = self.row_P.to(self.shard_C.dtype)\n            shard_C = self.shard_C"),
     change("never stepped", "shard_C = self.shard_C.to(self.row_P.dtype)",
-           "self.sent = getattr(self, 'sent', self.shard_C.to(self.row_P.dtype, copy=True))\n            shard_C = self.sent"),
+           "self.sent = getattr(self, 'sent', self.shard_C.to(self.row_P.dtype, copy=True))\n"
+           "            shard_C = self.sent"),
     change("aside too early", GATHER, f"{GATHER}\n            self.gradients = [p.grad for p in self.parameters]",
            "        super().free()", "        for p, gradient in zip(self.parameters, self.gradients):\n"
            "            if gradient is not None and gradient.shape == p.shape:\n                p.grad = gradient\n"

@@ -20,7 +20,8 @@ CHANGES = (
     change("no gradient", "if self.reducing is not None", "if True"),
     change("too many bytes", PACKED, f"{PACKED}\n        row_P = row_P.double()"),
     change("base not right", "self.row_P.untyped_storage().resize_(self.row_P.nbytes)",
-           "self.shard_C.zero_()\n            self.row_P.untyped_storage().resize_(self.row_P.nbytes)", of="PrefetchedLayer"),
+           "self.shard_C.zero_()\n            self.row_P.untyped_storage().resize_(self.row_P.nbytes)",
+           of="PrefetchedLayer"),
     change("missing wait", " work.wait()", " pass"),
     change("library call", REDUCE, "dist.all_reduce(row_P, group=self.group",
            "self.reducing = work", "mean_C = row_P.chunk(self.n)[dist.get_rank(self.group)]\n"

@@ -22,7 +22,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         micro = 2 if n in (2, 3) else 1
         make = with_batches(draw, lambda n: ROWS, STEPS * micro, micro=micro, lr=LR, optimizer="SGD" if lower else "AdamW",
                             compute_dtype="float32" if lower else None)
-        return [{**of_rank, "seed": seed if r == 0 else draw.integer(0, SEEDS)} for r, of_rank in enumerate(make(model, n, seed))]
+        return [{**of_rank, "seed": seed if r == 0 else draw.integer(0, SEEDS)}
+                for r, of_rank in enumerate(make(model, n, seed))]
 
     weighed = weighed_case(inputs, grading, "wider", optimizer="SGD", micro=1)  # no gradients stand between passes
     return [*model_cases(draw, grading, ("buffered", "turned", "mlp", "gpt"), inputs), *weighed]

@@ -61,8 +61,8 @@ TECHNIQUE = Technique(
     ),
     symptoms=(
         *SYMPTOMS,
-        raised("storage of size 0", "Backward found a layer that was freed: gather it again before its backward, by a hook on "
-               "its output.", "freed too early"),
+        raised("storage of size 0", "Backward found a layer that was freed: gather it again before its backward, by a hook "
+               "on its output.", "freed too early"),
         raised("got Float and Double", "The arguments were cast, the parameters were not: layers must be gathered in "
                "compute_dtype too.", "parameters not cast"),
         raised("full_parameters", "full_parameters() is missing: a dictionary name → whole parameter, on every rank.",

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_group
 from grader.exercises.shared.one_process import TOLERANCE, train
-from grader.exercises.shared.training_cases import SEEDS, model_cases, with_batches
+from grader.exercises.shared.training_cases import model_cases, with_batches
 from grader.exercises.shared.wrappers import plain
 from grader.exercises.technique.sharding import ROWS
 from grader.judging.compare import ANYTHING
@@ -33,7 +33,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                             compute_dtype="float32" if lower else None, wrapping={"reshard_after_forward": model != "gpt"})
         return [{**of_rank, **glance(model, of_rank["xs"][0])} for of_rank in make(model, n, seed)]
 
-    return model_cases(draw, grading, ("tied", "frozen", "odd", "seldom", "gpt", *(("mixed", "empty") if grading else ())), inputs)
+    more = ("mixed", "empty") if grading else ()
+    return model_cases(draw, grading, ("tied", "frozen", "odd", "seldom", "gpt", *more), inputs)
 
 
 EXERCISE = Exercise(
@@ -46,8 +47,8 @@ EXERCISE = Exercise(
     tolerance=TOLERANCE,
     points={"values": 1, "technique": 1},
     slips=(
-        Slip("sum for mean", "The gradients are n times too large. FullyShard divides by the number of ranks; don't reduce a "
-                             "layer in another way.",
+        Slip("sum for mean", "The gradients are n times too large. FullyShard divides by the number of ranks; don't reduce "
+                             "a layer in another way.",
              lambda case, r, right: right[r] | {"parameters": train(case, r, factor=case.group_size(r))["parameters"]}),
         Slip("nothing trained", "The parameters at the end are those of the start: after the backward pass every p.grad "
                                 "must hold the gradient of p's slice.",

@@ -75,9 +75,9 @@ TECHNIQUE = Technique(
                "frozen hooked"),
     ),
     fallbacks=(
-        Symptom("base not right", "What full_parameters() returns before the first step is wrong, or the buffers are. Both come "
-                                  "from FullyShard, whose check must pass first.", first_wrong_is("start", "digits kept",
-                                                                                                  "buffers")),
+        Symptom("base not right", "What full_parameters() returns before the first step is wrong, or the buffers are. Both "
+                                  "come from FullyShard, whose check must pass first.",
+                first_wrong_is("start", "digits kept", "buffers")),
         Symptom("incomplete layers", "Parameters that share a layer with a frozen or an unused one are never trained: that "
                                      "layer waits for a gradient which never comes. finish_gradient_synchronization() must "
                                      "reduce every layer that is still whole, not only free it.", _incomplete_lost),

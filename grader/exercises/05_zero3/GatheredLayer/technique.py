@@ -33,12 +33,13 @@ TECHNIQUE = by_collectives(
         not_at_rest("After free() the layer is at rest: every p.data must be its slice again."),
         raised("free() at rest changed", "free() does nothing at rest, but here it gave back gradients that zero_grad() had "
                "set to None. Look at is_whole first.", "given back twice"),
-        raised("storage of size 0", "A view that autograd kept has no memory in backward: gather() must fill the same flat "
-               "buffer again that free() emptied, not a new one. Enlarge its storage before the all-gather.", "another row"),
+        raised("storage of size 0", "A view that autograd kept has no memory in backward: gather() must fill the same "
+               "flat buffer again that free() emptied, not a new one. Enlarge its storage before the all-gather.",
+               "another row"),
     ),
     fallbacks=(
-        shard_cast("The slices aren't in the parameters' own dtype. The shard, which the optimizer updates, keeps its dtype; "
-                   "only the copy that is sent is cast to compute_dtype."),
+        shard_cast("The slices aren't in the parameters' own dtype. The shard, which the optimizer updates, keeps its "
+                   "dtype; only the copy that is sent is cast to compute_dtype."),
         Symptom("wrong pieces", "At rest every p.data must be this rank's slice of that parameter: own_pieces(shard_C) has "
                                 "them. If you didn't change the constructor, look at flat_shard: its check must pass first.",
                 first_wrong_is("pieces")),

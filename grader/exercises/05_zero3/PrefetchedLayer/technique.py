@@ -38,15 +38,15 @@ TECHNIQUE = by_collectives(
     symptoms=(
         not_at_rest("start_gather() leaves every p.data as it is, and free() puts every slice back." + BUILDS_ON.format(
             "free()")),
-        raised("start_gather() changed", "start_gather() leaves p.grad as it is: gather() puts it aside, or a zero_grad() in "
-               "between is undone.", "aside too early"),
-        raised("storage of size 0", "The flat buffer, or a view of it, has no memory: start_gather() must enlarge the storage "
-               "of the same flat buffer before it starts the all-gather.", "no memory"),
+        raised("start_gather() changed", "start_gather() leaves p.grad as it is: gather() puts it aside, or a zero_grad() "
+               "in between is undone.", "aside too early"),
+        raised("storage of size 0", "The flat buffer, or a view of it, has no memory: start_gather() must enlarge the "
+               "storage of the same flat buffer before it starts the all-gather.", "no memory"),
         Symptom("gather not ended", NOT_ENDED, lambda look: not _ended(look)[0]),
     ),
     fallbacks=(
-        Symptom("base not right", "The slices at rest are wrong before anything is gathered. PrefetchedLayer takes them from "
-                                  "GatheredLayer, whose check must pass first.", first_wrong_is("pieces")),
+        Symptom("base not right", "The slices at rest are wrong before anything is gathered. PrefetchedLayer takes them "
+                                  "from GatheredLayer, whose check must pass first.", first_wrong_is("pieces")),
         Symptom("wrong whole", "After gather(), p.data hasn't all elements." + BUILDS_ON.format("this"),
                 first_wrong_is(*each_round(ROUNDS, "whole", "gathered again"))),
     ),

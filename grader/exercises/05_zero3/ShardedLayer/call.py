@@ -12,7 +12,6 @@ from grader.calling.sharding import (
     FREED_BYTES,
     HELD,
     REDUCING,
-    ROUNDS,
     copied_pieces,
     dtype_of,
     require_rest,

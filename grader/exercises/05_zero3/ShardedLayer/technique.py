@@ -16,15 +16,15 @@ TECHNIQUE = by_collectives(
     gathered_and_reduced(lambda look, r: ROUNDS * row_bytes(look, r)),
     only_calls("all_gather", "reduce_scatter", hint=(
         "All-gather the parameters, reduce-scatter the gradients: those two are all the communication.")),
-    nothing_whole([FREED], "finish()", ", and keep no buffer of whole gradients. If reduce() calls free(), look there first: "
-                  "the checks of GatheredLayer and PrefetchedLayer must pass"),
+    nothing_whole([FREED], "finish()", ", and keep no buffer of whole gradients. If reduce() calls free(), look there "
+                  "first: the checks of GatheredLayer and PrefetchedLayer must pass"),
     returns_at_once("reduce blocks", "reduce", "reduce_scatter", REDUCING, (
         "reduce() must return while the reduce-scatter is in flight: async_op=True, keep the Work and its tensors, wait in "
         "finish().")),
     bytes_sent(lambda look, r: gathers_and_reductions(look, r, row_bytes(look, r), gathers=ROUNDS, reductions=ROUNDS),
                "(n−1)/n of the flat buffer for each all-gather and reduce-scatter, in the compute dtype",
-               "Right, but too much was sent: make one reduce-scatter for each reduce(), in the compute dtype. The buffer of "
-               "gradients has the dtype of row_P."),
+               "Right, but too much was sent: make one reduce-scatter for each reduce(), in the compute dtype. The buffer "
+               "of gradients has the dtype of row_P."),
     symptoms=(
         raised("without gradients", "If no parameter has a gradient, reduce() sends nothing, but it must free the layer all "
                "the same: afterwards the layer is at rest.", "unused"),

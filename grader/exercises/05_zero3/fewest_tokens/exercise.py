@@ -45,7 +45,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                 break
         return single(f"{ranks(n)}, {1e-9 / s_per_byte:.0f} GB/s, {element_bytes} bytes an element", **inputs)
 
-    return [of(8, NVLINK, 2), of(512, INFINIBAND, 2), of(2, NVLINK, 4), of(draw.integer(3, 7), INFINIBAND, 1), of(1, NVLINK, 2)]
+    return [of(8, NVLINK, 2), of(512, INFINIBAND, 2), of(2, NVLINK, 4), of(draw.integer(3, 7), INFINIBAND, 1),
+            of(1, NVLINK, 2)]
 
 
 EXERCISE = Exercise(

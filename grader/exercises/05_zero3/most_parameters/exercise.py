@@ -58,7 +58,7 @@ EXERCISE = Exercise(
     slips=(
         _slip("memory pooled", "That is all ranks' memory together, divided by 16, at every stage. But below stage 3 some "
               "bytes of each parameter lie on every rank.", whole=dict.fromkeys(range(4), 0)),
-        _slip("nothing divided", "That is 16 bytes a parameter on every rank, at every stage: divide what the stage divides.",
+        _slip("nothing divided", "That is 16 bytes a parameter on every rank: divide what the stage divides.",
               whole=dict.fromkeys(range(4), 16)),
         _slip("stages shifted", "Stage 0 is data parallelism and divides nothing; stage 1 divides the optimizer state.",
               whole={0: 4, 1: 2, 2: 0, 3: 0}),

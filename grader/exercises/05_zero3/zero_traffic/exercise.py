@@ -50,8 +50,8 @@ EXERCISE = Exercise(
             "two halves of the all-reduce.", stage_1=lambda k: 3),
         _at("reduced every time below 2", "Stages 0 and 1 have room for whole gradients on every rank: they add up the "
             "micro-batches there, and communicate once a step.", stage_0=lambda k: 2 * k, stage_1=lambda k: k + 1),
-        _at("stage 0 every time", "Data parallelism has room for whole gradients on every rank: it adds up the micro-batches "
-            "there, and all-reduces once a step.", stage_0=lambda k: 2 * k),
+        _at("stage 0 every time", "Data parallelism has room for whole gradients on every rank: it adds up the "
+            "micro-batches there, and all-reduces once a step.", stage_0=lambda k: 2 * k),
         _at("accumulation free at 2", "ZeRO-2 keeps no whole gradient from one micro-batch to the next, so it "
             "reduce-scatters after each one.", stage_2=lambda k: 2),
         _at("parameters every time at 2", "At stage 2 parameters change once a step, so they are gathered once. Only the "
@@ -62,12 +62,12 @@ EXERCISE = Exercise(
             "gathered, once a step.", stage_2=lambda k: k),
         _at("backward for free", "At stage 3 a layer is freed after its forward, so backward must gather it again.",
             stage_3=lambda k: 2 * k),
-        _at("gathered after the update", "At stage 3 nothing is gathered after the update: the next forward pass gathers the "
-            "new values anyway.", stage_3=lambda k: 3 * k + 1),
+        _at("gathered after the update", "At stage 3 nothing is gathered after the update: the next forward pass gathers "
+            "the new values anyway.", stage_3=lambda k: 3 * k + 1),
         _at("gradients twice", "At stage 3 gradients are reduce-scattered, which is half of an all-reduce: two all-gathers "
             "and one reduce-scatter for each micro-batch.", stage_3=lambda k: 4 * k),
-        _at("once a step at 3", "Stage 3 keeps neither gathered layers nor whole gradients from one micro-batch to the next: "
-            "each one gathers and reduces anew.", stage_3=lambda k: 3),
+        _at("once a step at 3", "Stage 3 keeps neither gathered layers nor whole gradients from one micro-batch to the "
+            "next: each one gathers and reduces anew.", stage_3=lambda k: 3),
         _at("gathered once", "At stage 3 no gathered layer is kept until the next micro-batch: each one gathers the "
             "parameters anew, twice.", stage_3=lambda k: 2 + k),
         _at("reduced once", "At stage 3 no whole gradient is kept until the last micro-batch: each one reduces.",
