@@ -16,6 +16,4 @@ CHANGES = (
     change("not rounded", "//", "/"),
     change("rounded on the way", RESULT, f"{ROOM} // (whole + (16 - whole) / n_ranks)"),
     change("one too many", RESULT, f"{RESULT} + 1"),
-    change("rounded up", RESULT, f"-(-n_ranks * {ROOM} // (n_ranks * whole + 16 - whole))"),
-    change("all ranks", "return n_ranks", "return n_ranks * n_ranks"),
 )

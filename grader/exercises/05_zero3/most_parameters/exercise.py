@@ -56,14 +56,14 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, rank: _most(case.inputs[rank])),
     points={VALUES: 2},
     slips=(
+        _slip("parameters divided at 2", "At stage 2 every rank still holds the 2 bytes of each parameter itself.",
+              whole=WHOLE | {2: 0}),
         _slip("memory pooled", "That is all ranks' memory together, divided by 16, at every stage. But below stage 3 some "
               "bytes of each parameter lie on every rank.", whole=dict.fromkeys(range(4), 0)),
         _slip("nothing divided", "That is 16 bytes a parameter on every rank: divide what the stage divides.",
               whole=dict.fromkeys(range(4), 16)),
         _slip("stages shifted", "Stage 0 is data parallelism and divides nothing; stage 1 divides the optimizer state.",
               whole={0: 4, 1: 2, 2: 0, 3: 0}),
-        _slip("parameters divided at 2", "At stage 2 every rank still holds the 2 bytes of each parameter itself.",
-              whole=WHOLE | {2: 0}),
         _slip("state of 8 bytes", "The float32 master copy is optimizer state too: 12 bytes, not 8, so 16 in all.", of=12,
               whole=WHOLE | {0: 12}),
         formula("others forgotten", lambda inputs: _most(inputs | {"other_bytes": 0}),
@@ -76,9 +76,5 @@ EXERCISE = Exercise(
                 "divide whole numbers with //."),
         formula("one too many", lambda inputs: _most(inputs) + 1.0,
                 "That is one parameter too many: round down, not up, and a device that is exactly full isn't too full."),
-        formula("rounded up", lambda inputs: _most(inputs) + (_in_floats(inputs) % 1 > 1e-3),
-                "Where the result is no whole number, it was rounded up: one parameter too many. Round down."),
-        formula("all ranks", lambda inputs: _most(inputs) * inputs["n_ranks"],
-                "The ranks train one model together: don't multiply by their number."),
     ),
 )

@@ -48,10 +48,10 @@ EXERCISE = Exercise(
     slips=(
         _at("stage 1 twice", "ZeRO-1 doesn't send more than data parallelism: its reduce-scatter and its all-gather are the "
             "two halves of the all-reduce.", stage_1=lambda k: 3),
-        _at("reduced every time below 2", "Stages 0 and 1 have room for whole gradients on every rank: they add up the "
-            "micro-batches there, and communicate once a step.", stage_0=lambda k: 2 * k, stage_1=lambda k: k + 1),
         _at("stage 0 every time", "Data parallelism has room for whole gradients on every rank: it adds up the "
             "micro-batches there, and all-reduces once a step.", stage_0=lambda k: 2 * k),
+        _at("reduced every time below 2", "Stages 0 and 1 have room for whole gradients on every rank: they add up the "
+            "micro-batches there, and communicate once a step.", stage_0=lambda k: 2 * k, stage_1=lambda k: k + 1),
         _at("accumulation free at 2", "ZeRO-2 keeps no whole gradient from one micro-batch to the next, so it "
             "reduce-scatters after each one.", stage_2=lambda k: 2),
         _at("parameters every time at 2", "At stage 2 parameters change once a step, so they are gathered once. Only the "

@@ -11,5 +11,5 @@ CHANGES = (
     change("elements for bytes", SHARE, "(n_ranks - 1) / n_ranks"),
     change("one FLOP", "/ 2)", ")"),
     change("backward too", "/ 2)", "/ 6)"),
-    change("bandwidth for beta", "flops_per_s * s_per_byte", "flops_per_s / s_per_byte"),
+    change("bandwidth for beta", "flops_per_s * beta_s_per_byte", "flops_per_s / beta_s_per_byte"),
 )

@@ -16,7 +16,7 @@ NVLINK, INFINIBAND = 1 / 450e9, 1 / 50e9
 def _waits(inputs: dict[str, Any], tokens: int) -> bool:
     """Whether some layer but the first has to wait for its gather, which starts when the layer before it does."""
     n = inputs["n_ranks"]
-    gather_s = PARAMETERS * inputs["element_bytes"] * Fraction(n - 1, n) * Fraction(inputs["s_per_byte"])
+    gather_s = PARAMETERS * inputs["element_bytes"] * Fraction(n - 1, n) * Fraction(inputs["beta_s_per_byte"])
     compute_s = FLOP * PARAMETERS * tokens / Fraction(inputs["flops_per_s"])
     there_s, free_s, waited = gather_s, gather_s, False  # when this layer is gathered, and when the device is free
     for number in range(LAYERS):
@@ -32,18 +32,18 @@ def _fewest(inputs: dict[str, Any]) -> int:
 
 def _tokens(inputs: dict[str, Any], flop: float = FLOP) -> float:
     """Not rounded."""
-    return inputs["flops_per_s"] * inputs["s_per_byte"] * inputs["element_bytes"] * (1 - 1 / inputs["n_ranks"]) / flop
+    return inputs["flops_per_s"] * inputs["beta_s_per_byte"] * inputs["element_bytes"] * (1 - 1 / inputs["n_ranks"]) / flop
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def of(n: int, s_per_byte: float, element_bytes: int) -> Case:
+    def of(n: int, beta_s_per_byte: float, element_bytes: int) -> Case:
         """A device so fast that the result is far from a whole number, where floats are rounded."""
         while True:
-            inputs = {"flops_per_s": draw.integer(300, 900) * 10**12 + draw.integer(1, 999) * 10**9, "n_ranks": n,
-                      "s_per_byte": s_per_byte, "element_bytes": element_bytes}
+            inputs = {"flops_per_s": draw.integer(300, 900) * 10**12 + draw.integer(1, 999) * 10**9,
+                      "beta_s_per_byte": beta_s_per_byte, "n_ranks": n, "element_bytes": element_bytes}
             if n == 1 or 0.1 < _tokens(inputs) % 1 < 0.9:
                 break
-        return single(f"{ranks(n)}, {1e-9 / s_per_byte:.0f} GB/s, {element_bytes} bytes an element", **inputs)
+        return single(f"{ranks(n)}, {1e-9 / beta_s_per_byte:.0f} GB/s, {element_bytes} bytes an element", **inputs)
 
     return [of(8, NVLINK, 2), of(512, INFINIBAND, 2), of(2, NVLINK, 4), of(draw.integer(3, 7), INFINIBAND, 1),
             of(1, NVLINK, 2)]
@@ -52,9 +52,10 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 EXERCISE = Exercise(
     title="The fewest tokens that hide a gather",
     forbidden=FORMULAS,
-    parameters=("flops_per_s", "s_per_byte", "n_ranks", "element_bytes"),
+    parameters=("flops_per_s", "beta_s_per_byte", "n_ranks", "element_bytes"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: _fewest(case.inputs[rank])),
+    tolerance=1e-9,  # far less than a token
     points={VALUES: 2},
     slips=(
         formula("one too few", lambda inputs: int(_tokens(inputs)), "With that many tokens the layer computes a little too "
@@ -71,7 +72,7 @@ EXERCISE = Exercise(
         formula("backward too", lambda inputs: math.ceil(_tokens(inputs, flop=6)),
                 "6 FLOPs for each parameter and token are those of forward and backward. This gather must hide behind the "
                 "forward of a layer, 2."),
-        formula("bandwidth for beta", lambda inputs: math.ceil(_tokens(inputs | {"s_per_byte": 1 / inputs["s_per_byte"]})),
-                "s_per_byte is the time of a byte, not the bandwidth: multiply bytes by it."),
+        formula("bandwidth for beta", lambda inputs: math.ceil(_tokens(inputs) / inputs["beta_s_per_byte"] ** 2),
+                "beta_s_per_byte is the time of a byte, not the bandwidth: multiply bytes by it."),
     ),
 )
