@@ -69,6 +69,13 @@ def require_rest(call: str, parameters: Sequence[Tensor], shapes: Sequence[torch
             raise RuntimeError(f"not at rest after {call}: p.data has shape {list(p.shape)}, its slice {list(shape)}")
 
 
+def require_slices(parameters: Iterable[Tensor]) -> None:
+    """Raises: RuntimeError where a new layer's parameter has not the shape of a slice."""
+    for p in parameters:
+        if p.ndim != 1:
+            raise RuntimeError(f"not at rest after the constructor: p.data has shape {list(p.shape)}, its slice is 1-D")
+
+
 def require_memory(views: Iterable[Tensor]) -> None:
     """Raises: RuntimeError where a view has no memory behind it: torch would crash."""
     if not all(view.untyped_storage().nbytes() for view in views):

@@ -47,12 +47,14 @@ def gathered_states(case: Case, rank: int) -> dict[str, Any]:
     return {**states, "pieces as before": True}  # the sign was changed twice
 
 
-def stale_slip(hint: str, whole: str = "whole, round") -> Slip:
+def stale_slip(hint: str) -> Slip:
     """Every gather brings the numbers of the first one."""
 
     def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-        return right[rank] | {f"{whole} {number}": right[rank][f"{whole} 0"] for number in range(ROUNDS)} | {
-            f"pieces, round {number}": ANYTHING for number in range(1, ROUNDS)} | {"pieces as before": ANYTHING}
+        first = {f"{part}, round {number}": right[rank][f"{part}, round 0"] for part in ("whole", "gathered again")
+                 for number in range(ROUNDS)}
+        rest = {f"pieces, round {number}": ANYTHING for number in range(1, ROUNDS)}
+        return right[rank] | first | rest | {"pieces as before": ANYTHING}
 
     return Slip("never stepped", hint, wrong)
 

@@ -23,11 +23,11 @@ CHANGES = (
     change("wrong whole", "piece.view(shape)", "piece.view(shape).flip(0)"),
     change("not at rest", SLICES, "pass"),
     change("given back twice", "        if self.is_whole:\n", "        if True:\n"),
-    change("too many bytes", "if not self.is_whole", "if True"),
+    change("too many bytes", GATHER, f"{GATHER}\n        {GATHER}"),
     change("not gathered again", GATHER, "self.again = not getattr(self, 'again', True)\n"
            "        if self.again:\n            self.row_P.copy_(torch.tensor(self.kept))\n        else:\n"
            f"            {GATHER}\n            self.kept = self.row_P.tolist()"),
-    change("missing wait", "group=self.group)\n\n    def gather", "group=self.group, async_op=True)\n\n    def gather"),
+    change("missing wait", GATHER, GATHER.replace("group=self.group", "group=self.group, async_op=True")),
     change("group ignored", GATHER, f"dist.all_gather_single(self.row_P, {SENT})"),
 )
 

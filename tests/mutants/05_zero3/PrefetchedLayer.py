@@ -9,16 +9,14 @@ CHANGES = (
     change("gather not ended", ENDED, ""),
     change("not freed", ENDED, "        if self.gathering is not None:\n            self.gathering.wait()\n"
                                "            self.gathering = None\n"),
-    change("too many bytes", "if not self.is_whole and self.gathering is None", "if not self.is_whole"),
+    change("too many bytes", GATHER,
+           f"dist.all_gather_single(self.row_P, shard_C, group=self.group)\n            {GATHER}"),
     change("compute dtype ignored", "shard_C = self.shard_C.to(self.row_P.dtype)",
            "self.row_P = self.row_P.to(self.shard_C.dtype)\n            shard_C = self.shard_C"),
     change("never stepped", "shard_C = self.shard_C.to(self.row_P.dtype)",
            "self.sent = getattr(self, 'sent', self.shard_C.to(self.row_P.dtype, copy=True))\n"
            "            shard_C = self.sent"),
-    change("aside too early", GATHER, f"{GATHER}\n            self.gradients = [p.grad for p in self.parameters]",
-           "        super().free()", "        for p, gradient in zip(self.parameters, self.gradients):\n"
-           "            if gradient is not None and gradient.shape == p.shape:\n                p.grad = gradient\n"
-           "        super().free()"),
+    change("aside too early", GATHER, f"{GATHER}\n            for p in self.parameters:\n                p.grad = None"),
     change("missing wait", "self.gathering.wait()", "pass"),
     change("base not right", "self.shapes, first=dist.get_rank(self.group) * len(shard_C))",
            "[torch.Size([-(-shape.numel() // self.n)]) for shape in self.shapes])", of="GatheredLayer"),

@@ -18,6 +18,7 @@ from grader.calling.sharding import (
     dtype_of,
     require_memory,
     require_rest,
+    require_slices,
     same_pieces,
 )
 from grader.calling.weighing import END, weigh
@@ -36,6 +37,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     parameters = [nn.Parameter(p.clone()) for p in originals]
     layer = cls(parameters, group, dtype_of(inputs["compute_dtype"]))
     mark(HELD, phase=AT_REST, bytes=held_bytes() - start)
+    require_slices(parameters)
     shapes = [p.shape for p in parameters]
     states: dict[str, Any] = {"pieces": copied_pieces(p.data for p in parameters)}
     for number in range(ROUNDS):

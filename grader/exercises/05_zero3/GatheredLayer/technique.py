@@ -30,7 +30,7 @@ TECHNIQUE = by_collectives(
                "Right, but too much was sent: make one all-gather for each gather(), in the compute dtype, and none if the "
                "layer is gathered already."),
     symptoms=(
-        not_at_rest("After free() the layer is at rest: every p.data must be its slice again."),
+        not_at_rest("After free(), which the constructor calls too, the layer is at rest: every p.data must be its slice."),
         raised("free() at rest changed", "free() does nothing at rest, but here it gave back gradients that zero_grad() had "
                "set to None. Look at is_whole first.", "given back twice"),
         raised("storage of size 0", "A view that autograd kept has no memory in backward: gather() must fill the same "

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from grader.calling.letting_go import settled_bytes
@@ -17,6 +18,7 @@ from grader.calling.sharding import (
     dtype_of,
     require_memory,
     require_rest,
+    require_slices,
     same_pieces,
 )
 from utils.trace.memory import held_bytes
@@ -30,13 +32,17 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     originals = [p + 0 for p in inputs["parameters"]]
     parameters = [nn.Parameter(p.clone()) for p in originals]
     layer = cls(parameters, group, dtype_of(inputs["compute_dtype"]))
+    require_slices(parameters)
     shapes = [p.shape for p in parameters]
     states: dict[str, Any] = {"pieces": copied_pieces(p.data for p in parameters)}
     for number in range(ROUNDS):
+        parameters[-1].grad = torch.zeros_like(parameters[-1].data)
         layer.start_gather()
         layer.start_gather()
         with span(BETWEEN):
             pass
+        if parameters[-1].grad is None:
+            raise RuntimeError("start_gather() changed p.grad")
         require_rest("start_gather()", parameters, shapes)
         layer.gather()
         layer.start_gather()

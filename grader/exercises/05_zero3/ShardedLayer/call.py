@@ -15,6 +15,7 @@ from grader.calling.sharding import (
     copied_pieces,
     dtype_of,
     require_rest,
+    require_slices,
 )
 from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
@@ -28,6 +29,7 @@ def call(cls: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     rounds = [[None if g is None else g + 0 for g in gradients] for gradients in inputs["gradients"]]
     parameters = [nn.Parameter(p.clone()) for p in originals]
     layer = cls(parameters, group, dtype_of(inputs["compute_dtype"]))
+    require_slices(parameters)
     shapes = [p.shape for p in parameters]
     states: dict[str, Any] = {"pieces": copied_pieces(p.data for p in parameters)}
     for number, gradients in enumerate(rounds):

@@ -72,7 +72,7 @@ EXERCISE = Exercise(
         formula("backward too", lambda inputs: math.ceil(_tokens(inputs, flop=6)),
                 "6 FLOPs for each parameter and token are those of forward and backward. This gather must hide behind the "
                 "forward of a layer, 2."),
-        formula("bandwidth for beta", lambda inputs: math.ceil(_tokens(inputs) / inputs["beta_s_per_byte"] ** 2),
+        formula("bandwidth for beta", lambda inputs: float(_tokens(inputs) / inputs["beta_s_per_byte"] ** 2),
                 "beta_s_per_byte is the time of a byte, not the bandwidth: multiply bytes by it."),
     ),
 )
