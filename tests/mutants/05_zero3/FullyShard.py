@@ -26,7 +26,9 @@ CHANGES = (
     change("sum for mean", "/ self.n", "", of="ShardedLayer"),
     change("later parameters wrong", "mean if p.grad is None else p.grad + mean", "mean", of="ShardedLayer"),
     change("whole layers in forward", "        layer.free()\n\n    def _arrived", "\n    def _arrived"),
-    change("whole layers in backward", "if not self.missing[layer]", "if False"),
+    change("whole layers in backward", "if not self.missing[layer]", "if False", "        for layer in self.layers:\n"
+           "            layer.free()", "        for layer in self.layers:\n            if layer.is_whole:\n"
+           "                layer.reduce()\n            layer.free()"),
     change("freed too early", "output.register_hook(lambda _: self._gather(layer, -1))", "pass"),
     change("nothing trained", "if has_gradient", "if False", of="ShardedLayer"),
     change("shards returned", "piece.view(shape).clone()", "p.detach().clone()"),

@@ -10,6 +10,4 @@ CHANGES = (
     change("freed too early", "t.register_hook(lambda _: self._gather(layer, -1))", "pass"),
     change("whole layers in forward", "if self.reshard_after_forward or not trained", "if False"),
     change("frozen hooked", "if p.requires_grad", "if True", of="FullyShard"),
-    change("sum for mean", "/ self.n", "", of="ShardedLayer"),
-    change("nothing trained", "if has_gradient", "if False", of="ShardedLayer"),
 )
