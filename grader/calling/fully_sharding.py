@@ -30,7 +30,7 @@ def call_fully_sharded(fn: Callable, inputs: dict[str, Any], group) -> dict[str,
     optimizer = make_optimizer(inputs, trained) if trained else None
     for number, (x, y) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True), 1):
         numbers["start"] = held_bytes()
-        output = wrapped(x=x) if inputs["model"] in ("odd", "buffered") else wrapped(x)
+        output = wrapped(x=x) if inputs["model"] in ("odd", "keywords", "buffered") else wrapped(x)
         mark(COMPUTED_IN, dtype=str(output.dtype))
         weigh(inputs, BETWEEN_PASSES)
         loss = loss_rows(output, y).mean() / inputs["micro"]

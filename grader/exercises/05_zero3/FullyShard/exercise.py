@@ -18,7 +18,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     """Half of the cases accumulate, one computes in float32 (by SGD, which does not blow up rounding)."""
 
     def inputs(model: str, n: int, seed: int) -> list[dict[str, Any]]:
-        lower = model == "mlp"
+        lower = model == "keywords"
         micro = 2 if n in (2, 3) else 1
         make = with_batches(draw, lambda n: ROWS, STEPS * micro, micro=micro, lr=LR, optimizer="SGD" if lower else "AdamW",
                             compute_dtype="float32" if lower else None)
@@ -26,7 +26,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                 for r, of_rank in enumerate(make(model, n, seed))]
 
     weighed = weighed_case(inputs, grading, "wider", optimizer="SGD", micro=1)  # no gradients stand between passes
-    return [*model_cases(draw, grading, ("buffered", "turned", "mlp", "gpt"), inputs), *weighed]
+    return [*model_cases(draw, grading, ("buffered", "turned", "keywords", "gpt"), inputs), *weighed]
 
 
 EXERCISE = Exercise(
