@@ -12,9 +12,9 @@ from grader.judging.symptoms import raised
 
 
 def _states(look: Look, rank: int) -> float:
-    """What the call keeps: the parameters at the start; all elements twice in each round, and slices twice."""
+    """What the call keeps: the parameters at the start, all elements twice in each round, and slices once; and the shard."""
     whole = sum(p.nbytes for p in look.case.inputs[rank]["parameters"])
-    return whole * (1 + 3 * ROUNDS + (2 + 2 * ROUNDS) / look.case.group_size(rank))
+    return whole * (1 + 2 * ROUNDS + (2 + ROUNDS) / look.case.group_size(rank))
 
 
 TECHNIQUE = by_collectives(
