@@ -1,4 +1,4 @@
-"""FullyShard, the reference: odd modules, odd uses, and what the layers of a module are."""
+"""FullyShardOddModules, the reference: odd modules, odd uses, and what the layers of a module are."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from tests.notebooks import functions_of
 from utils import run_ranks
 from utils.models.layers import cast_floats, hiding, layers_of, pieces_of, tensors_in
 
-FullyShard = functions_of("solutions", "05_zero3")["FullyShard"]
+FullyShard = functions_of("solutions", "05_zero3")["FullyShardOddModules"]
 KeepingSmall = functions_of("solutions", "05_zero3")["FullyShardKeepingSmall"]
 DataParallel = functions_of("solutions", "02_data_parallel")["DataParallel"]
 

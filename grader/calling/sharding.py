@@ -1,6 +1,6 @@
 """Inside a rank: what stands in its memory while sharded parameters are computed with, and the names of such marks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ ROWS = "storages of rows"
 FREED_BYTES = 900
 FORWARD, BACKWARD, BETWEEN, AFTER = "forward", "backward", "between start_gather and gather", "afterwards"
 REDUCING, GIVEN_UP = "between reduce and finish", "gather given up"
+AT_REST, FREED = "at rest", "freed"
 ROUNDS = 2  # in which a sharded layer is gathered and its gradients reduced
 
 
@@ -54,3 +55,33 @@ def watch_layers(module: nn.Module, numbers: dict[str, int]) -> None:
 def copied_pieces(pieces: Iterable[Tensor | None]) -> list[Tensor | None]:
     """Copies; None stands for an empty piece too."""
     return [None if piece is None or not piece.numel() else piece.detach().clone() for piece in pieces]
+
+
+def copies(values: Iterable[Tensor | None]) -> list[Tensor | None]:
+    """Copies; None stays None."""
+    return [None if value is None else value.clone() for value in values]
+
+
+def require_rest(call: str, parameters: Sequence[Tensor], shapes: Sequence[torch.Size]) -> None:
+    """Raises: RuntimeError where a parameter has not the shape again that it had at rest, before `call`."""
+    for p, shape in zip(parameters, shapes, strict=True):
+        if p.shape != shape:
+            raise RuntimeError(f"not at rest after {call}: p.data has shape {list(p.shape)}, its slice {list(shape)}")
+
+
+def require_slices(parameters: Iterable[Tensor]) -> None:
+    """Raises: RuntimeError where a new layer's parameter has not the shape of a slice."""
+    for p in parameters:
+        if p.ndim != 1:
+            raise RuntimeError(f"not at rest after the constructor: p.data has shape {list(p.shape)}, its slice is 1-D")
+
+
+def require_memory(views: Iterable[Tensor]) -> None:
+    """Raises: RuntimeError where a view has no memory behind it: torch would crash."""
+    if not all(view.untyped_storage().nbytes() for view in views):
+        raise RuntimeError("a view that autograd kept of a parameter lies in a storage of size 0 after gather()")
+
+
+def same_pieces(some: Iterable[Tensor | None], others: Iterable[Tensor | None]) -> bool:
+    """Whether all of them have equal numbers."""
+    return all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in zip(some, others, strict=True))

@@ -162,6 +162,29 @@ class Odd(Buffered):
         return x * self.scale.to(x.dtype) + self.offset.to(x.dtype)
 
 
+class Scaled(nn.Module):
+    """Takes keywords."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(7, 7)
+
+    def forward(self, *, x: Tensor, scale: Tensor) -> Tensor:
+        return self.inner(x * scale)
+
+
+class Keywords(MLP):
+    """Its middle layer is such a one, and its arguments have another dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.second = Scaled()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.gelu(self.first(x))
+        return self.third(F.gelu(self.second(x=x.double(), scale=x.new_full((7,), 0.5).double())))
+
+
 class Backwards(nn.Module):
     """A layer of two modules, the first of which is used last: of the two weights its one has its gradient first."""
 
@@ -201,7 +224,7 @@ ZOO: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(IN, OUT),  # two tensors only: with more ranks than that, some own none
     "mlp": MLP, "tied ends": TiedEnds, "tied": Tied, "frozen": Frozen, "unused": Unused, "seldom": Seldom,
     "buffered": Buffered, "mixed": Mixed, "halves": lambda: Mixed(torch.bfloat16, torch.float16), "empty": Empty,
-    "odd": Odd, "deep": Deep, "turned": Turned, "crossed": Crossed, "two typed": TwoTyped,
+    "odd": Odd, "keywords": Keywords, "deep": Deep, "turned": Turned, "crossed": Crossed, "two typed": TwoTyped,
     "buckets": lambda: Deep(8, 300),  # 5 MB: more than one bucket of 1 MiB
     "wide": lambda: Deep(17, 480), "wider": lambda: Deep(17, 560),  # 28 and 38 MB: seen from outside
     "gpt": lambda: TinyGPT(length=LENGTH, dim=4, n_layers=1, n_heads=2)}

@@ -15,6 +15,7 @@ SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "tied ends": "tied weights", "frozen": "a frozen layer",
             "unused": "an unused layer", "seldom": "layers that rest", "buffered": "buffers", "mixed": "two dtypes",
             "halves": "two dtypes of 16 bits", "empty": "no parameters", "odd": "a half-frozen block and buffers",
+            "keywords": "keyword arguments",
             "turned": "13 layers, turned round", "gpt": "GPT", "wide": "weighed", "wider": "weighed"}
 Inputs = Callable[[str, int, int], list[dict[str, Any]]]  # (model, ranks n, seed) -> one dictionary a rank
 

@@ -1,7 +1,8 @@
 """How exercises about shards use collectives, what their demands look at, and how such a result first differs."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from grader.calling.sharding import BACKWARD, HELD, OWNED
 from grader.calling.zoo import DEEP_LAYERS, DEEP_WIDTH
@@ -98,13 +99,17 @@ def divided(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
+def freed_after_forward(inputs: Mapping[str, Any]) -> bool:
+    """Whether the wrapper of a case frees its layers after forward: it does if nothing is said."""
+    return inputs.get("wrapping", {}).get("reshard_after_forward", True)
+
+
 def layers_stand_at_most(phase: str, layers: int, hint: str) -> Demand:
     """Of the deep model, freed after forward, the numbers of so many layers stand at once, copies included."""
 
     def allowed(look: Look, rank: int) -> float:
         inputs, n = look.case.inputs[rank], look.case.group_size(rank)
-        freed = inputs.get("wrapping", {}).get("reshard_after_forward", True)
-        if inputs["model"] not in ("deep", "turned") or n == 1 or not freed:
+        if inputs["model"] not in ("deep", "turned") or n == 1 or not freed_after_forward(inputs):
             return math.inf
         shards = DEEP_LAYERS * LAYER_BYTES // n * (phase == BACKWARD)  # gradients; the optimizer's state is older
         return layers * LAYER_BYTES + ACTIVATION_BYTES + shards

@@ -14,8 +14,6 @@ CHANGES = (
            "as_float = tensor.data.double()\n"
            "            dist.broadcast(as_float, group=group, group_src=0)\n"
            "            tensor.data.copy_(as_float)"),
-    change("kept from a pass before", "if layer.gathering is not None", "if False"),
-    change("gathered too often", "if self.reshard_after_forward or not trained", "if True"),
     change("reductions pile up", "            if self.reducing is not None:\n                self.reducing.finish()\n"
            "            self.reducing = layer\n", ""),
     change("precision lost", "(row_P, layer.shard_C,",
@@ -24,23 +22,22 @@ CHANGES = (
     change("start in another dtype", "layer.shard_C.new_empty(layer.n", "layer.row_P.new_empty(layer.n",
            "(row_P, layer.shard_C,", "(row_P, layer.shard_C.to(row_P.dtype),"),
     change("keywords dropped", "self.module(*args, **kwargs)", "self.module(*args)"),
-    change("outputs without hooks", "tensors_in(output)", "([output] if isinstance(output, torch.Tensor) else [])"),
     change("parameters not cast", "ShardedLayer(parameters, group, compute_dtype)", "ShardedLayer(parameters, group)"),
     change("sum for mean", "/ self.n", "", of="ShardedLayer"),
     change("later parameters wrong", "mean if p.grad is None else p.grad + mean", "mean", of="ShardedLayer"),
-    change("whole layers in forward", "if self.reshard_after_forward or not trained", "if False"),
-    change("whole layers in backward", "if not self.missing[layer]", "if False"),
-    change("freed too early", "t.register_hook(lambda _: self._gather(layer, -1))", "pass"),
+    change("whole layers in forward", "        layer.free()\n\n    def _arrived", "\n    def _arrived"),
+    change("whole layers in backward", "if not self.missing[layer]", "if False", "        for layer in self.layers:\n"
+           "            layer.free()", "        for layer in self.layers:\n            if layer.is_whole:\n"
+           "                layer.reduce()\n            layer.free()"),
+    change("freed too early", "output.register_hook(lambda _: self._gather(layer, -1))", "pass"),
     change("nothing trained", "if has_gradient", "if False", of="ShardedLayer"),
     change("shards returned", "piece.view(shape).clone()", "p.detach().clone()"),
     change("no full_parameters", "def full_parameters", "def whole_parameters"),
     change("computed in another dtype", "self.compute_dtype = module, compute_dtype", "self.compute_dtype = module, None",
            "ShardedLayer(parameters, group, compute_dtype)", "ShardedLayer(parameters, group)"),
     change("inputs not cast", "cast_floats((args, kwargs), self.compute_dtype)", "args, kwargs"),
-    change("frozen hooked", "if p.requires_grad", "if True"),
     change("too many bytes", MEAN, f"{MEAN}\n            dist.reduce_scatter_single(mean_C, row_P, group=self.group)",
            of="ShardedLayer"),
-    change("incomplete layers", "            if layer.is_whole:\n                layer.reduce()\n", ""),
     change("missing wait", " work.wait()", " pass", of="ShardedLayer"),
     change("group ignored", "group=group, group_src=0", "0"),
 )
@@ -52,13 +49,13 @@ EQUIVALENT = {
         "Prefetching is allowed and not demanded.",
     "self._gather(layer, +1) | 1 → 0": "Prefetching is allowed and not demanded.",
     "self._gather(layer, +1) | 1 → 2": "Prefetching is allowed and not demanded.",
-    "layer.free() | layer.free() → pass, again, again": "reduce() has freed what was whole.",
+    "layer.free() | layer.free() → pass, again": "reduce() has freed what was whole.",
     "if 0 <= neighbour < len(self.order): | 0 → (-1)": "A layer that is gathered in vain stays within the bounds.",
     "self.order[neighbour].start_gather() | neighbour → neighbour - 1":
         "Which neighbour is begun early is left open, and one gathered in vain stays within the bounds.",
     "if 0 <= neighbour < len(self.order): | 0 → 1": "Prefetching is allowed and not demanded.",
-    "t.register_hook(lambda _: self._gather(layer, -1)) | 1 → 0": "Prefetching is allowed and not demanded.",
-    "t.register_hook(lambda _: self._gather(layer, -1)) | 1 → 2":
+    "output.register_hook(lambda _: self._gather(layer, -1)) | 1 → 0": "Prefetching is allowed and not demanded.",
+    "output.register_hook(lambda _: self._gather(layer, -1)) | 1 → 2":
         "What is prefetched is free, within the bound on whole layers.",
     "self.reducing = None | self.reducing = None → pass": "A reduction that is finished already is not finished again.",
     "found[self.names[p]] = piece.view(shape).clone() | piece.view(shape).clone() → piece.view(shape)":
@@ -70,7 +67,7 @@ EQUIVALENT = {
 class DataParallelPosing(nn.Module):
     """Whole parameters on every rank, and an all-reduce: data parallelism under another name."""
 
-    def __init__(self, module, compute_dtype=None, group=None, reshard_after_forward=True):
+    def __init__(self, module, compute_dtype=None, group=None):
         super().__init__()
         self.module, self.group = module, group
         for tensor in (*module.parameters(), *module.buffers()):

@@ -37,7 +37,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases = [Case(f"{ranks(n)}, {name(model, below)}", tuple(inputs(n, model, below))) for n, model, below in sizes]
     cases.append(Case(f"2 ranks, {name('mlp', 8)}, computing in float32, before the first step",
                       tuple(inputs(2, "mlp", 8, "float32"))))
-    return [*cases, group_case(lambda n: inputs(n, "frozen", 21), name("frozen", 21))]  # one parameter has 21
+    return [*cases, group_case(lambda n: inputs(n, "mlp", 21), name("mlp", 21))]  # one parameter has 21
 
 
 def _small(case: Case, rank: int, values: dict[str, Tensor | None]) -> dict[str, Tensor | None]:

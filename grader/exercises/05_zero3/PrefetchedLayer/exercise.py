@@ -1,0 +1,42 @@
+"""PrefetchedLayer: a sharded layer whose gather can be started early, and waited for when the layer is needed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from grader.calling.sharding import ROUNDS
+from grader.exercises.shared.cases import each_rank
+from grader.exercises.shared.layer_cases import Shapes, gathered_states, in_own_dtype_slip, layer_cases, stale_slip
+from grader.exercises.shared.one_process import TOLERANCE
+from grader.exercises.shared.split_inputs import numbers
+from grader.judging.exercise import Case, Draw, Exercise
+
+
+def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
+    def inputs(n: int, shapes: Shapes, dtype: str | None) -> list[dict[str, Any]]:
+        return [{"parameters": [numbers(draw, *shape) for shape in shapes], "compute_dtype": dtype}] * n
+
+    return layer_cases(grading, inputs)
+
+
+def _states(case: Case, rank: int) -> dict[str, Any]:
+    states = gathered_states(case, rank)
+    return states | {f"gathered again, round {number}": states[f"whole, round {number}"] for number in range(ROUNDS)}
+
+
+EXERCISE = Exercise(
+    title="Start a gather early",
+    parameters=("parameters", "group", "compute_dtype"),
+    forbidden=("torch.distributed.fsdp", "torch.distributed.tensor"),
+    make_cases=_cases,
+    oracle=each_rank(_states),
+    trains=True,
+    measured=True,
+    tolerance=TOLERANCE,
+    points={"values": 1, "technique": 1},
+    slips=(
+        in_own_dtype_slip("While the layer is gathered, its parameters have the compute dtype: cast the shard before you "
+                          "send it, as in GatheredLayer."),
+        stale_slip("The second round gathers the elements of the first one. Each start_gather() must send shard_C as it is "
+                   "now, after the optimizer's step."),
+    ),
+)

@@ -1,0 +1,82 @@
+"""Cases, results and known mistakes of one sharded layer, in the exercises that gather it, prefetch it and reduce it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.calling.sharding import ROUNDS, dtype_of
+from grader.exercises.shared.cases import group_case, ranks
+from grader.exercises.shared.zero_cases import own_pieces
+from grader.judging.compare import ANYTHING
+from grader.judging.exercise import Case, Slip
+
+Pieces = list[Tensor | None]
+Shapes = Sequence[tuple[int, ...]]
+SMALL = ((3, 3), (3,), (2,))
+
+
+def layer_cases(grading: bool, inputs: Callable[[int, Shapes, str | None], list[dict[str, Any]]]) -> list[Case]:
+    """inputs(n ranks, shapes of the parameters, compute dtype): of each rank."""
+    sizes = [(1, SMALL, None), (2, SMALL, None), (3, SMALL, "float32"), (4, ((12, 12), (12,)), None),
+             (4, ((2, 1), (1,)), "float32"), *([(5, SMALL, None)] if grading else [])]
+    cases = [Case(f"{ranks(n)}, {' and '.join('×'.join(map(str, s)) for s in shapes)}"
+                  f"{', computing in ' + dtype if dtype else ''}", tuple(inputs(n, shapes, dtype)))
+             for n, shapes, dtype in sizes]
+    return [*cases, group_case(lambda n: inputs(n, SMALL, None))]
+
+
+def pieces_on(case: Case, rank: int, values: Sequence[Tensor | None]) -> Pieces:
+    """The part of each parameter's value that lies on `rank`; None where there is none, or no value."""
+    parameters = case.inputs[rank]["parameters"]
+    filled = [torch.zeros_like(p) if value is None else value for p, value in zip(parameters, values, strict=True)]
+    return [None if value is None or not piece.numel() else piece
+            for piece, value in zip(own_pieces(case, rank, filled), values, strict=True)]
+
+
+def gathered_states(case: Case, rank: int) -> dict[str, Any]:
+    """What the parameters are at rest and gathered: before each round but the first their signs are turned."""
+    inputs = case.inputs[rank]
+    whole = [p.to(dtype_of(inputs["compute_dtype"] or "float64")) for p in inputs["parameters"]]
+    states: dict[str, Any] = {"pieces": pieces_on(case, rank, inputs["parameters"])}
+    for number in range(ROUNDS):
+        sign = (-1) ** number
+        states[f"whole, round {number}"] = [p * sign for p in whole]
+        states[f"pieces, round {number}"] = [piece if piece is None else piece * sign for piece in states["pieces"]]
+    return {**states, "pieces as before": True}  # the sign was changed twice
+
+
+def stale_slip(hint: str) -> Slip:
+    """Every gather brings the numbers of the first one."""
+
+    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+        first = {f"{part}, round {number}": right[rank][f"{part}, round 0"] for part in ("whole", "gathered again")
+                 for number in range(ROUNDS)}
+        rest = {f"pieces, round {number}": ANYTHING for number in range(1, ROUNDS)}
+        return right[rank] | first | rest | {"pieces as before": ANYTHING}
+
+    return Slip("never stepped", hint, wrong)
+
+
+def in_own_dtype_slip(hint: str) -> Slip:
+    """The compute dtype is ignored."""
+
+    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+        parameters = case.inputs[rank]["parameters"]
+        return right[rank] | {part: [p * (-1) ** number for p in parameters] for number in range(ROUNDS)
+                              for part in (f"whole, round {number}", f"gathered again, round {number}")}
+
+    return Slip("compute dtype ignored", hint, wrong)
+
+
+def rounded_slip(hint: str) -> Slip:
+    """A round leaves the shard with the digits of the compute dtype."""
+
+    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
+        dtype = dtype_of(case.inputs[rank]["compute_dtype"])
+        shard = [piece for piece in right[rank]["pieces"] if piece is not None]
+        exact = dtype is None or all(torch.equal(piece, piece.to(dtype).to(piece.dtype)) for piece in shard)
+        return right[rank] | {"pieces as before": exact}
+
+    return Slip("precision lost", hint, wrong)

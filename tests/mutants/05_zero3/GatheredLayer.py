@@ -1,0 +1,36 @@
+"""Wrong ways to gather and to free a layer."""
+
+from tests.mutants import change
+
+SENT = "self.shard_C.to(self.row_P.dtype)"
+GATHER = f"dist.all_gather_single(self.row_P, {SENT}, group=self.group)"
+SLICES = "self.show(self.own_pieces(self.shard_C), self.gradients)"
+CHANGES = (
+    change("not freed", "self.row_P.untyped_storage().resize_(0)", "pass"),
+    change("compute dtype ignored", ", dtype=compute_dtype", ""),
+    change("precision lost", GATHER, f"{GATHER}\n        self.shard_C = {SENT}.to(self.shard_C.dtype)"),
+    change("shard cast", "self.shard_C = flat_shard(parameters, group)",
+           "self.shard_C = flat_shard(parameters, group).to(compute_dtype or parameters[0].dtype)"),
+    change("never stepped", SLICES, "self.show([piece.clone() for piece in self.own_pieces(self.shard_C)], self.gradients)"),
+    change("gradients dropped", "self.gradients = [p.grad for p in self.parameters]", "pass"),
+    change("gradient in the way", "zip(pieces, self.shapes)], [None] * len(pieces))",
+           "zip(pieces, self.shapes)],\n                      [torch.zeros_like(piece).view(shape) for piece, shape in "
+           "zip(pieces, self.shapes)])"),
+    change("another row", "self.row_P.untyped_storage().resize_(self.row_P.nbytes)",
+           "self.row_P = self.row_P.new_empty(self.row_P.shape)"),
+    change("wrong pieces", "self.shapes, first=dist.get_rank(self.group) * len(shard_C))",
+           "[torch.Size([-(-shape.numel() // self.n)]) for shape in self.shapes])"),
+    change("wrong whole", "piece.view(shape)", "piece.view(shape).flip(0)"),
+    change("not at rest", SLICES, "pass"),
+    change("given back twice", "        if self.is_whole:\n", "        if True:\n"),
+    change("too many bytes", GATHER, f"{GATHER}\n        {GATHER}"),
+    change("not gathered again", GATHER, "self.again = not getattr(self, 'again', True)\n"
+           "        if self.again:\n            self.row_P.copy_(torch.tensor(self.kept))\n        else:\n"
+           f"            {GATHER}\n            self.kept = self.row_P.tolist()"),
+    change("missing wait", GATHER, GATHER.replace("group=self.group", "group=self.group, async_op=True")),
+    change("group ignored", GATHER, f"dist.all_gather_single(self.row_P, {SENT})"),
+)
+
+EQUIVALENT = {
+    "self.row_P.untyped_storage().resize_(0) | 0 → 1": "What is left is one byte, and no tensor of the row's size.",
+}

@@ -1,0 +1,19 @@
+"""Wrong answers to how large a model may be."""
+
+from tests.mutants import change
+
+WHOLE = "(16, 4, 2, 0)[stage]"
+ROOM = "(device_bytes - other_bytes)"
+RESULT = f"n_ranks * {ROOM} // (n_ranks * whole + 16 - whole)"
+CHANGES = (
+    change("memory pooled", WHOLE, "0"),
+    change("nothing divided", WHOLE, "16"),
+    change("stages shifted", WHOLE, "(4, 2, 0, 0)[stage]"),
+    change("parameters divided at 2", WHOLE, "(16, 4, 0, 0)[stage]"),
+    change("state of 8 bytes", WHOLE, "(12, 4, 2, 0)[stage]", "16 - whole", "12 - whole"),
+    change("others forgotten", ROOM, "device_bytes"),
+    change("others divided", ROOM, "(device_bytes - other_bytes / n_ranks)"),
+    change("not rounded", "//", "/"),
+    change("rounded on the way", RESULT, f"{ROOM} // (whole + (16 - whole) / n_ranks)"),
+    change("one too many", RESULT, f"{RESULT} + 1"),
+)
