@@ -2,11 +2,11 @@
 
 from tests.mutants import change
 
-REDUCE = "dist.reduce_scatter_single(shard_C.grad, gradient_P, group=group)"
+REDUCE = "dist.reduce_scatter_single(shard_C.grad, gradient_Z, group=group)"
 DIVIDE = "shard_C.grad /= dist.get_world_size(group)"
-OWN_PART = "shard_C.grad = gradient_P.chunk(dist.get_world_size(group))[dist.get_rank(group)].clone()"
-GATHER = "dist.all_gather_single(flat_P, shard_C.detach(), group=group)"
-GATHER_GRADIENTS = "dist.all_gather_single(gradient_P, shard_C.grad, group=group)"
+OWN_PART = "shard_C.grad = gradient_Z.chunk(dist.get_world_size(group))[dist.get_rank(group)].clone()"
+GATHER = "dist.all_gather_single(flat_Z, shard_C.detach(), group=group)"
+GATHER_GRADIENTS = "dist.all_gather_single(gradient_Z, shard_C.grad, group=group)"
 
 CHANGES = (
     change("divided by the world", "dist.get_world_size(group)", "dist.get_world_size()"),
@@ -21,14 +21,14 @@ CHANGES = (
     change("zeros skipped", "optimizer.step()", "optimizer.step() if shard_C.grad.any() else None"),
     change("parameters not gathered", GATHER, GATHER_GRADIENTS),
     change("other dtype", "single(shard_C.grad", "single(torch.empty(len(shard_C))"),
-    change("no output", "shard_C.grad = torch.empty_like(shard_C)", "pass", "shard_C.grad, gradient_P",
-           "gradient_P, shard_C.grad"),
+    change("no output", "shard_C.grad = torch.empty_like(shard_C)", "pass", "shard_C.grad, gradient_Z",
+           "gradient_Z, shard_C.grad"),
     change("too many bytes", GATHER, f"{GATHER}; {GATHER_GRADIENTS}"),
-    change("library call", REDUCE, f"dist.all_reduce(gradient_P, group=group); {OWN_PART}"),
+    change("library call", REDUCE, f"dist.all_reduce(gradient_Z, group=group); {OWN_PART}"),
     change("missing wait", GATHER, GATHER.replace("group=group", "group=group, async_op=True")),
 )
 
 EQUIVALENT = {
-    "dist.all_gather_single(flat_P, shard_C.detach(), group=group) | shard_C.detach() → shard_C":
+    "dist.all_gather_single(flat_Z, shard_C.detach(), group=group) | shard_C.detach() → shard_C":
         "A collective reads the numbers alone, and no graph comes of it.",
 }

@@ -2,11 +2,11 @@
 
 from tests.mutants import change
 
-SENT = "self.shard_C.to(self.row_P.dtype)"
-GATHER = f"dist.all_gather_single(self.row_P, {SENT}, group=self.group)"
+SENT = "self.shard_C.to(self.row_Z.dtype)"
+GATHER = f"dist.all_gather_single(self.row_Z, {SENT}, group=self.group)"
 SLICES = "self.show(self.own_pieces(self.shard_C), self.gradients)"
 CHANGES = (
-    change("not freed", "self.row_P.untyped_storage().resize_(0)", "pass"),
+    change("not freed", "self.row_Z.untyped_storage().resize_(0)", "pass"),
     change("compute dtype ignored", ", dtype=compute_dtype", ""),
     change("precision lost", GATHER, f"{GATHER}\n        self.shard_C = {SENT}.to(self.shard_C.dtype)"),
     change("shard cast", "self.shard_C = flat_shard(parameters, group)",
@@ -16,8 +16,8 @@ CHANGES = (
     change("gradient in the way", "zip(pieces, self.shapes)], [None] * len(pieces))",
            "zip(pieces, self.shapes)],\n                      [torch.zeros_like(piece).view(shape) for piece, shape in "
            "zip(pieces, self.shapes)])"),
-    change("another row", "self.row_P.untyped_storage().resize_(self.row_P.nbytes)",
-           "self.row_P = self.row_P.new_empty(self.row_P.shape)"),
+    change("another row", "self.row_Z.untyped_storage().resize_(self.row_Z.nbytes)",
+           "self.row_Z = self.row_Z.new_empty(self.row_Z.shape)"),
     change("wrong pieces", "self.shapes, first=dist.get_rank(self.group) * len(shard_C))",
            "[torch.Size([-(-shape.numel() // self.n)]) for shape in self.shapes])"),
     change("wrong whole", "piece.view(shape)", "piece.view(shape).flip(0)"),
@@ -25,12 +25,12 @@ CHANGES = (
     change("given back twice", "        if self.is_whole:\n", "        if True:\n"),
     change("too many bytes", GATHER, f"{GATHER}\n        {GATHER}"),
     change("not gathered again", GATHER, "self.again = not getattr(self, 'again', True)\n"
-           "        if self.again:\n            self.row_P.copy_(torch.tensor(self.kept))\n        else:\n"
-           f"            {GATHER}\n            self.kept = self.row_P.tolist()"),
+           "        if self.again:\n            self.row_Z.copy_(torch.tensor(self.kept))\n        else:\n"
+           f"            {GATHER}\n            self.kept = self.row_Z.tolist()"),
     change("missing wait", GATHER, GATHER.replace("group=self.group", "group=self.group, async_op=True")),
-    change("group ignored", GATHER, f"dist.all_gather_single(self.row_P, {SENT})"),
+    change("group ignored", GATHER, f"dist.all_gather_single(self.row_Z, {SENT})"),
 )
 
 EQUIVALENT = {
-    "self.row_P.untyped_storage().resize_(0) | 0 → 1": "What is left is one byte, and no tensor of the row's size.",
+    "self.row_Z.untyped_storage().resize_(0) | 0 → 1": "What is left is one byte, and no tensor of the row's size.",
 }

@@ -2,7 +2,7 @@
 
 from tests.mutants import change
 
-REDUCE = "dist.reduce_scatter_single(dshard_C, dw_P, group=ctx.group)"
+REDUCE = "dist.reduce_scatter_single(dshard_C, dw_Z, group=ctx.group)"
 CHANGES = (
     change("weight kept", "return x_BI @ ShardedLinear.weight(x_BI, shard_C, n_out, group).T",
            "ctx.weight = ShardedLinear.weight(x_BI, shard_C, n_out, group)\n        return x_BI @ ctx.weight.T",
@@ -17,10 +17,10 @@ CHANGES = (
            "ShardedLinear.last = ShardedLinear.weight(x_BI, shard_C, n_out, group)\n"
            "        return x_BI @ ShardedLinear.last.T",
            "ShardedLinear.weight(x_BI, shard_C, ctx.n_out, ctx.group)", "ShardedLinear.last"),
-    change("own gradient", REDUCE, "dshard_C = dw_P.chunk(n)[dist.get_rank(ctx.group)].clone()", "dshard_C / n", "dshard_C"),
-    change("library call", REDUCE, "dist.all_reduce(dw_P, group=ctx.group)\n"
-                                   "        dshard_C = dw_P.chunk(n)[dist.get_rank(ctx.group)]"),
-    change("padding", "whole_P[:n_out * x_BI.shape[1]]", "whole_P"),
+    change("own gradient", REDUCE, "dshard_C = dw_Z.chunk(n)[dist.get_rank(ctx.group)].clone()", "dshard_C / n", "dshard_C"),
+    change("library call", REDUCE, "dist.all_reduce(dw_Z, group=ctx.group)\n"
+                                   "        dshard_C = dw_Z.chunk(n)[dist.get_rank(ctx.group)]"),
+    change("padding", "whole_Z[:n_out * x_BI.shape[1]]", "whole_Z"),
     change("wrong output", "n_out, group).T", "n_out, group)"),
     change("wrong dx", "ctx.n_out, ctx.group)", "ctx.n_out, ctx.group).T"),
     change("wrong dW", "dy_BO.T @ x_BI", "x_BI.T @ dy_BO"),

@@ -75,7 +75,7 @@ def _updated(id: str, hint: str, flat: Callable[[Case, int], Tensor], **shows: C
 
 EXERCISE = Exercise(
     title="A step of ZeRO-1",
-    parameters=("flat_P", "gradient_P", "shard_C", "optimizer", "group"),
+    parameters=("flat_Z", "gradient_Z", "shard_C", "optimizer", "group"),
     make_cases=_cases,
     oracle=each_rank(_result),
     trains=True,

@@ -56,8 +56,8 @@ TECHNIQUE = by_collectives(
         other_type(),
     ),
     fallbacks=(
-        Symptom("parameters not gathered", "Each rank's shard is updated, but flat_P is not, or not all of it: all-gather "
-                                           "the updated parameters into it, in place (flat_P = … would be another tensor). "
+        Symptom("parameters not gathered", "Each rank's shard is updated, but flat_Z is not, or not all of it: all-gather "
+                                           "the updated parameters into it, in place (flat_Z = … would be another tensor). "
                                            "Gathered gradients, as some notes have them, update nothing.",
                 wrong_ranks(lambda look, r, result, right: same(result["shard"], right["shard"]))),
     ),

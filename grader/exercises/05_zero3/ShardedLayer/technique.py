@@ -24,7 +24,7 @@ TECHNIQUE = by_collectives(
     bytes_sent(lambda look, r: gathers_and_reductions(look, r, row_bytes(look, r), gathers=ROUNDS, reductions=ROUNDS),
                "(n−1)/n of the flat buffer for each all-gather and reduce-scatter, in the compute dtype",
                "Right, but too much was sent: make one reduce-scatter for each reduce(), in the compute dtype. The buffer "
-               "of gradients has the dtype of row_P."),
+               "of gradients has the dtype of row_Z."),
     symptoms=(
         raised("without gradients", "If no parameter has a gradient, reduce() sends nothing, but it must free the layer all "
                "the same: afterwards the layer is at rest.", "unused"),

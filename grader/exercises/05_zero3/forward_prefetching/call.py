@@ -23,9 +23,9 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
     sizes: list[int] = []
     addresses: set[int] = set()
 
-    def compute(number: int, flat_P: Tensor, x_BD: Tensor) -> Tensor:
-        own = flat_P.untyped_storage()
-        addresses.add(flat_P.data_ptr())
+    def compute(number: int, flat_Z: Tensor, x_BD: Tensor) -> Tensor:
+        own = flat_Z.untyped_storage()
+        addresses.add(flat_Z.data_ptr())
         mark(KEPT, layer=number, count=settled(lambda: _standing(seen, own), 0))
         if not any(row() is own for row in seen):
             seen.append(weakref.ref(own))
@@ -34,7 +34,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> Tensor:
             if number == 0:
                 pause(HELD_UP)
             dim = x_BD.shape[1]
-            return torch.tanh(x_BD @ flat_P[:dim * dim].view(dim, dim) + number)
+            return torch.tanh(x_BD @ flat_Z[:dim * dim].view(dim, dim) + number)
 
     given = {"x_BD": inputs["x"], "shards": inputs["shards"]}
     x_BD = watched(fn, given, compute, inputs["depth"], group)
