@@ -15,6 +15,7 @@ from torch import Tensor
 
 AXES = ("data", "pipeline", "tensor")
 N_LAYERS, N_EXPERTS, VOCABULARY, WIDTH, HIDDEN, LENGTH = 2, 2, 7, 4, 6, 4
+N_TARGETS = (4, 1, 3, 2, 4, 2, 1)  # of one text after the other, so that replicas have unequal numbers
 IGNORED = -100  # a target that is padding
 WHOLE, BY_COLUMNS, BY_ROWS, BY_EXPERTS = None, 1, 0, 0  # along which dimension the tensor axis cuts a parameter
 PARAMETERS = {  # of one layer: (shape, how it is cut)
@@ -61,9 +62,10 @@ class Mesh:
         self.place, self.size = places(rank, shape), dict(zip(AXES, shape, strict=True))
         self.group: dict[str, dist.ProcessGroup] = {}
         for axis in AXES:
-            lines: dict[tuple, list[int]] = {}
+            lines: dict[tuple, list[int]] = {}  # the places along the other axes → the ranks that have them
             for other in range(world):
-                lines.setdefault(tuple(place for name, place in places(other, shape).items() if name != axis), []).append(other)
+                elsewhere = tuple(place for name, place in places(other, shape).items() if name != axis)
+                lines.setdefault(elsewhere, []).append(other)
             for line in lines.values():
                 group = dist.new_group(line)
                 if rank in line:
@@ -88,7 +90,8 @@ def whole_weights(seed: int) -> dict[str, Tensor]:
     weights = {"table": _drawn(generator, VOCABULARY, WIDTH)}
     for layer in range(N_LAYERS):
         for name, (shape, _) in PARAMETERS.items():
-            weights[f"layers.{layer}.{name}"] = _drawn(generator, *shape) / (3 if name.endswith("norm") else 1) + name.endswith("norm")
+            drawn = _drawn(generator, *shape)
+            weights[f"layers.{layer}.{name}"] = 1 + drawn / 3 if name.endswith("norm") else drawn
     return weights
 
 
@@ -106,12 +109,13 @@ def own_weights(weights: dict[str, Tensor], rank: int, shape: Shape) -> dict[str
 
 
 def drawn_texts(seed: int, n_texts: int = 17) -> list[Tensor]:
-    """Texts of 2 to 5 tokens: of each the tokens and, beside them, the targets, padded.  Shapes: (2, LENGTH) each."""
+    """Texts of 2 to 5 tokens, no two alike: of each its tokens and its targets, padded.  Shapes: (2, LENGTH) each."""
     generator = torch.Generator().manual_seed(seed)
     texts = []
     for number in range(n_texts):
-        n_targets = LENGTH if number % 3 == 0 else 1 + number % LENGTH  # so the replicas have unequal numbers of targets
+        n_targets = N_TARGETS[number % len(N_TARGETS)]
         tokens = torch.randint(VOCABULARY, (LENGTH + 1,), generator=generator, device="cpu")
+        tokens[:2] = torch.tensor(divmod(number, VOCABULARY))
         targets = torch.where(torch.arange(LENGTH) < n_targets, tokens[1:], IGNORED)
         texts.append(torch.stack([tokens[:-1], targets]))
     return texts

@@ -1,0 +1,84 @@
+"""The blind hunt's programs: the right trainer and fifteen faults, five of which a reader's word draws.
+
+The right one stands in the unit's solution notebook, with lines that say how it is broken: `# fault <id>: code` takes the
+place of the line above it, `# fault <id>:` deletes that line, and `# fault <id>+: code` is put after it.
+"""
+
+import json
+import random
+import re
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+
+from utils.trace.source import running_shell
+
+ROOT = Path(__file__).resolve().parents[1]
+UNIT, EXERCISE = "10_bug_hunt", "HuntedTrainer"
+STORED = Path(__file__).resolve().parent / "exercises" / UNIT / EXERCISE / "program.z"  # in the students' archive
+KINDS = (  # one fault of each is drawn
+    ("same-texts", "remainder", "token-mean"),
+    ("gate", "balance", "dropout"),
+    ("norms", "tied", "experts"),
+    ("order", "race", "precision"),
+    ("local-norm", "schedule", "resume"),
+)
+FAULTS = tuple(fault for kind in KINDS for fault in kind)
+_MARK = re.compile(r"(?P<indent>\s*)# fault (?P<fault>[a-z-]+)(?P<after>\+?): ?(?P<code>.*)")
+_SOLUTION = re.compile(r"### (BEGIN|END) SOLUTION\n?")
+EMPTY_CELL = '''class HuntedTrainer:
+    """Write your name between the quotes in the last line, and run this cell: your program takes its place."""
+
+    def __init__(self, mesh, texts, settings):
+        raise NotImplementedError("yours to write")
+
+
+program = draw_program("")'''
+PLACED = ("The program with your five faults is now the text of this cell: run it. If your editor still shows the old text, "
+          "run print(program) in a cell below, and paste what it prints over this cell.")
+
+
+def has_faults(source: str) -> bool:
+    """Whether a solution cell is the right program, with the lines that say how it is broken."""
+    return any(_MARK.fullmatch(line) for line in source.split("\n"))
+
+
+def program_with(source: str, faults: Collection[str]) -> str:
+    """The program with these faults; with none, the right one."""
+    lines: list[str] = []
+    for line in _SOLUTION.sub("", source).rstrip().split("\n"):
+        mark = _MARK.fullmatch(line)
+        if mark is None:
+            lines.append(line)
+        elif mark["fault"] in faults:
+            if not mark["after"]:
+                lines.pop()
+            lines += [mark["indent"] + mark["code"]] if mark["code"] else []
+    return "\n".join(lines)
+
+
+def drawn(word: str) -> tuple[str, ...]:
+    """The five faults of a word, the same whenever it is asked."""
+    numbers = random.Random(f"hunt {word}")
+    return tuple(numbers.choice(kind) for kind in KINDS)
+
+
+def draw_program(word: str) -> str:
+    """The reader's program; run in a notebook's cell, it takes the place of the cell's text. The empty word draws none."""
+    if not word:
+        print("Write your name between the quotes, and run this cell again.")
+        return ""
+    program = f"# Drawn by draw_program({word!r}): five faults\n{program_with(right_program(), drawn(word))}"
+    if (shell := running_shell()) is not None:
+        shell.set_next_input(program, replace=True)
+        print(PLACED)
+    return program
+
+
+def right_program() -> str:
+    """With its marks."""
+    notebook = ROOT / "solutions" / UNIT / f"{UNIT}.ipynb"
+    if not notebook.is_file():
+        return zlib.decompress(STORED.read_bytes()).decode()
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return next("".join(cell["source"]) for cell in cells if cell["id"] == EXERCISE)
