@@ -23,8 +23,8 @@ PIP_SECTIONS = ("# for the course", "# last: the project itself")
 PROJECT_TABLES = ("[build-system", "[project", "[tool.setuptools")
 UTILS_SUFFIXES = (".py", ".csv", ".md", ".txt")
 # Of grader: what judges and how functions are called; of an exercise no more than its technique, and its data.
-CHECKS = ("__init__.py", "checks.py", "contracts.py", "hunt.py", "not_written.py", "standing.py", "standing.html", "evidence/*.py",
-          "calling/*.py", "judging/*.py", "judging/*.html", "exercises/__init__.py", "exercises/stored.py",
+CHECKS = ("__init__.py", "checks.py", "contracts.py", "hunt.py", "not_written.py", "standing.py", "standing.html",
+          "evidence/*.py", "calling/*.py", "judging/*.py", "judging/*.html", "exercises/__init__.py", "exercises/stored.py",
           "exercises/technique/*.py", "exercises/[0-9]*/__init__.py", "exercises/[0-9]*/*/technique.py",
           "exercises/[0-9]*/*/call.py")
 
@@ -103,7 +103,7 @@ def checks() -> dict[str, str]:
 
 
 def case_data() -> dict[str, bytes]:
-    """Each exercise's contract, public cases, right results and slips as data, by path; and the program that is drawn from."""
+    """Each exercise's contract, public cases, right results and slips as data, by path; and what programs are drawn from."""
     program = {hunt.STORED.relative_to(ROOT).as_posix(): zlib.compress(hunt.right_program().encode())}
     return program | {f"grader/exercises/{exercise.unit}/{name}/{stored.FILE}": stored.to_bytes(
         exercise, exercise.trials(PUBLIC_SEED, grading=False)) for name, exercise in EXERCISES.items()}

@@ -51,7 +51,7 @@ def _texts_taken(made: Made) -> Any:
 
 
 def _rows_of_micro_batches(made: Made) -> Any:
-    trainer, _, texts, settings = made
+    trainer, _, texts, _ = made
     micro_batches = trainer.micro_batches(texts[:N_TEXTS])
     return [torch.cat(rows) for rows in zip(*micro_batches, strict=True)]
 

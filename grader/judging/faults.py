@@ -9,11 +9,11 @@ from grader.judging.verdict import CaseVerdict, Verdict
 
 STILL_THERE = "still there"
 WHICH = "The check doesn't say which fault that is."
-_MANY = ("Run the trainer on a smaller mesh: (2, 1, 1), (1, 2, 1) and (1, 1, 2) each have one axis that is longer than 1. Which "
-         "of them depart?")
-_FEW = ("Switch parts off by the settings, such as clipping, dropout or the balance loss. Which departures go, and which stay?")
-_ELSE = ("No fault of the list is left, but a whole run still departs from the plain process. Something that was right in your "
-         "program is changed.")
+_MANY = ("Run the trainer on the meshes (2, 1, 1), (1, 2, 1) and (1, 1, 2). In each of them a single axis is longer than 1. "
+         "Which of these runs depart?")
+_FEW = "Switch parts off by the settings, such as clipping, dropout or the balance loss. Which departures go, and which stay?"
+_ELSE = ("None of the faults is left, but a whole run still departs from the plain process. Something that was right in your "
+         "program has changed.")
 
 
 def still_there(trials: Sequence[Trial], rows: Sequence[CaseVerdict]) -> list[str]:
@@ -38,7 +38,8 @@ def counted(exercise: Exercise, trials: Sequence[Trial], rows: Sequence[CaseVerd
 
 def _line(number: int, faults: int, repaired: bool, told: str) -> CaseVerdict:
     """The number-th line of a verdict, which is about no fault in particular."""
-    return CaseVerdict(f"{number} of {faults}", 0, (), {}, RETURNED if repaired else STILL_THERE, "" if repaired else told, ())
+    ending, error = (RETURNED, "") if repaired else (STILL_THERE, told)
+    return CaseVerdict(f"{number} of {faults}", 0, (), {}, ending, error, ())
 
 
 def _hint(faults: int, left: list[str]) -> tuple[str, str]:

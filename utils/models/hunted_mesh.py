@@ -41,6 +41,9 @@ class Settings:
     seed: int = 0
 
 
+AS_GIVEN = Settings()
+
+
 # ── where a rank stands ──
 
 
@@ -195,7 +198,7 @@ def receive(n_rows: int, mesh: Mesh, source: int) -> Tensor:
 # ── a run ──
 
 
-def run_trainer(trainer: type, shape: Shape, settings: Settings = Settings(), n_steps: int = 4,
+def run_trainer(trainer: type, shape: Shape, settings: Settings = AS_GIVEN, n_steps: int = 4,
                 restart_after: int = 2) -> list[dict[str, Any]]:
     """On each rank of the mesh: train, save, go on in a new trainer that loads what was saved → one note a step."""
     mesh, texts = Mesh(shape), drawn_texts(settings.seed)

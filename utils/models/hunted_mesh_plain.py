@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from utils.models.hunted_mesh import (
+    AS_GIVEN,
     IGNORED,
     N_EXPERTS,
     N_LAYERS,
@@ -104,7 +105,7 @@ class _Run:
         return x_SD * torch.cat(keep) / (1 - p)
 
 
-def plain_run(shape: Shape, settings: Settings = Settings(), n_steps: int = 4) -> list[list[dict]]:
+def plain_run(shape: Shape, settings: Settings = AS_GIVEN, n_steps: int = 4) -> list[list[dict]]:
     """[rank][step] → note. A restart makes no difference."""
     texts, n_ranks = drawn_texts(settings.seed), shape[0] * shape[1] * shape[2]
     weights = {name: weight.requires_grad_() for name, weight in whole_weights(settings.seed).items()}
