@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from grader.checks import PUBLIC_SEED
-from grader import hunt
 from grader.course.release import worked_in
 from grader.exercises import EXERCISES, stored
+from grader.hunt import STORED, right_program
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
@@ -104,7 +104,7 @@ def checks() -> dict[str, str]:
 
 def case_data() -> dict[str, bytes]:
     """Each exercise's contract, public cases, right results and slips as data, by path; and what programs are drawn from."""
-    program = {hunt.STORED.relative_to(ROOT).as_posix(): zlib.compress(hunt.right_program().encode())}
+    program = {STORED.relative_to(ROOT).as_posix(): zlib.compress(right_program().encode())}
     return program | {f"grader/exercises/{exercise.unit}/{name}/{stored.FILE}": stored.to_bytes(
         exercise, exercise.trials(PUBLIC_SEED, grading=False)) for name, exercise in EXERCISES.items()}
 

@@ -11,9 +11,9 @@ STILL_THERE = "still there"
 WHICH = "The check doesn't say which fault that is."
 _MANY = ("Run the trainer on the meshes (2, 1, 1), (1, 2, 1) and (1, 1, 2). In each of them a single axis is longer than 1. "
          "Which of these runs depart?")
-_FEW = "Switch parts off by the settings, such as clipping, dropout or the balance loss. Which departures go, and which stay?"
-_ELSE = ("None of the faults is left, but a whole run still departs from the plain process. Something that was right in your "
-         "program has changed.")
+_FEW = "Switch parts off by the settings, such as clipping, dropout or the balance loss. Which departures go, which stay?"
+_ELSE = ("None of the faults is left, but a whole run still departs from the plain process. Something in your program that "
+         "was right has changed.")
 
 
 def still_there(trials: Sequence[Trial], rows: Sequence[CaseVerdict]) -> list[str]:
