@@ -26,7 +26,10 @@ KINDS = (  # one fault of each is drawn
 FAULTS = tuple(fault for kind in KINDS for fault in kind)
 _MARK = re.compile(r"(?P<indent>\s*)# fault (?P<fault>[a-z-]+)(?P<after>\+?): ?(?P<code>.*)")
 _SOLUTION = re.compile(r"### (BEGIN|END) SOLUTION\n?")
-EMPTY_CELL = '''class HuntedTrainer:
+EMPTY_CELL = '''from grader import draw_program
+
+
+class HuntedTrainer:
     """Write your name between the quotes in the last line, and run this cell: your program takes its place."""
 
     def __init__(self, mesh, texts, settings):

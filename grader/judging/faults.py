@@ -33,7 +33,8 @@ def counted(exercise: Exercise, trials: Sequence[Trial], rows: Sequence[CaseVerd
     lines = tuple(_line(number, exercise.faults, number <= repaired, told) for number in range(1, exercise.faults + 1))
     hints = (_hint(exercise.faults, left),) if left else ()
     earned = exercise.points[VALUES] * repaired / exercise.faults
-    return Verdict(exercise.id, exercise.title, lines, hints, {VALUES: earned}, dict(exercise.points))
+    return Verdict(exercise.id, exercise.title, tuple(rows), hints, {VALUES: earned}, dict(exercise.points),
+                   skipped=len(trials) - len(rows), instead=lines)
 
 
 def _line(number: int, faults: int, repaired: bool, told: str) -> CaseVerdict:
