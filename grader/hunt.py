@@ -4,6 +4,7 @@ The right one stands in the unit's solution notebook, with lines that say how it
 place of the line above it, `# fault <id>:` deletes that line, and `# fault <id>+: code` is put after it.
 """
 
+import base64
 import json
 import random
 import re
@@ -15,7 +16,7 @@ from utils.trace.source import running_shell
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT, EXERCISE = "10_bug_hunt", "HuntedTrainer"
-STORED = Path(__file__).resolve().parent / "exercises" / UNIT / EXERCISE / "program.z"  # in the students' archive
+STORED = Path(__file__).resolve().with_name("hunt.txt")  # in the students' archive, so that nobody reads it by accident
 KINDS = (  # one fault of each is drawn
     ("same-texts", "remainder", "token-mean"),
     ("gate", "balance", "dropout"),
@@ -25,7 +26,7 @@ KINDS = (  # one fault of each is drawn
 )
 FAULTS = tuple(fault for kind in KINDS for fault in kind)
 _MARK = re.compile(r"(?P<indent>\s*)# fault (?P<fault>[a-z-]+)(?P<after>\+?): ?(?P<code>.*)")
-_SOLUTION = re.compile(r"### (BEGIN|END) SOLUTION\n?")
+_EDGE = "### "  # how the lines begin between which a solution stands
 EMPTY_CELL = '''from grader import draw_program
 
 
@@ -49,10 +50,10 @@ def has_faults(source: str) -> bool:
 def program_with(source: str, faults: Collection[str]) -> str:
     """The program with these faults; with none, the right one."""
     lines: list[str] = []
-    for line in _SOLUTION.sub("", source).rstrip().split("\n"):
+    for line in source.split("\n"):
         mark = _MARK.fullmatch(line)
         if mark is None:
-            lines.append(line)
+            lines += [] if line.startswith(_EDGE) else [line]
         elif mark["fault"] in faults:
             if not mark["after"]:
                 lines.pop()
@@ -82,6 +83,11 @@ def right_program() -> str:
     """With its marks."""
     notebook = ROOT / "solutions" / UNIT / f"{UNIT}.ipynb"
     if not notebook.is_file():
-        return zlib.decompress(STORED.read_bytes()).decode()
+        return zlib.decompress(base64.b64decode(STORED.read_text())).decode()
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     return next("".join(cell["source"]) for cell in cells if cell["id"] == EXERCISE)
+
+
+def stored() -> str:
+    """The same for the students' archive."""
+    return base64.b64encode(zlib.compress(right_program().encode())).decode()

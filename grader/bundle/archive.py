@@ -4,16 +4,15 @@ import io
 import re
 import sys
 import tarfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 
+from grader import hunt
 from grader.checks import PUBLIC_SEED
 from grader.course.release import worked_in
 from grader.exercises import EXERCISES, stored
-from grader.hunt import STORED, right_program
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
@@ -98,14 +97,13 @@ def notebooks() -> dict[str, str]:
 
 def checks() -> dict[str, str]:
     """What `from grader import check` needs, by path."""
-    return {path.as_posix(): _text(path) for pattern in CHECKS
+    return {hunt.STORED.relative_to(ROOT).as_posix(): hunt.stored()} | {path.as_posix(): _text(path) for pattern in CHECKS
             for path in sorted(found.relative_to(ROOT) for found in (ROOT / "grader").glob(pattern))}
 
 
 def case_data() -> dict[str, bytes]:
-    """Each exercise's contract, public cases, right results and slips as data, by path; and what programs are drawn from."""
-    program = {STORED.relative_to(ROOT).as_posix(): zlib.compress(right_program().encode())}
-    return program | {f"grader/exercises/{exercise.unit}/{name}/{stored.FILE}": stored.to_bytes(
+    """Each exercise's contract, public cases, right results and slips as data, by path."""
+    return {f"grader/exercises/{exercise.unit}/{name}/{stored.FILE}": stored.to_bytes(
         exercise, exercise.trials(PUBLIC_SEED, grading=False)) for name, exercise in EXERCISES.items()}
 
 
