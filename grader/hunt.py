@@ -24,7 +24,6 @@ KINDS = (  # one fault of each is drawn
     ("order", "race", "precision"),
     ("local-norm", "schedule", "resume"),
 )
-FAULTS = tuple(fault for kind in KINDS for fault in kind)
 _MARK = re.compile(r"(?P<indent>\s*)# fault (?P<fault>[a-z-]+)(?P<after>\+?): ?(?P<code>.*)")
 _EDGE = "### "  # how the lines begin between which a solution stands
 EMPTY_CELL = '''from grader import draw_program

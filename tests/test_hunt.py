@@ -213,7 +213,7 @@ def test_untouched_programs_are_marked(tmp_path):
 
 # ── the blind hunt ──
 
-BLIND = EXERCISES[hunt.EXERCISE]
+BLIND, FAULTS = EXERCISES[hunt.EXERCISE], [fault for kind in hunt.KINDS for fault in kind]
 
 
 def program(*faults: str) -> str:
@@ -235,17 +235,17 @@ def still_there(faults: tuple[str, ...], warm) -> set[str]:
 def test_a_word_draws_one_fault_of_each_kind_and_the_same_ones_again():
     drawn = {word: hunt.drawn(word) for word in map(str, range(200))}
     assert all(fault in kind for faults in drawn.values() for fault, kind in zip(faults, hunt.KINDS, strict=True))
-    assert {fault for faults in drawn.values() for fault in faults} == set(hunt.FAULTS) and len(hunt.FAULTS) == 15
+    assert {fault for faults in drawn.values() for fault in faults} == set(FAULTS) and len(FAULTS) == 15
     assert len(set(drawn.values())) > 100 and hunt.drawn("7") == drawn["7"]
 
 
 def test_each_fault_changes_a_line_or_two_of_the_program_and_leaves_no_mark():
     right = program().split("\n")
-    for fault in hunt.FAULTS:
+    for fault in FAULTS:
         wrong = program(fault).split("\n")
         assert 1 <= sum(line[0] in "+-" for line in difflib.ndiff(right, wrong)) <= 4, fault
         compile("\n".join(wrong), fault, "exec")
-    text = program(*hunt.FAULTS[::3], *hunt.FAULTS[2::3])
+    text = program(*FAULTS[::3], *FAULTS[2::3])
     assert "# fault" not in text and "SOLUTION" not in text and "# fault" not in program()
 
 
@@ -284,7 +284,7 @@ def test_the_right_trainer_is_the_plain_process_on_each_mesh(shape):
 
 
 @pytest.mark.parametrize("fault", [pytest.param(fault, marks=[pytest.mark.long] * (number % 5 > 0))
-                                   for number, fault in enumerate(hunt.FAULTS)])
+                                   for number, fault in enumerate(FAULTS)])
 def test_a_fault_costs_its_own_points(fault, warm):
     found = still_there((fault,), warm)
     assert found - {WHOLE_RUN} == {fault}
@@ -294,7 +294,7 @@ def test_a_fault_costs_its_own_points(fault, warm):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_faults_do_not_hide_each_other(seed, warm):
-    faults = tuple(random.Random(seed).sample(hunt.FAULTS, 2 + seed % 6))
+    faults = tuple(random.Random(seed).sample(FAULTS, 2 + seed % 6))
     assert still_there(faults, warm) - {WHOLE_RUN} == set(faults)
 
 
