@@ -1,15 +1,15 @@
 """What marks the course: exercises, checks, the judge, autograding. In a notebook: `from grader import check, progress`.
 
 checks: check.<exercise>(fn). contracts: what notebooks say of their exercises. not_written: what a cell does that needs
-what is not written. standing: progress(). exercises: the exercises. calling: how a rank calls a function. evidence:
-what comes of it. judging: from evidence to a verdict. sandbox: where students' code is marked. course: nbgrader's side.
-report: how a class did. bundle: the students' archive.
+what is not written. standing: progress(). hunt: the programs of the blind hunt. exercises: the exercises.
+calling: how a rank calls a function. evidence: what comes of it. judging: from evidence to a verdict. sandbox: where
+students' code is marked. course: nbgrader's side. report: how a class did. bundle: the students' archive.
 """
 
 import importlib
 import os
 
-__all__ = ["CheckFailed", "check", "progress"]
+__all__ = ["CheckFailed", "check", "draw_program", "progress"]
 
 
 def __getattr__(name: str):

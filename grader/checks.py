@@ -10,6 +10,7 @@ from grader.calling.collect import Candidate, collect
 from grader.calling.handing_out import given
 from grader.evidence.evidence import Evidence
 from grader.exercises import EXERCISES
+from grader.hunt import draw_program
 from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
@@ -21,7 +22,7 @@ from utils.ranks.place import Place
 from utils.ranks.server import warm_up
 from utils.trace.source import running_shell
 
-__all__ = ["check", "progress"]  # what a notebook imports
+__all__ = ["check", "draw_program", "progress"]  # what a notebook imports
 PUBLIC_SEED = 0
 
 

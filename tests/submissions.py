@@ -102,7 +102,7 @@ SLIPS = {
                              "mean of the piece", "held_over_step"),
     "09_putting_together": ("balance_loss", "row[:n_experts] / (k * row[-1])", "row[:n_experts] / row[-1]", "k not divided",
                             "relayout"),
-    "10_bug_hunt": ("case_8", "flat /= dist.get_world_size(group)", "pass", "untouched", "case_3"),
+    "10_bug_hunt": ("case_1", "(loss * len(x_BI) / n_rows).backward()", "loss.backward()", "untouched", "case_3"),
     "11_planner": ("step_seconds", 'messages[axis] * link["alpha_s"] + ', "", "latency forgotten", "device_traffic"),
 }
 

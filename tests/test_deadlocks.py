@@ -81,6 +81,18 @@ def cycle_of_receives(rank, world_size):
     dist.send(x, dst=(rank + 1) % world_size)
 
 
+def receives_too_early(rank):
+    """A pipeline that is warmed up the wrong way: the first stage sends, and then waits; the second wants one more."""
+    x = torch.ones(3)
+    if rank == 0:
+        sent = dist.isend(x, dst=1)
+        dist.recv(x, src=1)
+        sent.wait()
+    elif rank == 1:
+        dist.recv(x, src=0)
+        dist.recv(x, src=0)
+
+
 def cycle_of_sends(rank, world_size):
     x = torch.ones(3)
     dist.send(x, dst=(rank + 1) % world_size)
@@ -264,6 +276,7 @@ CASES = [  # function, exception, kind of verdict, ranks and words that the mess
     (send_without_receive, Deadlock, "send without receive", ["rank 0 waits for rank 1 in send(dst=1)", "recv(..., src=0)"]),
     (receive_without_send, Deadlock, "receive without send", ["rank 0 waits for rank 2 in recv(src=2)"]),
     (cycle_of_receives, Deadlock, "cycle of receives", ["rank 0 waits for rank 2", "rank 1 waits for rank 0"]),
+    (receives_too_early, Deadlock, "cycle of receives", ["passed between ranks 0 and 1 before", "receives"]),
     (cycle_of_sends, Deadlock, "cycle of sends", ["rank 0 waits for rank 1", "isend"]),
     (wrong_peer, Deadlock, "receive from the wrong rank", ["rank 1 waits for rank 2 in recv(src=2)", "src=0"]),
     (wrong_tag, Deadlock, "tags differ", ["tag=7", "tag=8"]),

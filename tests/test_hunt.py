@@ -1,26 +1,35 @@
-"""The bug hunt: students get the broken programs, which run, and are wrong, and are marked as wrong answers."""
+"""The bug hunt: students get the broken programs, which run, and are wrong, and are marked as wrong answers.
 
+And the blind hunt: each of its faults costs its own points, whatever else is wrong.
+"""
+
+import difflib
 import functools
+import random
 
 import nbformat
 import pytest
 import torch
 
-from grader.checks import verdict_on
+from grader import hunt
+from grader.bundle import archive
+from grader.checks import trials_of, tried_on, verdict_on
 from grader.course.broken import MARK, broken_program, is_broken
 from grader.course.mark import mark_submission
 from grader.course.splice import is_solution, name_of
+from grader.evidence.case import FAULT, WHOLE_RUN
 from grader.exercises import EXERCISES, order_of
+from grader.judging.judge import judge
 from tests.course import SANDBOX, Course
-from tests.mutants import reference_cell
+from tests.mutants import reference_cell, with_source
 from tests.notebooks import ROOT, functions_of
 from utils import Deadlock, run_ranks
-from utils.models import hunted, hunted_plain
+from utils.models import hunted, hunted_mesh, hunted_mesh_plain, hunted_plain
 from utils.notebook.beside import CAUSES, Beside, beside_plain, cause
 
 UNIT = "10_bug_hunt"
 CASES = [name for name in order_of(UNIT) if name.startswith("case_")]
-LR, SEED = 0.1, 3
+LR = 0.1
 
 # ── how a program is broken ──
 
@@ -87,18 +96,12 @@ def setting(case: str):
 
 @functools.cache
 def settings() -> dict:
-    shares, steps = hunted_plain.shares(2), hunted_plain.pipeline_steps(4)
-    micros, mesh, text = hunted_plain.micro_shares(2, (1, 2)), hunted_plain.mesh_shares(2, 2), hunted_plain.text_steps()
-    pieces = hunted_plain.sequence_pieces(2)
+    shares, steps, micros = hunted_plain.shares(2), hunted_plain.pipeline_steps(4), hunted_plain.micro_shares(2, (1, 2))
     return {
         "of replicas": (2, lambda rank: (shares[rank], LR, None), hunted_plain.plain_replicas(shares, LR)),
         "case_1": (2, lambda rank: (micros[rank], LR, None), hunted_plain.plain_micro_batches(micros, LR)),
-        "case_2": (4, lambda rank: (mesh[rank], LR, 2), hunted_plain.plain_mesh(mesh, LR, 2)),
         "case_4": (3, lambda rank: (steps, LR, None), hunted_plain.plain_pipeline(steps, LR, 3)),
-        "case_5": (2, lambda rank: (shares[rank], LR, SEED, None), hunted_plain.plain_dropout(shares, LR, SEED)),
-        "case_7": (3, lambda rank: (text, LR), hunted_plain.plain_pipeline(text, LR, 3, hunted.TextStage)),
         "case_9": (2, lambda rank: (shares[rank], LR, None), hunted_plain.plain_shards(shares, LR)),
-        "case_10": (2, lambda rank: (pieces[rank], LR, None), hunted_plain.plain_sequence(pieces, LR)),
     }
 
 
@@ -166,13 +169,14 @@ def test_our_sgd_is_torch_s():
 # ── what the reader sees ──
 
 
-def test_each_cause_occurs_once():
-    assert sorted(cause(number)["formula"] for number in range(1, 11)) == sorted(CAUSES)
+def test_no_cause_occurs_twice_and_some_never():
+    causes = {cause(int(case.removeprefix("case_")))["formula"] for case in CASES}
+    assert len(causes) == len(CASES) and causes < set(CAUSES)
 
 
 def test_ranks_that_depart_alike_share_a_row_and_factors_are_named():
-    run = run_ranks(_Calls(functions_of("notebooks", UNIT)["case_8"], [setting("case_8")[1](rank) for rank in range(2)]), 2)
-    found = beside_plain(run, setting("case_8")[2])
+    run = run_ranks(_Calls(functions_of("notebooks", UNIT)["case_6"], [setting("case_6")[1](rank) for rank in range(2)]), 2)
+    found = beside_plain(run, setting("case_6")[2])
     assert {row["who"] for row in found.rows} == {"ranks 0 and 1"} and len(found.rows) == 4
     assert all("(2 times)" in row["program"] for row in found.rows) and "<table>" in found._repr_html_()
     for apart in found.apart:  # the first loss is right, the gradients are not, and so nothing is from then on
@@ -184,10 +188,10 @@ def test_ranks_that_depart_alike_share_a_row_and_factors_are_named():
 def test_notes_that_are_missing_are_named():
     run = run_ranks(_Calls(lambda *args: None, [()]), 1)
     with pytest.raises(ValueError, match="rank 0 should return a list of 3 notes, one a step; it returned NoneType"):
-        beside_plain(run, setting("case_8")[2][:1])
+        beside_plain(run, setting("case_6")[2][:1])
 
 
-# ── untouched ──
+# ── untouched cases ──
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -199,9 +203,118 @@ def test_an_untouched_program_is_a_wrong_answer(case, warm):
 @pytest.mark.long
 @pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")
 def test_untouched_programs_are_marked(tmp_path):
-    course = Course(tmp_path, UNIT, ("case_4", "case_8"))
+    course = Course(tmp_path, UNIT, ("case_4", "case_6"))
     released = nbformat.writes(course.skeleton).encode()
     _, record = mark_submission(released, released)
-    assert record["alarms"] == [] and set(record["exercises"]) == {"case_4", "case_8"}
+    assert record["alarms"] == [] and set(record["exercises"]) == {"case_4", "case_6"}
     for verdict in record["exercises"].values():
         assert verdict["points"] == 0 and verdict["hints"][0][0] == "untouched" and "not written" not in str(verdict)
+
+
+# ── the blind hunt ──
+
+BLIND, FAULTS = EXERCISES[hunt.EXERCISE], [fault for kind in hunt.KINDS for fault in kind]
+
+
+def program(*faults: str) -> str:
+    return hunt.program_with(hunt.right_program(), faults)
+
+
+def trainer(*faults: str) -> type:
+    return with_source(UNIT, hunt.EXERCISE, program(*faults))
+
+
+def still_there(faults: tuple[str, ...], warm) -> set[str]:
+    """The faults whose cases are wrong."""
+    trials = trials_of(BLIND.id)
+    evidences = tried_on(BLIND, trainer(*faults), trials, warm(BLIND))
+    return {trial.case.inputs[0][FAULT] for trial, evidence in zip(trials, evidences, strict=True)
+            if not judge(BLIND, [trial], [evidence]).passed}
+
+
+def test_a_word_draws_one_fault_of_each_kind_and_the_same_ones_again():
+    drawn = {word: hunt.drawn(word) for word in map(str, range(200))}
+    assert all(fault in kind for faults in drawn.values() for fault, kind in zip(faults, hunt.KINDS, strict=True))
+    assert {fault for faults in drawn.values() for fault in faults} == set(FAULTS) and len(FAULTS) == 15
+    assert len(set(drawn.values())) > 100 and hunt.drawn("7") == drawn["7"]
+
+
+def test_each_fault_changes_a_line_or_two_of_the_program_and_leaves_no_mark():
+    right = program().split("\n")
+    for fault in FAULTS:
+        wrong = program(fault).split("\n")
+        assert 1 <= sum(line[0] in "+-" for line in difflib.ndiff(right, wrong)) <= 4, fault
+        compile("\n".join(wrong), fault, "exec")
+    text = program(*FAULTS[::3], *FAULTS[2::3])
+    assert "# fault" not in text and "SOLUTION" not in text and "# fault" not in program()
+
+
+def test_a_program_takes_the_place_of_the_cell_that_draws_it(monkeypatch, capsys):
+    placed = []
+
+    class Shell:
+        def set_next_input(self, text, replace):
+            placed.append((text, replace))
+
+    monkeypatch.setattr(hunt, "running_shell", Shell)
+    assert hunt.draw_program("") == "" and not placed and "your name" in capsys.readouterr().out
+    text = hunt.draw_program("Ada")
+    assert placed == [(text, True)] and "run it" in capsys.readouterr().out
+    assert text == f"# Drawn by draw_program('Ada'): five faults\n{program(*hunt.drawn('Ada'))}"
+
+
+def test_the_students_archive_draws_the_same_program(monkeypatch, tmp_path):
+    text, stored = hunt.draw_program("Ada"), tmp_path / "hunt.txt"
+    stored.write_text(archive.checks()[hunt.STORED.relative_to(ROOT).as_posix()])
+    monkeypatch.setattr(hunt, "ROOT", tmp_path)
+    monkeypatch.setattr(hunt, "STORED", stored)
+    assert hunt.draw_program("Ada") == text
+
+
+def test_the_cell_that_is_released_is_a_place_for_a_program():
+    assert released_cell(hunt.EXERCISE) == hunt.EMPTY_CELL and not is_broken(reference_cell(UNIT, hunt.EXERCISE))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 2), (1, 2, 1), (2, 1, 1), (2, 2, 1), (1, 2, 2),
+                                   pytest.param((2, 2, 2), marks=pytest.mark.long)])
+def test_the_right_trainer_is_the_plain_process_on_each_mesh(shape):
+    settings = hunted_mesh.Settings(seed=5, batch=7, micro=3)
+    run = run_ranks(lambda rank: hunted_mesh.run_trainer(trainer(), shape, settings), shape[0] * shape[1] * shape[2])
+    assert beside_plain(run, hunted_mesh_plain.plain_run(shape, settings)).agrees
+
+
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=[pytest.mark.long] * (number % 5 > 0))
+                                   for number, fault in enumerate(FAULTS)])
+def test_a_fault_costs_its_own_points(fault, warm):
+    found = still_there((fault,), warm)
+    assert found - {WHOLE_RUN} == {fault}
+    assert WHOLE_RUN in found or fault == "race"  # which may go well, once in a while
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_do_not_hide_each_other(seed, warm):
+    faults = tuple(random.Random(seed).sample(FAULTS, 2 + seed % 6))
+    assert still_there(faults, warm) - {WHOLE_RUN} == set(faults)
+
+
+def test_a_drawn_program_earns_nothing_and_each_repair_two_points(warm):
+    drawn, said = hunt.drawn("Grace"), set()
+    for left, faults in ((5, drawn), (2, drawn[:2]), (2, drawn[3:])):
+        verdict = verdict_on(BLIND, trainer(*faults), place=warm(BLIND))
+        assert verdict.points == 10 - 2 * left and verdict.hint_ids == (f"{left} left",)
+        assert f"{5 - left} of your 5 faults" in str(verdict)
+        said.add(str(verdict))
+    assert len(said) == 2  # so it does not say which
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")
+def test_a_drawn_program_is_marked_by_what_is_repaired(tmp_path):
+    course = Course(tmp_path, UNIT, (hunt.EXERCISE,))
+    released = nbformat.writes(course.skeleton)
+    submitted = nbformat.reads(released, as_version=4)
+    cell, = (cell for cell in submitted.cells if is_solution(cell))
+    cell.source = hunt.program_with(hunt.right_program(), hunt.drawn("Grace")[2:4])
+    _, record = mark_submission(nbformat.writes(submitted).encode(), released.encode())
+    assert record["alarms"] == [] and record["exercises"][hunt.EXERCISE]["points"] == 6, record

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from grader import hunt
 from grader.checks import PUBLIC_SEED
 from grader.course.release import worked_in
 from grader.exercises import EXERCISES, stored
@@ -21,8 +22,8 @@ PIP_SECTIONS = ("# for the course", "# last: the project itself")
 PROJECT_TABLES = ("[build-system", "[project", "[tool.setuptools")
 UTILS_SUFFIXES = (".py", ".csv", ".md", ".txt")
 # Of grader: what judges and how functions are called; of an exercise no more than its technique, and its data.
-CHECKS = ("__init__.py", "checks.py", "contracts.py", "not_written.py", "standing.py", "standing.html", "evidence/*.py",
-          "calling/*.py", "judging/*.py", "judging/*.html", "exercises/__init__.py", "exercises/stored.py",
+CHECKS = ("__init__.py", "checks.py", "contracts.py", "hunt.py", "not_written.py", "standing.py", "standing.html",
+          "evidence/*.py", "calling/*.py", "judging/*.py", "judging/*.html", "exercises/__init__.py", "exercises/stored.py",
           "exercises/technique/*.py", "exercises/[0-9]*/__init__.py", "exercises/[0-9]*/*/technique.py",
           "exercises/[0-9]*/*/call.py")
 
@@ -96,7 +97,7 @@ def notebooks() -> dict[str, str]:
 
 def checks() -> dict[str, str]:
     """What `from grader import check` needs, by path."""
-    return {path.as_posix(): _text(path) for pattern in CHECKS
+    return {hunt.STORED.relative_to(ROOT).as_posix(): hunt.stored()} | {path.as_posix(): _text(path) for pattern in CHECKS
             for path in sorted(found.relative_to(ROOT) for found in (ROOT / "grader").glob(pattern))}
 
 

@@ -39,7 +39,7 @@ def remarks_cell(remarks: Sequence[str]) -> NotebookNode:
 def _reasons(verdict: Verdict) -> list[str]:
     if verdict.problem:
         return [verdict.problem]
-    if not verdict.cases:
+    if not verdict.cases or verdict.instead:
         return []
     total = len(verdict.cases) + verdict.skipped
     right = sum(case.right for case in verdict.cases)
@@ -72,6 +72,6 @@ def _technique(verdict: Verdict) -> list[tuple[bool, str]]:
 
 
 def _further(verdict: Verdict) -> list[str]:
-    if verdict.passed or not verdict.cases:
+    if verdict.passed or not verdict.cases or verdict.instead:
         return []
     return [f"check.{verdict.exercise}({verdict.exercise}) in your notebook shows cases of this kind in detail."]

@@ -13,12 +13,14 @@ from nbgrader.utils import compute_checksum
 from grader.contracts import contracts_of
 from grader.course.broken import broken_program, is_broken
 from grader.course.cell import grade_id
+from grader.hunt import EMPTY_CELL, has_faults
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class ClearOrBreak(ClearSolutions):
-    """nbgrader's step that takes solutions out; of a program with a bug (see broken) students get the broken one instead."""
+    """nbgrader's step that takes solutions out; of a program with a bug (see broken) students get the broken one instead,
+    and for the blind hunt's (see grader.hunt) a place for the one that they draw."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """An exercise's cells are tagged with the path that its contract names."""
@@ -29,9 +31,12 @@ class ClearOrBreak(ClearSolutions):
         return super().preprocess(nb, resources)
 
     def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
-        if cell.cell_type != "code" or not is_broken(cell.source):
+        if cell.cell_type == "code" and has_faults(cell.source):
+            cell.source = EMPTY_CELL
+        elif cell.cell_type == "code" and is_broken(cell.source):
+            cell.source = broken_program(cell.source)
+        else:
             return super()._replace_solution_region(cell, language)
-        cell.source = broken_program(cell.source)
         return True
 
 

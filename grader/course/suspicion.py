@@ -14,7 +14,7 @@ from grader.course.source import MAX_LETTERS, UNPARSABLE, as_run
 
 LINES_A_CELL = 12
 KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks",
-         "hunted": "utils.models.hunted"}  # by the set-up cells
+         "hunted": "utils.models.hunted", "parts": "utils.models.hunted_mesh"}  # by the set-up cells
 
 # Modules of which any use is told, and single names of other modules.
 MODULES = ("atexit", "_thread", "cloudpickle", "code", "codeop", "copyreg", "ctypes", "http", "importlib", "mmap",

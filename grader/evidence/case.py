@@ -5,6 +5,7 @@ from typing import Any
 
 WEIGHED, THINNED = "weighed", 1009  # an input that says so
 SEALED = "sealed"  # an input: parameter -> how it is cut, see grader.calling.sealing
+FAULT, WHOLE_RUN = "fault", "whole run"  # an input: which fault this case looks for, or none but that the run is right
 REFUSED = "ValueError that names"  # in place of a result, with the sizes that do not fit
 
 

@@ -9,7 +9,8 @@ from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Exercise, Slip, Trial
 
 FILE = "public.safetensors"
-CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "trains", "measured", "forbidden")
+CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "trains", "measured", "forbidden",
+            "faults")
 LARGE_BYTES = 64 << 10  # of cases with larger results, what slips make of them is left out: smaller ones tell them apart
 _OPEN = "\0anything"
 

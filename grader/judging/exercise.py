@@ -145,6 +145,8 @@ class Exercise:
     timeout_s: for one case, of which references need 2.4 s at most; marking gives it twice as much.
     trains: an optimizer steps in its ranks, they hand gradients to backward(), or their FLOPs are counted: for each of
         these torch imports much, once for all ranks if it is said here.
+    faults: how many the student was given, where she is told how many are repaired, but not which; each case's input
+        grader.evidence.case.FAULT says which one it looks for.
     measured: the bytes that its ranks hold are looked at; to count them takes as long as a small model's training.
     """
 
@@ -160,6 +162,7 @@ class Exercise:
     measured: bool = False
     late_s: float = 0.1
     forbidden: tuple[str, ...] = ()
+    faults: int = 0
     id: str = ""  # the last four are known from where the exercise stands, see grader.exercises
     unit: str = ""
     technique: Technique = field(default_factory=Technique)

@@ -9,6 +9,7 @@ from grader.evidence.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ER
 from grader.judging.compare import bounded, first_difference, same
 from grader.judging.demands import NotSeen, network_agrees
 from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Look, Slip, Symptom, Trial
+from grader.judging.faults import counted
 from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS
 from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
 from utils.trace.source import Line
@@ -28,6 +29,8 @@ def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evide
     looks = [Look(trial.case, trial.right, _bounded(evidence, trial.right))
              for trial, evidence in zip(trials, evidences, strict=False)]
     rows = [_judge_case(exercise, look) for look in looks]
+    if exercise.faults:
+        return counted(exercise, trials, rows)
     complete = len(rows) == len(trials)
     values_right = complete and all(row.right for row in rows)
     gates_met = all(d.met for row in rows for d in row.demands if d.gate)

@@ -77,6 +77,11 @@ class Verdict:
     possible: dict[str, float]
     skipped: int = 0
     problem: str = ""  # why there is no evidence at all
+    instead: tuple[CaseVerdict, ...] = ()  # what the student is shown in the place of the cases, if they would tell too much
+
+    @property
+    def shown(self) -> tuple[CaseVerdict, ...]:
+        return self.instead or self.cases
 
     @property
     def points(self) -> float:
@@ -107,7 +112,7 @@ class Verdict:
 
     def technique(self) -> list[tuple[bool, str]]:
         """Each demand once: whether every case met it, and what it says, with the first case that did not."""
-        if any(case.ending != RETURNED for case in self.cases):
+        if any(case.ending != RETURNED for case in self.shown):
             return []
         labels = {d.id: d.full_label for case in self.cases for d in case.demands}
         lines = []
@@ -123,8 +128,8 @@ class Verdict:
         lines = [self.headline()]
         if self.problem:
             lines += [f"  {line}" for line in self.problem.splitlines()]
-        width = max((len(case.name) for case in self.cases), default=0)
-        for case in self.cases:
+        width = max((len(case.name) for case in self.shown), default=0)
+        for case in self.shown:
             lines.append(f"  {sign(case.right)} {case.name:<{width}}  {case.ranks_in_signs()}".rstrip())
         lines += [f"  {line}" for line in self._explanation()]
         if technique := self.technique():
@@ -141,19 +146,19 @@ class Verdict:
 
     def _explanation(self) -> list[str]:
         """The first failed case, in detail; of several, one that ended and can show numbers comes first."""
-        failed = sorted((case for case in self.cases if not case.right), key=lambda case: not case.problems_shown)
+        failed = sorted((case for case in self.shown if not case.right), key=lambda case: not case.problems_shown)
         if not failed:
             return []
         first = failed[0]
         lines = first.problems_shown[:DIFFERENCES_SHOWN] or first.error.splitlines()[:ERROR_LINES_SHOWN]
-        if self.skipped:
+        if self.skipped and not self.instead:
             lines = [*lines, f"({self.skipped} more cases were not run)"]
         return [f"In the case “{first.name}”:", *(f"  {line}" for line in lines)]
 
     # ── HTML ──
 
     def _repr_html_(self) -> str:
-        return self.to_html([self.problem] if self.problem else [], self.cases, self.technique(), self._explanation())
+        return self.to_html([self.problem] if self.problem else [], self.shown, self.technique(), self._explanation())
 
     def to_html(self, reasons: Sequence[str], cases: Sequence[CaseVerdict], technique: Sequence[tuple[bool, str]],
                 details: Sequence[str] = (), further: Sequence[str] = ()) -> str:

@@ -188,6 +188,10 @@ def _cycle_fix(state: WaitState, cycle: list[int], calls: dict[int, CallFacts]) 
     """(kind, fix) for ranks that wait for each other in a circle."""
     kinds, who = {call.op for call in calls.values()}, ranks_in_words(cycle)
     everybody = len(cycle) == len(state.ranks)
+    if kinds == {"recv"} and _have_sent(state, cycle):
+        return "cycle of receives", (f"messages have passed between {who} before, and now each of them waits for one that "
+                                     "would be sent only after its own receive. Write down in which order each rank sends "
+                                     "and receives: one of them must send earlier, or receive later.")
     if kinds == {"recv"}:
         return "cycle of receives", (f"{'every rank receives' if everybody else who + ' each receive'} first, so nobody "
                                      "sends: let some ranks send first (even ranks send then receive, odd ranks the "
@@ -203,6 +207,12 @@ def _cycle_fix(state: WaitState, cycle: list[int], calls: dict[int, CallFacts]) 
     return "opposite order" if same_members else "member does not join", (
         "these ranks wait for each other in different calls: make the calls in the same order on every rank, and "
         "let every member of a group join each of its calls.")
+
+
+def _have_sent(state: WaitState, ranks: list[int]) -> bool:
+    """Whether some of these ranks have sent to others of them: then it is no matter of who begins."""
+    return any(call.facts.op == "send" and peer_of(call.facts) in ranks
+               for rank in ranks for call in state.ranks[rank].calls.values())
 
 
 def _wrong_address(rank: int, call: CallFacts, stray: Posted) -> tuple[str, str]:

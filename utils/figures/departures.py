@@ -54,7 +54,8 @@ def departures_figure(ranks: Sequence[Apart], framed: Collection[tuple[int, str,
 def _cell(axes: Axes, corner: Point, width_in: float, apart: float, framed: bool) -> None:
     colour = _colour(apart)
     tile(axes, corner, (width_in, ROW_IN), colour, "white", 1.5)
-    write(axes, (corner[0] + width_in / 2, corner[1] + ROW_IN / 2 - 0.01), _mark(apart), 7.5, color=ink_on(colour))
+    if text_width_in(_mark(apart), 7.5) <= width_in:  # among many ranks, the colour has to do
+        write(axes, (corner[0] + width_in / 2, corner[1] + ROW_IN / 2 - 0.01), _mark(apart), 7.5, color=ink_on(colour))
     if framed:
         tile(axes, corner, (width_in, ROW_IN), edge=BLACK, linewidth=1.6, zorder=3)
 

@@ -12,21 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from utils.models.hunted import (
-    HIDDEN,
-    IN,
-    OUT,
-    VOCABULARY,
-    WIDTH,
-    MLPShard,
-    SequenceMLP,
-    ShardedMLP,
-    SmallMLP,
-    Stage,
-    TextStage,
-    note,
-    small_mlp,
-)
+from utils.models.hunted import HIDDEN, IN, OUT, WIDTH, ShardedMLP, Stage, note, small_mlp
 
 Notes = list[dict[str, Any]]
 Tensors = dict[str, Tensor]
@@ -73,39 +59,6 @@ def plain_micro_batches(shares: Sequence[Sequence[Sequence[Sequence[Tensor]]]], 
     return plain_replicas(joined, lr)
 
 
-def plain_dropout(shares: Sequence[Sequence[Sequence[Tensor]]], lr: float, seed: int) -> list[Notes]:
-    """As plain_replicas, half of the hidden numbers dropped; the masks of each rank's rows come from seed + 1 + rank."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = SmallMLP(dropout=0.5)
-        states = [torch.manual_seed(seed + 1 + rank).get_state() for rank in range(len(shares))]
-
-        def losses(step: int) -> tuple[Tensor, list[Tensor]]:
-            own = []
-            for rank, share in enumerate(shares):
-                torch.set_rng_state(states[rank])
-                x, y = share[step]
-                own.append(F.mse_loss(model(x), y))
-                states[rank] = torch.get_rng_state()
-            return torch.stack(own).mean(), own
-
-        return trained(model, len(shares), len(shares[0]), losses, lr)
-
-
-def plain_mesh(shares: Sequence[Sequence[Sequence[Tensor]]], lr: float, tp: int) -> list[Notes]:
-    """shares[rank] is the same for the tp neighbours who share a model."""
-    model = MLPShard(0, 1)
-
-    def losses(step: int) -> tuple[Tensor, list[Tensor]]:
-        own = [F.mse_loss(model(x), y) for x, y in (share[step] for share in shares)]
-        return torch.stack(own).mean(), own
-
-    def parts(tensors: Tensors, rank: int) -> Tensors:
-        return {"up": tensors["up"].chunk(tp)[rank % tp], "down": tensors["down"].chunk(tp, 1)[rank % tp]}
-
-    return trained(model, len(shares), len(shares[0]), losses, lr, parts)
-
-
 def plain_shards(shares: Sequence[Sequence[Sequence[Tensor]]], lr: float) -> list[Notes]:
     """As plain_replicas, of the two weights that ShardedMLP has in shards."""
     model = ShardedMLP(0, 1)
@@ -121,32 +74,12 @@ def plain_shards(shares: Sequence[Sequence[Sequence[Tensor]]], lr: float) -> lis
     return trained(model, len(shares), len(shares[0]), losses, lr, parts)
 
 
-# ── one sequence, one pipeline ──
+# ── a pipeline ──
 
 
-def plain_sequence(pieces: Sequence[Sequence[Sequence[Tensor]]], lr: float) -> list[Notes]:
-    """pieces[rank][step]: [x, y] of the rank's positions. Each rank notes its positions' share of the mean."""
-    model, n = SequenceMLP(0, 1), len(pieces)
-
-    def losses(step: int) -> tuple[Tensor, list[Tensor]]:
-        own = []
-        for x_PD, y_PD in (piece[step] for piece in pieces):
-            z_PD = x_PD + F.gelu(model.norm(x_PD) @ model.up) @ model.down
-            own.append(((z_PD - y_PD) ** 2).sum() / (n * y_PD.numel()))
-        return torch.stack(own).sum(), own
-
-    def parts(tensors: Tensors, rank: int) -> Tensors:
-        return tensors | {"up": tensors["up"].chunk(n, 1)[rank], "down": tensors["down"].chunk(n)[rank]}
-
-    return trained(model, n, len(pieces[0]), losses, lr, parts)
-
-
-def plain_pipeline(steps: Sequence[Sequence[Sequence[Tensor]]], lr: float, p: int,
-                   kind: type[Stage] = Stage) -> list[Notes]:
+def plain_pipeline(steps: Sequence[Sequence[Sequence[Tensor]]], lr: float, p: int) -> list[Notes]:
     """steps: [xs, ys] each, lists of micro-batches. All p stages in one process; the last one notes the loss."""
-    stages = nn.ModuleList(kind(rank, p) for rank in range(p))
-    if kind is TextStage:
-        stages[-1].table = stages[0].table  # one weight, used twice
+    stages = nn.ModuleList(Stage(rank, p) for rank in range(p))
 
     def losses(step: int) -> tuple[Tensor, list[Tensor | None]]:
         total = torch.zeros((), dtype=torch.float64)
@@ -179,28 +112,10 @@ def micro_shares(n_ranks: int, sizes: Sequence[int], n_steps: int = 3, seed: int
             for share in shares(n_ranks, n_steps, cuts[-1], seed)]
 
 
-def mesh_shares(n_teams: int, tp: int, **how: int) -> list[list[list[Tensor]]]:
-    """[rank][step] → [x, y], the same for the tp neighbours of a team."""
-    return [share for share in shares(n_teams, **how) for _ in range(tp)]
-
-
-def sequence_pieces(n_ranks: int, n_steps: int = 3, positions: int = 2, seed: int = 0) -> list[list[list[Tensor]]]:
-    """[rank][step] → [x, y] (P, D) of the rank's positions."""
-    generator = torch.Generator().manual_seed(seed)
-    return [[[_drawn(generator, positions, WIDTH) for _ in range(2)] for _ in range(n_steps)] for _ in range(n_ranks)]
-
-
 def pipeline_steps(n_micro: int, n_steps: int = 2, rows: int = 2, seed: int = 0) -> list[list[list[Tensor]]]:
     """[step] → [xs, ys], n_micro micro-batches (rows, D) each."""
     generator = torch.Generator().manual_seed(seed)
     return [[[_drawn(generator, rows, WIDTH) for _ in range(n_micro)] for _ in range(2)] for _ in range(n_steps)]
-
-
-def text_steps(n_steps: int = 3, rows: int = 6, seed: int = 0) -> list[list[list[Tensor]]]:
-    """[step] → [[tokens], [targets]]: one micro-batch."""
-    generator = torch.Generator().manual_seed(seed)
-    return [[[torch.randint(VOCABULARY, (rows,), generator=generator, device="cpu")] for _ in range(2)]
-            for _ in range(n_steps)]
 
 
 def _drawn(generator: torch.Generator, *shape: int) -> Tensor:

@@ -1,6 +1,6 @@
-"""The pipelines among the programs of the bug hunt: stages, and their passes. All of it is right.
+"""The pipeline among the programs of the bug hunt: its stages, and their passes. All of it is right.
 
-Shapes: B rows of a micro-batch, D width, V vocabulary.
+Shapes: B rows of a micro-batch, D width.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from utils.models.tiny import same_start
 from utils.trace.spans import mark
 
-WIDTH, VOCABULARY = 4, 7
+WIDTH = 4
 KEPT, PASS = "micro-batches kept", "a pass of the stage"
 Group = dist.ProcessGroup | None
 
@@ -43,34 +43,6 @@ class Stage(nn.Module):
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """The mean of a micro-batch."""
         return F.mse_loss(output, y)
-
-
-class TextStage(Stage):
-    """The same; the first stage reads rows of `table`, the last one compares with them: one weight, on both.
-
-    Shapes: the first stage takes tokens (B,), the last one gives logits (B, V).
-    """
-
-    def __init__(self, rank: int, p: int):
-        super().__init__(rank, p)
-        self.reads, self.writes = rank == 0, rank == p - 1
-        if self.reads or self.writes:
-            self.table = nn.Parameter(same_start(nn.Embedding, 9, num_embeddings=VOCABULARY,
-                                                 embedding_dim=WIDTH).weight.detach().double())
-
-    def forward(self, x: Tensor) -> Tensor:
-        x_BD = super().forward(self.table[x] if self.reads else x)
-        return x_BD @ self.table.T if self.writes else x_BD
-
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(output, y)
-
-
-def ends_group() -> Group:
-    """A group of the world's first and last rank; None on the ranks between. All ranks call it."""
-    ends = sorted({0, dist.get_world_size() - 1})
-    made = dist.new_group(ends)
-    return made if dist.get_rank() in ends else None
 
 
 class Passes:

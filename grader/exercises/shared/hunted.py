@@ -1,4 +1,4 @@
-"""What the ten cases of the bug hunt share: cases and oracle from what a group's ranks get, and what half a repair notes.
+"""What the cases of the bug hunt share: cases and oracle from what a group's ranks get, and what half a repair notes.
 
 A program returns one note a step on each rank (utils.models.hunted.note). The right ones come from one plain process; wrong
 ones too, from models of which each stands for a rank.
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from grader.exercises.shared.cases import each_rank, ranks
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 from utils.models.hunted import note, small_mlp
-from utils.models.hunted_plain import Losses, Notes, Tensors, plain_replicas, shares
+from utils.models.hunted_plain import Notes, Tensors, plain_replicas, shares
 
 LR = 0.1
 ROWS = 16  # of a rank's batch: to send it to the others takes more than any repaired program may send
@@ -29,12 +29,7 @@ Combine = Callable[[list[Tensors], int], Tensors]  # (gradients of each rank, ra
 
 def shared_batches(n: int, draw: Draw) -> Inputs:
     """What n data parallel ranks get: each its share of every step's batch, drawn from a seed of its own."""
-    return [{"batches": own_share(draw), "lr": LR} for _ in range(n)]
-
-
-def own_share(draw: Draw, rows: int = ROWS) -> list[list[Tensor]]:
-    """[step] → [x, y], for one rank."""
-    return shares(1, rows=rows, seed=draw.seed())[0]
+    return [{"batches": shares(1, rows=ROWS, seed=draw.seed())[0], "lr": LR} for _ in range(n)]
 
 
 def hunted(title: str, parameters: tuple[str, ...], make_cases: Callable[[Draw, bool], Sequence[Case]], plain: Trained,
@@ -91,18 +86,20 @@ def of(inputs: Inputs, name: str) -> list[Any]:
 # ── programs that went wrong, in one process ──
 
 
-def simulated(models: Sequence[nn.Module], n_steps: int, losses: Losses, combine: Combine,
-              after: Callable[[Sequence[nn.Module]], None] = lambda models: None) -> list[Notes]:
-    """models[rank]: this rank's. losses(step) → the sum of what all train, and what each notes.
+def replicas(inputs: Inputs, combine: Combine,
+             after: Callable[[Sequence[nn.Module]], None] = lambda models: None) -> list[Notes]:
+    """Data parallel ranks, each with a small MLP and its share of each batch.
 
     combine: which gradients a rank uses. after: what happens to the weights after each step.
     """
+    models, shares = [small_mlp() for _ in inputs], of(inputs, "batches")
     notes: list[Notes] = [[] for _ in models]
-    for step in range(n_steps):
-        for model in models:
+    for step in range(len(shares[0])):
+        losses = [nn.functional.mse_loss(model(share[step][0]), share[step][1])
+                  for model, share in zip(models, shares, strict=True)]
+        for model, loss in zip(models, losses, strict=True):
             model.zero_grad()
-        total, noted = losses(step)
-        total.backward()
+            loss.backward()
         own = [{name: p.grad.clone() for name, p in model.named_parameters()} for model in models]
         for rank, model in enumerate(models):
             for name, gradient in combine(own, rank).items():
@@ -112,27 +109,14 @@ def simulated(models: Sequence[nn.Module], n_steps: int, losses: Losses, combine
                 for p in model.parameters():
                     p -= LR * p.grad
             after(models)
-        for rank, model in enumerate(models):
-            notes[rank].append(note(model, noted[rank]))
+        for model, of_rank, loss in zip(models, notes, losses, strict=True):
+            of_rank.append(note(model, loss))
     return notes
 
 
-def replicas(inputs: Inputs, combine: Combine,
-             after: Callable[[Sequence[nn.Module]], None] = lambda models: None) -> list[Notes]:
-    """Data parallel ranks, each with a small MLP and its share of each batch."""
-    models, shares = [small_mlp() for _ in inputs], of(inputs, "batches")
-
-    def losses(step: int) -> tuple[Tensor, list[Tensor]]:
-        own = [nn.functional.mse_loss(model(share[step][0]), share[step][1])
-               for model, share in zip(models, shares, strict=True)]
-        return torch.stack(own).sum(), own
-
-    return simulated(models, len(shares[0]), losses, combine, after)
-
-
-def total_of(gradients: list[Tensors], name: str, members: Sequence[int] | None = None) -> Tensor:
-    """The sum over ranks (all of them if none are named) of one gradient."""
-    return torch.stack([gradients[rank][name] for rank in (range(len(gradients)) if members is None else members)]).sum(0)
+def total_of(gradients: list[Tensors], name: str) -> Tensor:
+    """The sum over ranks of one gradient."""
+    return torch.stack([of_rank[name] for of_rank in gradients]).sum(0)
 
 
 def scaled(notes: list[Notes], loss: float = 1.0, gradients: float = 1.0) -> list[Notes]:

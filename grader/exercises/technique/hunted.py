@@ -105,7 +105,7 @@ def _fewer_digits(found: Any, right: Any) -> bool:
     return same(found, right, 1e-5)
 
 
-def first_loss(look: Look) -> bool:
+def _first_loss(look: Look) -> bool:
     """Nothing has been trained yet, and on some rank the loss is another one."""
     return look.evidence.ending == RETURNED and any(
         not same(found[0]["loss"], right[0]["loss"], TOLERANCE) for _, found, right in look.pairs())
@@ -164,7 +164,7 @@ _FALLBACKS = (
             _where_wrong(_by_a_factor)),
     Symptom("first loss", "The loss of the very first step is another one than the plain process's: nothing was trained by "
                           "then, so model, random numbers or forward pass are not what the contract says.",
-            first_loss),
+            _first_loss),
     Symptom("ranks disagree", "The ranks use different gradients of weights that should be the same on all of them, so "
                               "their copies drift apart, unless someone copies weights about: what was to bring the "
                               "gradients together before the step is left out, or reaches not all.",

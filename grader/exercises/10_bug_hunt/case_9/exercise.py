@@ -43,7 +43,7 @@ def _one_step(step: int) -> int:
     return min(step, 1)
 
 
-EXERCISE = hunted("Case 9: from the second step on", ("batches", "lr", "group"), worlds(shared_batches, (1, 4)), _plain, {
+EXERCISE = hunted("Case 9: a little off", ("batches", "lr", "group"), worlds(shared_batches, (1, 4)), _plain, {
     UNTOUCHED: ("From the second step on the first layer computes with the weight of the step before: its gather begins "
                 "before the optimizer has changed the shards. It may begin once they are changed.", _aged(_one_step)),
     "never gathered again": ("The first layer computes with its first weight for ever: gather it for each step.",

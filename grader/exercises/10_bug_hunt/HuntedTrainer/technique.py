@@ -1,0 +1,5 @@
+"""HuntedTrainer is judged by what its methods do: each case looks for one fault."""
+
+from grader.judging.exercise import Technique
+
+TECHNIQUE = Technique()
