@@ -1,12 +1,14 @@
 """The notebooks: generated from the solutions, in the course's form, and running from top to bottom."""
 
 import ast
+import builtins
 import re
+import symtable
 
 import nbformat
 import pytest
 
-from grader.contracts import contracts_of, core_path
+from grader.contracts import CORE, contracts_of, core_path
 from grader.exercises import EXERCISES
 from grader.hunt import has_faults
 from grader.site.execute import executed
@@ -162,6 +164,35 @@ def test_a_unit_begins_with_what_its_core_path_asks(unit):
     assert f"**Core path** (★): {said}." in cells[0].source
     row, = [line for line in (ROOT / "README.md").read_text().split("\n") if f"(notebooks/{unit}/" in line]
     assert f"{f'{path.exercises} ★' if path.exercises else 'read'}, {path.minutes} min |" in row
+
+
+def names_in(source: str) -> tuple[set[str], set[str]]:
+    """(names that a cell sets, names that it takes from other cells or builtins)"""
+    table = symtable.symtable("\n".join(line for line in source.split("\n") if not line.startswith("%")), "cell", "exec")
+    own = {name.get_name() for name in table.get_symbols() if name.is_assigned() or name.is_imported()}
+    used = {name.get_name() for name in table.get_symbols() if name.is_referenced()}
+    inner = [*table.get_children()]
+    while inner:
+        scope = inner.pop()
+        used |= {name.get_name() for name in scope.get_symbols() if name.is_global()}
+        inner += scope.get_children()
+    return own, used - own
+
+
+OUTSIDE = {*dir(builtins), "display", "rank", "run", "world_size"}  # %%ranks gives the last three
+STOOD_IN_FOR = {("05_zero3", "FullyShard"), ("11_planner", "device_traffic"), ("11_planner", "step_seconds")}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_core_path_uses_no_name_from_a_cell_that_is_not_on_it(unit):
+    cells = [cell for cell in read("solutions", unit).cells if cell.cell_type == "code"]
+    core = {contract.name for contract in contracts_of(read("solutions", unit).cells) if contract.path == CORE}
+    known = OUTSIDE | {name for of_unit, name in STOOD_IN_FOR if of_unit == unit}
+    for cell in cells:
+        if {"core"} & {*cell.metadata.get("tags", [])} or cell.id in core or cell.id.startswith(("setup", "predictions")):
+            own, used = names_in(cell.source)
+            assert used <= known, (cell.id, used - known)
+            known |= own
 
 
 def test_the_core_path_takes_twelve_hours_and_a_half_at_most():
