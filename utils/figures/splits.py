@@ -30,7 +30,7 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
     """
     cuts = tuple(cuts)
     if (cuts not in ((OUTPUTS,), (INPUTS,), (OUTPUTS, INPUTS)) or not 2 <= n_ranks <= MOST_RANKS
-            or backward and cuts != (OUTPUTS, INPUTS)):
+            or (backward and cuts != (OUTPUTS, INPUTS))):
         raise ValueError(f"can draw ('outputs',), ('inputs',) or ('outputs', 'inputs'), backward only the last, on 2 to "
                          f"{MOST_RANKS} ranks, not {cuts} on {n_ranks}")
     figure, axes = canvas(HEIGHT_IN)
