@@ -178,7 +178,9 @@ PICTURES = {
     "departures": lambda: figures.departures_figure(
         [{"loss": (0.0, 0.1), "gradient of a.long.name": (3.0, float("inf"))}, {"loss": (None, 1e-12), "b": (0.0, 1e-4)}],
         [(0, "gradient of a.long.name", 0)]),
-    "attention by heads": lambda: figures.split_figure(("outputs", "inputs"), names=("W_q W_k W_v", "attention", "W_out")),
+    "attention by heads": lambda: figures.split_figure(("outputs", "inputs"), names=("W_q W_k W_v", "attention", "W_out"),
+                                                       roles=True),
+    "two layers backward": lambda: figures.split_figure(("outputs", "inputs"), 4, roles=True, backward=True),
     "outputs gathered": lambda: figures.split_figure(("outputs",), 4, gathered=True),
     **{f"gather and free, {n} ranks, {layers} layers": (lambda n=n, layers=layers: figures.gather_free_figure(n, layers))
        for n, layers in ((2, 2), (3, 3), (4, 3))},

@@ -191,6 +191,7 @@ def test_own_parts_tile_the_whole_and_keep_nothing_else_alive():
 @pytest.mark.parametrize("draw, message", [
     (lambda: split_figure(["inputs", "outputs"]), "can draw"),
     (lambda: split_figure(["outputs"], n_ranks=1), "2 to"),
+    (lambda: split_figure(["outputs"], backward=True), "backward only the last"),
     (lambda: layer_times([2, 4], [1.0], [1.0, 2.0], {"a": 1.0}), "2 numbers of ranks, 1 of bytes"),
     (lambda: layer_times([], [], [], {}), "0 numbers"),
 ])
@@ -202,5 +203,9 @@ def test_figures_name_what_they_can_draw(draw, message):
 def test_the_words_of_a_figure_say_what_is_drawn():
     assert "W₁ is divided by outputs" in (words := split_figure(["outputs", "inputs"], 4).words)
     assert "W₂ is divided by inputs, and g sums" in words and "4 ranks" in words
-    words = layer_times([2, 8], [300e6, 600e6], [0.03, 0.0075], {"a link": 300.0}, node=8).words
+    back = split_figure(["outputs", "inputs"], 4, backward=True).words
+    assert "backward pass" in back and "W₁ is divided by outputs, and f sums" in back and "W₂ is divided by inputs" in back
+    picture = layer_times([2, 8], [300e6, 600e6], [0.03, 0.0075], {"a link": 300.0}, node=8)
+    assert [text.get_text() for text in picture.figure.axes[0].texts] == ["7.5", "2.0", "one node ends here"]
+    words = picture.words
     assert "computing: 30 ms on 2 ranks, 7.5 ms on 8 ranks" in words and "a link: 1 ms on 2 ranks, 2 ms on 8 ranks" in words

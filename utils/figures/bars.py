@@ -112,10 +112,16 @@ def _label(axes: Axes, bars: Bars, most: float, base: int) -> None:
     smallest = 0.25 if base == 1024 else 0.2  # round numbers of the next smaller unit
     step = max(1, next((unit * step for step in (smallest, *ROUND) if most / (unit * step) <= 7), most))
     axes.set(xlim=(0, most), xticks=[i * step for i in range(int(most / step) + 1)])
-    axes.xaxis.set_major_formatter(lambda size, _: human_bytes(size, base))
+    axes.xaxis.set_major_formatter(lambda size, _: _exact(size, base))
     axes.tick_params(axis="x", labelcolor=FAINT)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x")
+
+
+def _exact(size: float, base: int) -> str:
+    """A tick, without rounding: 1.25 MiB, where human_bytes has 1.2."""
+    unit, name = byte_unit(size, base)
+    return f"{size / unit:g} {name}"
 
 
 def _in_words(bars: Bars, limit_bytes: float | None, title: str, show: Show) -> str:

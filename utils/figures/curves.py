@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from utils.figures.colours import BLACK, CYCLE, FAINT, series_look
 from utils.figures.style import Picture, byte_unit, human_bytes, new_figure, plot, styled
@@ -131,7 +132,8 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
     """What a layer's communication takes on each link beside its computing: milliseconds against the number of ranks.
 
     n_ranks: numbers of ranks; bytes_sent, compute_s: for each of them, what one rank sends and how long it computes;
-    links: name → one-way GB/s (10⁹ bytes a second); node: how many ranks a node has, marked by a line.
+    links: name → one-way GB/s (10⁹ bytes a second); node: how many ranks a node has, marked by a line, and
+    by the milliseconds beside it.
     Raises: ValueError unless the three sequences have one length.
     """
     if not len(n_ranks) == len(bytes_sent) == len(compute_s) > 0:
@@ -144,9 +146,13 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
     for number, (name, times_ms) in enumerate(links_ms.items()):
         axes.plot(n_ranks, times_ms, linestyle="--", markersize=5, label=f"{name}, {links[name]:g} GB/s",
                   **series_look(number))
-    axes.set(xlabel="ranks that share the layer", ylabel="milliseconds a layer")
+    axes.set(xlabel="ranks that share the layer", ylabel="milliseconds a layer (logarithmic)")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+    axes.grid(True, axis="y")
     if node is not None:
         axes.axvline(node, color=FAINT, linewidth=0.8)
+        _write_times(axes, node, {times[n_ranks.index(node)]: times is computing_ms
+                                  for times in (computing_ms, *links_ms.values()) if node in n_ranks})
         axes.annotate("one node ends here", (node, axes.get_ylim()[0]), xytext=(4, 4), textcoords="offset points",
                       color=FAINT, fontsize=8.5)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -154,6 +160,13 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
     return Picture(figure, "Milliseconds a layer. " + "; ".join(
         f"{name}: " + ", ".join(f"{times_ms[end]:.3g} ms on {n_ranks[end]} ranks" for end in ends)
         for name, times_ms in ({"computing": computing_ms} | links_ms).items()) + ".")
+
+
+def _write_times(axes: Axes, x: float, times_ms: Mapping[float, bool]) -> None:
+    """Each time beside its point: above it to the right, or below it to the left where the line falls (True)."""
+    for time_ms, falls in times_ms.items():
+        axes.annotate(f"{time_ms:.1f}", (x, time_ms), xytext=(-5, -3) if falls else (5, 3), textcoords="offset points",
+                      ha="right" if falls else "left", va="top" if falls else "bottom", fontsize=8.5, fontweight="bold")
 
 
 def _log_axes(height_in: float, ranks: Sequence[int]) -> tuple[Figure, Axes]:

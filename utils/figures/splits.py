@@ -1,6 +1,7 @@
 """A linear layer, or two of them, cut among ranks: whose are which numbers of x, W and y, and where ranks communicate."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
@@ -11,57 +12,96 @@ from utils.figures.style import Picture, canvas, styled, text_width_in
 
 OUTPUTS, INPUTS = "outputs", "inputs"
 ROWS_IN, SIZES_IN, GAP_IN, SIGN_IN = 0.55, (0.75, 1.2, 0.75), 0.14, 0.26  # batch; features before, between and behind
+ALONE_IN = (1.05, 1.75)  # features before and behind a layer that stands alone
 HEIGHT_IN, LABEL_IN, MOST_RANKS = 2.15, 0.2, 6
 
 
 @styled
 def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
-                 names: tuple[str, str, str] = ("W₁", "GELU", "W₂")) -> Picture:
+                 names: tuple[str, str, str] = ("W₁", "GELU", "W₂"), roles: bool = False, backward: bool = False) -> Picture:
     """x Wᵀ = y for each layer, coloured by the rank that has the numbers; grey is whole on every rank.
 
     cuts: for each layer, which features are divided: "outputs" (x whole, y in parts) or "inputs" (x in parts, y a sum of
     whole terms); two layers: "outputs", then "inputs". gathered: parts of the last y are gathered instead of kept.
     names: of two layers, the first weight (or several, with blanks between, that all multiply x), what is done to the
-    result, the second weight.
+    result, the second weight. roles: what f and g do is written over them. backward: the gradients of two layers instead,
+    from that of the result on the left to that of the input on the right; it has the form of the forward pass.
     Raises: ValueError for other cuts, or more ranks than colours.
     """
-    if tuple(cuts) not in ((OUTPUTS,), (INPUTS,), (OUTPUTS, INPUTS)) or not 2 <= n_ranks <= MOST_RANKS:
-        raise ValueError(f"can draw ('outputs',), ('inputs',) or ('outputs', 'inputs') on 2 to {MOST_RANKS} ranks, not "
-                         f"{tuple(cuts)} on {n_ranks}")
+    cuts = tuple(cuts)
+    if (cuts not in ((OUTPUTS,), (INPUTS,), (OUTPUTS, INPUTS)) or not 2 <= n_ranks <= MOST_RANKS
+            or (backward and cuts != (OUTPUTS, INPUTS))):
+        raise ValueError(f"can draw ('outputs',), ('inputs',) or ('outputs', 'inputs'), backward only the last, on 2 to "
+                         f"{MOST_RANKS} ranks, not {cuts} on {n_ranks}")
     figure, axes = canvas(HEIGHT_IN)
     pen, words = _Pen(axes, n_ranks), []
-    sizes = SIZES_IN if len(cuts) == 2 or cuts[0] == OUTPUTS else SIZES_IN[1:]
-    pen.block("x", sizes[0], ROWS_IN, "" if cuts[0] == OUTPUTS else "columns")
+    sizes = SIZES_IN if len(cuts) == 2 else ALONE_IN if cuts[0] == OUTPUTS else SIZES_IN[1:]
+    said = _backward_names(names) if backward else _forward_names(names) if len(cuts) == 2 else ONE_LAYER
+    pen.block(said.given, sizes[0], ROWS_IN, "" if cuts[0] == OUTPUTS else "columns")
     for number, cut in enumerate(cuts):
-        name = "W" if len(cuts) == 1 else names[2 * number]
+        weights = said.weights[number].split()
         if cut == OUTPUTS:
             if not gathered:
-                pen.circle("f")
+                pen.circle(said.circles[0], "copy" * roles)
             pen.sign("·")
-            for weight in (weights := name.split()):
-                pen.block(f"{weight}ᵀ", sizes[number + 1] / len(weights) ** 0.5, sizes[number], "columns")
+            for weight in weights:
+                pen.block(weight, sizes[number + 1] / len(weights) ** 0.5, sizes[number], "columns")
             if len(weights) == 1:
                 pen.sign("=")
-                pen.block("y", sizes[number + 1], ROWS_IN, "columns")
+                pen.block(said.product, sizes[number + 1], ROWS_IN, "columns")
             if len(cuts) == 2:
-                pen.arrow(names[1])
-                pen.block(f"{names[1]}(y)" if len(weights) == 1 else "heads", sizes[number + 1], ROWS_IN, "columns")
-            divided = f"{name} is" if len(weights) == 1 else f"each of {', '.join(weights)} is"
-            words.append(f"{divided} divided by outputs, and so is its result")
+                pen.arrow(said.arrow)
+                pen.block(said.between if len(weights) == 1 else "heads", sizes[number + 1], ROWS_IN, "columns")
         else:
             pen.sign("·")
-            pen.block(f"{name}ᵀ", sizes[number + 1], sizes[number], "rows")
+            pen.block(weights[0], sizes[number + 1], sizes[number], "rows")
             pen.sign("=")
             pen.terms(sizes[number + 1])
-            pen.circle("g")
-            pen.block("z" if len(cuts) == 2 else "y", sizes[number + 1], ROWS_IN, "")
-            words.append(f"{name} is divided by inputs, and g sums its results, one of each rank")
+            pen.circle(said.circles[1], "sum" * roles)
+            pen.block(said.result, sizes[number + 1], ROWS_IN, "")
+        words.append(_in_words(weights, cut, said.circles, backward))
     if gathered:
-        pen.sign("all-gather →", 1.0)
-        pen.block("y", sizes[len(cuts)], ROWS_IN, "")
+        pen.sign("all-gather →", 1.1)
+        pen.block(f"{said.result}, whole", sizes[len(cuts)], ROWS_IN, "")
         words.append("an all-gather makes the result whole")
     pen.key()
-    return Picture(figure, f"A multiplication on {n_ranks} ranks: {'; '.join(words)}.")
+    return Picture(figure, f"A {'backward pass' if backward else 'multiplication'} on {n_ranks} ranks: {'; '.join(words)}.")
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What is written over the blocks, in the circles and over the arrow, from left to right."""
+
+    given: str
+    circles: tuple[str, str]
+    weights: tuple[str, ...]
+    product: str
+    arrow: str
+    between: str
+    result: str
+
+
+ONE_LAYER = _Names("x", ("f", "g"), ("Wᵀ",), "y", "", "", "y")
+
+
+def _forward_names(names: tuple[str, str, str]) -> _Names:
+    first, between, second = names
+    weights = " ".join(f"{weight}ᵀ" for weight in first.split()), f"{second}ᵀ"
+    return _Names("x", ("f", "g"), weights, "y", between, f"{between}(y)", "z")
+
+
+def _backward_names(names: tuple[str, str, str]) -> _Names:
+    first, between, second = names
+    return _Names("dz", ("g", "f"), (second, first), f"d{between}(y)", f"{between}′", "dy", "dx")
+
+
+def _in_words(weights: list[str], cut: str, circles: tuple[str, str], backward: bool) -> str:
+    names = [weight.removesuffix("ᵀ") for weight in weights]
+    name = f"{names[0]} is" if len(names) == 1 else f"each of {', '.join(names)} is"
+    how = cut if not backward else INPUTS if cut == OUTPUTS else OUTPUTS
+    if cut == OUTPUTS:
+        return f"{name} divided by {how}, and so is its result"
+    return f"{name} divided by {how}, and {circles[1]} sums its results, one of each rank"
 
 
 class _Pen:
@@ -102,11 +142,12 @@ class _Pen:
                            arrowprops={"arrowstyle": "->", "color": INK, "linewidth": 1.2})
         self.x += width + GAP_IN
 
-    def circle(self, name: str) -> None:
-        """f or g."""
+    def circle(self, name: str, role: str = "") -> None:
+        """f or g, and over it what it does."""
         centre = self.x + 0.14, self.middle
         self.axes.add_patch(Circle(centre, 0.16, facecolor="white", edgecolor=INK, linewidth=1.4))
         write(self.axes, centre, name, style="italic", fontweight="bold")
+        write(self.axes, (centre[0], self.middle + 0.3), role, 9)
         self.x += 0.3 + GAP_IN
 
     def key(self) -> None:
