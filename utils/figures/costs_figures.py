@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from utils.costs.formulas import bus_factor, ring_time_s, tree_broadcast_time_s
 from utils.costs.tables import read_table
@@ -37,6 +38,7 @@ def alpha_beta_figure(sizes_bytes: Sequence[float], times_s: Sequence[float], al
         words += _draw_held_out(axes, held_out[0], model_ms(held_out[0]), 1e3 * held_out[1])
     axes.set(ylabel="milliseconds", yscale="log", title=f"{op} on {n_ranks} ranks")
     axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(LogFormatter())  # 2, 5, 20 where fewer than two powers of ten are in sight
     axes.legend(loc="upper left")
     return Picture(figure, words)
 
