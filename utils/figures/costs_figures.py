@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from utils.costs.formulas import bus_factor, ring_time_s, tree_broadcast_time_s
 from utils.costs.tables import read_table
@@ -37,17 +38,17 @@ def alpha_beta_figure(sizes_bytes: Sequence[float], times_s: Sequence[float], al
         words += _draw_held_out(axes, held_out[0], model_ms(held_out[0]), 1e3 * held_out[1])
     axes.set(ylabel="milliseconds", yscale="log", title=f"{op} on {n_ranks} ranks")
     axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(LogFormatter())  # 2, 5, 20 where fewer than two powers of ten are in sight
     axes.legend(loc="upper left")
     return Picture(figure, words)
 
 
 def _draw_held_out(axes: Axes, size: float, predicted_ms: float, measured_ms: float) -> str:
-    off = f"{measured_ms / predicted_ms - 1:+.0%}"
     axes.plot(size, predicted_ms, "D", color="white", markeredgecolor=BLUE, markersize=9, markeredgewidth=1.8,
-              label=f"predicted before measuring: {predicted_ms:.3g} ms")
+              label=f"left out of the fit, predicted: {predicted_ms:.3g} ms")
     axes.plot(size, measured_ms, "x", color=VERMILLION, markersize=8, markeredgewidth=2,
-              label=f"then measured: {measured_ms:.3g} ms ({off})")
-    return f" Held out: {human_bytes(size)} predicted {predicted_ms:.3g} ms, measured {measured_ms:.3g} ms ({off})."
+              label=f"the same size, measured: {measured_ms:.3g} ms")
+    return f" Held out: {human_bytes(size)} predicted {predicted_ms:.3g} ms, measured {measured_ms:.3g} ms."
 
 
 @styled
@@ -62,8 +63,10 @@ def bandwidth_figure(rows: Sequence[dict], title: str = "") -> Picture:
     for i, name in enumerate(names):
         own = sorted((row for row in rows if row["series"] == name), key=lambda row: row["bytes"])
         x, look = [row["bytes"] for row in own], series_look(i) | {"markersize": 5}
-        axes.plot(x, [row["busbw_GBps"] for row in own], label=f"{name}, bus", **look)
-        axes.plot(x, [row["algbw_GBps"] for row in own], "--", markerfacecolor="white", label=f"{name}, algorithm", **look)
+        bus, algorithm = ([row[kind] for row in own] for kind in ("busbw_GBps", "algbw_GBps"))
+        axes.plot(x, bus, label=f"{name}, bus" + " and algorithm" * (bus == algorithm), **look)
+        if bus != algorithm:
+            axes.plot(x, algorithm, "--", markerfacecolor="white", label=f"{name}, algorithm", **look)
     axes.set(ylabel="GB/s", ylim=(0, None), title=title)
     axes.legend(loc="upper left", ncols=1 if len(names) < 4 else 2)
     best = "; ".join(f"{name} up to {max(row['busbw_GBps'] for row in rows if row['series'] == name):.3g} GB/s"
@@ -77,7 +80,7 @@ def published_all_reduce_figure() -> Picture:
     rows = [{"series": f"{row['ranks']} × A100", "bytes": row["bytes"],
              "algbw_GBps": row["busbw_GBps"] / bus_factor("all_reduce", row["ranks"]), "busbw_GBps": row["busbw_GBps"]}
             for row in read_table("allreduce_a100_n2_n4")]
-    picture = bandwidth_figure(rows, title="all-reduce by NCCL, published measurements")
+    picture = bandwidth_figure(rows, title="all-reduce by NCCL, measured by the authors of vTrain")
     link = next(row for row in read_table("links") if row["generation"] == "A100")
     speed, axes = link["one_way_GBps"], picture.figure.axes[0]
     axes.axhline(speed, color=FAINT, linestyle=(0, (2, 2)))
@@ -99,7 +102,9 @@ def ring_or_tree_figure(total_bytes: float, n_ranks: int, alpha_s: float, beta_s
         axes.plot(grid, 1e3 * curve, color=colour, linewidth=2, label=f"{name}: {1e3 * now:.4g} ms")
         axes.plot([total_bytes], [1e3 * now], "o", color=colour)
     axes.axvline(total_bytes, color=FAINT, linewidth=0.8)
-    axes.set(yscale="log", ylabel="milliseconds", title=f"all-reduce of {human_bytes(total_bytes)} on {n_ranks} ranks")
+    axes.set(yscale="log", ylabel="milliseconds",
+             title=f"all-reduce of {human_bytes(total_bytes)} on {n_ranks} ranks, α = {1e6 * alpha_s:.3g} µs, "
+                   f"1/β = {1e-9 / beta_s_per_byte:.3g} GB/s")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.legend(loc="upper left")
     return Picture(figure, f"all-reduce of {human_bytes(total_bytes)} on {n_ranks} ranks by the α–β model: "

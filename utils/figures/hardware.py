@@ -37,7 +37,8 @@ def ladder() -> list[Rung]:
              remark="as fast as its PCIe x16 ports"),
         Rung("NVLink", "GPU to GPU, all links of one GPU", INSIDE, link_speeds("NVLink (whole GPU)")),
         Rung("NVSwitch", "every GPU to every GPU of the node", INSIDE, remark="each GPU keeps its full NVLink speed"),
-        Rung("xGMI", "AMD's links, GPU to GPU without a switch", AMD, remark="plays the part of NVLink"),
+        Rung("xGMI", "AMD's links, GPU to GPU without a switch", AMD,
+             remark="plays the part of NVLink; MI300X: 64 GB/s a link"),
         Rung("HCA and InfiniBand", "one network card to the other nodes", BETWEEN, link_speeds("InfiniBand port")),
         Rung("all cards of a node", "8 GPUs with a card each", BETWEEN, link_speeds("node egress (8 GPUs)")),
         Rung("TPU ICI link", "a TPU to one neighbour of its torus", TPU, link_speeds("TPU ICI per link")),
@@ -67,8 +68,8 @@ def ladder_figure() -> Picture:
     top = sum(heights)
     figure = new_figure(top + BOTTOM_IN + 0.5)
     axes = inch_axes(figure, NAME_IN, BOTTOM_IN, BARS_IN, top)
-    axes.set(xscale="log", xlim=(SPEEDS_GBPS[0], SPEEDS_GBPS[-1]), ylim=(0, top), xlabel="GB/s one way, logarithmic",
-             yticks=[])
+    axes.set(xscale="log", xlim=(SPEEDS_GBPS[0], SPEEDS_GBPS[-1]), ylim=(0, top), yticks=[],
+             xlabel="GB/s one way, logarithmic; up to the H100's generation")
     axes.set_xticks(SPEEDS_GBPS, SPEEDS_GBPS, color=FAINT, fontsize=8.5)
     axes.minorticks_off()
     axes.spines["left"].set_visible(False)

@@ -28,7 +28,11 @@ def ranks_figure(n_ranks: int = 4) -> Picture:
         if rank:
             arrow(axes, (centre - 0.69 * width, 1.18), (centre - 0.31 * width, 1.18), head=8)
             arrow(axes, (centre - 0.31 * width, 1.02), (centre - 0.69 * width, 1.02), head=8)
-    write(axes, ((FRAME_LEFT_IN + FRAME_RIGHT_IN) / 2, 0.52), "messages, from any rank to any other", 8.5)
+    if n_ranks > 2:  # one of the pairs that aren't neighbours stands for all of them
+        first, last = FRAME_LEFT_IN + 0.5 * width, FRAME_RIGHT_IN - 0.5 * width
+        arrow(axes, (first, 0.79), (last, 0.79), head=8, bend=0.06)
+        arrow(axes, (last, 0.79), (first, 0.79), head=8, bend=-0.06)
+    write(axes, ((FRAME_LEFT_IN + FRAME_RIGHT_IN) / 2, 0.42), "messages, from any rank to any other", 8.5)
     arrow(axes, (1.75, 1.25), (FRAME_LEFT_IN, 1.25), head=12)
     write(axes, ((1.75 + FRAME_LEFT_IN) / 2, 1.4), "copies", 8.5)
     arrow(axes, (FRAME_LEFT_IN, 0.75), (1.75, 0.75), head=12)

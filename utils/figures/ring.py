@@ -167,7 +167,8 @@ def ring_filmstrip(n_ranks: int, phase: str) -> Picture:
     size = min(0.44, (PANEL_IN - 0.4) / n_ranks), min(0.26, 1.7 / n_ranks)
     n_lines, panel_height = ceil(n_ranks / PANELS_A_ROW), n_ranks * size[1] + 0.66
     figure, axes = canvas(n_lines * panel_height + 0.78)
-    heading(axes, f"ring {phase} on {n_ranks} ranks: columns are ranks, rows are chunks")
+    heading(axes, f"ring {phase} on {n_ranks} ranks: columns are ranks, rows are chunks; from the left edge: from rank "
+                  f"{n_ranks - 1}")
     top = axes.get_ylim()[1] - 0.45
     start = RingStep(phase, -1, (), steps[0].before, steps[0].before, frozenset())
     for i, step in enumerate([start, *steps]):
@@ -199,7 +200,7 @@ def _draw_panel(axes: Axes, title: str, step: RingStep, corner: Point, size: Poi
 
 def _key(axes: Axes, n_ranks: int, phase: str) -> None:
     """Which colour is which rank's data, on one line below."""
-    write(axes, (0.25, 0.2), "contains data of rank", 8.5, ha="left")
+    write(axes, (0.25, 0.2), "strips: data of rank", 8.5, ha="left")
     for rank in range(n_ranks):
         x = 1.75 + rank * 0.36
         tile(axes, (x, 0.14), (0.12, 0.12), rank_colour(rank))

@@ -73,9 +73,9 @@ def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float) -> str:
     if len(matrix) > LARGEST_WITH_NUMBERS:
         return f"darkest: {human_bytes(matrix.max())}"
     size = min(8.5, max(6.5, cell_in * 18))
-    texts, unit = [[human_bytes(value) for value in row] for row in matrix], ""
-    if max(text_width_in(text, size) for row in texts for text in row) > cell_in - 0.05:
-        unit, texts = _in_one_unit(matrix)
+    choices = [("", [[human_bytes(value) for value in row] for row in matrix]), _in_one_unit(matrix, 2)]
+    unit, texts = next((choice for choice in choices if _widest_in(choice[1], size) <= cell_in - 0.05),
+                       _in_one_unit(matrix, 1))
     for (i, j), value in np.ndenumerate(matrix):
         shade = to_hex(COLOURS(value / (matrix.max() or 1.0)))
         text = texts[i][j] if value else "·" if i == j else "0"
@@ -83,12 +83,17 @@ def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float) -> str:
     return unit
 
 
-def _in_one_unit(matrix: np.ndarray) -> tuple[str, list[list[str]]]:
-    """The unit of the largest entry, and every entry counted in it: 12, 3.8, <0.1."""
+def _widest_in(texts: list[list[str]], fontsize: float) -> float:
+    return max(text_width_in(text, fontsize) for row in texts for text in row)
+
+
+def _in_one_unit(matrix: np.ndarray, decimals: int) -> tuple[str, list[list[str]]]:
+    """The unit of the largest entry, and every entry counted in it: 12, 3.8, <0.1, or with two decimals 3.75, <0.01."""
     size, unit = byte_unit(matrix.max())
 
     def shown(count: float) -> str:
-        return "<0.1" if count < 0.1 else f"{count:.1f}" if count < 10 else f"{count:.0f}"
+        least = 10**-decimals
+        return f"<{least:g}" if count < least else f"{count:.{decimals}f}" if count < 10 else f"{count:.0f}"
 
     return unit, [[shown(count) for count in row] for row in matrix / size]
 
