@@ -1,5 +1,7 @@
 """Calculators: each runs on the formula that it is given, and shows what that says."""
 
+import html
+
 from utils.figures.calculators import (
     activation_calculator,
     degree_calculator,
@@ -26,8 +28,14 @@ def test_activations():
 
 def test_the_first_stage_holds_state_and_activations():
     """16 bytes for each of 12h² parameters a layer; interleaved in 3 chunks, 1 + 7/24 of the 96 layers' activations."""
-    words = first_stage_figure(lambda *sizes: 1e9 if sizes[-1] == "none" else 5e8).words
-    assert "175B, everything kept: 167 GB (" in words and "core of attention 62 GB, other activations 62 GB); 175B" in words
+    def formula(*sizes):
+        return 1e9 if sizes[-1] == "none" else 5e8
+
+    words = first_stage_figure(formula, "175B").words
+    assert "everything kept: 167 GB (" in words and "core of attention 62 GB, other activations 62 GB); sequence" in words
+    calculator = activation_calculator(formula)
+    calculator.controls[0].value, calculator.controls[2].value = "175B", 1
+    assert html.escape(words) in calculator.view.value  # the calculator's bars are the same
 
 
 def test_memory_of_the_zero_paper():

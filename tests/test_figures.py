@@ -23,6 +23,7 @@ from utils import figures, run_ranks
 from utils.costs.formulas import bytes_sent_per_rank, ring_time_s
 from utils.costs.tables import read_table, table_names
 from utils.figures import Column, Table, collective_picture, human_bytes
+from utils.figures.calculators import first_stage_figure
 from utils.figures.collectives import COLLECTIVES
 from utils.figures.hardware import link_speeds
 from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, union
@@ -190,6 +191,8 @@ PICTURES = {
     **{f"{n} layers recomputed": (lambda n=n: figures.recompute_figure(n)) for n in (1, 3)},
     **{f"ring attention on {n}": (lambda n=n: figures.ring_attention_figure(n)) for n in (2, 4, 6)},
     **{f"conjugates on {n}": (lambda n=n: figures.conjugates_figure(n)) for n in (2, 4, 6)},
+    "parts of a block": figures.block_parts_figure,
+    "a first stage": lambda: first_stage_figure(lambda *sizes: 4e8 if sizes[-1] == "none" else 2e8, "175B"),
     "sent by ranks": lambda: figures.sent_by_ranks_figure(
         {"many heads": {"ring": {2: 4.0, 4: 5.0, 8: 5.5}, "all-to-all": {2: 2.0, 4: 1.5, 8: 0.9}},
          "few heads": {"ring": {2: 0.5, 4: 0.6}}}, {"many heads": {"ring": {2: 4.0}}}),

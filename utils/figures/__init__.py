@@ -9,6 +9,7 @@ from typing import Any
 _PLACES = {
     "backward": ("gradients_figure", "packed_row_figure"),
     "bars": ("activation_bars", "memory_bars"),
+    "block_parts": ("block_parts_figure",),
     "collectives": ("before_after", "collective_picture"),
     "conjugates": ("conjugates_figure",),
     "costs_figures": ("alpha_beta_figure", "bandwidth_figure", "published_all_reduce_figure", "ring_or_tree_figure"),

@@ -22,7 +22,7 @@ from utils.figures.style import (
 )
 
 COLOURS = {"parameters": BLUE, "gradients": ORANGE, "optimizer state": GREEN, "activations": SKY}
-BAR_IN, LEGEND_IN, BOTTOM_IN, RIGHT_IN = 0.36, 0.42, 0.5, 0.85
+BAR_IN, LEGEND_IN, BOTTOM_IN, RIGHT_IN, KEY_IN = 0.36, 0.42, 0.5, 0.85, 0.55  # KEY_IN: a colour of the legend, and gaps
 ROUND = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)  # steps of the scale, in the unit that suits it
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 Show = Callable[[float], str]
@@ -30,8 +30,8 @@ Show = Callable[[float], str]
 # The thirteen parts of a transformer block that keep something for its backward pass.
 GROUPS = {
     "LayerNorms": ("attention_norm", "mlp_norm"),
-    "qkv and out": ("qkv", "attention.scores", "out"),
     "core of attention": ("attention.softmax", "attention.dropout", "attention.mix"),
+    "qkv and out": ("qkv", "attention.scores", "out"),
     "MLP": ("up", "gelu", "down"),
     "last masks": ("attention_dropout", "mlp_dropout"),
 }
@@ -77,8 +77,10 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
     if limit_bytes is not None:
         keys.append(axes.axvline(limit_bytes, color=VERMILLION, linewidth=1.5, linestyle=(0, (4, 2)),
                                  label=f"limit {show(limit_bytes)}"))
+    keys_in = sum(text_width_in(str(key.get_label()), 9) + KEY_IN for key in keys)
     figure.legend(handles=keys, ncols=len(keys), loc="upper left", borderaxespad=0, handlelength=1.3,
-                  bbox_to_anchor=(left_in / WIDTH_IN, 1 - (0.1 + 0.3 * bool(title)) / height_in))
+                  bbox_to_anchor=(max(0.1, min(left_in, WIDTH_IN - keys_in)) / WIDTH_IN,
+                                  1 - (0.1 + 0.3 * bool(title)) / height_in))
     figure.text(left_in / WIDTH_IN, 1 - 0.2 / height_in, title, fontsize=10.5, fontweight="bold", va="center")
     return Picture(figure, _in_words(bars, limit_bytes, title, show))
 

@@ -24,7 +24,7 @@ STATE = "parameters, gradients, optimizer state"
 BFLOAT16_FLOPS_PER_S = {"A100": 312e12, "H100": 989e12}  # peak, dense, by NVIDIA's data sheets of the SXM cards
 WAYS = {"everything kept": (False, "none"), "sequence parallel": (True, "none"),
         "selective recomputation": (False, "selective"), "both": (True, "selective"),
-        "full recomputation": (False, "full"), "full, of shards": (True, "full")}
+        "full recomputation": (False, "full"), "full, of pieces": (True, "full")}
 BILLIONS = (0.125, 0.35, 1.3, 2.7, 6.7, 7.5, 13, 22, 30, 70, 175, 405, 530, 671, 1000)  # parameters, of published models
 
 
@@ -33,8 +33,7 @@ def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive
 
     activation_bytes: (s, b, h, a, t, sequence_parallel, recompute) → bytes of one layer on one rank, recompute being "none",
     "selective" or "full". Models and their pipelines: those of Korthikanti et al., 2205.05198, in
-    recompute_tables_22B_175B.csv. The first stage holds as many activations as all layers do for one micro-batch, and 16
-    bytes for each parameter of its layers, 12h² in one.
+    recompute_tables_22B_175B.csv; the bars are those of first_stage_figure.
     """
     models = {row["model"]: row for row in read_table("recompute_tables_22B_175B")}
     model = ipywidgets.Dropdown(options=list(models), description="model")
@@ -43,33 +42,33 @@ def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive
     ranks = ipywidgets.SelectionSlider(options=(1, 2, 4, 8), value=8, description="ranks t")
 
     def picture(name: str, s: int, b: int, t: int) -> Picture:
-        row = models[name]
-        sizes = s, b, row["hidden"], row["heads"], t
-        state = {STATE: 16 * 12 * row["layers"] * row["hidden"] ** 2 / (t * row["pp"])}
-        bars = [(way, state | {"activations": row["layers"] * activation_bytes(*sizes, *how)}) for way, how in WAYS.items()]
-        return memory_bars(bars, A100_BYTES, f"{name}: one rank of tensor {t} × pipeline {row['pp']}, {b} × {s} positions",
-                           base=1000)
+        return _first_stage(activation_bytes, models[name], s, b, t)
 
     return Interactive([model, length, batch, ranks], picture)
 
 
-def first_stage_figure(activation_bytes: Callable[..., float]) -> Picture:
-    """What a rank of the first pipeline stage holds, for the models and layouts of Korthikanti et al. and every way.
+def first_stage_figure(activation_bytes: Callable[..., float], model: str) -> Picture:
+    """What a rank of the first pipeline stage holds, for a model and layout of Korthikanti et al. and every way.
 
-    activation_bytes: as in activation_calculator.  16 bytes for each parameter, 12h² in a layer.
+    activation_bytes: as in activation_calculator; model: "22B" or "175B".
     """
+    row = next(row for row in read_table("recompute_tables_22B_175B") if row["model"] == model)
+    return _first_stage(activation_bytes, row, 2048, row["mbs"], row["tp"])
+
+
+def _first_stage(activation_bytes: Callable[..., float], row: Mapping[str, Any], s: int, b: int, t: int) -> Picture:
+    """One bar for each way: 16 bytes for each parameter of the stage's layers, 12h² in one, and the activations."""
+    state = 16 * 12 * row["layers"] * row["hidden"] ** 2 / (t * row["pp"])
+    # under 1F1B the first stage holds all layers' worth; with the stages' layers in v chunks, somewhat more
+    layers = row["layers"] * (1 + (row["pp"] - 1) / (row["pp"] * row["v"]))
     bars = []
-    for row in read_table("recompute_tables_22B_175B"):
-        sizes = 2048, row["mbs"], row["hidden"], row["heads"], row["tp"]
-        state = 16 * 12 * row["layers"] * row["hidden"] ** 2 / (row["tp"] * row["pp"])
-        # under 1F1B the first stage holds all layers' worth; with the stages' layers in v chunks, somewhat more
-        layers = row["layers"] * (1 + (row["pp"] - 1) / (row["pp"] * row["v"]))
-        for name, (parallel, recompute) in WAYS.items():
-            whole = activation_bytes(*sizes, parallel, "selective" if recompute == "none" else recompute)
-            core = activation_bytes(*sizes, parallel, recompute) - whole
-            bars.append((f"{row['model']}, {name}", {STATE: state, "core of attention": layers * core,
-                                                     "other activations": layers * whole}))
-    return memory_bars(bars, A100_BYTES, "What each rank of the first pipeline stage holds", base=1000)
+    for name, (parallel, recompute) in WAYS.items():
+        sizes = s, b, row["hidden"], row["heads"], t, parallel
+        whole = activation_bytes(*sizes, "selective" if recompute == "none" else recompute)
+        core = activation_bytes(*sizes, recompute) - whole
+        bars.append((name, {STATE: state, "core of attention": layers * core, "other activations": layers * whole}))
+    return memory_bars(bars, A100_BYTES, f"{row['model']}: a rank of the first stage, tensor {t} × pipeline {row['pp']}, "
+                                         f"{b} × {s:,} positions", base=1000)
 
 
 def _billions() -> ipywidgets.SelectionSlider:

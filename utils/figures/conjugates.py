@@ -1,7 +1,7 @@
 """Where the ranks of a transformer block communicate: tensor parallel alone, and with the sequence in pieces."""
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Circle
+from matplotlib.patches import Ellipse
 
 from utils.figures.colours import FAINT, INK, PALE, rank_colour
 from utils.figures.shapes import line, tile, write
@@ -11,18 +11,18 @@ WHOLE, FEATURES, POSITIONS = "whole on every rank", "each rank has its heads or 
 HALVES = (("LayerNorm", "qkv, core, out", "dropout, + x"), ("LayerNorm", "up, gelu, down", "dropout, + x"))
 # title, what lies outside the cut weights, and per operator: sign, forward, backward
 ROWS = (
-    ("Before: tensor parallel", WHOLE, ((r"$f$", "identity", "all-reduce"), (r"$\bar{f}$", "all-reduce", "identity"))),
+    ("Before: tensor parallel", WHOLE, ((r"$f$", "copy", "all-reduce"), (r"$g$", "all-reduce", "copy"))),
     ("After: tensor and sequence parallel", POSITIONS,
-     ((r"$g$", "all-gather", "reduce-scatter"), (r"$\bar{g}$", "reduce-scatter", "all-gather"))),
+     (("gather", "all-gather", "reduce-scatter"), ("scatter", "reduce-scatter", "all-gather"))),
 )
-WIDTHS_IN, HEIGHT_IN, RADIUS_IN, GAP_IN, LEFT_IN = (0.88, 1.3, 0.95), 0.56, 0.17, 0.09, 0.35
+WIDTHS_IN, HEIGHT_IN, RADIUS_IN, GAP_IN, LEFT_IN = (0.82, 1.14, 0.93), 0.56, 0.24, 0.09, 0.35
 ROW_IN, KEY_IN, MOST_RANKS = 1.65, 0.3, 6
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "boxstyle": "round,pad=0.15"}
 
 
 @styled
 def conjugates_figure(n_ranks: int = 4) -> Picture:
-    """A transformer block from left to right, twice: with f and f̄ around the cut weights, and with g and ḡ.
+    """A transformer block from left to right, twice: with f and g around the cut weights, and with a gather and a scatter.
 
     Coloured by rank: stripes from left to right are heads or columns, stripes from top to bottom positions; grey is whole.
     Raises: ValueError unless there are 2 to 6 ranks.
@@ -56,9 +56,9 @@ def _draw_row(axes: Axes, middle: float, title: str, outside: str, operators: tu
 
 
 def _operator(axes: Axes, centre: tuple[float, float], sign: str, forward: str, backward: str) -> None:
-    """A circle, and below it what happens there on the way forward and on the way back."""
-    axes.add_patch(Circle(centre, RADIUS_IN, facecolor="white", edgecolor=INK, linewidth=1.4, zorder=5))
-    write(axes, centre, sign, 11, zorder=6)
+    """An ellipse, and below it what happens there on the way forward and on the way back."""
+    axes.add_patch(Ellipse(centre, 2 * RADIUS_IN, 0.34, facecolor="white", edgecolor=INK, linewidth=1.4, zorder=5))
+    write(axes, centre, sign, 11 if sign.startswith("$") else 7.5, zorder=6)
     for number, text in enumerate((f"→ {forward}", f"← {backward}")):
         write(axes, (centre[0], centre[1] - HEIGHT_IN / 2 - 0.14 - 0.17 * number), text, 8)
 

@@ -215,7 +215,7 @@ def trade_figure(points: Mapping[str, tuple[float, float]]) -> Picture:
         axes.annotate(name, (kept / MIB, 1e3 * seconds), xytext=(9, 4), textcoords="offset points")
     most_bytes, most_s = map(max, zip(*points.values(), strict=True))
     axes.set(xlim=(0, 1.3 * most_bytes / MIB), ylim=(0, 1.25e3 * most_s), xlabel="kept from forward to backward (MiB)",
-             ylabel="forward and backward (ms)")
+             ylabel="CPU time, forward\nand backward (ms)")
     axes.grid(True)
     return Picture(figure, "Memory against time. " + "; ".join(
         f"{name}: {human_bytes(kept)}, {1e3 * seconds:.3g} ms" for name, (kept, seconds) in points.items()) + ".")

@@ -110,7 +110,7 @@ def _draw_steps(axes: Axes, steps: Sequence[Sequence[float]]) -> None:
             bar(axes, rank, (left, left + blocks), CYCLE[rank], f"{blocks:g}" if blocks else "", 8, height=0.7)
             left += longest
             axes.axvline(left, color=FAINT, linewidth=0.6)
-    axes.set(xlabel="blocks, step after step")
+    axes.set(xlabel="squares, step after step")
     name_rows(axes, [f"rank {rank}" for rank in range(len(steps))])
 
 
@@ -141,7 +141,7 @@ def sent_by_ranks_figure(panels: Panels, measured: Panels) -> Picture:
             axis.set_major_formatter("{x:g}")
         axes.minorticks_off()
         axes.grid(True)
-    grid[0].set_ylabel("sent by a rank, in whole q's")
+    grid[0].set_ylabel("sent by a rank, in sizes\nof the whole q (log scale)")
     grid[0].legend(loc="best")
     return Picture(figure, "Sent by each rank. " + ". ".join(f"{title}: " + "; ".join(
         f"{name} " + ", ".join(f"{amount:.2f} on {n}" for n, amount in sent.items()) for name, sent in ways.items())

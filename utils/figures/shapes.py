@@ -108,7 +108,8 @@ def bar(axes: Axes, row: int, extent: Point, colour: str, text: str, fontsize: f
     """A horizontal bar from one x to another, with text in its middle."""
     left, right = extent
     axes.barh(row, right - left, left=left, height=height, color=colour, edgecolor="white", linewidth=0.5)
-    write(axes, ((left + right) / 2, row), text, fontsize, va="center_baseline", color=ink_on(colour))
+    write(axes, ((left + right) / 2, row), text, fontsize, va="center_baseline", color=ink_on(colour),
+          bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.5})  # a line of a limit passes behind it
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:

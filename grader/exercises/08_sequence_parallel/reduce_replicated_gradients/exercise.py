@@ -52,7 +52,7 @@ def _weights_summed(case: Case, rank: int, right: list[Any]) -> list[Any]:
 
 
 EXERCISE = Exercise(
-    title="The gradients that nobody has whole",
+    title="Gradients of which each rank has a part",
     parameters=("parameters", "group"),
     make_cases=_cases,
     oracle=each_rank(_right),

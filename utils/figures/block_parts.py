@@ -1,0 +1,61 @@
+"""The thirteen parts of a transformer block that keep something for its backward pass, and the tensors between them."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from utils.figures.bars import GROUPS
+from utils.figures.colours import CYCLE, FAINT, GREY, INK
+from utils.figures.shapes import arrow, box, line, tile, write
+from utils.figures.style import Picture, canvas, styled
+
+# of each half: its parts, and the elements at each position of the tensor in front of each part and behind the last one
+HALVES = (
+    (("attention_norm", "qkv", "attention.scores", "attention.softmax", "attention.dropout", "attention.mix", "out",
+      "attention_dropout"), ("h", "h", "3h", "as", "as", "as", "h", "h", "h")),
+    (("mlp_norm", "up", "gelu", "down", "mlp_dropout"), ("h", "h", "4h", "4h", "h", "h")),
+)
+BOX_IN, GAP_IN, LEFT_IN = (0.75, 0.5), 0.26, 0.2
+CORE = "attention."
+
+
+@styled
+def block_parts_figure() -> Picture:
+    """A TransformerBlock from left to right, first its attention half, then its MLP, with all that flows between the parts.
+
+    Parts have the colours of the groups of activation_bars, and all parts of attention's core the colour of the core.
+    """
+    figure, axes = canvas(2.75)
+    for middle, (parts, flows) in zip((1.9, 0.65), HALVES, strict=True):
+        _draw_half(axes, middle, parts, flows)
+    return Picture(figure, "A transformer block. " + " Then ".join(
+        f"{flows[0]} elements at each position → " + " → ".join(
+            f"{part} → {flow}" for part, flow in zip(parts, flows[1:], strict=True)) + ", added to the half's input."
+        for parts, flows in HALVES))
+
+
+def _draw_half(axes: Axes, middle: float, parts: Sequence[str], flows: Sequence[str]) -> None:
+    step = BOX_IN[0] + GAP_IN
+    first, low = LEFT_IN + GAP_IN, middle - 0.48
+    for number, flow in enumerate(flows):
+        left = first + number * step - GAP_IN
+        arrow(axes, (left, middle), (left + GAP_IN, middle), INK, 1.0, head=7, shrink=0)
+        write(axes, (left + GAP_IN / 2 - 0.02, middle + 0.13), flow, 8)
+    for number, part in enumerate(parts):
+        split = part.replace("_", "_\n").replace(".", ".\n")
+        box(axes, (first + (number + 0.5) * step - GAP_IN / 2, middle), BOX_IN, split, _colour(part), GREY)
+    end = first + len(parts) * step + 0.09  # the sum
+    box(axes, (end, middle), (0.18, 0.22), "+")
+    for start, stop in (((LEFT_IN, middle), (LEFT_IN, low)), ((LEFT_IN, low), (end, low)), ((end, low), (end, middle))):
+        line(axes, start, stop, FAINT, 1.0)
+    of_core = [number for number, part in enumerate(parts) if part.startswith(CORE)]
+    if of_core:
+        left, right = first + of_core[0] * step, first + of_core[-1] * step + BOX_IN[0]
+        tile(axes, (left - 0.04, middle - 0.33), (right - left + 0.08, 0.66), edge=INK, linewidth=1, linestyle=(0, (3, 2)))
+        write(axes, ((left + right) / 2, middle + 0.47), "core of attention: has no parameters; mix multiplies by v", 8.5)
+
+
+def _colour(part: str) -> str:
+    groups = list(GROUPS)
+    name = "core of attention" if part.startswith(CORE) else next(name for name, kept in GROUPS.items() if part in kept)
+    return CYCLE[groups.index(name)]
