@@ -163,7 +163,7 @@ EXERCISE = Exercise(
                "gradients", _of_last_micro_batch),
         _wrong("last step only", "Gradients of earlier calls of step() are gone: they add to .grad.", "gradients",
                _of_last_step),
-        _wrong("weights doubled", "With the backward in two pieces the weights' gradients are twice too large: I computes "
+        _wrong("weights doubled", "With the backward in two halves the weights' gradients are twice too large: I computes "
                                   "them already (a whole backward), and W once more.", "gradients",
                lambda case, rank, right: _times(right, 2 if "W" in shape_in(case).kinds else 1)),
     ),

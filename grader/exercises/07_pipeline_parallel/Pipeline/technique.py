@@ -242,8 +242,8 @@ TECHNIQUE = Technique(
                "span(str(step)):`.",
                _spanned),
         Demand("messages in spans", "no message begins inside a step's span",
-               "Right, but messages begin inside the steps' spans, so waiting looks like computing in the picture: receive, "
-               "compute inside `with span(str(step)):`, send.", on_each_rank(_messages_inside), forbids=True),
+               "Right, but messages begin inside the steps' spans, so waiting looks like computation in the picture: "
+               "receive, compute inside `with span(str(step)):`, send.", on_each_rank(_messages_inside), forbids=True),
         Demand("kept too long", "activations let go at B or W",
                "Right, but activations of more micro-batches are kept than the schedule has in flight: after a backward "
                "nothing may hold the micro-batch's output, input or graph.", _let_go),
@@ -270,8 +270,8 @@ TECHNIQUE = Technique(
                            "names a fault.", lambda look: any("ValueError" in found for _, found, _ in look.pairs())),
         forgotten_send(),
         no_such_rank("A stage's neighbour is on rank s % n_ranks: after the last rank's stage comes rank 0's next one."),
-        raised("can require gradients", "Stage 0 may get tokens, whole numbers: nobody wants a gradient of xs. Only what "
-               "comes from another stage asks for one.", "gradient of tokens"),
+        raised("can require gradients", "Stage 0 may get tokens, which are integers: nobody wants a gradient of xs. Only "
+               "what comes from another stage asks for one.", "gradient of tokens"),
         raised("modified by an inplace operation", OVERWRITTEN, "overwritten in place"),
         raised("itself", "Two stages of one rank: hand the tensor over within the rank, no message.", "message to itself"),
         deadlocked("", "Ranks wait for each other. Sends must not block (isend, and wait for them later), a receive should "

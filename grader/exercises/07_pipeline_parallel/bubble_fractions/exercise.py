@@ -37,7 +37,7 @@ EXERCISE = Exercise(
     tolerance=1e-6,
     points={VALUES: 2},
     slips=(
-        _both("swapped", "The two are swapped: first the share of the ideal time, then the smaller one, of all the time.",
+        _both("swapped", "The two are swapped: first the share of the ideal time, then the smaller one, of the total time.",
               lambda p, m, v: fractions(p, m, v)[::-1]),
         _both("one too many", "A stage waits for the p − 1 others, not for p.", lambda p, m, v: fractions(p + 1, m, v)),
         _both("bubble grows with chunks", "More chunks make the bubble shorter, not longer: v multiplies the m "
@@ -51,11 +51,11 @@ EXERCISE = Exercise(
                                   "a rank waits: v multiplies m.", lambda p, m, v: fractions(p, m, 1)),
         _of_all("chunks divide once", "The chunks stand in the first share only: in the second one too v multiplies m.",
                 lambda p, m, v: fractions(p, m, 1)[1]),
-        _of_all("bubble divided last", "All the time is the ideal time plus the bubble, and v shrinks only the bubble: "
+        _of_all("bubble divided last", "The total time is the ideal time plus the bubble, and v shrinks only the bubble: "
                                        "(p − 1)/(v·m + p − 1).", lambda p, m, v: fractions(p, m, 1)[1] / v),
-        _of_all("total without the bubble", "All the time holds the bubble too: v·m + p − 1 below the line.",
+        _of_all("total without the bubble", "The total time includes the bubble: v·m + p − 1 below the line.",
                 lambda p, m, v: fractions(p, m, v)[0]),
-        _of_all("stages added", "All the time is v·m + (p − 1) passes, not v·m + p.",
+        _of_all("stages added", "The total time is v·m + (p − 1) passes, not v·m + p.",
                 lambda p, m, v: (p - 1) / (v * m + p)),
     ),
 )

@@ -83,7 +83,7 @@ TECHNIQUE = Technique(
                "The weights' gradients are computed in the first half already. Ask autograd.grad for the gradients of x and "
                "of the layers' outputs only; the weights' come from those, later.", _not_early),
         Demand("computed twice", "back through each layer once",
-               "The numbers are right, but you go back through the layers twice. Ask for the gradients of all z in the "
+               "The gradients are right, but you go back through the layers twice. Ask for the gradients of all z in the "
                "first half; in the second each layer's weights come from its own z alone.", _input_at_once),
     ),
     symptoms=(

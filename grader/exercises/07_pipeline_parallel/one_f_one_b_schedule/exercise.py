@@ -29,6 +29,6 @@ EXERCISE = schedule_exercise(
                               "min(n_stages − 1 − r, n_micro).",
          lambda n_stages, n_micro: in_turn(n_stages, n_micro, lambda p, m, stage: p - 1 - stage)),
         ("steady phase too long", "Forwards of micro-batches that there are not: after w forwards of warm-up only "
-                                  "n_micro − w are left for the steady phase.", _steady_for_all),
+                                  "n_micro − w are left to be done in turn with backwards.", _steady_for_all),
     ),
 )

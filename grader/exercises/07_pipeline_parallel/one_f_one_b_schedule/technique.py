@@ -22,10 +22,10 @@ TECHNIQUE = Technique(
                                      "before it gets a further forward. Every rank goes forward and backward in turn after "
                                      "its warm-up.", STUCK),
         Symptom("too many in flight", "It can run, but a rank has more in flight than n_stages − r: its warm-up is too "
-                                      "long. In the steady phase a forward comes first, which is one more.",
+                                      "long. After it each turn begins with a forward, which is one more.",
                 lambda look: max(PLAIN.surplus(look)) > 0),
         Symptom("warm-up too short", "It can run, but ranks wait: the warm-up is too short. While the first gradient is on "
-                                     "its way to rank r, n_stages − 1 − r forwards fit before the steady phase.",
+                                     "its way to rank r, n_stages − 1 − r forwards fit before the turns begin.",
                 lambda look: min(PLAIN.surplus(look)) < 0),
     ),
 )

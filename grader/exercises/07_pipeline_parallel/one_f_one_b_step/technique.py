@@ -52,7 +52,7 @@ TECHNIQUE = step_technique(
         order(wanted_order, "another order", "warm-up of p − 1 − r, then forward and backward in turn",
               "The gradients are right, but the passes come in another order than 1F1B's: min(p − 1 − r, n_micro) forward "
               "passes first, then one forward and one backward in turn, then the backward passes that are left."),
-        Demand("two under way", "one message under way in each direction",
+        Demand("two under way", "one message in flight in each direction",
                "The gradients are right, but a message starts while the last one in its direction has not been waited for, "
                "so two tensors are held: wait for the old Work first, then send.",
                on_each_rank(_two_under_way), forbids=True),

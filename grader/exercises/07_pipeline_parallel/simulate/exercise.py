@@ -128,8 +128,8 @@ EXERCISE = Exercise(
                                   "rank's list ends.", start=lambda free, rank, arrivals: max([0.0, *arrivals])),
         _timed("everybody waits", "A step waits for its own rank and for what it needs, not for all other ranks.",
                start=lambda free, rank, arrivals: max([*free, *arrivals])),
-        _number("relative to ideal", "Your bubble rate is idle over busy time. Here it is the idle part of all time: "
-                                     "1 − busy / (n_ranks · makespan).", "bubble rate",
+        _number("relative to ideal", "Your bubble rate is idle over busy time. Here it is the idle share of all ranks' "
+                                     "time: 1 − busy / (n_ranks · makespan).", "bubble rate",
                 lambda case, right: right["bubble rate"] / (1 - right["bubble rate"])),
         _number("time of one rank", "Busy time is summed over all ranks: so divide by n_ranks · makespan.", "bubble rate",
                 lambda case, right: 1 - _busy(case) / right["makespan"]),
@@ -138,7 +138,7 @@ EXERCISE = Exercise(
                  end for (_, _, stage), (_, end) in right[rank]["times"].items()
                  if stage % len(case.inputs[0]["schedule"]) == 0)}),
         _peaks("gone at I", "In flight until W, not I: the weights' gradients need the activations too.", I=-1, W=0),
-        _peaks("all forwards counted", "A backward takes its micro-batch out of flight: the peak is the most at one time, "
-                                       "not the number of forwards.", B=0, W=0),
+        _peaks("all forwards counted", "After its backward a micro-batch is no longer in flight: the peak is the most "
+                                       "at one time, not the number of forwards.", B=0, W=0),
     ),
 )

@@ -48,7 +48,7 @@ TECHNIQUE = arithmetic(
         Symptom("peaks", "Only peaks is wrong: walk through each rank's list, one up at every F and one down at every B (or "
                          "W), whichever micro-batch and stage it is, and keep the most.", _only("peaks")),
         Symptom("bubble rate", "Only the bubble rate is wrong: busy is the sum of all steps' durations, without hops, and "
-                               "all the time is n_ranks · makespan.", _only("bubble rate")),
+                               "the time of all ranks is n_ranks · makespan.", _only("bubble rate")),
         Symptom("steps left out", "times holds every step of every rank, and nothing else.",
                 lambda look: look.outputs[0]["times"].keys() != look.right[0]["times"].keys()),
         Symptom("makespan", "The makespan is the last end on any rank.", _only_makespan),

@@ -25,7 +25,7 @@ TECHNIQUE = Technique(
                                  "only the first is cut.",
                 wrong_ranks(lambda look, rank, found, right: [part.flatten().tolist() for part in found["parts"]] == [
                     part.flatten().tolist() for part in right["parts"]])),
-        Symptom("number of pieces", "There are n_micro pieces, of B/n_micro rows each.",
+        Symptom("number of pieces", "There are n_micro micro-batches, of B/n_micro rows each.",
                 wrong_ranks(lambda look, rank, found, right: [len(part) for part in found["parts"]] != [
                     len(part) for part in right["parts"]])),
     ),

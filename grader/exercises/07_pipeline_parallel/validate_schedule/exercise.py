@@ -153,7 +153,7 @@ EXERCISE = Exercise(
                   _own, _memory, _stuck),
         _found_by("deadlocks not seen", "A schedule that can never run passes: let all ranks go as far as they can, again "
                                         "and again, and look who is left.", _own, _memory),
-        _found_by("gone at I", "With the backward in two pieces the activations go at W, not at I: the weights' gradients "
+        _found_by("gone at I", "With the backward in two halves the activations go at W, not at I: the weights' gradients "
                                "need them.", _own, _stuck, partial(_memory, changes=IN_FLIGHT | {"I": -1, "W": 0})),
         _found_by("memory not checked", "More in flight than the limits allow passes: count forwards up and backwards down, "
                                         "rank by rank. (And return early only with a fault.)", _own, _stuck),
@@ -161,7 +161,7 @@ EXERCISE = Exercise(
                   _own, partial(_stuck, pick=max), _memory),
         _found_by("limit is allowed", "As many in flight as the limit says are allowed: only more are TOO_MANY.",
                   _own, _stuck, _less_memory),
-        _found_by("nothing goes", "A backward takes its micro-batch out of flight: count down as well.",
+        _found_by("nothing goes", "After its backward a micro-batch is no longer in flight: count down as well.",
                   _own, _stuck, partial(_memory, changes=IN_FLIGHT | {"B": 0, "W": 0})),
     ),
 )

@@ -12,8 +12,8 @@ EXERCISE = schedule_exercise(
     right=zero_bubble,
     slips=(
         ("still whole", "There is a \"B\": here the backward comes in two steps, \"I\" and \"W\".", one_f_one_b),
-        ("nothing put off", "Every W follows its own I at once: that is 1F1B again, only in smaller pieces. Put W off, by r "
-                            "micro-batches on rank r.",
+        ("nothing put off", "Every W follows its own I at once: that is 1F1B again, only with its backward in "
+                            "two halves. Put W off, by r micro-batches on rank r.",
          lambda n_stages, n_micro: put_off(n_stages, n_micro, lambda rank: 0)),
         ("weights all at the end", "All W at the end: activations stay in flight until then, as many as GPipe has. Rank r "
                                    "puts W off by r micro-batches only.",
