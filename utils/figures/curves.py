@@ -9,6 +9,7 @@ from utils.figures.colours import BLACK, CYCLE, FAINT, series_look
 from utils.figures.style import Picture, byte_unit, human_bytes, new_figure, plot, styled
 
 MIB = 1 << 20
+NO_DISTANCE = 1e-8
 
 
 @styled
@@ -38,7 +39,7 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Picture:
 
 @styled
 def distance_curves(distances: Mapping[str, Sequence[float]], yardstick: str) -> Picture:
-    """How far the losses of some runs are from those of `yardstick`, on a logarithmic axis; steps without any are left out.
+    """How far the losses of some runs are from those of `yardstick`, on a logarithmic axis that begins at NO_DISTANCE.
 
     distances: name → absolute difference at each step.
     Raises: ValueError without a curve.
@@ -47,8 +48,8 @@ def distance_curves(distances: Mapping[str, Sequence[float]], yardstick: str) ->
         raise ValueError("distance_curves needs one or more {name: distances}")
     figure, axes = plot(2.8)
     for number, (name, apart) in enumerate(distances.items()):
-        axes.plot([value or float("nan") for value in apart], label=name, **series_look(number))
-    axes.set(xlabel="step", ylabel=f"distance from {yardstick}", yscale="log")
+        axes.plot([max(value, NO_DISTANCE) for value in apart], label=name, **series_look(number))
+    axes.set(xlabel=f"step   (equal losses are drawn at {NO_DISTANCE:g})", ylabel=f"distance from {yardstick}", yscale="log")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return Picture(figure, f"Distance of the loss from that of {yardstick}, at each step. " + "; ".join(
         f"{name}: at most {max(apart):.0e}" for name, apart in distances.items()) + ".")
