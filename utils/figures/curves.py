@@ -10,6 +10,7 @@ from utils.figures.colours import BLACK, CYCLE, FAINT, series_look
 from utils.figures.style import Picture, byte_unit, human_bytes, new_figure, plot, styled
 
 MIB = 1 << 20
+NO_DISTANCE = 1e-8
 
 
 @styled
@@ -30,10 +31,29 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Picture:
         look = series_look(number) | {"color": CYCLE[(number + 1) % len(CYCLE)]}  # the first colour is the line's
         axes.plot(shown, [losses[step] for step in shown], linestyle="none", markersize=7, alpha=0.85,
                   markerfacecolor="none", markeredgewidth=1.6, label=name, **look)
-    axes.set(xlabel="step", ylabel="loss of the batch (nats a byte)")
+    marks = f"   (a mark every {every} steps)" if others and every > 1 else ""
+    axes.set(xlabel=f"step{marks}", ylabel="loss of the batch (nats a byte)")
     axes.legend(loc="upper right")
     return Picture(figure, "Loss against step. " + "; ".join(
         f"{name}: from {losses[0]:.3f} to {losses[-1]:.3f}" for name, losses in curves.items()) + ".")
+
+
+@styled
+def distance_curves(distances: Mapping[str, Sequence[float]], yardstick: str) -> Picture:
+    """How far the losses of some runs are from those of `yardstick`, on a logarithmic axis that begins at NO_DISTANCE.
+
+    distances: name → absolute difference at each step.
+    Raises: ValueError without a curve.
+    """
+    if not distances:
+        raise ValueError("distance_curves needs one or more {name: distances}")
+    figure, axes = plot(2.8)
+    for number, (name, apart) in enumerate(distances.items()):
+        axes.plot([max(value, NO_DISTANCE) for value in apart], label=name, **series_look(number))
+    axes.set(xlabel=f"step   (equal losses are drawn at {NO_DISTANCE:g})", ylabel=f"distance from {yardstick}", yscale="log")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return Picture(figure, f"Distance of the loss from that of {yardstick}, at each step. " + "; ".join(
+        f"{name}: at most {max(apart):.0e}" for name, apart in distances.items()) + ".")
 
 
 @styled
@@ -60,27 +80,35 @@ def drift_figure(losses: Mapping[str, Sequence[float]], drifts: Mapping[str, Seq
 
 
 @styled
-def memory_curve(curves: Mapping[str, Sequence[float]], moments: str) -> Picture:
+def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Mapping[str, float] | None = None) -> Picture:
     """Bytes held at each moment, one line of steps for each name, with its highest point marked.
 
-    curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are.
+    curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are; peaks: of
+    each name the most at any time, also between these moments, drawn as a dashed line in the place of the highest point.
     Raises: ValueError without a curve, or with an empty one.
     """
     if not curves or not all(len(held) for held in curves.values()):
         raise ValueError("memory_curve needs one or more {name: bytes held at each moment}, none of them empty")
-    most = max(max(held) for held in curves.values())
+    most = max(max(held) for held in (*curves.values(), *([peaks.values()] if peaks else [])))
     scale, unit = byte_unit(most)
     figure, axes = plot(3.0)
     for number, (name, held) in enumerate(curves.items()):
         highest = max(held)
         axes.plot([size / scale for size in held], drawstyle="steps-post", linewidth=2, color=CYCLE[number],
-                  label=f"{name}: {human_bytes(highest)} at most")
-        axes.plot(list(held).index(highest), highest / scale, "o", color=CYCLE[number])
+                  label=name if peaks else f"{name}: {human_bytes(highest)} at most")
+        if peaks:
+            axes.axhline(peaks[name] / scale, color=CYCLE[number], linewidth=1.2, linestyle="--")
+            axes.annotate(f"{peaks[name] / 1024:,.0f} KiB", (0, peaks[name] / scale), xytext=(0, 2),
+                          textcoords="offset points", fontsize=8.5)
+        else:
+            axes.plot(list(held).index(highest), highest / scale, "o", color=CYCLE[number])
+    if peaks:
+        axes.plot([], [], color=FAINT, linewidth=1.2, linestyle="--", label="peak, also between these moments")
     axes.set(xlabel=moments, ylabel=f"{unit} held", ylim=(0, 1.25 * most / scale or 1))
-    axes.legend(loc="upper left", ncols=len(curves))
+    axes.legend(loc="upper left", ncols=len(curves) + bool(peaks))
     return Picture(figure, f"Memory at each moment ({moments}). " + "; ".join(
         f"{name}: at most {human_bytes(max(held))}, in the end {human_bytes(held[-1])}"
-        for name, held in curves.items()) + ".")
+        + (f", peak {human_bytes(peaks[name])}" if peaks else "") for name, held in curves.items()) + ".")
 
 
 @styled

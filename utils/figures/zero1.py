@@ -11,13 +11,13 @@ from utils.figures.style import Picture, canvas, styled
 
 LEFT_IN, ROW_IN, CELL_IN, HEAD_IN, FOOT_IN = 0.65, 0.46, 0.3, 0.72, 0.42
 BLOCK_IN, GAPS_IN = 1.4, (0.96, 0.86, 0.78)  # a row of chunks, and the room for the arrows between them
-HEADS = ("gradient of own rows", "summed, own chunk", "updated, own chunk", "all parameters")
+HEADS = ("own gradient", "mean gradient, own shard", "new values, own shard", "all parameters")
 Held = Callable[[int, int], Collection[int] | None]  # (rank, chunk) → the ranks it comes from, None where it is not held
 
 
 @styled
 def zero1_step_figure(n_ranks: int = 4) -> Picture:
-    """One row a rank: its gradient, the sum of its own chunk, the updated chunk, all parameters; the steps between them.
+    """One row a rank: its gradient, the mean gradient of its shard, the updated shard, all parameters; the steps between.
 
     Raises: ValueError for another number of ranks than 2 to 8.
     """
@@ -26,7 +26,7 @@ def zero1_step_figure(n_ranks: int = 4) -> Picture:
     figure, axes = canvas(HEAD_IN + n_ranks * ROW_IN + FOOT_IN)
     everyone = range(n_ranks)
     stages: list[tuple[str, Held]] = [
-        ("g", lambda rank, chunk: [rank]), ("Σ", lambda rank, chunk: everyone if chunk == rank else None),
+        ("g", lambda rank, chunk: [rank]), ("ḡ", lambda rank, chunk: everyone if chunk == rank else None),
         ("p", lambda rank, chunk: [rank] if chunk == rank else None), ("p", lambda rank, chunk: [chunk])]
     x = LEFT_IN
     for number, (letter, held) in enumerate(stages):
@@ -40,11 +40,12 @@ def zero1_step_figure(n_ranks: int = 4) -> Picture:
     _steps(axes, n_ranks)
     for rank in everyone:
         write(axes, (LEFT_IN - 0.08, _middle(axes, rank)), f"rank {rank}", 8.5, ha="right")
-    write(axes, (LEFT_IN, 0.2), "colours: the rank it comes from · dashed: other ranks' part · state: the optimizer's, "
-                                "one n-th on each rank", 8.5, ha="left", color=FAINT)
+    write(axes, (LEFT_IN, 0.2), "colour of g: the rank that computed it · all colours: the mean over ranks, ḡ · colour of "
+                                "p: the rank that updates it", 8.5, ha="left", color=FAINT)
     return Picture(figure, f"A step of ZeRO-1 on {n_ranks} ranks. Each has a whole gradient of its own rows; reduce-scatter"
-                           ": rank r has the summed chunk r; AdamW, with the state of chunk r alone, updates chunk r of "
-                           "the parameters; all-gather: every rank has all parameters.")
+                           ": rank r has shard r of the sum, and divides it to get the mean; AdamW, with old values and "
+                           "state of shard r alone, updates shard r of the parameters; all-gather: every rank has all "
+                           "parameters.")
 
 
 def _middle(axes: Axes, rank: int) -> float:
@@ -54,14 +55,14 @@ def _middle(axes: Axes, rank: int) -> float:
 def _steps(axes: Axes, n_ranks: int) -> None:
     """Two collectives, which join all ranks, and between them the update, which each rank does for itself."""
     x = LEFT_IN + BLOCK_IN
-    for name, gap in zip(("reduce-scatter", "AdamW", "all-gather"), GAPS_IN, strict=True):
+    for name, gap in zip((f"reduce-scatter, ÷ {n_ranks}", "AdamW", "all-gather"), GAPS_IN, strict=True):
         write(axes, (x + gap / 2, axes.get_ylim()[1] - 0.2), name, 9, fontweight="bold")
         if name == "AdamW":
             for rank in range(n_ranks):
                 y = _middle(axes, rank)
                 line(axes, (x + 0.05, y), (x + gap / 2, y), INK)
-                box(axes, (x + gap / 2, y), (0.44, 0.24), "state", GREEN, GREEN)
-                arrow(axes, (x + gap / 2 + 0.22, y), (x + gap - 0.04, y))
+                box(axes, (x + gap / 2, y), (0.5, 0.36), f"old p{rank},\nstate", GREEN, GREEN)
+                arrow(axes, (x + gap / 2 + 0.25, y), (x + gap - 0.02, y))
         else:
             middle = (_middle(axes, 0) + _middle(axes, n_ranks - 1)) / 2
             arrow(axes, (x + 0.1, middle), (x + gap - 0.1, middle), head=14, width=2)

@@ -174,9 +174,9 @@ def own_dtypes(in_16_bits: str = "") -> Demand:
             others |= {call.dtype} - wanted if "float" in call.dtype else set()
         return f"rank {rank} sent {' and '.join(sorted(others))}" if others else ""
 
-    return Demand("another type on the way", "numbers travel in their own type", (
-        "On the way the numbers have another type than the gradients: float32 cuts float64 short, and doubles the bytes of "
-        "bfloat16. Leave each gradient and each parameter its own type."), on_each_rank(fault), forbids=True)
+    return Demand("another type on the way", "elements travel in their own dtype", (
+        "On the way the elements have another dtype than the gradients: float32 cuts float64 short, and doubles the bytes "
+        "of bfloat16. Leave each gradient and each parameter its own dtype."), on_each_rank(fault), forbids=True)
 
 
 def reductions(look: Look, rank: int, span: Span) -> list[float]:
@@ -213,7 +213,7 @@ def super_forgotten() -> Symptom:
 def misfit() -> Symptom:
     """A tensor that n does not divide was not padded."""
     texts = ("size", "outputShape", "divisible")  # of views and copies, of gloo's reduce-scatter, of NCCL's
-    hint = "The sizes do not fit: pad each flat tensor with zeros to n pieces of ⌈numel/n⌉."
+    hint = "The sizes do not fit: pad each flat tensor with zeros to n shards of ⌈numel/n⌉ elements."
     return raised_any("not padded", hint, *texts)
 
 

@@ -1,4 +1,4 @@
-"""Wrong optimizers on one flat row."""
+"""Wrong optimizers on one flat buffer."""
 
 from tests.mutants import change
 
@@ -11,16 +11,16 @@ REDUCE = f"""self.shard_C.grad = torch.empty_like(self.shard_C)
 CHANGES = (
     change("padded too often", "[p.detach().flatten() for p in self.params]",
            "[F.pad(p.detach().flatten(), (0, -p.numel() % n)) for p in self.params]",
-           "sizes = [p.numel() for p in self.params]\n        return row_Z[:sum(sizes)].split(sizes)",
-           "n = dist.get_world_size(self.group)\n        rows = row_Z.split([-(-p.numel() // n) * n for p in self.params])\n"
-           "        return tuple(row[:p.numel()] for p, row in zip(self.params, rows))"),
+           "sizes = [p.numel() for p in self.params]\n        return flat_Z[:sum(sizes)].split(sizes)",
+           "n = dist.get_world_size(self.group)\n        cut = flat_Z.split([-(-p.numel() // n) * n for p in self.params])\n"
+           "        return tuple(row[:p.numel()] for p, row in zip(self.params, cut))"),
     change("model not updated", "p.data = values.view_as(p)", "pass"),
     change("parameters not gathered", ".chunk(n)[r].clone()", ".chunk(n)[r]", STEP, f"{REDUCE}; self.inner.step()"),
     change("not sharded", "self.flat_Z.chunk(n)[r].clone()", "self.flat_Z", STEP, f"""\
-piece_C = gradient_Z.chunk({N})[{R}].clone()
-        dist.reduce_scatter_single(piece_C, gradient_Z, group=self.group)
+mean_C = gradient_Z.chunk({N})[{R}].clone()
+        dist.reduce_scatter_single(mean_C, gradient_Z, group=self.group)
         self.shard_C.grad = torch.empty_like(gradient_Z)
-        dist.all_gather_single(self.shard_C.grad, piece_C / {N}, group=self.group)
+        dist.all_gather_single(self.shard_C.grad, mean_C / {N}, group=self.group)
         self.inner.step()"""),
     change("several calls", STEP, f"""sums = []
         for part_nc in gradient_Z.view({N}, -1).tensor_split(2, 1):
@@ -33,8 +33,8 @@ piece_C = gradient_Z.chunk({N})[{R}].clone()
     change("made anew", STEP, f"self.inner.state.clear()\n        {STEP}"),
     change("options lost", ", **options)\n\n", ")\n\n"),
     change("lr alone", ", **options)\n\n", ', **{name: value for name, value in options.items() if name == "lr"})\n\n'),
-    change("piece without padding", "self.flat_Z.chunk(n)[r].clone()", "row.tensor_split([\n"
-           "            min(i * (len(self.flat_Z) // n), len(row)) for i in range(1, n)])[r].clone()",
+    change("piece without padding", "self.flat_Z.chunk(n)[r].clone()", "flat.tensor_split([\n"
+           "            min(i * (len(self.flat_Z) // n), len(flat)) for i in range(1, n)])[r].clone()",
            STEP, f"""sum_C = gradient_Z.new_empty(len(gradient_Z) // {N})
         dist.reduce_scatter_single(sum_C, gradient_Z, group=self.group)
         self.shard_C.grad = sum_C[:len(self.shard_C)] / {N}
@@ -55,9 +55,9 @@ piece_C = gradient_Z.chunk({N})[{R}].clone()
 )
 
 EQUIVALENT = {
-    'row = torch.cat([p.detach().flatten() for p in self.params]) | p.detach() → p':
+    'flat = torch.cat([p.detach().flatten() for p in self.params]) | p.detach() → p':
         'p.data and nn.Parameter take the numbers alone: only a graph that nobody uses is kept.',
     'self.shard_C = nn.Parameter(self.flat_Z.chunk(n)[r].clone()) | self.flat_Z.chunk(n)[r].clone() → '
     'self.flat_Z.chunk(n)[r]':
-        'A piece that is a view of the row is updated where it stands, and gathered to the same place.',
+        'A shard that is a view of the flat buffer is updated where it stands, and gathered to the same place.',
 }

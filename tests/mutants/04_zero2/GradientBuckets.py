@@ -2,12 +2,12 @@
 
 from tests.mutants import change
 
-REDUCE = "dist.reduce_scatter_single(mean_C, row, group=self.group, async_op=True)"
-FULL, ROOM = ">= self.bucket_bytes", "if len(self.under_way) == self.in_flight:"
+REDUCE = "dist.reduce_scatter_single(mean_C, flat, group=self.group, async_op=True)"
+FULL, ROOM = ">= self.bucket_bytes", "if len(self.sent) == self.in_flight:"
 SENT = "self.waiting = []\n\n    def _collect"
-POP, FREE = "parameters, mean_C, _, work = self.under_way.pop(0)", "p.grad = None"
+POP, FREE = "parameters, mean_C, _, work = self.sent.pop(0)", "p.grad = None"
 LAST = "        if self.waiting:\n            self._send()\n"
-ADD = "self.shards[p] = self.shards[p] + piece if p in self.shards else piece"
+ADD = "self.shards[p] = self.shards[p] + shard if p in self.shards else shard"
 
 CHANGES = (
     change("left too early", "p.grad.nbytes for", "-(-p.numel() // self.n) * self.n * p.itemsize for"),
@@ -20,7 +20,7 @@ CHANGES = (
     change("bucket left behind", LAST, "        self.waiting = []\n"),
     change("full gradients", FREE, "p.kept = p.grad; p.grad = None", "work.wait()",
            "work.wait()\n        for p in parameters:\n            p.kept = None"),
-    change("rows kept", POP, "parameters, mean_C, row, work = self.under_way.pop(0)\n        self.rows.append(row)",
+    change("rows kept", POP, "parameters, mean_C, flat, work = self.sent.pop(0)\n        self.rows.append(flat)",
            "self.shards, self.waiting", "self.rows = []\n        self.shards, self.waiting",
            "            self._collect()\n        ### END",
            "            self._collect()\n        self.rows.clear()\n        ### END"),
@@ -28,7 +28,7 @@ CHANGES = (
     change("sum for mean", "mean_C /= self.n", "pass"),
     change("divided by the world", "mean_C /= self.n", "mean_C /= dist.get_world_size()"),
     change("divided twice", "mean_C /= self.n", "mean_C /= self.n**2"),
-    change("last pass only", ADD, "self.shards[p] = piece"),
+    change("last pass only", ADD, "self.shards[p] = shard"),
     change("another rank's shard", "self.waiting], self.n)", "self.waiting], self.n).view(self.n, -1).flip(0).flatten()"),
     change("laid end to end", "pack([p.grad for p in self.waiting], self.n)",
            "torch.cat([F.pad(p.grad.flatten(), (0, -p.numel() % self.n)) for p in self.waiting])"),

@@ -116,28 +116,28 @@ EXERCISE = Exercise(
              shows=lambda case: case.groups is not None),
         Slip("divided twice", "The gradient is n times too small: it is divided by n once, by your sharded_step or here.",
              lambda case, r, right: _train(case, r, factor=1 / case.group_size(r))),
-        Slip("model not updated", "The model is what it was before the steps. All-gather the updated pieces into the flat "
-                                  "row; the model sees them if its parameters are views of that row (p.data = a slice), or "
-                                  "if you copy the row back. (A generator can be run through only once: make a list.)",
+        Slip("model not updated", "The model is what it was before the steps. All-gather the updated shards into the flat "
+                                  "buffer; the model sees them if its parameters are views of it (p.data = a slice), or "
+                                  "if you copy it back. (A generator can be run through only once: make a list.)",
              lambda case, r, right: {"parameters": parameters(model_of(case, r))}),
         _other_way("not copied back", "A parameter whose p.grad is None keeps its old values: with zeros for its gradient "
-                   "the optimizer changes it all the same (momentum, weight decay), so copy all of the gathered row back.",
+                   "the optimizer changes it all the same (momentum, weight decay): copy the whole buffer back.",
                    rests=True),
-        _other_way("own gradient", "Each piece is updated with its own rank's gradient: the piece's .grad must be what the "
+        _other_way("own gradient", "Each shard is updated with its own rank's gradient: the shard's .grad must be what the "
                                    "reduce-scatter brings, divided by n.", own=True),
         _other_way("gradients pile up", "The first step is right; later ones also hold the gradients of the steps before. "
-                                        "Fill the row of gradients anew in each step.", piled_up=True),
-        _other_way("stale gradient", "Where a parameter has no gradient this time, the row still holds that of an earlier "
-                                     "step: fill it with zeros first.", stale=True),
+                                        "Fill the buffer of gradients anew in each step.", piled_up=True),
+        _other_way("stale gradient", "Where a parameter has no gradient this time, the buffer still holds that of an "
+                                     "earlier step: fill it with zeros first.", stale=True),
         _other_way("a step behind", "The model is a step behind: first let the inner optimizer step, then gather the "
-                                    "pieces.", behind=True),
+                                    "shards.", behind=True),
         _other_way("made anew", "Each step begins without momentum, as if it were the first: make the inner optimizer once, "
                                 "in __init__, so that its state is kept.", made_anew=True),
         _other_way("options lost", "The inner optimizer works with its default learning rate and momentum: hand **options "
                                    "on to optimizer_class.", options=()),
         _other_way("lr alone", "The learning rate is right, the other options are the inner optimizer's defaults: hand all "
                                "of **options on to optimizer_class.", options=("lr",)),
-        _other_way("gaps closed", "A parameter without a gradient has no place in the row, so that those behind it get "
-                                  "each other's numbers: leave zeros in its place.", closed_up=True),
+        _other_way("gaps closed", "A parameter without a gradient has no place in the buffer, so that those behind it get "
+                                  "each other's elements: leave zeros in its place.", closed_up=True),
     ),
 )

@@ -55,7 +55,7 @@ def _one_of_each() -> Demand:
 
     return Demand("several calls", "one reduce-scatter and one all-gather a step", (
         "Right, but a step makes other calls than one reduce-scatter and one all-gather. Each call costs its latency α: "
-        "put all gradients into one flat row, and let one message carry it."), on_each_rank(fault))
+        "put all gradients into one flat buffer, and let one message carry it."), on_each_rank(fault))
 
 
 def _state_divided() -> Demand:
@@ -68,7 +68,7 @@ def _state_divided() -> Demand:
 
     return Demand("state not divided", "each rank's optimizer holds one n-th of the state", (
         "The result is right, but the optimizer's state is not divided: optimizer_class gets one parameter, this rank's "
-        "piece of the row, ⌈Ψ/n⌉ numbers long, and makes state for nothing else."), on_each_rank(fault))
+        "shard of the flat buffer, ⌈Ψ/n⌉ elements long, and makes state for nothing else."), on_each_rank(fault))
 
 
 def _whole_piece() -> Demand:
@@ -78,11 +78,11 @@ def _whole_piece() -> Demand:
         wanted = _padded_bytes(look, rank) // look.case.group_size(rank) // _trained(look, rank)[0].itemsize
         made = [one.facts["numbers"] for one in spans_called(look, rank, MADE)]
         wrong = [numbers for numbers in made if numbers != [wanted]]
-        return f"rank {rank}: one of {wrong[0]} numbers, wanted one parameter of {wanted}" if wrong else ""
+        return f"rank {rank}: one of {wrong[0]} elements, wanted one parameter of {wanted}" if wrong else ""
 
-    return Demand("piece without padding", "optimizer_class gets one parameter of ⌈Ψ/n⌉ numbers", (
-        "The result is right, but optimizer_class does not get one parameter of ⌈Ψ/n⌉ numbers on every rank. Padding "
-        "belongs to the piece: without it the last ranks' pieces are shorter, perhaps empty."), on_each_rank(fault))
+    return Demand("piece without padding", "optimizer_class gets one parameter of ⌈Ψ/n⌉ elements", (
+        "The result is right, but optimizer_class does not get one parameter of ⌈Ψ/n⌉ elements on every rank. Padding "
+        "belongs to the shard: without it the last ranks' shards are shorter, perhaps empty."), on_each_rank(fault))
 
 
 def _fault_of_options(look: Look, rank: int) -> str:
@@ -101,7 +101,7 @@ def _in_other_digits(look: Look, rank: int) -> str:
     if look.case.group_size(rank) > 1:
         return ""
     dtypes = {dtype for one in spans_called(look, rank, MADE_IN_16_BITS) for dtype in one.facts["dtypes"]}
-    return f"rank {rank}: of parameters of bfloat16 the piece is {', '.join(dtypes)}" if dtypes - {"torch.bfloat16"} else ""
+    return f"rank {rank}: of parameters of bfloat16 the shard is {', '.join(dtypes)}" if dtypes - {"torch.bfloat16"} else ""
 
 
 def _stood_still(look: Look, rank: int) -> str:
@@ -109,8 +109,8 @@ def _stood_still(look: Look, rank: int) -> str:
     return f"rank {rank}: without a gradient nothing moved" if stood else ""
 
 
-OWN_TYPE = Demand("piece of another type", "the piece has the parameters' type", (
-    "The result is right in float32, but the piece that optimizer_class gets has another type than the parameters: float32 "
+OWN_TYPE = Demand("piece of another type", "the shard has the parameters' dtype", (
+    "The result is right in float32, but the shard that optimizer_class gets has another dtype than the parameters: float32 "
     "is another update for bfloat16, and cuts float64 short."), on_each_rank(_in_other_digits))
 
 
@@ -131,11 +131,11 @@ def _padded_once() -> Demand:
         rows = sorted({call.bytes_given for call in look.evidence.trace.of(rank, "reduce_scatter")})
         if look.case.group_size(rank) == 1 or rows == [_padded_bytes(look, rank)]:
             return ""
-        return f"rank {rank}: rows of {' and '.join(map(str, rows)) or 'no'} B, wanted {_padded_bytes(look, rank)} B"
+        return f"rank {rank}: flat buffers of {' and '.join(map(str, rows)) or 'no'} B, wanted {_padded_bytes(look, rank)} B"
 
-    return Demand("padded too often", "the whole row is padded, once", (
-        "The row is longer than it need be: join all parameters first, and pad the row once, at its end. A padding for each "
-        "parameter makes pieces of more than ⌈Ψ/n⌉ numbers."), on_each_rank(fault))
+    return Demand("padded too often", "the flat buffer is padded once, at its end", (
+        "The flat buffer is longer than it need be: join all parameters first, and pad once, at the end. A padding for each "
+        "parameter makes shards of more than ⌈Ψ/n⌉ elements."), on_each_rank(fault))
 
 
 def _sent(look: Look, rank: int) -> float:
@@ -145,8 +145,8 @@ def _sent(look: Look, rank: int) -> float:
 
 GROUP = ("Right for the whole world, wrong in a group: hand the group on to every call, and ask dist.get_rank(group) and "
          "dist.get_world_size(group).")
-PAD = ("The sizes do not fit: pad the row with zeros at its end, so that n divides its length, and cut the slices for the "
-       "parameters from what comes before the padding.")
+PAD = ("The sizes do not fit: pad the flat buffer with zeros at its end, so that n divides its length, and cut the slices "
+       "for the parameters from what comes before the padding.")
 TECHNIQUE = by_collectives(
     zero.trained_needed(lambda look, r: len(look.case.inputs[r]["xs"]), "reduce_scatter", "all_gather"),
     _only_both(),
@@ -164,16 +164,16 @@ TECHNIQUE = by_collectives(
         "A step in which no parameter has a gradient does nothing: None counts as zeros, so momentum and weight decay go "
         "on, and the other ranks may have gradients and wait."), on_each_rank(_stood_still)),
     bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",
-               "Right, but more was sent than one reduce-scatter and one all-gather of the padded row: each number travels "
-               "once on each of the two ways."),
+               "Right, but more was sent than one reduce-scatter and one all-gather of the padded flat buffer: each element "
+               "travels once on each of the two ways."),
     group_hint=GROUP,
     symptoms=(
         instead(OWN_OPTIONS),
         Symptom("no gradient", "A parameter that took no part in this step has p.grad None: leave zeros in its place in the "
-                               "row, so that all the others keep theirs.",
+                               "flat buffer, so that all the others keep theirs.",
                 lambda look: look.evidence.ending == RAISED and zero.has_rests(look) and "NoneType" in look.evidence.error,
                 refuted=lambda look: not zero.has_rests(look)),
-        raised("NoneType", "The piece's .grad is None until you give it a tensor (torch.empty_like(shard_C)); and the "
+        raised("NoneType", "The shard's .grad is None until you give it a tensor (torch.empty_like(shard_C)); and the "
                            "output comes first: dist.reduce_scatter_single(output, input, group=group).", "no output"),
         raised("non-empty list", "params may be a generator, such as model.parameters(), which can be run through only "
                                  "once: make a list of it first, and keep that.", "generator"),
@@ -183,8 +183,8 @@ TECHNIQUE = by_collectives(
                 refuted=lambda look: look.case.groups is None),
         replace(zero.misfit(), hint=PAD),
         deadlocked("size differs", PAD, zero.misfit().id),
-        zero.drifted("parameters not gathered", "The ranks' models differ: each has its own piece updated, and not those of "
-                                                "the others. All-gather the updated pieces into the row after the inner "
-                                                "step.", lambda result: result["parameters"]),
+        zero.drifted("parameters not gathered", "The ranks' models differ: each has its own shard updated, and not those of "
+                                                "the others. All-gather the updated shards into the flat buffer after "
+                                                "the inner step.", lambda result: result["parameters"]),
     ),
 )

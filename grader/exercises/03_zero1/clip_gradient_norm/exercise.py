@@ -36,7 +36,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              of([[3.0, 4.0], [12.0]], 2.0, torch.float64, unit=2.0**-20)),
         Case("2 ranks, of norm 1.5, at most 2", of([[1.2], [0.9]], 2.0, torch.float64)),  # whose square is more than 2
         Case("3 ranks, float16, at most 13", of([[3 * unit], [4 * unit, 0], [12 * unit]], 13.0, torch.float16)),
-        Case("2 ranks, float16, a piece of norm 2¹⁶", of([[2.0**15] * 4, [0]], 16.0, torch.float16)),  # over its 65,504
+        Case("2 ranks, float16, a shard of norm 2¹⁶", of([[2.0**15] * 4, [0]], 16.0, torch.float16)),  # over its 65,504
     ]
     return [*cases, group_case(lambda n: inputs(n, 1.0), "at most 1")]
 
@@ -91,16 +91,16 @@ _USUAL = (
     Slip("mean of squares", "That is the norm of a mean: the squares of all ranks add up, and are not divided by their "
                             "number.",
          lambda case, r, right: _clipped(case, r, _whole_norm(case, r) / math.sqrt(case.group_size(r)))),
-    Slip("largest number", "That is the largest number, not the length: sum the squares of all numbers, and take the "
+    Slip("largest number", "That is the largest element, not the length: sum the squares of all elements, and take the "
                            "root.", lambda case, r, right: _clipped(case, r, max(
                                float(g.abs().max()) for g in case.peers_inputs(r, "gradient_C") if len(g)))),
-    _scaled("each number clamped", "Each number is clamped by itself, which turns the gradient's direction: scale all "
-                                   "numbers by one factor, max_norm / norm.",
+    _scaled("each number clamped", "Each element is clamped by itself, which turns the gradient's direction: scale all "
+                                   "elements by one factor, max_norm / norm.",
             lambda g, norm, max_norm: g.clamp(-max_norm, max_norm)),
-    _scaled("each piece at the limit", "Each rank scales its own piece to max_norm, and the whole stays longer than "
+    _scaled("each piece at the limit", "Each rank scales its own shard to max_norm, and the whole stays longer than "
                                        "that: one factor for all ranks, from the norm of the whole.",
             _to_full_length_each),
-    *(_scaled("squared in place", "The norm is right, and the gradient holds squares: where it has that type already, "
+    *(_scaled("squared in place", "The norm is right, and the gradient holds squares: where it has that dtype already, "
                                   "float() or double() makes no copy, so square it with square(), not in place.",
               partial(_squared, dtype)) for dtype in (torch.float32, torch.float64)),
     _scaled("squares compared", "The norm that is returned is right, but its square is compared with max_norm: take the "

@@ -40,13 +40,13 @@ DIGITS_LOST = 0.01
 
 TECHNIQUE = by_collectives(
     needs(lambda look, r: [("all_reduce", A_NUMBER_BYTES)]),
-    only_calls("all_reduce", hint="One all-reduce of one number is all the communication that this exercise needs."),
-    bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", 8, look.case.group_size(r)), "one number",
-               "Right, but more than one number travels: square and sum first, then all-reduce the sum."),
+    only_calls("all_reduce", hint="One all-reduce of one element is all the communication that this exercise needs."),
+    bytes_sent(lambda look, r: bytes_sent_per_rank("all_reduce", 8, look.case.group_size(r)), "one element",
+               "Right, but more than one element travels: square and sum first, then all-reduce the sum."),
     group_hint="The norm counts ranks that are not in the group: pass group=group.",
     symptoms=(
         Symptom("not a number", "Where all gradients are zero the factor is 0/0: then leave them alone.", _by_zero),
-        Symptom("multiplied first", "The norm is right, and some clipped numbers are infinite: in float16 a number times "
+        Symptom("multiplied first", "The norm is right, and some clipped elements are infinite: in float16 an element times "
                 "max_norm overflows before it is divided by the norm. Make one factor first, max_norm / norm.",
                 wrong_ranks(_overflowed)),
         Symptom("16 bits", "In 16 bits a square overflows (300² is infinite in float16) or loses its digits: turn the "
@@ -55,7 +55,7 @@ TECHNIQUE = by_collectives(
         Symptom("a tensor", "Returned is a tensor; wanted is a float: norm.item().", every_rank(
             lambda look, r, found, right: isinstance(found["norm"], torch.Tensor))),
         deadlocked("", "The ranks miss each other: every one calls the all-reduce, also who owns nothing (the sum of no "
-                       "numbers is 0) and who has nothing to clip.", "not all take part"),
+                       "elements is 0) and who has nothing to clip.", "not all take part"),
         raised("narrowing", "The gradient may be float64, which vector_norm(dtype=torch.float32) refuses to shorten: "
                             "compute in float64.", "float64 refused"),
     ),

@@ -71,7 +71,7 @@ def _by(id: str, rule: Callable[[list[int], int], list[int]], hint: str) -> Slip
 
 
 IN_TURN = ("Each rank gets as many tensors as the others, dealt out in turn, as if all were equally large: give each to "
-           "the rank that has the fewest numbers so far.")
+           "the rank that has the fewest elements so far.")
 
 EXERCISE = Exercise(
     title="Whole tensors, balanced",
@@ -87,7 +87,7 @@ EXERCISE = Exercise(
         _by("in turn", lambda sizes, n_ranks: _in_order_of_size(sizes, lambda number: _there_and_back(number, n_ranks)),
             IN_TURN),
         _by("in blocks", lambda sizes, n_ranks: [index // -(-len(sizes) // n_ranks) for index in range(len(sizes))],
-            "Each rank gets as many tensors as the others, not as many numbers: a large one weighs more."),
+            "Each rank gets as many tensors as the others, not as many elements: a large one weighs more."),
         _by("given order", lambda sizes, n_ranks: _dealt(sizes, n_ranks, range(len(sizes))),
             "Right but for the order: a large tensor that comes last finds all ranks full. Begin with the largest."),
         _by("smallest first",

@@ -72,7 +72,7 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, r: _loaded(case.inputs[r])),
     points={VALUES: 4},
     slips=(
-        *(_wrong("padding kept", cut, "The old shards' padding is taken for numbers: put them together, then cut at "
+        *(_wrong("padding kept", cut, "The old shards' padding is taken for elements: put them together, then cut at "
                  "n_elements.") for cut in (_old_padding_kept, lambda padded, inputs: _old_padding_kept(padded, inputs)[
                      :-(-inputs["n_elements"] // inputs["n_ranks"])])),
         Slip("old shard", "Returned is the shard that the same rank saved: the number of ranks has changed.",
@@ -82,17 +82,17 @@ EXERCISE = Exercise(
                lambda padded, inputs: cuts.rounded_up(padded[:inputs["n_elements"]], inputs["rank"], inputs["n_ranks"]),
                "The last shards must be as long as the others, filled up with zeros."),
         _wrong("balanced", _balanced,
-               "Balanced, as tensor_split() cuts: all shards have ⌈n_elements/n_ranks⌉ numbers, the last ones filled up "
+               "Balanced, as tensor_split() cuts: all shards have ⌈n_elements/n_ranks⌉ elements, the last ones filled up "
                "with zeros."),
         _wrong("balanced and padded", _balanced_and_padded,
                "Each shard is as long as it should be, but was cut as tensor_split() cuts, and then filled up: cut every "
-               "⌈n_elements/n_ranks⌉ numbers, so that zeros come only behind the last one."),
-        _wrong("zeros in front", _zeros_in_front, "The padding comes at the end of the array, behind the numbers."),
+               "⌈n_elements/n_ranks⌉ elements, so that zeros come only behind the last one."),
+        _wrong("zeros in front", _zeros_in_front, "The padding comes at the end of the flat buffer, behind the elements."),
         _wrong("zeros lost", lambda padded, inputs: pieces(padded[:int(padded.nonzero().max()) + 1], inputs["n_ranks"])[
-            inputs["rank"]] if padded.any() else padded, "The last number may be a zero, as any other may: where the "
+            inputs["rank"]] if padded.any() else padded, "The last element may be a zero, as any other may: where the "
                                                          "padding begins is told by n_elements, not by what stands there."),
         _wrong("every n-th", lambda padded, inputs: _dealt(padded[:inputs["n_elements"]], inputs),
-               "Dealt out in turn: a shard is one piece of the array, not every n-th number."),
+               "Dealt out in turn: a shard is one slice of the flat buffer, not every n-th element."),
         formula("ranks reversed", lambda inputs: _loaded(inputs | {"saved": inputs["saved"][::-1]}),
                 "The old shards are put together in the wrong order: rank 0's comes first."),
         Slip("type not kept", TYPE,

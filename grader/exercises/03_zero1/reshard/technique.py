@@ -5,7 +5,7 @@ from grader.judging.demands import inputs_kept, only_calls
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.symptoms import raised, wrong_ranks
 
-TYPE = "The numbers are right, their type is not: a new tensor of the same type comes from new_zeros()."
+TYPE = "The elements are right, their dtype is not: a new tensor of the same dtype comes from new_zeros()."
 
 
 def _other_types(look: Look, rank: int, loaded: dict, right: dict) -> bool:
@@ -23,7 +23,7 @@ TECHNIQUE = Technique(
              inputs_kept("The shards that were handed in are no longer what they were: others may still load them. Put them "
                          "together in a new tensor.", gate=True)),
     symptoms=(
-        raised("IndexError", "Some rank finds no piece: chunk() may give fewer pieces than ranks, where the numbers are "
+        raised("IndexError", "Some rank finds no shard: chunk() may give fewer chunks than ranks, where the elements are "
                              "few. Each rank gets a shard, perhaps of zeros only.", "too few pieces"),
     ),
     fallbacks=(

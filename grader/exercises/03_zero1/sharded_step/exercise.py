@@ -31,7 +31,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
              (4, draw.integer(1, 4), "AdamW"), *([(5, 2, "SGD")] if grading else [])]
     cases = [Case(f"{ranks(n)}, {length} each, {optimizer}", tuple(inputs(n, length, optimizer)))
              for n, length, optimizer in sizes]
-    cases.append(Case("4 ranks, 3 numbers and a zero, AdamW", tuple(map(_padded, inputs(4, 1, "AdamW")))))
+    cases.append(Case("4 ranks, 3 elements and a zero, AdamW", tuple(map(_padded, inputs(4, 1, "AdamW")))))
     weighed = [Case("2 ranks, weighed", tuple(own | {WEIGHED: True, "options": {"amsgrad": True}}
                                               for own in inputs(2, MANY, "AdamW")))] if grading else []
     return [*cases, group_case(lambda n: inputs(n, 2, "SGD"), "SGD"), *weighed]  # AdamW hardly feels a gradient's scale

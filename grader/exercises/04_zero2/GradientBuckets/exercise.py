@@ -64,7 +64,7 @@ EXERCISE = Exercise(
         _wrong("first pass twice", "The first backward pass is counted again in the second: set p.grad to None when its "
                                    "bucket leaves, else new gradients are added to it.",
                lambda case, r, right: _first_twice(case, r)),
-        _wrong("another rank's shard", "Ranks hold each other's shards: rank r of the group keeps the r-th piece.",
+        _wrong("another rank's shard", "Ranks hold each other's shards: rank r of the group keeps the r-th shard.",
                lambda case, r, right: right[case.members(r)[-1 - case.group_rank(r)]]["shards"]),  # dealt from the last on
     ),
 )

@@ -75,7 +75,7 @@ def _too_many(look: Look, rank: int) -> str:
     allowed, calls = look.case.inputs[rank]["in_flight"], look.evidence.trace.of(rank, "reduce_scatter")
     most = max((len(_under_way(calls, call.start_s)) + 1 for call in calls), default=0)
     crowded = most > allowed and look.case.group_size(rank) > 1
-    return f"rank {rank} had {most} reductions under way, allowed {allowed}" if crowded else ""
+    return f"rank {rank} had {most} reductions in flight, allowed {allowed}" if crowded else ""
 
 
 def _waited_early(look: Look, rank: int) -> str:
@@ -88,7 +88,7 @@ def _waited_early(look: Look, rank: int) -> str:
             wait_s, under_way = call.wait_start_s, _under_way(calls, call.wait_start_s)
             next_s = min((c.start_s for c in calls if c.start_s > wait_s), default=backward.end_s)
             if len(under_way) < wanted or any(wait_s < moment_s < next_s for moment_s in came_s):
-                return f"rank {rank} waited with {len(under_way)} under way, and no other bucket to send"
+                return f"rank {rank} waited with {len(under_way)} in flight, and no other bucket to send"
             if call is not under_way[0]:
                 return f"rank {rank} waited for another bucket than the oldest"
     return ""
@@ -170,26 +170,26 @@ TECHNIQUE = by_collectives(
            "Full buckets wait, for a later gradient or for the end of the backward pass: the hook that brings a bucket to "
            "bucket_bytes or more starts its reduce-scatter; only the last one, which is not full, is left for "
            "finish().", on_each_rank(_begun_late)),
-    Demand("too many in flight", "at most `in_flight` reductions under way",
-           "More reduce-scatters are under way than `in_flight` allows, and each keeps a whole bucket in memory: when so "
-           "many are under way, wait for the oldest before you start another one.", on_each_rank(_too_many), forbids=True),
+    Demand("too many in flight", "at most `in_flight` reductions in flight at once",
+           "More reduce-scatters are in flight than `in_flight` allows, and each keeps a whole bucket in memory: when so "
+           "many are in flight, wait for the oldest before you start another one.", on_each_rank(_too_many), forbids=True),
     Demand("waited too early", "a hook waits only where one more bucket must leave",
            "A bucket is waited for though there was room for it to travel on, so the backward pass stands still: wait for "
-           "the oldest only when `in_flight` are under way and another bucket is full; for the rest in finish().",
+           "the oldest only when `in_flight` of them are in flight and another bucket is full; for the rest in finish().",
            on_each_rank(_waited_early)),
     Demand("full gradients", "never more gradients than an open bucket and the newest",
-           "The result is right, but gradients stay after their bucket has left: set p.grad to None as soon as the flat row "
-           "is made, and keep no other name for them.", on_each_rank(_standing)),
-    held_at_most("rows kept", [BACKWARD], _room, "flat rows are gone after their wait", (
-        "The result is right, but the flat rows of buckets that have arrived are still there: when you have waited for a "
-        "bucket, keep its shards and let go of the row (pop it from the list).")),
-    zero.nothing_else_kept("The result is right, but after finish() more is kept than the shards: let go of the flat rows, "
-                           "and of each Work, when they have been waited for."),
+           "The result is right, but gradients stay after their bucket has left: set p.grad to None as soon as the flat "
+           "buffer is made, and keep no other name for them.", on_each_rank(_standing)),
+    held_at_most("rows kept", [BACKWARD], _room, "flat buffers are freed after their wait", (
+        "The result is right, but the flat buffers of buckets that have arrived are still there: when you have waited for a "
+        "bucket, keep its shards and let go of its flat buffer (pop it from the list).")),
+    zero.nothing_else_kept("The result is right, but after finish() more is kept than the shards: let go of the flat "
+                           "buffers, and of each Work, when they have been waited for."),
     *weighs_at_most({GRADIENT: models(1.5, each_share=1)}),
     zero.own_dtypes(),
     Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more",
            "More reduce-scatters than there are buckets: let gradients gather until together they have bucket_bytes or "
-           "more, and send them as one row.", on_each_rank(_too_small)),
+           "more, and send them as one flat buffer.", on_each_rank(_too_small)),
     Demand("left too early", "only full buckets leave during the backward pass",
            "A bucket leaves before it has bucket_bytes: count the gradients' own bytes, without padding, of those that wait "
            "now, and begin anew when they have left, in finish() too.", on_each_rank(_left_early), forbids=True),
@@ -207,9 +207,9 @@ TECHNIQUE = by_collectives(
                "frozen hooked"),
     ),
     fallbacks=(
-        Symptom("laid end to end", "The ranks hold the right numbers, but not each its own: a reduce-scatter deals a row "
-                                   "out from front to back, so piece 0 of every gradient comes first, then piece 1 of every "
-                                   "gradient, and so on, as pack() lays them.", _laid_end_to_end),
+        Symptom("laid end to end", "The ranks hold the right elements, but not each its own: a reduce-scatter deals a "
+                                   "buffer out from front to back, so shard 0 of every gradient comes first, then shard 1 "
+                                   "of every gradient, and so on, as pack() lays them.", _laid_end_to_end),
         Symptom("gradients left", "The shards are right, but gradients are still there after finish(): set p.grad to None "
                                   "when the bucket leaves.", wrong_ranks(
                                       lambda look, r, result, right: same(result["shards"], right["shards"]))),

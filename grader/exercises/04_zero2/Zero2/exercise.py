@@ -23,7 +23,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
                             **optimizer_for(model, n))
         return make(model, n, seed)
 
-    return [*odd_models(draw, grading, inputs, "a tensor of 3 numbers"), *weighed_case(inputs, grading)]
+    return [*odd_models(draw, grading, inputs, "a tensor of 3 elements"), *weighed_case(inputs, grading)]
 
 
 def _one_step_less(case: Case) -> Case:

@@ -69,7 +69,7 @@ TECHNIQUE = by_collectives(
     only_calls("all_reduce", "all_gather", "broadcast", hint=(
         "The buckets reduce the gradients. All that is left to send are the updated parameters: all-gather them.")),
     zero.state_divided(_share, "The result is right, but ranks hold optimizer state for more than their shards: give "
-                               "the optimizer one piece of each parameter."),
+                               "the optimizer one shard of each parameter."),
     zero.nothing_else_kept("The result is right, but more is kept than the shards and their state. Whoever keeps a slice "
                            "of a tensor keeps all of it: clone() the shard; p.grad is to be None after each pass; and no "
                            "copy of the parameters is needed."),
@@ -78,11 +78,11 @@ TECHNIQUE = by_collectives(
         "gradients, so keep no gradient and no copy of one.")),
     *weighs_at_most(dict.fromkeys((GRADIENT, END), models(1.5, each_share=SHARDS))),
     OWN_DTYPES,
-    Demand("shards of another type", "each shard has its parameter's type", (
-        "The shards have another type than the parameters that they are pieces of: float32 cuts the numbers of a float64 "
-        "module short, and torch.cat makes one type of all. Cut each shard out of its parameter as it is."),
+    Demand("shards of another type", "each shard has its parameter's dtype", (
+        "The shards have another dtype than their parameters: float32 cuts the elements of a float64 "
+        "module short, and torch.cat makes one dtype of all. Cut each shard out of its parameter as it is."),
         on_each_rank(_shortened)),
-    Demand("accepted", "a module that ranks hold differently, or with nothing to train, is a ValueError", (
+    Demand("accepted", "a module whose parameters differ between ranks, or with nothing to train, is a ValueError", (
         "A module with nothing to train, or one that is not equal on all ranks, must be refused with a ValueError when the "
         "trainer is made: require_equal(trained_parameters, group) compares."), on_each_rank(_taken)),
     bytes_sent(_sent, "one all-gather of Ψ a step, and what the buckets send",

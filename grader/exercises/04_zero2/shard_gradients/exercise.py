@@ -17,7 +17,7 @@ from grader.judging.exercise import Case, Draw, Exercise, Slip
 PASSES = 2
 FIRST, LAST = 0, PASSES - 1
 BOTH = FIRST, LAST
-TINY = "a tensor of 3 numbers"
+TINY = "a tensor of 3 elements"
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -78,11 +78,11 @@ EXERCISE = Exercise(
                                        for name, shard in right[r]["shards"].items()}),
         _wrong("mean over passes", "Gradients of several passes add up, as in p.grad: the mean is over ranks only.",
                lambda case, r, right: _both_passes(case, r, lambda first, last: (first + last) / 2)),
-        _wrong("divided again", "Each pass divides what was kept before once more: divide the new piece, then add it.",
+        _wrong("divided again", "Each pass divides what was kept before once more: divide the new shard, then add it.",
                lambda case, r, right: _both_passes(case, r, lambda first, last: first / case.group_size(r) + last)),
-        _wrong("zeros in front", "The padding comes at the end, behind the numbers: F.pad(flat, (0, …)).",
+        _wrong("zeros in front", "The padding comes at the end, behind the elements: F.pad(flat, (0, …)).",
                lambda case, r, right: mean_shards(case, r, _passes(case, r), cut=_zeros_in_front)),
-        _wrong("every n-th", "Dealt out in turn: a shard is one piece of the flat gradient, not every n-th number.",
+        _wrong("every n-th", "Dealt out in turn: a shard is one slice of the flat gradient, not every n-th element.",
                lambda case, r, right: mean_shards(case, r, _passes(case, r), cut=_dealt)),
         _wrong("last pass only", "The shards hold the last backward pass only: gradients add up over micro-batches, so add "
                                  "to the shard that is there.",
@@ -93,7 +93,7 @@ EXERCISE = Exercise(
         _wrong("not begun anew", "The dictionary was cleared between two passes, and the shards still hold the first one: "
                                  "add to what is in the dictionary, not to sums of your own.",
                lambda case, r, right: mean_shards(case, r, BOTH)),
-        _wrong("another rank's shard", "Ranks hold each other's shards: rank r of the group keeps the r-th piece.",
+        _wrong("another rank's shard", "Ranks hold each other's shards: rank r of the group keeps the r-th shard.",
                lambda case, r, right: right[case.members(r)[-1 - case.group_rank(r)]]["shards"]),  # dealt from the last on
         _wrong("nothing kept", "The dictionary is empty: the hooks are to put the shards into the one that was returned.",
                lambda case, r, right: {}),

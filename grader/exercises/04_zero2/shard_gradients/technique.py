@@ -62,7 +62,7 @@ TECHNIQUE = by_collectives(
         Symptom("more than gradients", "The dictionary has shards for what got no gradient (frozen, or unused): put one in "
                                        "when a gradient comes.", wrong_ranks(
                                            lambda look, r, result, right: result["shards"].keys() > right["shards"].keys())),
-        Symptom("not a piece", "A shard is this rank's piece alone, ⌈numel/n⌉ numbers: yours are as long as the whole.",
+        Symptom("not a piece", "A shard has ⌈numel/n⌉ elements, those of this rank alone: yours are as long as the whole.",
                 wrong_ranks(_whole_length)),
         Symptom("padding not zero", "Right but for the padding at the end, which is to be zeros.",
                 wrong_ranks(_only_padding)),
