@@ -59,10 +59,11 @@ def drift_figure(losses: Mapping[str, Sequence[float]], drifts: Mapping[str, Seq
 
 
 @styled
-def memory_curve(curves: Mapping[str, Sequence[float]], moments: str) -> Picture:
+def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, backward_from: float | None = None) -> Picture:
     """Bytes held at each moment, one line of steps for each name, with its highest point marked.
 
-    curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are.
+    curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are;
+    backward_from: the first moment of the backward pass, where a line is drawn.
     Raises: ValueError without a curve, or with an empty one.
     """
     if not curves or not all(len(held) for held in curves.values()):
@@ -75,8 +76,13 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str) -> Picture
         axes.plot([size / scale for size in held], drawstyle="steps-post", linewidth=2, color=CYCLE[number],
                   label=f"{name}: {human_bytes(highest)} at most")
         axes.plot(list(held).index(highest), highest / scale, "o", color=CYCLE[number])
-    axes.set(xlabel=moments, ylabel=f"{unit} held", ylim=(0, 1.25 * most / scale or 1))
-    axes.legend(loc="upper left", ncols=len(curves))
+    top = 1.25 * most / scale or 1
+    axes.set(xlabel=moments, ylabel=f"{unit} held", ylim=(0, top))
+    if backward_from is not None:
+        axes.axvline(backward_from, color=FAINT, linewidth=0.8)
+        axes.text(backward_from, 0.97 * top, " backward", ha="left", va="top", fontsize=8.5, color=FAINT)
+        axes.text(backward_from, 0.97 * top, "forward ", ha="right", va="top", fontsize=8.5, color=FAINT)
+    axes.legend(loc="upper left", ncols=1 if backward_from else len(curves))
     return Picture(figure, f"Memory at each moment ({moments}). " + "; ".join(
         f"{name}: at most {human_bytes(max(held))}, in the end {human_bytes(held[-1])}"
         for name, held in curves.items()) + ".")

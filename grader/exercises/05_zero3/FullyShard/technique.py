@@ -52,8 +52,8 @@ TECHNIQUE = Technique(
             "prefetched there must be the layer that backward needs next, the one before.")),
         *weighs_at_most(dict.fromkeys((BETWEEN_PASSES, END), models(1.2, each_share=1))),  # with the whole ones at the start
         Demand("reductions pile up", "never more than two reductions in flight", (
-            "Reductions pile up, and each one in flight keeps a buffer of whole gradients: finish() the last one when the next "
-            "layer starts its own, so that never more than two are in flight."), _two_reductions, forbids=True),
+            "Reductions pile up, and each one in flight keeps a buffer of whole gradients: finish() the last one when the "
+            "next layer starts its own, so that never more than two are in flight."), _two_reductions, forbids=True),
         Demand("computed in another dtype", "the module computes in compute_dtype",
                "The module must compute in compute_dtype: gather its parameters in it, and cast what goes into a layer.",
                _computed),

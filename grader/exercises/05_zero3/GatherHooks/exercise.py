@@ -82,7 +82,7 @@ EXERCISE = Exercise(
         Slip("sum for mean", "The gradients are n times too large: divide by the number of ranks.",
              lambda case, r, right: _plain(case, r, factor=case.group_size(r))),
         Slip("each module a layer", "Modules inside a layer have flat buffers of their own: a layer of layers_of(module) is "
-                                    "one ShardedLayer, whatever it is made of, so go over those pairs and not over modules().",
+                                    "one ShardedLayer, whatever it is made of, so go over those pairs, not over modules().",
              lambda case, r, right: _plain(case, r, layers=_each_module)),
         Slip("last pass only", "Of two passes only the last one counts: finish() adds to the p.grad that is there, so leave "
                                "it alone between the passes.",

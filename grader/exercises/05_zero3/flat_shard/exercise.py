@@ -82,8 +82,8 @@ EXERCISE = Exercise(
                _cut(cuts.balanced), shows=_one_way_to_cut),
         _wrong("tail lost", "The last elements are on no rank: the buffer's length must be rounded up to a multiple of "
                             "n, not down.", _cut(cuts.rounded_down), shows=_enough),
-        _wrong("each by itself", "Each parameter is padded and cut by itself: here the whole layer is one flat buffer, padded "
-                                 "once, so that one message brings all of it.",
+        _wrong("each by itself", "Each parameter is padded and cut by itself: here the whole layer is one flat buffer, "
+                                 "padded once, so that one message brings all of it.",
                lambda case, r: torch.cat([own_shard(case, r, p.flatten()) for p in case.inputs[r]["parameters"]])),
         _wrong("zeros in between", "Each parameter is padded by itself before they are joined, so zeros stand in the middle "
                                    "of the buffer: join them first, and pad once, at the end.",
@@ -93,8 +93,8 @@ EXERCISE = Exercise(
                _cut(lambda row, r, n: F.pad(row, (-len(row) % n, 0)).chunk(n)[r])),
         _wrong("one too many", "The shards are one element too long where n divides the length: there is nothing to pad.",
                _cut(lambda row, r, n: F.pad(row, (0, n * (len(row) // n + 1) - len(row))).chunk(n)[r])),
-        _wrong("turned over", "The elements of a weight come in the order of its columns: flatten() it as it stands, without "
-                              "transposing.",
+        _wrong("turned over", "The elements of a weight come in the order of its columns: flatten() it as it stands, "
+                              "without transposing.",
                lambda case, r: own_shard(case, r, torch.cat([p.T.flatten() if p.ndim == 2 else p
                                                              for p in case.inputs[r]["parameters"]]))),
         _wrong("other order", "The parameters are joined in another order than that of the list.",
@@ -113,7 +113,8 @@ EXERCISE = Exercise(
         Slip("has a history", "The shard is no leaf: autograd remembers that it was cut out of the parameters, keeps that "
                               "graph, and no optimizer takes it. detach() each parameter.",
              lambda case, r, right: right[r] | {"bytes kept alive": ANYTHING, "has a history": True}),
-        _wrong("dealt like cards", "The elements are dealt out like cards, every n-th one: a shard is one range of the buffer.",
+        _wrong("dealt like cards", "The elements are dealt out like cards, every n-th one: a shard is one range of the "
+                                   "buffer.",
                _cut(lambda row, r, n: F.pad(row, (0, -len(row) % n))[r::n])),
     ),
 )

@@ -110,8 +110,8 @@ TECHNIQUE = by_collectives(
            "The next layer's all-gather blocks, or is waited for, before this layer computes: so nothing overlaps. Keep "
            "the Work and wait for it when its layer's turn comes.", _waited_late),
     Demand("never freed", "earlier layers are freed",
-           "The layers that were used already are still there: let go of each flat buffer after its layer (del it, or pop it "
-           "from the list or dictionary).", _freed),
+           "The layers that were used already are still there: let go of each flat buffer after its layer (del it, or pop "
+           "it from the list or dictionary).", _freed),
     bytes_sent(_sent, "(n−1)/n of the layers' bytes", "Right, but layers are gathered more than once."),
     inputs_kept("The next pass needs `shards` again, whole and as they were: count layers, or take them off a list of your "
                 "own."),
