@@ -47,6 +47,7 @@ def test_memory_of_the_zero_paper():
     assert "ZeRO-1: 120 GB" in calculator.view.value and "Limit: 192 GB" in calculator.view.value
     size.value = 0.125
     assert "ZeRO-1: 2.0 GB" in calculator.view.value or "ZeRO-1: 2 GB" in calculator.view.value
+    assert "ZeRO-3: 17.5 GB" in memory_calculator({"ZeRO-3": lambda psi, n: 16 * psi / n}, billions=70).view.value
 
 
 def test_tokens_behind_which_the_all_reduce_hides():

@@ -29,7 +29,7 @@ from utils.figures.hardware import link_speeds
 from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, union
 from utils.figures.orders import order_drawn
 from utils.figures.ring import PHASES, ring_start, ring_steps
-from utils.figures.timeline import _begun_after
+from utils.figures.timeline import _begun_after, _named
 from utils.figures.tree import tree_rounds
 from utils.figures.widgets import collective_browser, cost_calculator, ring_stepper
 from utils.planner.layout import Layout
@@ -132,6 +132,7 @@ PICTURES = {
     "timeline of 64 ranks": lambda: figures.timeline_figure(training(64)),
     "timeline of some ranks": lambda: figures.timeline_figure(training(64), range(0, 64, 16)),
     "timeline after a barrier": lambda: figures.timeline_figure(after_a_barrier(), after="barrier"),
+    "timeline with names": lambda: figures.timeline_figure(training(), [0], names={"all_reduce": ["r1"]}, lasts_s=1.0),
     "timeline of a pipeline": lambda: figures.timeline_figure(pipeline()),
     "timeline of a deadlock": lambda: figures.timeline_figure(stuck()),
     "timeline of 3200 calls": lambda: figures.timeline_figure(busy()),
@@ -166,6 +167,7 @@ PICTURES = {
        for names in (("GPipe", "1F1B"), ("1F1B", "interleaved", "ZB-H1"))},
     "schedules, planned and measured": lambda: figures.schedule_grids(
         {"planned": {Step("F", 0, 0): (0.0, 1.0)}, "measured": {Step("F", 0, 0): (0.0, 1.5)}}, 1, "seconds"),
+    "memory over a step": lambda: figures.memory_curve({"whole": [4, 4, 6, 8], "sharded": [1, 2, 3, 2]}, "layers", 2),
     "memory": lambda: figures.memory_bars(MEMORY, limit_bytes=80e9, title="7.5B parameters", base=1000),
     **{f"{' and '.join(cuts)} cut among {n}": (lambda cuts=cuts, n=n: figures.split_figure(cuts, n))
        for cuts in (("outputs",), ("inputs",), ("outputs", "inputs")) for n in (2, 3, 6)},
@@ -361,6 +363,12 @@ def test_a_timeline_after_a_call_begins_where_the_first_rank_leaves_it():
     assert [b.start_s for b in lanes_of(later, 0, 0.05).blocked] == [pytest.approx(0.04)]
     figures.timeline_figure(training(), after="barrier")  # without such a call: all of it
 
+
+
+def test_calls_in_flight_take_the_names_that_are_given():
+    flights = _named(lanes_of(training(), 0, 1.0), {"all_reduce": ["r1", "r2"]}).flights
+    labels = [bar.labels[0] for _, bar in sorted(flights, key=lambda flight: flight[1].start_s)]
+    assert labels[:2] == ["r1", "r2"] and not {"r1", "r2"} & {*labels[2:]}
 
 
 def test_blocked_time_is_split_into_waiting_and_communicating():

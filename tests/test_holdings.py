@@ -55,10 +55,10 @@ def traces():
 
 @pytest.mark.parametrize("name, moment, parameters, gradients", [
     ("data parallel", "layer 2 has computed forward", "whole of layers 1, 2, 3", "none"),
-    ("data parallel", "layer 2's gradient has come", "whole of layers 1, 2, 3", "whole of layers 2, 3"),
-    ("ZeRO-2", "layer 2's gradient has come", "whole of layers 1, 2, 3", "whole of layer 2 and a piece of layer 3"),
-    ("ZeRO-3", "layer 2 has computed forward", "whole of layer 2 and a piece of layers 1, 3", "none"),
-    ("ZeRO-3", "after the backward pass", "a piece of layers 1, 2, 3", "a piece of layers 1, 2, 3"),
+    ("data parallel", "layer 2's gradient is complete", "whole of layers 1, 2, 3", "whole of layers 2, 3"),
+    ("ZeRO-2", "layer 2's gradient is complete", "whole of layers 1, 2, 3", "whole of layer 2 and a shard of layer 3"),
+    ("ZeRO-3", "layer 2 has computed forward", "whole of layer 2 and a shard of layers 1, 3", "none"),
+    ("ZeRO-3", "after the backward pass", "a shard of layers 1, 2, 3", "a shard of layers 1, 2, 3"),
 ])
 def test_what_a_rank_holds_is_what_its_stage_keeps(traces, name, moment, parameters, gradients):
     step = Holdings(traces[name])

@@ -99,7 +99,7 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
         left = 0.0
         for category, colour in colours.items():
             size = parts.get(category, 0)
-            text = first_that_fits([show(size)], size * inches_per_byte - 0.1, 8)
+            text = first_that_fits([show(size)] * (len(colours) > 1), size * inches_per_byte - 0.1, 8)
             bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68)
             left += size
         axes.annotate(show(left), (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",

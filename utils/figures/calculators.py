@@ -71,17 +71,18 @@ def _first_stage(activation_bytes: Callable[..., float], row: Mapping[str, Any],
                                          f"{b} × {s:,} positions", base=1000)
 
 
-def _billions() -> ipywidgets.SelectionSlider:
-    return ipywidgets.SelectionSlider(options=BILLIONS, value=7.5, description="parameters, 10⁹",
+def _billions(value: float = 7.5) -> ipywidgets.SelectionSlider:
+    return ipywidgets.SelectionSlider(options=BILLIONS, value=value, description="parameters, 10⁹",
                                       style={"description_width": "initial"})
 
 
-def memory_calculator(held: Mapping[str, Callable[[int, int], float]]) -> Interactive:
+def memory_calculator(held: Mapping[str, Callable[[int, int], float]], billions: float = 7.5) -> Interactive:
     """Model, ranks and device by slider; the bytes of parameters, gradients and optimizer state that a rank holds.
 
-    held: a way of training → (n_parameters, n_ranks) → bytes on one rank, such as {"ZeRO-3": lambda psi, n: 16 * psi / n}.
+    held: a way of training → (n_parameters, n_ranks) → bytes on one rank, such as {"ZeRO-3": lambda psi, n: 16 * psi / n};
+    billions: of parameters, at first.
     """
-    size = _billions()
+    size = _billions(billions)
     ranks = ipywidgets.SelectionSlider(options=[2**k for k in range(13)], value=64, description="ranks")
     device = ipywidgets.SelectionSlider(options=(16, 24, 40, 80, 96, 141, 192), value=80, description="device, GB")
 

@@ -80,11 +80,13 @@ def drift_figure(losses: Mapping[str, Sequence[float]], drifts: Mapping[str, Seq
 
 
 @styled
-def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Mapping[str, float] | None = None) -> Picture:
+def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Mapping[str, float] | None = None,
+                 backward_from: float | None = None) -> Picture:
     """Bytes held at each moment, one line of steps for each name, with its highest point marked.
 
     curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are; peaks: of
-    each name the most at any time, also between these moments, drawn as a dashed line in the place of the highest point.
+    each name the most at any time, also between these moments, drawn as a dashed line in the place of the highest point;
+    backward_from: the first moment of the backward pass, where a line is drawn.
     Raises: ValueError without a curve, or with an empty one.
     """
     if not curves or not all(len(held) for held in curves.values()):
@@ -104,8 +106,13 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Map
             axes.plot(list(held).index(highest), highest / scale, "o", color=CYCLE[number])
     if peaks:
         axes.plot([], [], color=FAINT, linewidth=1.2, linestyle="--", label="peak, also between these moments")
-    axes.set(xlabel=moments, ylabel=f"{unit} held", ylim=(0, 1.25 * most / scale or 1))
-    axes.legend(loc="upper left", ncols=len(curves) + bool(peaks))
+    top = 1.25 * most / scale or 1
+    axes.set(xlabel=moments, ylabel=f"{unit} held", ylim=(0, top))
+    if backward_from is not None:
+        for text, align in ((" backward", "left"), ("forward ", "right")):
+            axes.text(backward_from, 0.97 * top, text, ha=align, va="top", fontsize=8.5, color=FAINT)
+        axes.axvline(backward_from, color=FAINT, linewidth=0.8)
+    axes.legend(loc="upper left", ncols=1 if backward_from else len(curves) + bool(peaks))
     return Picture(figure, f"Memory at each moment ({moments}). " + "; ".join(
         f"{name}: at most {human_bytes(max(held))}, in the end {human_bytes(held[-1])}"
         + (f", peak {human_bytes(peaks[name])}" if peaks else "") for name, held in curves.items()) + ".")

@@ -12,7 +12,7 @@ from utils.figures.style import WIDTH_IN, Picture, canvas, human_bytes, styled
 from utils.figures.traced import BEFORE, HOLDS, Trace
 
 MOST_RANKS = 8
-LEFT_IN, HEAD_IN, STRIP_IN, LANE_IN, THICK_IN, BAR_IN, FOOT_IN = 0.8, 0.66, 0.17, 0.23, 0.23, 0.3, 0.62
+LEFT_IN, HEAD_IN, STRIP_IN, LANE_IN, THICK_IN, BAR_IN, FOOT_IN = 0.8, 0.66, 0.17, 0.23, 0.23, 0.3, 0.86
 Tile = tuple[tuple[float, float], tuple[float, float], str]  # corner, size, colour
 WHOLE, PIECE, NONE = "whole", "a shard", "none"
 NEARLY_ALL = 0.9  # a shard of one of two ranks holds half; a small bias may come or go a moment later than its weight
@@ -124,18 +124,20 @@ def _bar(axes: Axes, corner: tuple[float, float], width: float, sizes: Mapping[s
 
 
 def _key(axes: Axes, n_ranks: int) -> None:
-    """What slots and bars mean, below."""
-    x, y = LEFT_IN, 0.14
+    """What slots and bars mean, below: a line for the strips and one for the bars, whose colours are others."""
+    x, y = LEFT_IN, 0.38
+    write(axes, (x - 0.1, y + 0.085), "strips", 8, ha="right", color=FAINT)
     tile(axes, (x, y), (0.22, STRIP_IN), rank_colour(0), zorder=2)
-    write(axes, (x + 0.29, y + 0.085), f"parameters, {n_ranks} shards a layer", 8, ha="left", color=FAINT)
-    tile(axes, (x + 2.15, y), (0.22, STRIP_IN), rank_colour(0), zorder=2)
-    tile(axes, (x + 2.15, y), (0.22, STRIP_IN), edge=INK, hatch="//////", zorder=3)
-    write(axes, (x + 2.44, y + 0.085), "gradients", 8, ha="left", color=FAINT)
-    x += 3.5
+    write(axes, (x + 0.29, y + 0.085), f"parameters, a colour for each of {n_ranks} shards", 8, ha="left", color=FAINT)
+    tile(axes, (x + 2.9, y), (0.22, STRIP_IN), rank_colour(0), zorder=2)
+    tile(axes, (x + 2.9, y), (0.22, STRIP_IN), edge=INK, hatch="//////", zorder=3)
+    write(axes, (x + 3.19, y + 0.085), "gradients", 8, ha="left", color=FAINT)
+    y = 0.14
+    write(axes, (x - 0.1, y + 0.085), "bars", 8, ha="right", color=FAINT)
     for category, colour in COLOURS.items():
         tile(axes, (x, y), (0.16, STRIP_IN), colour, zorder=2)
         write(axes, (x + 0.22, y + 0.085), category, 8, ha="left", color=FAINT)
-        x += 1.15
+        x += 1.3
 
 
 def _in_words(rank: int, held: Held) -> str:

@@ -1,6 +1,6 @@
 """The timeline of a run: one row a rank, with computing, communicating, waiting, and what was in flight meanwhile."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,9 +31,12 @@ BLOCKED = ("communicating", "waiting", "stuck")
 
 
 @styled
-def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str = "") -> Picture:
+def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str = "",
+                    names: Mapping[str, Sequence[str]] | None = None, lasts_s: float | None = None) -> Picture:
     """One row a rank, milliseconds to the right.  ranks: which ones, in which order; None for all that the trace has.
     after: the name of a call, such as barrier: the picture begins where the first rank leaves its last such call.
+    names: {op: what to write in each rank's asynchronous calls of it, in their order}, such as {"all_gather": ["g1", "g2"]}.
+    lasts_s: the time that the picture has room for, so that two of them can be compared; None for that of the run.
 
     Upper lane, the rank's own thread: computing (grey, or a span's colour and name), waiting for a partner (orange),
     communicating (blue). Lower lane: asynchronous calls from start to completion, so that overlap can be seen.
@@ -45,8 +48,8 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str
         raise ValueError(f"ranks: some of 0 to {trace.world_size - 1}, please; got {list(shown)}")
     if after and trace.of(op=after):
         trace = _begun_after(trace, after)
-    right_s = right_edge(trace)
-    drawn = [lanes_of(trace, rank, right_s) for rank in shown]
+    right_s = lasts_s or right_edge(trace)
+    drawn = [_named(lanes_of(trace, rank, right_s), names or {}) for rank in shown]
     rows, span_colours = rows_of(drawn, right_s), span_colours_of(drawn)
     dense = sum(len(trace.of(rank)) for rank in shown) > MOST_CALLS_AS_BARS
     texts = [[] if dense else span_texts(rows, lanes) for lanes in drawn]
@@ -72,6 +75,15 @@ def _begun_after(trace: Trace, op: str) -> Trace:
              for c in trace.calls if c.start_s >= begin]
     spans = [replace(s, start_s=s.start_s - begin, end_s=s.end_s - begin) for s in trace.spans if s.start_s >= begin]
     return replace(trace, calls=tuple(calls), spans=tuple(spans), duration_s=trace.duration_s - begin)
+
+
+def _named(lanes: Lanes, names: Mapping[str, Sequence[str]]) -> Lanes:
+    """The calls in flight with names of their own, as far as there are some."""
+    left, flights = {op: list(of_op) for op, of_op in names.items()}, []
+    for sublane, bar in sorted(lanes.flights, key=lambda flight: flight[1].start_s):
+        own = left.get(bar.labels[0])
+        flights.append((sublane, replace(bar, labels=(own.pop(0),)) if own else bar))
+    return replace(lanes, flights=flights)
 
 
 def in_words(ranks: list[Lanes], right_s: float) -> str:

@@ -56,7 +56,7 @@ def rows_of(ranks: list[Lanes], right_s: float) -> Rows:
     """Rows that stay readable with few ranks and whole with many."""
     n_sublanes = max((sublane + 1 for lanes in ranks for sublane, _ in lanes.flights), default=0)
     bar, sublane, gap = next(sizes for most, sizes in SIZES_IN.items() if len(ranks) <= most)
-    if n_sublanes > 2:
+    if n_sublanes > 2 and len(ranks) > 2:
         sublane *= 0.6
     if any(lanes.marks for lanes in ranks):
         gap += 0.08

@@ -35,7 +35,7 @@ def watch_layers(layers: Layers) -> Callable[..., None]:
     for number, (layer, parameters) in enumerate(layers, 1):
         layer.register_forward_hook(lambda *_, name=f"layer {number} has computed forward": note(name))
         largest = max(parameters, key=lambda p: p.numel())
-        largest.register_post_accumulate_grad_hook(lambda _, name=f"layer {number}'s gradient has come": note(name))
+        largest.register_post_accumulate_grad_hook(lambda _, name=f"layer {number}'s gradient is complete": note(name))
     return note
 
 

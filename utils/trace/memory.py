@@ -2,6 +2,7 @@
 
 import functools
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -262,11 +263,14 @@ def bytes_behind(tensors: Iterable[torch.Tensor]) -> int:
     return sum({x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}.values())
 
 
-def held_bytes() -> int:
-    """Bytes that this rank holds in tensors at this moment.
+def held_bytes(after_s: float = 0.0) -> int:
+    """Bytes that this rank holds in tensors at this moment, or so many seconds later.
 
+    After some milliseconds gloo's threads have let go of the buffer of the last collective.
     Raises: RuntimeError outside a rank, or where run_ranks was told memory=False.
     """
+    if after_s:
+        time.sleep(after_s)
     return _meter().held_bytes
 
 

@@ -95,7 +95,7 @@ def divided(look: Look) -> tuple[bool, str]:
         share = sum(p.numel() for p in parameters) // look.case.group_size(rank) + len(parameters)
         for owned in spans_of(look, rank, OWNED):
             if owned.facts["count"] > share:
-                return False, f"rank {rank} holds {owned.facts['count']:,} numbers, its share is {share:,}"
+                return False, f"rank {rank} holds {owned.facts['count']:,} elements, its share is {share:,}"
     return True, ""
 
 
@@ -114,5 +114,5 @@ def layers_stand_at_most(phase: str, layers: int, hint: str) -> Demand:
         shards = DEEP_LAYERS * LAYER_BYTES // n * (phase == BACKWARD)  # gradients; the optimizer's state is older
         return layers * LAYER_BYTES + ACTIVATION_BYTES + shards
 
-    label = f"never more than {layers} layers' numbers at once, {phase}"
+    label = f"never more than {layers} layers' elements at once, {phase}"
     return held_at_most(f"whole layers in {phase}", [phase], allowed, label, hint)

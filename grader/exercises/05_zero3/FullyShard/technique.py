@@ -21,7 +21,7 @@ def _two_reductions(look: Look) -> tuple[bool, str]:
             begun = calls[:number + 1]
             under_way = sum(c.is_async and (c.wait_start_s is None or c.wait_start_s > call.start_s) for c in begun)
             if under_way > 2:
-                return False, f"rank {rank}: {under_way} reduce-scatters begun and not waited for"
+                return False, f"rank {rank}: {under_way} reduce-scatters in flight"
     return True, ""
 
 
@@ -51,9 +51,9 @@ TECHNIQUE = Technique(
             "gradient is there, reduce them and free the layer; wait for that reduction when the next one starts. What is "
             "prefetched there must be the layer that backward needs next, the one before.")),
         *weighs_at_most(dict.fromkeys((BETWEEN_PASSES, END), models(1.2, each_share=1))),  # with the whole ones at the start
-        Demand("reductions pile up", "never more than two reductions under way", (
-            "Reductions pile up, and each one under way keeps a row of whole gradients: finish() the last one when the next "
-            "layer starts its own, so that never more than two are under way."), _two_reductions, forbids=True),
+        Demand("reductions pile up", "never more than two reductions in flight", (
+            "Reductions pile up, and each one in flight keeps a buffer of whole gradients: finish() the last one when the "
+            "next layer starts its own, so that never more than two are in flight."), _two_reductions, forbids=True),
         Demand("computed in another dtype", "the module computes in compute_dtype",
                "The module must compute in compute_dtype: gather its parameters in it, and cast what goes into a layer.",
                _computed),
@@ -68,7 +68,7 @@ TECHNIQUE = Technique(
         raised("full_parameters", "full_parameters() is missing: a dictionary name → whole parameter, on every rank.",
                "no full_parameters"),
         raised("finish_gradient_synchronization", "finish_gradient_synchronization() is missing: it waits for what is still "
-               "under way after backward.", "no finish"),
+               "in flight after backward.", "no finish"),
         raised("same dtype", "What goes into a layer must have the compute dtype as well: cast the floating-point arguments "
                "in the forward pre-hook.", "inputs not cast"),
     ),

@@ -30,7 +30,7 @@ def _each_held(wrong: Callable[[int, int, int, int], bool], words: str) -> Calla
             n = look.case.group_size(rank)
             for name, numbers, below, held in _sizes(look, rank) if n > 1 else ():
                 if wrong(numbers, below, held, n):
-                    return False, f"{name}, {numbers} numbers, {words}: {n} ranks hold {held}"
+                    return False, f"{name}, {numbers} elements, {words}: {n} ranks hold {held}"
         return True, ""
 
     return judge
@@ -63,8 +63,8 @@ def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
     return [("all_gather", large), ("reduce_scatter", gradients), ("all_reduce", small)]
 
 
-SMALL_DIVIDED = ("Parameters under the threshold are cut into pieces: they must be hidden from FullyShard's constructor, so "
-                 "that it neither cuts nor hooks them. The threshold counts numbers, p.numel(), not bytes.")
+SMALL_DIVIDED = ("Parameters under the threshold are sharded: they must be hidden from FullyShard's constructor, so that it "
+                 "neither shards nor hooks them. The threshold counts elements, p.numel(), not bytes.")
 _small_whole = _each_held(lambda numbers, below, held, n: numbers < below and held != n * numbers, "to be whole")
 
 
@@ -81,17 +81,17 @@ TECHNIQUE = by_collectives(
     only_calls("all_gather", "reduce_scatter", "all_reduce", "broadcast", hint=(
         "FullyShard's collectives for the shards, an all-reduce for the gradients of what is whole: no others are needed.")),
     Demand("small divided", "small parameters are whole between the steps", SMALL_DIVIDED, _small_whole),
-    Demand("large not divided", "all other parameters are in pieces", (
+    Demand("large not divided", "all other parameters are sharded", (
         "Parameters above the threshold are whole on every rank: FullyShard must shard them as before."),
-        _each_held(lambda numbers, below, held, n: numbers > below and held > numbers, "to be in pieces")),
-    Demand("at the threshold", "a parameter of exactly keep_whole_below numbers is in pieces", (
-        "A parameter with exactly keep_whole_below numbers stays whole: only those with fewer do."),
-        _each_held(lambda numbers, below, held, n: numbers == below and held > numbers, "to be in pieces")),
+        _each_held(lambda numbers, below, held, n: numbers > below and held > numbers, "to be sharded")),
+    Demand("at the threshold", "a parameter of exactly keep_whole_below elements is sharded", (
+        "A parameter with exactly keep_whole_below elements stays whole: only those with fewer do."),
+        _each_held(lambda numbers, below, held, n: numbers == below and held > numbers, "to be sharded")),
     bytes_sent(_sent, "FullyShard's bytes for what is sharded, an all-reduce a pass of what is whole", (
         "Right, but too much was sent: of what is whole only the gradients travel, once a pass, and of what is sharded only "
         "what FullyShard sends.")),
     symptoms=(
-        Symptom("tied one divided", "A small parameter that stands in two places (tied weights) is cut into pieces: "
+        Symptom("tied one divided", "A small parameter that stands in two places (tied weights) is sharded: "
                                     "FullyShard still saw it at the second one. named_parameters() names only one; hiding() "
                                     "takes it away wherever it stands.", _tied_divided),
         Symptom("small divided", SMALL_DIVIDED, lambda look: not _small_whole(look)[0]),
@@ -107,12 +107,12 @@ TECHNIQUE = by_collectives(
         Symptom("small ones cast", "What stays whole stays in its own dtype as well: compute_dtype is for what is gathered.",
                 wrong_ranks(lambda look, rank, found, right: any(
                     found["start"].get(name, p).dtype != p.dtype for name, p in right["start"].items()))),
-        Symptom("start not shared", "The ranks do not begin with rank 0's numbers: FullyShard broadcasts what it sees, so "
+        Symptom("start not shared", "The ranks do not begin with rank 0's elements: FullyShard broadcasts what it sees, so "
                                     "the whole parameters must be broadcast as well.", first_wrong_is("start")),
         Symptom("wrong gradients", "The gradients of the whole parameters are not the mean over the ranks; those of several "
                                    "passes add up.", first_wrong_is("gradients")),
         Symptom("later parameters wrong", "Start and gradients are right, the parameters after training are not: what "
-                                          "full_parameters() returns of the whole ones must be their present numbers.",
+                                          "full_parameters() returns of the whole ones must be their present elements.",
                 first_wrong_is("parameters")),
     ),
 )

@@ -37,7 +37,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 EXERCISE = Exercise(
-    title="Odd modules",
+    title="Shard any module",
     parameters=("module", "compute_dtype", "group"),
     make_cases=_cases,
     oracle=each_group(plain),

@@ -68,8 +68,8 @@ TECHNIQUE = Technique(
         raised("storage of size 0", "Backward found a layer that was freed: gather it again before its backward (a hook on "
                "its output), and free it only when nothing of it is needed any more, its frozen weights neither.",
                "freed too early"),
-        Symptom("outputs without hooks", "Backward found the pieces of a layer, which was not gathered again: register a "
-                                         "hook on each tensor that it returns, in tuples and dictionaries too (tensors_in).",
+        Symptom("outputs without hooks", "Backward found a layer at rest, which was not gathered again: register a hook "
+                                         "on each tensor that it returns, in tuples and dictionaries too (tensors_in).",
                 lambda look: "non-singleton dimension" in look.evidence.error and ", line " not in look.evidence.error),
         raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
                "frozen hooked"),

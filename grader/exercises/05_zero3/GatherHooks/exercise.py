@@ -81,8 +81,8 @@ EXERCISE = Exercise(
     slips=(
         Slip("sum for mean", "The gradients are n times too large: divide by the number of ranks.",
              lambda case, r, right: _plain(case, r, factor=case.group_size(r))),
-        Slip("each module a layer", "Modules inside a layer are in rows of their own: a layer of layers_of(module) is one "
-                                    "ShardedLayer, whatever it is made of, so go over those pairs and not over modules().",
+        Slip("each module a layer", "Modules inside a layer have flat buffers of their own: a layer of layers_of(module) is "
+                                    "one ShardedLayer, whatever it is made of, so go over those pairs, not over modules().",
              lambda case, r, right: _plain(case, r, layers=_each_module)),
         Slip("last pass only", "Of two passes only the last one counts: finish() adds to the p.grad that is there, so leave "
                                "it alone between the passes.",
@@ -90,7 +90,7 @@ EXERCISE = Exercise(
         Slip("own rows", "Each rank has the gradient of its own rows: reduce() must average the whole gradients over the "
                          "ranks before the layer is freed.", lambda case, r, right: _of_passes(case, r, [r])),
         Slip("nothing trained", "The parameters at the end are those of the start: after loss.backward() every p.grad must "
-                                "hold this rank's piece of the gradient.",
+                                "hold this rank's slice of the gradient.",
              lambda case, r, right: {"gradients": ANYTHING, "parameters": _pieces(case, r, parameters(model_of(case, r)))}),
     ),
 )

@@ -20,9 +20,9 @@ from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised
 
-NOT_AT_REST = ("After loss.backward() every layer must be at rest again, its p.data and p.grad this rank's pieces: when the "
+NOT_AT_REST = ("After loss.backward() every layer must be at rest again, its p.data and p.grad this rank's slices: when the "
                "last parameter of a layer has its gradient, call reduce(), which frees the layer, and finish().")
-NOT_WHOLE = ("A layer computed with pieces: its forward pre-hook must gather it, in each pass. Hooks made in a "
+NOT_WHOLE = ("A layer computed with slices: its forward pre-hook must gather it, in each pass. Hooks made in a "
              "loop must each remember their own layer, not the loop's variable (functools.partial).")
 TOO_SOON = ("A gradient came after its layer had been reduced: a layer's parameters get theirs one by one. Count them, or "
             "cross them off a set, and reduce when the last one is there; then begin anew for the next pass.")
@@ -70,7 +70,7 @@ def _left_under_way(look: Look, rank: int) -> str:
     calls = sorted(look.evidence.trace.of(rank), key=lambda call: call.number)
     for one, following in pairwise(calls):
         if one.is_async and (one.wait_start_s is None or one.wait_start_s > following.start_s):
-            return f"rank {rank}: {following.op} begun while {one.op} was under way"
+            return f"rank {rank}: {following.op} started while {one.op} was in flight"
     return ""
 
 
@@ -92,18 +92,18 @@ TECHNIQUE = by_collectives(
     layers_stand_at_most(FORWARD, 2, (
         "The result is right, but layers stay whole in forward: a forward hook of each layer must free it as soon as it "
         "has computed.")),
-    Demand("whole after forward", "a forward pass alone leaves pieces only", (
+    Demand("whole after forward", "after a forward pass alone, all layers are at rest", (
         "After a forward pass that no backward follows (torch.no_grad()) a layer is still whole: free each one, the last "
         "too, in its forward hook."), on_each_rank(_whole_after_forward)),
-    Demand("not at rest", "between passes each rank holds its pieces only", NOT_AT_REST, _at_rest),
+    Demand("not at rest", "between passes each rank holds its shards only", NOT_AT_REST, _at_rest),
     layers_stand_at_most(BACKWARD, 4, (
         "The result is right, but layers or their gradients pile up in backward: gather a layer when the gradient of its "
         "output comes by, and reduce it as soon as its last parameter has its gradient.")),
     Demand("not freed", "each layer is gathered twice in a pass", (
         "The result is right, but some layer stays whole after it has computed: free each one, the last too, in its forward "
         "hook, and gather it again before its backward."), on_each_rank(_kept_whole)),
-    Demand("hooks do not wait", "no collective starts while another one is under way", (
-        "The result is right, but a hook leaves its collective under way: here each hook waits, so a layer's reduce() is "
+    Demand("hooks do not wait", "no collective starts while another one is in flight", (
+        "The result is right, but a hook leaves its collective in flight: here each hook waits, so a layer's reduce() is "
         "followed by its finish() at once."), on_each_rank(_left_under_way), forbids=True),
     *weighs_at_most({END: models(0.5, each_share=2)}),  # with the first step's gradients
     bytes_sent(_sent, "3(n−1)/n of the parameters a pass",
@@ -120,7 +120,7 @@ TECHNIQUE = by_collectives(
         Symptom("one pair of two", "A module whose parameters have two dtypes comes twice in layers_of(module), with other "
                 "parameters: each of these pairs is a ShardedLayer with hooks of its own. A dictionary with modules as its "
                 "keys keeps only the last.", _two_typed, refuted=lambda look: not _two_typed(look)),
-        Symptom("wrong gradients", "After the first step's backward passes p.grad is not this rank's piece of the mean "
+        Symptom("wrong gradients", "After the first step's backward passes p.grad is not this rank's slice of the mean "
                                    "gradient: is every layer reduced, once a pass, and finished?",
                 first_wrong_is("gradients")),
         Symptom("later parameters wrong", "The first gradients are right, the parameters at the end are not: what the hooks "

@@ -15,10 +15,10 @@ from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, too_few_gradients
 
-SIZES = ("The sizes do not fit: cut the gathered row at n_out·I numbers before viewing it as (n_out, I), and pad the "
-         "gradient before the reduce-scatter.")
+SIZES = ("The sizes do not fit: cut the gathered flat buffer at n_out·I elements before viewing it as (n_out, I), "
+         "and pad the gradient before the reduce-scatter.")
 
-DTYPE = ("The numbers have another dtype than the shard, here float64: new tensors must have the shard's own "
+DTYPE = ("The elements have another dtype than the shard, here float64: new tensors must have the shard's own "
          "(shard_C.new_empty, torch.empty_like).")
 
 
@@ -79,7 +79,8 @@ TECHNIQUE = by_collectives(
     ),
     fallbacks=(
         Symptom("gathered once", GATHERED_ONCE.hint, _returned_having_gathered_once),
-        Symptom("wrong output", "y is wrong: y = x Wᵀ with W the gathered row as (n_out, I), as in nn.Linear.",
+        Symptom("wrong output", "y is wrong: y = x Wᵀ with W the gathered flat buffer as (n_out, I), as "
+                                "in nn.Linear.",
                 first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: dx = dy W.", first_wrong_is("dx")),
         Symptom("wrong dW", "y and dx are right, the shards' gradients are not: dW = dyᵀ x, flattened and padded as the "

@@ -25,14 +25,14 @@ TECHNIQUE = Technique(
                         "message is needed."),),
     symptoms=(
         group_ignored(ASK_THE_GROUP),
-        Symptom("whole kept alive", "The numbers are right, but the shard is a view: as long as it lives, so does the whole "
-                                    "row that it was cut from, and nothing is saved. Copy it (clone()).",
+        Symptom("whole kept alive", "The elements are right, but the shard is a view: as long as it lives, so does the "
+                                    "flat buffer that it was cut from, and nothing is saved. Copy it (clone()).",
                 wrong_ranks(lambda look, r, found, right: same(found["shard"], right["shard"])
                             and found["bytes kept alive"] != right["bytes kept alive"] and not found["has a history"])),
-        Symptom("not zeros", "The row is filled up with something else than zeros: F.pad(row, (0, k)), or torch.zeros and a "
-                             "copy.", wrong_ranks(_only_padding_wrong)),
+        Symptom("not zeros", "The padding is something else than zeros: F.pad(flat, (0, k)), or torch.zeros and a copy.",
+                wrong_ranks(_only_padding_wrong)),
         Symptom("other dtype", "The shard has another dtype than the parameters: cast nothing, and make new tensors in the "
-                               "parameters' own (row.new_zeros, F.pad).", wrong_ranks(_only_dtype_wrong)),
-        raised("out of range", "There may be fewer numbers than ranks: pad first, then cut into n pieces.", "too few"),
+                               "parameters' own (flat.new_zeros, F.pad).", wrong_ranks(_only_dtype_wrong)),
+        raised("out of range", "There may be fewer elements than ranks: pad first, then cut into n shards.", "too few"),
     ),
 )

@@ -68,8 +68,8 @@ EXERCISE = Exercise(
     slips=(
         Slip("last layers left out", LEFT_OUT, lambda case, r, right: _output(case, r, _layers(case, r)[:-1])),
         Slip("last layers left out", LEFT_OUT, _without_those_ahead),
-        Slip("newest first", "Layers compute with the rows of later ones: of those that are under way take the one that was "
-                             "started first (a queue, not a stack).", _newest_first),
+        Slip("newest first", "Layers compute with the parameters of later ones: of the gathers in flight take the one that "
+                             "was started first (a queue, not a stack).", _newest_first),
         Slip("wrong order", "The layers run in another order than that of the list.",
              lambda case, r, right: _output(case, r, reversed(_layers(case, r)))),
     ),

@@ -100,7 +100,7 @@ def _too_few_rows(look: Look) -> bool:
 TECHNIQUE = by_collectives(
     gathered_and_reduced(_whole_bytes, reductions=0),
     only_calls("all_gather", hint="All-gather is all the communication that this exercise needs."),
-    Demand("not prefetched", "when layer i computes, layers up to i + depth are on their way",
+    Demand("not prefetched", "when layer i computes, the gathers of layers up to i + depth have started",
            "Too little is gathered while a layer computes: before you compute it, the all-gathers of all the next `depth` "
            "layers must have been started (async_op=True), not only of some.", _begun_before),
     Demand("too far ahead", "never more than `depth` layers ahead",
@@ -110,15 +110,15 @@ TECHNIQUE = by_collectives(
            "The next layer's all-gather blocks, or is waited for, before this layer computes: so nothing overlaps. Keep "
            "the Work and wait for it when its layer's turn comes.", _waited_late),
     Demand("never freed", "earlier layers are freed",
-           "The layers that were used already are still there: let go of each flat row after its layer (del it, or pop it "
-           "from the list or dictionary).", _freed),
+           "The layers that were used already are still there: let go of each flat buffer after its layer (del it, or pop "
+           "it from the list or dictionary).", _freed),
     bytes_sent(_sent, "(n−1)/n of the layers' bytes", "Right, but layers are gathered more than once."),
     inputs_kept("The next pass needs `shards` again, whole and as they were: count layers, or take them off a list of your "
                 "own."),
     symptoms=(
-        Symptom("row overwritten", "A layer's row is gathered into the memory of a row that is still needed: while layer i "
-                "computes, depth + 1 rows are in use, its own and those on their way. Take a ring of depth + 1 buffers, or "
-                "a new row for each layer.", _too_few_rows),
+        Symptom("row overwritten", "A layer is gathered into a flat buffer that is still needed: while layer i computes, "
+                "depth + 1 buffers are in use, its own and those in flight. Use depth + 1 buffers in turn, or a new one "
+                "for each layer.", _too_few_rows),
         raised("out of range", "`depth` may reach beyond the last layer: start only what exists.", "beyond the end"),
     ),
 )
