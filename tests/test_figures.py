@@ -167,7 +167,8 @@ PICTURES = {
        for names in (("GPipe", "1F1B"), ("1F1B", "interleaved", "ZB-H1"))},
     "schedules, planned and measured": lambda: figures.schedule_grids(
         {"planned": {Step("F", 0, 0): (0.0, 1.0)}, "measured": {Step("F", 0, 0): (0.0, 1.5)}}, 1, "seconds"),
-    "memory over a step": lambda: figures.memory_curve({"whole": [4, 4, 6, 8], "sharded": [1, 2, 3, 2]}, "layers", 2),
+    "memory over a step": lambda: figures.memory_curve(
+        {"whole": [4, 4, 6, 8], "sharded": [1, 2, 3, 2]}, "layers", backward_from=2),
     "memory": lambda: figures.memory_bars(MEMORY, limit_bytes=80e9, title="7.5B parameters", base=1000),
     **{f"{' and '.join(cuts)} cut among {n}": (lambda cuts=cuts, n=n: figures.split_figure(cuts, n))
        for cuts in (("outputs",), ("inputs",), ("outputs", "inputs")) for n in (2, 3, 6)},

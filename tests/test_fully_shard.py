@@ -92,7 +92,7 @@ def test_at_rest_each_rank_holds_its_share_and_a_forward_pass_alone_leaves_it_so
         wrapped = FullyShard(two_layers())
         with torch.no_grad():
             wrapped(data())
-        whole = [layer.row_P.untyped_storage().nbytes() for layer in wrapped.layers]
+        whole = [layer.row_Z.untyped_storage().nbytes() for layer in wrapped.layers]
         return sum(p.numel() for p in wrapped.parameters()), whole
 
     run = run_ranks(looks, 4)

@@ -21,7 +21,7 @@ from utils.figures import Picture
 LINK = re.compile(r'<a href="(\w+)\.html(?:#[^"]*)?">(.*?)</a>', re.S)
 WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel; a widget's still picture stands beside it
 LINKS = (  # of the notebooks, and where they lead on the site
-    (re.compile(r'href="[./]*docs/(\w+)\.md(#[^"]*)?"'), r'href="\1.html"'),
+    (re.compile(r'href="(?:[./]*docs/)?(\w+)\.md(#[^"]*)?"'), r'href="\1.html"'),
     (re.compile(r'href="(?:\.\./)+(?:notebooks/)?(\w+)/\1\.ipynb(#[^"]*)?"'), r'href="\1.html"'),
 )
 

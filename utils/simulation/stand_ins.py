@@ -22,6 +22,7 @@ from utils.simulation.refusals import NEEDS_ITEM, NEEDS_NUMBERS, NEEDS_STORE, WR
 from utils.simulation.shapes import shapes_only
 from utils.simulation.workers import by_workers_here, with_workers_here
 from utils.trace.spans import span
+from utils.trace.user_code import BLOCKING
 
 BATCH = "batch_isend_irecv"
 OF_A_STORE = (
@@ -107,6 +108,7 @@ def _from_anybody_or(receive: Callable) -> Callable:
         work.wait()
         return UnknownRank()
 
+    BLOCKING.add(recv.__code__)
     return recv
 
 

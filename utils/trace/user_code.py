@@ -48,13 +48,13 @@ def is_called_directly(frame) -> bool:
 def is_blocking_message(frame) -> bool:
     """Whether it was begun by send or recv, and not by isend or irecv: to a group all four are the same."""
     while frame is not None and frame.f_code.co_filename.startswith(_FROM_DIST_TO_US):
-        if frame.f_code in _BLOCKING:
+        if frame.f_code in BLOCKING:
             return True
         frame = frame.f_back
     return False
 
 
-_BLOCKING = {function.__wrapped__.__code__ for function in (torch.distributed.send, torch.distributed.recv)}
+BLOCKING = {function.__wrapped__.__code__ for function in (torch.distributed.send, torch.distributed.recv)}
 _FROM_DIST_TO_US = (_OURS, *(f"{Path(torch.__file__).parent}/distributed/{name}.py"
                              for name in ("distributed_c10d", "c10d_logger")))
 

@@ -57,7 +57,7 @@ TECHNIQUE = by_collectives(
     zero.state_kept(),
     Demand("closure twice", "a closure is called once a step", (
         "The closure runs twice in a step, and its gradients add up: step(closure) calls it once, before it reduces; the "
-        "wrapped optimizer's step() gets no closure."), _closure_once, gate=True),
+        "wrapped optimizer's step() gets no closure."), _closure_once, gate=True, forbids=True),
     group_hint="The ranks of other groups are touched: hand group on to super().__init__().",
     symptoms=(
         raised("is not an Optimizer", "A scheduler takes nothing but an Optimizer: build on ShardedOptimizer, which is one, "
