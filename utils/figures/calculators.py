@@ -24,7 +24,7 @@ STATE = "parameters, gradients, optimizer state"
 BFLOAT16_FLOPS_PER_S = {"A100": 312e12, "H100": 989e12}  # peak, dense, by NVIDIA's data sheets of the SXM cards
 WAYS = {"tensor parallelism alone": (False, "none"), "sequence parallel": (True, "none"),
         "selective recomputation": (False, "selective"), "both": (True, "selective"),
-        "full recomputation": (False, "full"), "full, of pieces": (True, "full")}
+        "full recomputation": (False, "full"), "full and sequence parallel": (True, "full")}
 BILLIONS = (0.125, 0.35, 1.3, 2.7, 6.7, 7.5, 13, 22, 30, 70, 175, 405, 530, 671, 1000)  # parameters, of published models
 
 
@@ -67,7 +67,7 @@ def _first_stage(activation_bytes: Callable[..., float], row: Mapping[str, Any],
         whole = activation_bytes(*sizes, "selective" if recompute == "none" else recompute)
         core = activation_bytes(*sizes, recompute) - whole
         bars.append((name, {STATE: state, "core of attention": layers * core, "other activations": layers * whole}))
-    return memory_bars(bars, A100_BYTES, f"{row['model']}: a rank of the first stage, tensor {t} × pipeline {row['pp']}, "
+    return memory_bars(bars, A100_BYTES, f"{row['model']}: a rank{' of the first stage' if row['pp'] > 1 else ''}, tensor {t} × pipeline {row['pp']}, "
                                          f"{b} × {s:,} positions", base=1000)
 
 
