@@ -67,8 +67,8 @@ def _first_stage(activation_bytes: Callable[..., float], row: Mapping[str, Any],
         whole = activation_bytes(*sizes, "selective" if recompute == "none" else recompute)
         core = activation_bytes(*sizes, recompute) - whole
         bars.append((name, {STATE: state, "core of attention": layers * core, "other activations": layers * whole}))
-    rank = f"a rank of the first stage, tensor {t} × pipeline {row['pp']}" if row["pp"] > 1 else f"a rank, tensor {t}, no pipeline"
-    return memory_bars(bars, A100_BYTES, f"{row['model']}: {rank}, {b} × {s:,} positions", base=1000)
+    stage, pipeline = (" of the first stage", f" × pipeline {row['pp']}") if row["pp"] > 1 else ("", ", no pipeline")
+    return memory_bars(bars, A100_BYTES, f"{row['model']}: a rank{stage}, tensor {t}{pipeline}, {b} × {s:,} positions", base=1000)
 
 
 def _billions() -> ipywidgets.SelectionSlider:
