@@ -68,7 +68,8 @@ def _first_stage(activation_bytes: Callable[..., float], row: Mapping[str, Any],
         core = activation_bytes(*sizes, recompute) - whole
         bars.append((name, {STATE: state, "core of attention": layers * core, "other activations": layers * whole}))
     stage, pipeline = (" of the first stage", f" × pipeline {row['pp']}") if row["pp"] > 1 else ("", ", no pipeline")
-    return memory_bars(bars, A100_BYTES, f"{row['model']}: a rank{stage}, tensor {t}{pipeline}, {b} × {s:,} positions", base=1000)
+    title = f"{row['model']}: a rank{stage}, tensor {t}{pipeline}, {b} × {s:,} positions"
+    return memory_bars(bars, A100_BYTES, title, base=1000)
 
 
 def _billions() -> ipywidgets.SelectionSlider:
