@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
+from matplotlib.patches import FancyArrowPatch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard
@@ -141,6 +142,13 @@ def test_the_schematic_says_in_words_what_each_operator_does():
     assert "after the cut weights reduce-scatter forward, all-gather backward" in words
     with pytest.raises(ValueError, match="from 2 to 6; got 7"):
         figures.conjugates_figure(7)
+
+
+def test_the_parts_of_a_block_are_joined_by_arrows():
+    """One in front of each part and each sum, one from each half's input to its sum, one out of the block."""
+    (axes,) = figures.block_parts_figure().figure.axes
+    arrows = [artist for artist in axes.get_children() if isinstance(artist, FancyArrowPatch)]
+    assert len(arrows) == (8 + 1) + (5 + 1) + 2 + 1
 
 
 def test_the_drift_needs_a_loss_for_each_name():

@@ -1,5 +1,6 @@
 """The thirteen parts of a transformer block that keep something for its backward pass, and the tensors between them."""
 
+import itertools
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ HALVES = (
     (("mlp_norm", "up", "gelu", "down", "mlp_dropout"), ("h", "h", "4h", "4h", "h", "h")),
 )
 BOX_IN, GAP_IN, LEFT_IN = (0.75, 0.5), 0.26, 0.2
+MIDDLES, BETWEEN_IN = (2.0, 0.65), 1.23  # the heights of the two rows, and of the line between them
 CORE = "attention."
 
 
@@ -25,16 +27,22 @@ def block_parts_figure() -> Picture:
 
     Parts have the colours of the groups of activation_bars, and all parts of attention's core the colour of the core.
     """
-    figure, axes = canvas(2.75)
-    for middle, (parts, flows) in zip((1.9, 0.65), HALVES, strict=True):
-        _draw_half(axes, middle, parts, flows)
+    figure, axes = canvas(2.85)
+    ends = [_draw_half(axes, middle, parts, flows) for middle, (parts, flows) in zip(MIDDLES, HALVES, strict=True)]
+    line(axes, (0.02, MIDDLES[0]), (LEFT_IN, MIDDLES[0]), INK, 1.0)
+    path = [(ends[0], MIDDLES[0]), (ends[0] + 0.12, MIDDLES[0]), (ends[0] + 0.12, BETWEEN_IN), (0.06, BETWEEN_IN),
+            (0.06, MIDDLES[1]), (LEFT_IN, MIDDLES[1])]  # from the first sum to the second half
+    for start, stop in itertools.pairwise(path):
+        line(axes, start, stop, INK, 1.0)
+    arrow(axes, (ends[1], MIDDLES[1]), (ends[1] + 0.45, MIDDLES[1]), INK, 1.0, head=7, shrink=0)
     return Picture(figure, "A transformer block. " + " Then ".join(
         f"{flows[0]} elements at each position → " + " → ".join(
             f"{part} → {flow}" for part, flow in zip(parts, flows[1:], strict=True)) + ", added to the half's input."
         for parts, flows in HALVES))
 
 
-def _draw_half(axes: Axes, middle: float, parts: Sequence[str], flows: Sequence[str]) -> None:
+def _draw_half(axes: Axes, middle: float, parts: Sequence[str], flows: Sequence[str]) -> float:
+    """One row of parts, and its input's way around them to the sum.  Returns where the sum's box ends, at the right."""
     step = BOX_IN[0] + GAP_IN
     first, low = LEFT_IN + GAP_IN, middle - 0.48
     for number, flow in enumerate(flows):
@@ -46,13 +54,15 @@ def _draw_half(axes: Axes, middle: float, parts: Sequence[str], flows: Sequence[
         box(axes, (first + (number + 0.5) * step - GAP_IN / 2, middle), BOX_IN, split, _colour(part), GREY)
     end = first + len(parts) * step + 0.09  # the sum
     box(axes, (end, middle), (0.18, 0.22), "+")
-    for start, stop in (((LEFT_IN, middle), (LEFT_IN, low)), ((LEFT_IN, low), (end, low)), ((end, low), (end, middle))):
+    for start, stop in (((LEFT_IN, middle), (LEFT_IN, low)), ((LEFT_IN, low), (end, low))):
         line(axes, start, stop, FAINT, 1.0)
+    arrow(axes, (end, low), (end, middle - 0.11), FAINT, 1.0, head=7, shrink=0)
     of_core = [number for number, part in enumerate(parts) if part.startswith(CORE)]
     if of_core:
         left, right = first + of_core[0] * step, first + of_core[-1] * step + BOX_IN[0]
         tile(axes, (left - 0.04, middle - 0.33), (right - left + 0.08, 0.66), edge=INK, linewidth=1, linestyle=(0, (3, 2)))
         write(axes, ((left + right) / 2, middle + 0.47), "core of attention: has no parameters; mix multiplies by v", 8.5)
+    return end + 0.09
 
 
 def _colour(part: str) -> str:

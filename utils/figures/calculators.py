@@ -22,9 +22,9 @@ from utils.figures.widgets import Interactive
 A100_BYTES = 80e9
 STATE = "parameters, gradients, optimizer state"
 BFLOAT16_FLOPS_PER_S = {"A100": 312e12, "H100": 989e12}  # peak, dense, by NVIDIA's data sheets of the SXM cards
-WAYS = {"everything kept": (False, "none"), "sequence parallel": (True, "none"),
+WAYS = {"tensor parallelism alone": (False, "none"), "sequence parallel": (True, "none"),
         "selective recomputation": (False, "selective"), "both": (True, "selective"),
-        "full recomputation": (False, "full"), "full, of pieces": (True, "full")}
+        "full recomputation": (False, "full"), "full and sequence parallel": (True, "full")}
 BILLIONS = (0.125, 0.35, 1.3, 2.7, 6.7, 7.5, 13, 22, 30, 70, 175, 405, 530, 671, 1000)  # parameters, of published models
 
 
@@ -36,9 +36,9 @@ def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive
     recompute_tables_22B_175B.csv; the bars are those of first_stage_figure.
     """
     models = {row["model"]: row for row in read_table("recompute_tables_22B_175B")}
-    model = ipywidgets.Dropdown(options=list(models), description="model")
+    model = ipywidgets.Dropdown(options=list(models), value="175B", description="model")
     length = ipywidgets.SelectionSlider(options=[2**k for k in range(9, 18)], value=2048, description="sequence")
-    batch = ipywidgets.IntSlider(4, min=1, max=8, description="batch")
+    batch = ipywidgets.IntSlider(1, min=1, max=8, description="batch")
     ranks = ipywidgets.SelectionSlider(options=(1, 2, 4, 8), value=8, description="ranks t")
 
     def picture(name: str, s: int, b: int, t: int) -> Picture:
@@ -67,8 +67,9 @@ def _first_stage(activation_bytes: Callable[..., float], row: Mapping[str, Any],
         whole = activation_bytes(*sizes, "selective" if recompute == "none" else recompute)
         core = activation_bytes(*sizes, recompute) - whole
         bars.append((name, {STATE: state, "core of attention": layers * core, "other activations": layers * whole}))
-    return memory_bars(bars, A100_BYTES, f"{row['model']}: a rank of the first stage, tensor {t} × pipeline {row['pp']}, "
-                                         f"{b} × {s:,} positions", base=1000)
+    stage, pipeline = (" of the first stage", f" × pipeline {row['pp']}") if row["pp"] > 1 else ("", ", no pipeline")
+    title = f"{row['model']}: a rank{stage}, tensor {t}{pipeline}, {b} × {s:,} positions"
+    return memory_bars(bars, A100_BYTES, title, base=1000)
 
 
 def _billions(value: float = 7.5) -> ipywidgets.SelectionSlider:

@@ -15,7 +15,7 @@ ROWS = (
     ("After: tensor and sequence parallel", POSITIONS,
      (("gather", "all-gather", "reduce-scatter"), ("scatter", "reduce-scatter", "all-gather"))),
 )
-WIDTHS_IN, HEIGHT_IN, RADIUS_IN, GAP_IN, LEFT_IN = (0.82, 1.14, 0.93), 0.56, 0.24, 0.09, 0.35
+WIDTHS_IN, HEIGHT_IN, RADIUS_IN, GAP_IN, LEFT_IN = (0.82, 1.14, 0.93), 0.56, 0.24, 0.09, 0.25
 ROW_IN, KEY_IN, MOST_RANKS = 1.65, 0.3, 6
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "boxstyle": "round,pad=0.15"}
 
@@ -52,7 +52,7 @@ def _draw_row(axes: Axes, middle: float, title: str, outside: str, operators: tu
             if i < len(operators):
                 _operator(axes, (x + RADIUS_IN, middle), *operators[i])
                 x += 2 * RADIUS_IN + GAP_IN
-    line(axes, (LEFT_IN - 0.2, middle), (x + 0.1, middle), INK, 1.2)
+    line(axes, (LEFT_IN - 0.17, middle), (x - GAP_IN + 0.17, middle), INK, 1.2)
 
 
 def _operator(axes: Axes, centre: tuple[float, float], sign: str, forward: str, backward: str) -> None:
