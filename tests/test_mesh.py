@@ -12,6 +12,7 @@ from tests.mutants import with_source
 from tests.notebooks import functions_of
 from utils import figures, run_ranks
 from utils.models.blocks import BlockGPT
+from utils.models.library_mesh import mesh_losses
 from utils.models.mesh_stage import MeshStage, layers_of_stage, stage_of, tied_gpt
 from utils.models.text import text_batch
 from utils.models.tiny import next_byte_loss, same_start
@@ -46,6 +47,17 @@ def _on_mesh(sizes: dict[str, int]) -> tuple[list[float], dict[str, torch.Tensor
     batches = (text_batch(number, ROWS, GPT["length"]) for number in range(STEPS))
     losses = [trainer.step(text[:, :-1], text[:, 1:]).item() for text in batches]
     return losses, {name: p.detach() for name, p in stage.state_dict().items()}
+
+
+def test_the_librarys_parts_on_a_mesh_lose_what_one_process_does():
+    def losses(*shape):
+        mesh = functions_of("solutions", UNIT)["make_mesh"](dict(zip(("dp", "pp", "tp"), shape, strict=True)))
+        return mesh_losses(mesh, steps=3, **GPT)
+
+    alone = run_ranks(lambda: losses(1, 1, 1), 1).results[0]
+    assert alone[-1] < alone[0]
+    for of_rank in run_ranks(lambda: losses(2, 3, 1), 6).results:
+        assert of_rank == pytest.approx(alone, abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2), pytest.param((2, 1, 4), marks=pytest.mark.long),

@@ -21,7 +21,7 @@ def dropped_figure(factors: Sequence[float], dropped_percent: Mapping[str, Seque
     for number, (name, percents) in enumerate(dropped_percent.items()):
         axes.plot(factors, percents, label=name, **series_look(number))
     axes.axvline(1, color=FAINT, linewidth=0.8)
-    axes.set(xlabel="capacity of an expert, in averages of the load", ylabel="dropped choices (%)", ylim=(0, None))
+    axes.set(xlabel="capacity of an expert, as a multiple of the average load", ylabel="dropped choices (%)", ylim=(0, None))
     axes.legend()
     axes.grid(True)
     return Picture(figure, "Dropped choices. " + _in_words(factors, dropped_percent, "{y:.3g}% at {x:g} averages"))
@@ -78,7 +78,7 @@ def _said(token: int, choice: int, expert: int, kept: bool, capacity: int) -> st
 
 @styled
 def ratio_figure(ranks: Sequence[int], ratios: Mapping[str, Sequence[float]]) -> Picture:
-    """How many times as long as an all-reduce an all-to-all of the same array takes, against the number of ranks.
+    """The bound of an all-to-all over that of an all-reduce of the same array, against the number of devices.
 
     ranks: numbers of ranks; ratios: name of a cluster → ratio at each of them.
     Raises: ValueError unless every cluster has one ratio for each number of ranks.
@@ -88,7 +88,7 @@ def ratio_figure(ranks: Sequence[int], ratios: Mapping[str, Sequence[float]]) ->
     for number, (name, values) in enumerate(ratios.items()):
         axes.plot(ranks, values, label=name, **series_look(number))
     axes.set_xscale("log", base=2)
-    axes.set(xticks=ranks, xlabel="ranks", ylabel="time of an all-to-all\n÷ time of an all-reduce", ylim=(0, None))
+    axes.set(xticks=ranks, xlabel="devices", ylabel="bound of an all-to-all\n÷ bound of an all-reduce", ylim=(0, None))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.legend()

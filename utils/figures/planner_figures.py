@@ -163,7 +163,10 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
         axes.plot([], [], **RING, color=BLACK, label="simulated")
     axes.axhline(1, color=FAINT, linewidth=1)
     axes.set(xscale="log", yscale="log", xlabel="devices", ylabel="waiting / computing", title=title)
-    axes.annotate("waits longer", (0, 1), xycoords=("axes fraction", "data"), xytext=(4, 4),
+    top = axes.get_ylim()[1]
+    axes.axhspan(1, max(top, 1), color=ORANGE, alpha=0.1, linewidth=0)
+    axes.set_ylim(top=max(top, 1.5))
+    axes.annotate("waits longer than it computes", (0, 1), xycoords=("axes fraction", "data"), xytext=(4, 4),
                   textcoords="offset points", color=FAINT, fontsize=8.5)
     axes.xaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
     axes.yaxis.set_major_formatter("{x:g}")

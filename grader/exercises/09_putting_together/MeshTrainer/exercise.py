@@ -164,7 +164,7 @@ def _not_reduced(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
 
 
 EXERCISE = Exercise(
-    title="A training step on a mesh",
+    title="A step on the mesh",
     parameters=("stage", "optimizer", "n_micro", "mesh", "max_norm"),
     forbidden=("torch.distributed.tensor", "torch.distributed.pipelining"),
     make_cases=_cases,

@@ -73,7 +73,7 @@ def _slip(id: str, line: Callable[[Sizes, int, str], list[int]], hint: str) -> S
 
 
 EXERCISE = Exercise(
-    title="A mesh of ranks",
+    title="A group along each axis",
     parameters=("sizes",),
     make_cases=_cases,
     forbidden=MESHES,

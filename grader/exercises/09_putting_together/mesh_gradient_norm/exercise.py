@@ -110,7 +110,7 @@ def _of_stage(stages: list[Squares], stage: int, ends: tuple[int, ...]) -> list[
 
 
 EXERCISE = Exercise(
-    title="One norm for the whole mesh",
+    title="One norm for all",
     parameters=("stage", "mesh"),
     forbidden=("torch.distributed.tensor",),
     trains=True,  # as what is forbidden takes as long to import
