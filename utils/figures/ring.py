@@ -167,8 +167,8 @@ def ring_filmstrip(n_ranks: int, phase: str) -> Picture:
     size = min(0.44, (PANEL_IN - 0.4) / n_ranks), min(0.26, 1.7 / n_ranks)
     n_lines, panel_height = ceil(n_ranks / PANELS_A_ROW), n_ranks * size[1] + 0.66
     figure, axes = canvas(n_lines * panel_height + 0.78)
-    heading(axes, f"ring {phase} on {n_ranks} ranks: columns are ranks, rows are chunks; from the left edge: from rank "
-                  f"{n_ranks - 1}")
+    heading(axes, f"ring {phase} on {n_ranks} ranks: columns: ranks, rows: chunks; arrows at the left edge come from "
+                  f"rank {n_ranks - 1}")
     top = axes.get_ylim()[1] - 0.45
     start = RingStep(phase, -1, (), steps[0].before, steps[0].before, frozenset())
     for i, step in enumerate([start, *steps]):
