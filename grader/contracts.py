@@ -46,6 +46,7 @@ def _contract(name: str, points: float, texts: dict[str, str]) -> Contract:
 
 WORDS_A_MINUTE = 150
 NOT_READ = "need not read"
+_ASKS = re.compile(r"predict\.(?:number|choice)\(")
 _FOLDED = re.compile(r"<details>.*?</details>", re.S)
 
 
@@ -63,14 +64,20 @@ class CorePath:
 
 
 def core_path(cells: Sequence[dict]) -> CorePath:
-    """A minute for 150 words, and one for each cell that is run and looked at; contracts count with their exercises.
+    """A minute for 150 words and for each cell that is run and looked at, half for a question; contracts count with their
+    exercises, and a cell of helpers says that it need not be read.
 
-    A cell of helpers says that it need not be read.  Raises: as contracts_of.
+    Raises: as contracts_of.
     """
     core = [contract for contract in contracts_of(cells) if contract.path == CORE]
     own = {name for contract in core for name in (contract.name, f"{contract.name}_check")}
     read = [cell for cell in cells if CORE in cell["metadata"].get("tags", [])
             and cell["metadata"].get("nbgrader", {}).get("grade_id") not in own]
-    words = sum(len(_FOLDED.sub("", "".join(cell["source"])).split()) for cell in read if cell["cell_type"] == "markdown")
-    n_run = sum(cell["cell_type"] == "code" and NOT_READ not in "".join(cell["source"]) for cell in read)
-    return CorePath(len(core), sum(contract.minutes for contract in core), round(words / WORDS_A_MINUTE + n_run))
+    return CorePath(len(core), sum(contract.minutes for contract in core), round(sum(map(_minutes, read))))
+
+
+def _minutes(cell: dict) -> float:
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return len(_FOLDED.sub("", source).split()) / WORDS_A_MINUTE
+    return 0 if NOT_READ in source else 0.5 if _ASKS.search(source) else 1
