@@ -10,7 +10,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from grader.calling.pipelining import PASS, WatchedStage, mean_loss
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.models.stages import GPTStage, split_layers
+from utils.models.stages import GPTStage, begin_together, split_layers
 from utils.models.text import text_batch
 from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 
@@ -163,3 +163,13 @@ def test_a_step_names_the_sizes_that_do_not_divide(name):
     step, (x_BD, y_BO) = SOLUTIONS[name], batch_of(1, 2, torch.float64)  # 6 rows
     with pytest.raises(Exception, match="6 rows cannot be cut into 4 micro-batches"):
         run_ranks(lambda: step(stages_of(1, torch.float64)[0], x_BD, y_BO, mean_loss, 4, None, None), 1)
+
+
+def test_ranks_begin_together_after_a_pass_that_leaves_no_gradient():
+    def begin():
+        module = begin_together(torch.nn.Linear(3, 2), 3)
+        return all(p.grad is None for p in module.parameters())
+
+    run = run_ranks(begin, 2)
+    assert run.results == [True, True]
+    assert len(run.trace.of(op="barrier")) == 2

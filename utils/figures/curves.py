@@ -177,7 +177,7 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
     computing_ms = [1e3 * time for time in compute_s]
     links_ms = {name: [sent / speed_GBps / 1e6 for sent in bytes_sent] for name, speed_GBps in links.items()}
     figure, axes = _log_axes(3.8, n_ranks)
-    axes.plot(n_ranks, computing_ms, color=BLACK, linewidth=2.5, label="computing")
+    axes.plot(n_ranks, computing_ms, color=BLACK, linewidth=2.5, label="computing, at peak")
     for number, (name, times_ms) in enumerate(links_ms.items()):
         axes.plot(n_ranks, times_ms, linestyle="--", markersize=5, label=f"{name}, {links[name]:g} GB/s",
                   **series_look(number))

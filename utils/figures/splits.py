@@ -92,7 +92,7 @@ def _forward_names(names: tuple[str, str, str]) -> _Names:
 
 def _backward_names(names: tuple[str, str, str]) -> _Names:
     first, between, second = names
-    return _Names("dz", ("g", "f"), (second, first), f"d{between}(y)", f"{between}′", "dy", "dx")
+    return _Names("dz", ("g", "f"), (second, first), f"d({between}(y))", f"{between}′", "dy", "dx")
 
 
 def _in_words(weights: list[str], cut: str, circles: tuple[str, str], backward: bool) -> str:

@@ -33,7 +33,8 @@ def stages_figure(sizes: Sequence[int]) -> Picture:
         first = end - size
         left = ENDS_IN + rank * (frame_in + GAP_IN)
         _layers(axes, rank, range(first, first + size), (ENDS_IN + first * layer_in, MODEL_Y), layer_in)
-        line(axes, (ENDS_IN + (first + size / 2) * layer_in, MODEL_Y), (left + frame_in / 2, TOP_Y), GREY, 1)
+        for place, corner in ((first, left), (end, left + frame_in)):  # from both ends of its layers to its frame
+            line(axes, (ENDS_IN + place * layer_in, MODEL_Y), (corner, TOP_Y), GREY, 1)
         _rank(axes, rank, range(first, first + size), left, frame_in)
     _messages(axes, n, frame_in)
     shares = ", ".join(f"rank {rank} has {size} of them" for rank, size in enumerate(sizes))

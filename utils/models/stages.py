@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from utils.models.layers import tensors_in
@@ -80,6 +81,14 @@ class GPTStage(nn.Module):
         """The weight of the embedding or of the head; None on a stage that has neither."""
         part = getattr(self, "embedding", getattr(self, "head", None))
         return None if part is None else part.weight
+
+
+def begin_together(module: nn.Module, width: int) -> nn.Module:
+    """The module, after a pass each way that isn't counted (a process's first is slow) and a barrier of all ranks."""
+    module(torch.ones(1, width)).sum().backward()
+    module.zero_grad()
+    dist.barrier()
+    return module
 
 
 class Delayed(nn.Module):

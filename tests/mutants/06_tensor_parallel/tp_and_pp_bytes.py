@@ -6,11 +6,11 @@ _LAYERS, _RETURN = "n_layers * layer_bytes(batch, length, dim, n_ranks)", "retur
 
 CHANGES = (
     change("one way", _RETURN, "return tensor_parallel, activations"),
-    change("four all-reduces at a boundary", _RETURN, "return tensor_parallel, tensor_parallel / n_layers"),
+    change("four all-reduces at a border", _RETURN, "return tensor_parallel, tensor_parallel / n_layers"),
     change("sends in every layer", _RETURN, "return tensor_parallel, 2 * activations * n_layers"),
     change("sends in every layer of a stage", _RETURN, "return tensor_parallel, 2 * activations * n_layers / n_ranks"),
     change("all boundaries", _RETURN, "return tensor_parallel, 2 * activations * (n_ranks - 1)"),
-    change("boundary divided", _RETURN, "return tensor_parallel, 2 * activations / n_ranks"),
+    change("border divided", _RETURN, "return tensor_parallel, 2 * activations / n_ranks"),
     change("one layer", _LAYERS, "layer_bytes(batch, length, dim, n_ranks)"),
     change("layers of a stage", _LAYERS, "n_layers / n_ranks * layer_bytes(batch, length, dim, n_ranks)"),
     change("bytes of all ranks", _LAYERS, "n_ranks * n_layers * layer_bytes(batch, length, dim, n_ranks)"),

@@ -36,8 +36,8 @@ EXERCISE = Exercise(
     slips=(
         pair("one way", lambda i, tp, pp: (tp, pp / 2),
              "The second number counts one direction: activations go forward, and their gradient comes back."),
-        pair("four all-reduces at a boundary", lambda i, tp, pp: (tp, tp / i["n_layers"]),
-             "The second number is an all-reduce's: nothing is summed at a boundary. The output of one layer is sent once, "
+        pair("four all-reduces at a border", lambda i, tp, pp: (tp, tp / i["n_layers"]),
+             "The second number is an all-reduce's: nothing is summed at a border. The output of one layer is sent once, "
              "and its gradient once."),
         pair("sends in every layer", lambda i, tp, pp: (tp, pp * i["n_layers"]),
              "The second number grows with the layers: between layers of one stage nothing is sent."),
@@ -45,7 +45,7 @@ EXERCISE = Exercise(
              "The second number grows with the layers of a stage: between layers of one stage nothing is sent."),
         pair("all boundaries", lambda i, tp, pp: (tp, pp * (i["n_ranks"] - 1)),
              "The second number counts all n − 1 boundaries: one of them is asked for."),
-        pair("boundary divided", lambda i, tp, pp: (tp, pp / i["n_ranks"]),
+        pair("border divided", lambda i, tp, pp: (tp, pp / i["n_ranks"]),
              "The second number is divided by n: a stage has the whole activations, and sends all of them."),
         pair("one layer", lambda i, tp, pp: (tp / i["n_layers"], pp),
              "The first number is one layer's: all n_layers layers are asked for."),

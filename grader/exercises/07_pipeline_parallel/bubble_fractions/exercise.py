@@ -12,9 +12,11 @@ def fractions(p: int, m: int, v: int) -> tuple[float, float]:
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    sizes = [(4, 8, 1), (8, 8, 2), (1, 5, 1), (3, 1, 1), (draw.integer(5, 9), draw.integer(10, 30), 3)]
+    p = draw.integer(5, 9)
+    sizes = [(4, 8, 1), (8, 8, 2), (1, 5, 1), (3, 1, 1), (p, p * draw.integer(2, 4), 3)]  # with chunks, p divides m
     if grading:
-        sizes += [(draw.integer(2, 16), draw.integer(2, 64), draw.integer(1, 4)) for _ in range(3)]
+        sizes += [(p := draw.integer(2, 16), p * draw.integer(1, 4), draw.integer(1, 4)) for _ in range(3)]
+        sizes += [(draw.integer(2, 16), draw.integer(2, 64), 1)]
     return [Case(f"{p} stage{'s' * (p > 1)}, {m} micro-batch{'es' * (m > 1)}, {v} chunk{'s' * (v > 1)} a rank",
                  ({"n_stages": p, "n_micro": m, "n_chunks": v},)) for p, m, v in sizes]
 
