@@ -58,7 +58,7 @@ EXERCISE = Exercise(
         _false("not scaled", "what is kept is scaled",
                "What is kept must be divided by 1 − p, so that the mean stays.", lambda case: case.inputs[0]["p"] > RARE),
         _false("another mask in backward", "gradient through the same mask",
-               "The gradient goes through another mask than the numbers went through: keep the mask of the forward pass "
+               "The gradient goes through another mask than the elements went through: keep the mask of the forward pass "
                "(autograd does, if you multiply by it)."),
         _false("drops in eval", "eval changes nothing", "In eval() nothing is dropped: ask self.training."),
         _false("draws in eval", "eval draws nothing", "An evaluation in between changes the masks that follow: in eval() "

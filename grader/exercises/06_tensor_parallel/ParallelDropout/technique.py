@@ -21,7 +21,7 @@ ALIKE = 0.5  # a correlation that masks drawn by themselves are far from at ever
 
 def _drawn(look: Look, rank: int) -> dict[str, Any]:
     """What a rank marked: "calls", its masks as texts (1: dropped), "of_seeds", digests of small ones of other seeds, and
-    "counts", how many numbers these drop."""
+    "counts", how many elements these drop."""
     return the_mark(look, rank, MASK)
 
 
@@ -54,7 +54,7 @@ def _same_where_replicated(look: Look) -> tuple[bool, str]:
     for members in _groups(look, split=False):
         for rank in members[1:]:
             if _calls(look, rank) != _calls(look, members[0]):
-                return False, f"ranks {members[0]} and {rank} dropped different numbers of one tensor"
+                return False, f"ranks {members[0]} and {rank} dropped different elements of one tensor"
     return True, ""
 
 
@@ -119,11 +119,11 @@ def _no_collision(look: Look) -> tuple[bool, str]:
 
 
 def _counts_vary(look: Look) -> tuple[bool, str]:
-    """Of the masks of other seeds, hundreds, not all drop equally many numbers."""
+    """Of the masks of other seeds, hundreds, not all drop equally many elements."""
     for rank in look.working:
         drawn = _drawn(look, rank)
         if drawn["of_seeds"] and len(drawn["counts"]) == 1:
-            return False, f"rank {rank} dropped {drawn['counts'][0]} numbers in each of {2 * len(drawn['of_seeds'])} masks"
+            return False, f"rank {rank} dropped {drawn['counts'][0]} elements in each of {2 * len(drawn['of_seeds'])} masks"
     return True, ""
 
 
@@ -144,7 +144,7 @@ TECHNIQUE = Technique(
               "Every call draws the same mask: the generator goes on from call to call, so seed it once, in __init__.",
               _new_every_call),
         _gate("masks differ where replicated", "one mask for all ranks where they hold the same tensor",
-              "split=False: all ranks hold the same tensor and must drop the same numbers, or their copies drift apart. "
+              "split=False: all ranks hold the same tensor and must drop the same elements, or their copies drift apart. "
               "Seed a generator of your own, alike on all ranks.", _same_where_replicated),
         _gate("same mask where split", "another mask on every rank where each holds its part",
               "split=True: each rank holds another part of one tensor, so every rank needs another mask. Make the rank "
@@ -160,7 +160,7 @@ TECHNIQUE = Technique(
                "on rank 0, with a product it is seed 0 everywhere. Make a seed from both that no other pair gives, such "
                "as seed·(n + 1) + rank.", _no_collision),
         _gate("an exact share", "each number by itself is dropped or not", (
-            "Every mask drops exactly the same count of numbers. Probability p is for each number by itself, so that the "
+            "Every mask drops exactly the same count of elements. Probability p is for each element by itself, so that the "
             "count varies: draw one random number for each, and compare it with p."), _counts_vary),
     ),
     symptoms=(

@@ -140,13 +140,13 @@ EXERCISE = Exercise(
     trains=True,
     tolerance=TOLERANCE,
     slips=(
-        _activated("no gate", "With a gate the inner numbers are SiLU(gate(x))·up(x): yours ignore it.",
+        _activated("no gate", "With a gate the inner elements are SiLU(gate(x))·up(x): yours ignore it.",
                    lambda up, gate: F.gelu(up) + 0 * gate),
         changed("f missing", "y is right, but dx is what this rank's part contributes: x goes through f before up and gate.",
                 _own_dxs("up", "gate")),
         changed("f on one of two", _ONE_OF_TWO, _own_dxs("up"), shows=_gated),
         changed("f on one of two", _ONE_OF_TWO, _own_dxs("gate"), shows=_gated),
-        first_wrong_slip("not summed", "y is what this rank's inner numbers give: down is row-parallel, so its results are "
+        first_wrong_slip("not summed", "y is what this rank's inner elements give: down is row-parallel, so its results are "
                                        "terms, which g sums over ranks.", "y", _own_y),
         times_n("summed both ways", "y is right; dx and all weights' gradients are n times too large, down's bias's is not: "
                                     "backward sums dy at the end of the MLP, as torch's differentiable all_reduce does. Use "

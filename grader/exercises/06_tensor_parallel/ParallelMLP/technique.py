@@ -23,7 +23,7 @@ TECHNIQUE = Technique(
         sums_needed(lambda look, r: look.right[r]["y"].nbytes + tensor_bytes(look, r)),
         only_calls("all_reduce", hint=(
             "Nothing is gathered between the two layers: the activation works on each number alone, so each rank's part of "
-            "the inner numbers goes straight into its part of down.")),
+            "the inner elements goes straight into its part of down.")),
         calls_are(FORWARD, {"all_reduce": 1}, "The result is right, but forward needs one all-reduce only, g's at the end."),
         calls_are(BACKWARD, {"all_reduce": 1},
                   "The result is right, but backward needs one all-reduce only: let up and gate share one f."),
@@ -45,7 +45,7 @@ TECHNIQUE = Technique(
     fallbacks=layer_fallbacks(
         "Inner features",
         y="y is wrong: down(GELU(up(x))), or with a gate down(SiLU(gate(x))·up(x)), with down's bias once. Compare the "
-          "inner numbers of one rank with those of a whole MLP.",
+          "inner elements of one rank with those of a whole MLP.",
         dx="y is right, dx is not: what comes back through up and gate together is summed over ranks once, by f.",
         gradients="y and dx are right, a parameter's gradient is not: behind f and before g nothing is summed over ranks.",
         missing="A parameter is not there, or has no gradient: the parts are called up, down and gate, split layers with "

@@ -19,7 +19,7 @@ from grader.judging.exercise import Demand, Look, Symptom, Technique
 
 
 def _outputs_cut(look: Look) -> bool:
-    """own_part did not cut O numbers, or the sum has more numbers than the bias."""
+    """own_part did not cut O elements, or the sum has more elements than the bias."""
     outputs, cut = len(look.case.inputs[look.working[0]]["linear"]["weight"]), refused_to_cut(look)
     said = look.evidence.ending == RAISED and "must match the size of tensor" in look.evidence.error
     return cut[0] == outputs if cut else said
