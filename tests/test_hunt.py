@@ -188,7 +188,8 @@ def test_ranks_that_depart_alike_share_a_row_and_factors_are_named():
 
 def test_the_toy_departs_where_the_text_says():
     shares = hunted_plain.shares(2)
-    found = beside_plain(run_ranks(lambda rank: hunted_toy.toy(shares[rank], LR), 2), hunted_plain.plain_replicas(shares, LR))
+    run = run_ranks(lambda rank: hunted_toy.toy(shares[rank], LR), 2)
+    found = beside_plain(run, hunted_plain.plain_replicas(shares, LR))
     row, = found.rows
     assert (row["step"], row["who"], row["what"]) == (1, "rank 1", "gradient of head.bias")
     assert "(2 times)" in row["program"]
