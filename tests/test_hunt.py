@@ -24,7 +24,7 @@ from tests.course import SANDBOX, Course
 from tests.mutants import reference_cell, with_source
 from tests.notebooks import ROOT, functions_of
 from utils import Deadlock, run_ranks
-from utils.models import hunted, hunted_mesh, hunted_mesh_plain, hunted_plain
+from utils.models import hunted, hunted_mesh, hunted_mesh_plain, hunted_plain, hunted_toy
 from utils.notebook.beside import CAUSES, Beside, beside_plain, cause
 
 UNIT = "10_bug_hunt"
@@ -183,6 +183,18 @@ def test_ranks_that_depart_alike_share_a_row_and_factors_are_named():
         assert [bool(value) for value in apart["loss"]] == [False, True, True]
         assert all(apart[name][0] for name in apart if name != "loss")
     assert "rank 1: loss from step 1, gradient of body.weight from step 0" in found.picture.words
+    assert found.in_a_line() == "departs at step 0: 4 gradients"
+
+
+def test_the_toy_departs_where_the_text_says():
+    shares = hunted_plain.shares(2)
+    run = run_ranks(lambda rank: hunted_toy.toy(shares[rank], LR), 2)
+    found = beside_plain(run, hunted_plain.plain_replicas(shares, LR))
+    row, = found.rows
+    assert (row["step"], row["who"], row["what"]) == (1, "rank 1", "gradient of head.bias")
+    assert "(2 times)" in row["program"]
+    assert found.in_a_line() == "departs at step 1: 1 gradient"
+    assert not any(found.apart[0]["loss"]) and [bool(value) for value in found.apart[1]["head.bias"]] == [False, True, True]
 
 
 def test_notes_that_are_missing_are_named():
@@ -198,6 +210,14 @@ def test_notes_that_are_missing_are_named():
 def test_an_untouched_program_is_a_wrong_answer(case, warm):
     verdict = verdict_on(EXERCISES[case], functions_of("notebooks", UNIT)[case], place=warm(EXERCISES[case]))
     assert verdict.points == 0 and verdict.hint_ids == ("untouched",) and "not written" not in str(verdict)
+    (_, hint), = verdict.hints  # which says where to look, and not what is wrong
+    assert hint.startswith("Your program still") and cause(int(case.removeprefix("case_")))["formula"] not in hint
+
+
+def test_one_micro_batch_that_is_too_small_is_kept():
+    settings = hunted_mesh.Settings(micro=100)
+    run = run_ranks(lambda rank: hunted_mesh.run_trainer(trainer("remainder"), (2, 1, 1), settings), 2)
+    assert beside_plain(run, hunted_mesh_plain.plain_run((2, 1, 1), settings)).agrees
 
 
 @pytest.mark.long

@@ -34,6 +34,14 @@ def test_a_choice_is_compared(predict, compared):
     assert "not so" in compared("first", measured="send")
 
 
+def test_of_options_alone_there_is_an_answer_and_nothing_measured(predict, compared):
+    options = ["something is reduced twice", "some of the gradients are not reduced at all",
+               "the weights of the step before are used"]
+    assert repr(predict.choice("bug", "What is wrong?", options)).count("\n") == 4  # of many words: one a line
+    assert compared("bug", formula=options[1]).splitlines()[1] == f"  your guess – · answer {options[1]} · no guess"
+    assert "measured" not in predict.table()._repr_html_() and options[1] in predict.table()._repr_html_()
+
+
 @pytest.mark.parametrize("guess", ["24", float("nan"), True, [24], None])
 def test_what_is_no_number_is_refused_in_words_and_nothing_is_raised(predict, compared, guess):
     asked = predict.number("bytes", "How many?", guess)

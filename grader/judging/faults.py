@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from grader.evidence.case import FAULT, WHOLE_RUN
-from grader.evidence.evidence import RAISED, RETURNED, TIMED_OUT
+from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judging.exercise import VALUES, Exercise, Trial
 from grader.judging.verdict import CaseVerdict, Verdict
 
-STILL_THERE = "still there"
-WHICH = "The check doesn't say which fault that is."
-_MANY = ("Run the trainer on the meshes (2, 1, 1), (1, 2, 1) and (1, 1, 2). In each of them a single axis is longer than 1. "
-         "Which of these runs depart?")
+NOT_ALL = ""  # how the one line of the verdict ends
+_HANGS = "Your program hangs. Run it on the mesh (2, 2, 2), and read the verdict."
+_MANY = ("Begin with the mesh (1, 1, 1). Then run (2, 1, 1), (1, 2, 1) and (1, 1, 2), where one axis at a time is "
+         "longer than 1. Which of these runs depart?")
 _FEW = "Switch parts off by the settings, such as clipping, dropout or the balance loss. Which departures go, which stay?"
 _ELSE = ("None of the faults is left, but a whole run still departs from the plain process. Something in your program that "
          "was right has changed.")
@@ -29,23 +29,18 @@ def counted(exercise: Exercise, trials: Sequence[Trial], rows: Sequence[CaseVerd
     left = still_there(trials, rows)
     repaired = max(0, exercise.faults - len(left))
     errors = [row.error for row in rows if row.ending in (RAISED, TIMED_OUT)]
-    told = (errors or [WHICH])[0]
-    lines = tuple(_line(number, exercise.faults, number <= repaired, told) for number in range(1, exercise.faults + 1))
-    hints = (_hint(exercise.faults, left),) if left else ()
+    line = CaseVerdict(f"{repaired} of {exercise.faults} faults repaired", 0, (), {}, NOT_ALL if left else RETURNED,
+                       errors[0] if errors else "", ())
+    hangs = any(row.ending == DEADLOCKED for row in rows)
+    hints = (_hint(exercise.faults, left, hangs),) if left else ()
     earned = exercise.points[VALUES] * repaired / exercise.faults
     return Verdict(exercise.id, exercise.title, tuple(rows), hints, {VALUES: earned}, dict(exercise.points),
-                   skipped=len(trials) - len(rows), instead=lines)
+                   skipped=len(trials) - len(rows), instead=(line,))
 
 
-def _line(number: int, faults: int, repaired: bool, told: str) -> CaseVerdict:
-    """The number-th line of a verdict, which is about no fault in particular."""
-    ending, error = (RETURNED, "") if repaired else (STILL_THERE, told)
-    return CaseVerdict(f"{number} of {faults}", 0, (), {}, ending, error, ())
-
-
-def _hint(faults: int, left: list[str]) -> tuple[str, str]:
+def _hint(faults: int, left: list[str], hangs: bool) -> tuple[str, str]:
     if left == [WHOLE_RUN]:
         return WHOLE_RUN, _ELSE
     repaired = max(0, faults - len(left))
     said = f"{repaired} of your {faults} faults {'is' if repaired == 1 else 'are'} repaired."
-    return f"{len(left)} left", f"{said} {_MANY if 2 * repaired < faults else _FEW}"
+    return f"{len(left)} left", f"{said} {_HANGS if hangs else _MANY if 2 * repaired < faults else _FEW}"

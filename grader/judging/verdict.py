@@ -153,7 +153,7 @@ class Verdict:
         lines = first.problems_shown[:DIFFERENCES_SHOWN] or first.error.splitlines()[:ERROR_LINES_SHOWN]
         if self.skipped and not self.instead:
             lines = [*lines, f"({self.skipped} more cases were not run)"]
-        return [f"In the case “{first.name}”:", *(f"  {line}" for line in lines)]
+        return [f"In the case “{first.name}”:", *(f"  {line}" for line in lines)] if lines else []
 
     # ── HTML ──
 

@@ -18,13 +18,13 @@ LEAST = 1e-6  # apart, in the palest red; from 1 on it is full
 
 @styled
 def departures_figure(ranks: Sequence[Apart], framed: Collection[tuple[int, str, int]] = ()) -> Picture:
-    """A panel for each rank, a row for each loss, gradient and weight, a column for each step; the redder, the farther.
+    """A panel for each rank, a row for each loss, gradient and weight, a column for each step; the darker, the farther.
 
     ranks[r]: what is compared → how far apart at each step: 0 where it agrees, None where rank r has no such number.
     framed: (rank, what, step) of what departs first.
     Raises: ValueError without a rank or a step.
     """
-    names = list(dict.fromkeys(name for rank in ranks for name in rank))
+    names = sorted(dict.fromkeys(name for rank in ranks for name in rank), key=_kind)
     steps = max((len(values) for rank in ranks for values in rank.values()), default=0)
     if not steps:
         raise ValueError("departures_figure needs one rank or more, with one step or more")
@@ -46,9 +46,14 @@ def departures_figure(ranks: Sequence[Apart], framed: Collection[tuple[int, str,
             for step, apart in enumerate(values):
                 if apart is not None:
                     _cell(axes, (x_in + step * cell_in, y_in), cell_in, apart, (number, name, step) in framed)
-    write(axes, (left_in, FOOT_IN / 2), "= where they agree; else the largest difference, relative to values above 1", 7.5,
-          ha="left", color=FAINT)
+    write(axes, (left_in, FOOT_IN / 2), "= where they agree; else the largest difference, relative to values above 1 "
+          "(darker: larger, on a logarithmic scale)", 7.5, ha="left", color=FAINT)
     return Picture(figure, "How far each rank is from one plain process. " + _in_words(ranks))
+
+
+def _kind(name: str) -> int:
+    """Losses come before gradients, and gradients before weights, also where ranks have different layers."""
+    return 0 if name == "loss" else 1 if name.startswith("gradient of ") else 2
 
 
 def _cell(axes: Axes, corner: Point, width_in: float, apart: float, framed: bool) -> None:

@@ -54,6 +54,18 @@ class Beside:
     def agrees(self) -> bool:
         return not self.rows
 
+    def in_a_line(self) -> str:
+        """In which step something first differs, and what."""
+        if self.agrees:
+            return "agrees"
+        whats = list(dict.fromkeys(row["what"] for row in self.rows))
+        weights = [what for what in whats if what != "loss" and not what.startswith(GRADIENT)]
+        gradients = len(whats) - len(weights) - ("loss" in whats)
+        parts = ["the loss"] * ("loss" in whats)
+        parts += [f"{count} {kind}{'s' * (count > 1)}" for count, kind in ((gradients, "gradient"), (len(weights), "weight"))
+                  if count]
+        return f"departs at step {self.rows[0]['step']}: {' and '.join(parts)}"
+
     def headline(self) -> str:
         if self.agrees:
             return f"As one plain process: {self.steps} steps on {self.ranks} ranks."
@@ -152,7 +164,7 @@ def _row(what: str, found: torch.Tensor | None, right: torch.Tensor | None) -> d
     a, b = found.double().flatten(), right.double().flatten()
     at = (~((a - b).abs() <= TOLERANCE * b.abs().clamp(min=1))).nonzero().flatten().tolist()[0]
     ratio = float(a[at] / b[at]) if b[at] else 0.0
-    factor = f" ({ratio:g} times)" if ratio and torch.allclose(a, b * ratio, rtol=1e-6, atol=1e-12) and a.numel() > 1 else ""
+    factor = f" ({ratio:g} times)" if ratio and torch.allclose(a, b * ratio, rtol=1e-6, atol=1e-12) else ""
     return {"what": what, "plain": _shown(b[at]), "program": _shown(a[at]) + factor}
 
 

@@ -15,6 +15,7 @@ from utils.words import in_html
 
 NOT_ASKED = "(the cell with the question was not run)"
 RIGHT = "right"  # the verdict on a guess that is near enough
+ONE_LINE = 100  # characters of options that are listed in one line
 NEAR = 0.05  # a guess this near is called right: nobody should have to type 1.3333, and measured times vary
 
 
@@ -139,8 +140,11 @@ class Asked:
         return f"Your guess: {_shown(self.question.guess, self.question)}. Run the next cell to see."
 
     def __repr__(self) -> str:
-        options = f" ({' / '.join(self.question.options)})" if self.question.options else ""
-        return f"Predict: {self.question.text}{options}\n{self._status()}"
+        options = self.question.options
+        if sum(map(len, options)) > ONE_LINE:
+            return "\n".join([f"Predict: {self.question.text}", *(f"  {option!r}" for option in options), self._status()])
+        in_brackets = f" ({' / '.join(options)})" if options else ""
+        return f"Predict: {self.question.text}{in_brackets}\n{self._status()}"
 
     def _repr_html_(self) -> str:
         return f"{self._question_html()}<div>{html.escape(self._status())}</div>"
@@ -168,22 +172,29 @@ class Compared:
         return [[q.text, *(_shown(value, q) for value in (q.guess, q.formula, q.measured)), q.verdict()]
                 for q in self.questions]
 
+    @property
+    def only_answers(self) -> bool:
+        """Whether each question has options, and nothing is measured: then the right option is no formula."""
+        return all(q.options and q.measured is None for q in self.questions)
+
     def __repr__(self) -> str:
         if not self.questions:
             return "Nothing was asked yet."
         lines = []
         for question, (text, guess, formula, measured, verdict) in zip(self.questions, self.rows, strict=True):
-            values = f"your guess {guess} · formula {formula} · measured {measured} · {verdict}"
+            found = f"answer {formula}" if self.only_answers else f"formula {formula} · measured {measured}"
+            values = f"your guess {guess} · {found} · {verdict}"
             lines += [text, f"  {values}", *([f"  {question.why}"] if question.why else [])]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         if not self.questions:
             return "<p>Nothing was asked yet.</p>"
-        head = "".join(f"<th style='text-align:left; white-space:nowrap'>{name}</th>"
-                       for name in ("question", "your guess", "formula", "measured", ""))
-        body = "".join("<tr>" + "".join(f"<td style='text-align:left; {_wrapping(text)}'>{in_html(text)}</td>"
-                                        for text in row) + "</tr>" for row in self.rows)
+        names = ("question", "your guess", "answer" if self.only_answers else "formula", "measured", "")
+        shown = [number for number in range(len(names)) if number != 3 or not self.only_answers]
+        head = "".join(f"<th style='text-align:left; white-space:nowrap'>{names[number]}</th>" for number in shown)
+        body = "".join("<tr>" + "".join(f"<td style='text-align:left; {_wrapping(row[number])}'>{in_html(row[number])}</td>"
+                                        for number in shown) + "</tr>" for row in self.rows)
         why = self.questions[0].why if len(self.questions) == 1 else ""
         note = f"<p style='max-width:48em'>{in_html(why)}</p>" if why else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"

@@ -2,7 +2,7 @@
 
 from tests.mutants import change
 
-WHOLE = 'whole = [grad for name, grad in gradients.items() if name.endswith(("norm", "router", "table"))]\n'
+WHOLE = 'whole = [grad for name, grad in sorted(gradients.items()) if name.endswith(("norm", "router", "table"))]\n'
 CHANGES = (
     change("1 left", WHOLE, 'whole = [grad for name, grad in gradients.items() if "norm" not in name]\n'),
     change("2 left", "flat = torch.cat([gradient.flatten() for gradient in gradients])\n",

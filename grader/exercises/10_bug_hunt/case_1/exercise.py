@@ -48,8 +48,9 @@ def _weighed(weigh: Weigh, noted: Weigh = lambda rows, n_rows, count: rows / n_r
 CASES = worlds(_inputs, (3,), (1, 2))
 
 EXERCISE = hunted("Case 1: a quarter of the learning rate", ("steps", "lr", "group"), CASES, _plain, {
-    UNTOUCHED: ("Each micro-batch's backward adds the gradient of a whole mean, so with k of them the gradient is about k "
-                "times too large. Together they are one batch: how much of it is one micro-batch?",
+    UNTOUCHED: ("Your program still does what the given one does. In step 0 all losses agree with the plain process, and "
+                "the gradients are the first results that don't. Read their factor in the table, and see how it changes "
+                "with another number of micro-batches.",
                 _weighed(lambda rows, n_rows, count: 1.0)),
     "counted alike": ("Each micro-batch counts the same, also where they differ in size: the last, small one then counts as "
                       "much as the others. Each row should.", _weighed(lambda rows, n_rows, count: 1 / count)),

@@ -38,8 +38,9 @@ def _own(inputs: Inputs) -> list[Notes]:
 
 
 EXERCISE = of_replicas("Case 3: two checkpoints", {
-    UNTOUCHED: ("The body's gradients are averaged over ranks, the head's are each rank's own: so the ranks train different "
-                "heads. Which parameters does the loop run over?", _head()),
+    UNTOUCHED: ("Your program still does what the given one does. In step 0 all losses agree with the plain process, and "
+                "some gradients are the first results that don't. Compare the ranks in the picture. Then add up the bytes "
+                "of rank 0's all-reduces in the trace.", _head()),
     "head summed": ("The head's gradients are added up over ranks now, and not divided: the mean is due, as for the body.",
                     _head(summed=True)),
     "head divided only": ("The head's gradients are divided by the number of ranks, but never added up.",

@@ -78,9 +78,8 @@ TECHNIQUE = repaired(
            "idle: with too short a warm-up a stage waits for a gradient where it could go forward.",
            on_each_rank(_other_order)),
     symptoms=(
-        Symptom("untouched", "The first stage goes forward once and then waits for a gradient, while the last one wants "
-                             "more micro-batches before it goes backward. Who needs the long warm-up, and who none?",
-                _upside_down),
+        Symptom("untouched", "Your program still hangs in step 0, as the given one does. Read the verdict: for which call "
+                             "does each stage wait, and in which line?", _upside_down),
         raised("index out of range", "A stage warms up with more micro-batches than there are: where n_micro is small, the "
                                      "warm-up is no longer than that.", "no micro-batch left"),
         raised("without a micro-batch", "A stage goes backward before a micro-batch went forward: compare its numbers of "

@@ -15,7 +15,8 @@ TECHNIQUE = repaired(
     gradients_once,
     gradients_summed,
     symptoms=(
-        Symptom("untouched", "Each gradient is reduced twice: once by the hook, and once more after the backward pass, when "
-                             "it is a sum over ranks already. One of the two is too much.", _twice),
+        Symptom("untouched", "Your program still does what the given one does. In step 0 all losses agree with the plain "
+                             "process, and the gradients are the first results that don't. Read their factor in the table. "
+                             "Then list rank 0's calls of one step from the trace.", _twice),
     ),
 )

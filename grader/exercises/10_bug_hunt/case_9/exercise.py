@@ -44,8 +44,9 @@ def _one_step(step: int) -> int:
 
 
 EXERCISE = hunted("Case 9: a little off", ("batches", "lr", "group"), worlds(shared_batches, (1, 4)), _plain, {
-    UNTOUCHED: ("From the second step on the first layer computes with the weight of the step before: its gather begins "
-                "before the optimizer has changed the shards. It may begin once they are changed.", _aged(_one_step)),
+    UNTOUCHED: ("Your program still does what the given one does. All of step 0 agrees with the plain process, and the loss "
+                "of step 1 is the first result that doesn't. List rank 0's calls from the trace, and look at the two steps "
+                "side by side.", _aged(_one_step)),
     "never gathered again": ("The first layer computes with its first weight for ever: gather it for each step.",
                              _aged(lambda step: step)),
     "both old": ("Now the second layer's weight is old as well: both gathers belong behind the optimizer's step.",
