@@ -28,7 +28,7 @@ from tests.mutants import mutants_of
 from tests.notebooks import ROOT
 
 pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
-LARGEST_BYTES = 10_000_000
+LARGEST_BYTES = 11_000_000
 UNIT = "00_start_here"
 NEVER = re.compile("solutions|tests|mutants|attacks|grader/(sandbox|course|report|bundle)|nbgrader|feedback|__pycache__|"
                    "exercises/[01][^/]*/[^/]*/exercise[.]py|exercises/shared|[.]git|[.]venv|build/")

@@ -2,9 +2,9 @@
 
 from tests.mutants import change
 
-WHOLE = 'whole = [grad for name, grad in sorted(gradients.items()) if name.endswith(("norm", "router", "table"))]\n'
+WHOLE = 'whole = [g for name, g in sorted(gradients.items()) if name.endswith(("norm", "router", "table"))]\n'
 CHANGES = (
-    change("1 left", WHOLE, 'whole = [grad for name, grad in gradients.items() if "norm" not in name]\n'),
+    change("1 left", WHOLE, 'whole = [g for name, g in gradients.items() if "norm" not in name]\n'),
     change("2 left", "flat = torch.cat([gradient.flatten() for gradient in gradients])\n",
            "flat = torch.cat([gradient.flatten() for gradient in gradients]).float()\n",
            'dist.all_reduce(n_targets, group=self.mesh.group["data"])', "n_targets.clamp_(min=1.0)"),
