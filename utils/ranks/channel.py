@@ -23,7 +23,7 @@ From a rank:
     asks              it wants what "asked for" brings                     -> launcher
     memory            what it held, by category                            -> Run.memory
     stack, wire       answers to "stack" and "settle"                      -> Outcome
-    returned, raised  the function's result as a blob, or its error        -> Run.results, RankFailed
+    returned, raised  the function's result as a blob, or its error        -> Outcome.blobs and .errors
 """
 
 import contextlib
@@ -145,7 +145,7 @@ class Mailbox:
         self._later: list[tuple[float, float, int, str, bytes]] = []  # (when; since; rank; what to tell)
 
     def open(self, rank: int, connection: Connection) -> None:
-        """Listen to this rank from now on."""
+        """Listen to this rank from now on: while `Watch.listen` waits, `Readiness` calls `take` when something has come."""
         self.channels[rank], self._readers[rank] = Channel(connection), ReportReader()
         give_up_sending_after(SEND_S, connection)
         self._readiness.watch(connection, partial(self.take, rank))

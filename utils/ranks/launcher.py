@@ -37,7 +37,7 @@ def launch(job: Job, place: Place | None = None, live: StatusLines | None = None
     """
     supervisor = _Supervisor(job, place or Place(), live)
     try:
-        run_apart(supervisor.run)
+        run_apart(supervisor.run)  # on a thread of its own: an interrupt cuts nothing there in half
     except KeyboardInterrupt:
         raise supervisor.stopped or KeyboardInterrupt() from None
     return supervisor.outcome

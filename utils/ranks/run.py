@@ -4,10 +4,12 @@ The way to a rank and back, one file a step:
     run.py        `run_ranks`, below, makes a Job and hands it to `launch`
     payload.py    `NotebookTask.packed` makes bytes of the function, `packed_inputs` of each rank's input
     launcher.py   `launch` starts the ranks, hands task and inputs out once all have met, follows what they say, ends them
-    place.py      `Place.start` begins a rank's process, which calls `rank_main` (server.py forks it, or it is spawned)
-    worker.py     `rank_main` is the rank: it joins the group, calls the task, and sends back what that returned
+    place.py      `Place.start` begins a rank's process, which calls `rank_main(*pipes, settings)`: it is forked from a clean
+                  process (server.py does no more than that) or spawned
+    worker.py     `rank_main` is the rank: it joins the group, calls the task (`NotebookTask.__call__` in payload.py, which calls
+                  the function), and sends back "returned" with the result's bytes
     channel.py    `Channel` is each end of the connection, `Mailbox` the launcher's ends of all; a table of all messages
-then `to_run`, below, makes a Run of what the launcher has kept.
+then `finish`, below, unpickles the results that the launcher has kept (Outcome.blobs), and `to_run` makes the Run.
 
 The way of a call into the trace: `TracedGroup` (../trace/traced_group.py) is what functions of dist call in a rank, it has
 `Recorder` (../trace/recorder.py) tell of each call before it begins; `build_trace` (../trace/trace.py) makes the trace.

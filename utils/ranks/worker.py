@@ -107,6 +107,8 @@ def join_group(settings: Settings) -> None:
 def perform(report, recorder: Recorder, trace: bool, memory: bool, next_blob: Callable[[], bytes]) -> None:
     """Call the task with its input and report "returned" with its bytes, or "raised"; the group exists already.
 
+    The task is a `NotebookTask` where run_ranks made the job.
+
     next_blob() → first the task, then its input, which nobody here keeps: whoever looks through frames finds neither.
     task(input bytes, done, ask) -> result bytes; it calls done() when the student's function has returned, while its result
     is still alive. ask() → the bytes that the job keeps for who asks, and that are not in this process before.
@@ -221,7 +223,7 @@ class Inbox:
         elif kind == "leave":
             self.leave.set()
             self.settle.set()
-        else:
+        else:  # "task", "input", "asked for": `perform` takes them in this order
             self.blobs.put(message.blob)
 
 
