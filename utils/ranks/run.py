@@ -6,8 +6,8 @@ The way to a rank and back, one file a step:
     launcher.py   `launch` starts the ranks, hands task and inputs out once all have met, follows what they say, ends them
     place.py      `Place.start` begins a rank's process, which calls `rank_main(*pipes, settings)`: it is forked from a clean
                   process (server.py does no more than that) or spawned
-    worker.py     `rank_main` is the rank: it joins the group, calls the task (`NotebookTask.__call__` in payload.py, which calls
-                  the function), and sends back "returned" with the result's bytes
+    worker.py     `rank_main` is the rank: it joins the group, calls the task (`NotebookTask.__call__` in payload.py, which
+                  calls the function), and sends back "returned" with the result's bytes
     channel.py    `Channel` is each end of the connection, `Mailbox` the launcher's ends of all; a table of all messages
 then `finish`, below, unpickles the results that the launcher has kept (Outcome.blobs), and `to_run` makes the Run.
 
