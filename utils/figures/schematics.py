@@ -49,7 +49,7 @@ def prefetch_figure(n_layers: int = 4) -> Picture:
     saved = 1 - ends[1] / ends[0]
     return Picture(figure, f"A forward pass through {n_layers} sharded layers. Gathered only when needed, each layer waits "
                            "for the network. With depth 1 each gather but the first runs while the layer before computes, "
-                           f"and the pass takes {saved:.0%} less time; two layers are then whole at once.")
+                           f"and the pass takes {saved:.0%} less time; two layers are then gathered at once.")
 
 
 @styled
