@@ -35,31 +35,31 @@ class Strategy:
 
 
 STRATEGIES = (
-    Strategy("data parallel", "02", "the batch", "16*P", WHOLE_ACTIVATIONS, f"2*{RING}*2*P", "all weights on every device",
+    Strategy("data parallel", "02", "the batch", "16*P", WHOLE_ACTIVATIONS, f"2*2*P*{RING}", "all weights on every device",
              "the model fits, and each device has tokens enough to hide the all-reduce"),
-    Strategy("ZeRO-1", "03", "… and optimizer state", "4*P + 12*P/n", WHOLE_ACTIVATIONS, f"2*{RING}*2*P", "nothing more",
+    Strategy("ZeRO-1", "03", "… and optimizer state", "4*P + 12*P/n", WHOLE_ACTIVATIONS, f"2*2*P*{RING}", "nothing more",
              "always, with data parallelism"),
-    Strategy("ZeRO-2", "04", "… and gradients", "2*P + 14*P/n", WHOLE_ACTIVATIONS, f"(m + 1)*{RING}*2*P",
+    Strategy("ZeRO-2", "04", "… and gradients", "2*P + 14*P/n", WHOLE_ACTIVATIONS, f"(m + 1)*2*P*{RING}",
              "a reduce-scatter for every micro-batch", "few micro-batches a step"),
-    Strategy("ZeRO-3", "05", "… and parameters", "16*P/n", WHOLE_ACTIVATIONS, f"3*m*{RING}*2*P",
+    Strategy("ZeRO-3", "05", "… and parameters", "16*P/n", WHOLE_ACTIVATIONS, f"3*m*2*P*{RING}",
              "two gathers and a reduce-scatter for every micro-batch",
              "large micro-batches, no pipeline; no change to the model"),
-    Strategy("tensor parallel", "06", "every layer", "16*P/n", "L*s*b*h*(10 + 24/n + 5*a*s/(h*n))", f"8*m*L*{RING}*2*s*b*h",
+    Strategy("tensor parallel", "06", "every layer", "16*P/n", "L*s*b*h*(10 + 24/n + 5*a*s/(h*n))", f"8*m*L*2*s*b*h*{RING}",
              "four all-reduces a layer, in the way", "inside a node, up to its devices"),
     Strategy("… with sequence parallel", "08", "… and what lies between", "16*P/n", "L*s*b*h*(34 + 5*a*s/h)/n",
-             f"10*m*L*{RING}*2*s*b*h", "two gathers more a layer", "always, with tensor parallelism"),
+             f"10*m*L*2*s*b*h*{RING}", "two gathers more a layer", "always, with tensor parallelism"),
     Strategy("pipeline, 1F1B", "07", "the layers", "16*P/n", WHOLE_ACTIVATIONS, "2*m*2*s*b*h",
              "a bubble of (n − 1)/m of the ideal time",
              "across nodes, with many micro-batches"),
     Strategy("… interleaved", "07", "… in v chunks on each device", "16*P/n", f"{WHOLE_ACTIVATIONS}*(1 + (n - 1)/(n*v))",
              "2*v*m*2*s*b*h", "a bubble of (n − 1)/(v·m) of the ideal time",
              "where the bubble is large and the link is not slow"),
-    Strategy("ring attention", "08", "the sequence", "16*P", "L*s*b*h*34/n", "m*L*2*(3*n - 2)/n*2*s*b*h",
+    Strategy("ring attention", "08", "the sequence", "16*P", "L*s*b*h*34/n", "2*m*L*2*s*b*h*(3*n - 2)/n",
              "hops that must hide behind blocks", "sequences too long for one device"),
-    Strategy("Ulysses", "08", "the sequence, then heads", "16*P", "L*s*b*h*34/n", f"m*L*8*{RING}/n*2*s*b*h",
+    Strategy("Ulysses", "08", "the sequence, then heads", "16*P", "L*s*b*h*34/n", "8*m*L*2*s*b*h*(n - 1)/n**2",
              "eight all-to-alls a layer", "long sequences, at least as many heads as devices"),
-    Strategy("expert parallel", "09", "the experts", "16*(P/3 + E*2*P/3/n)", "L*s*b*h*(15 + 19*k + 5*a*s/h)",
-             f"4*k*m*L*{RING}*2*s*b*h", "four all-to-alls a layer; tokens are dropped, or devices wait",
+    Strategy("expert parallel", "09", "the experts", "16*(P/3 + 2*E*P/(3*n))", "L*s*b*h*(15 + 19*k + 5*a*s/h)",
+             f"4*k*m*L*2*s*b*h*{RING}", "four all-to-alls a layer; tokens are dropped, or devices wait",
              "many more parameters than FLOPs"),
     Strategy("recompute the core", "08", "nothing: keeps less", "16*P", "34*L*s*b*h", "0*n", "the core's forward pass again",
              "nearly always without fused attention"),
@@ -105,5 +105,5 @@ def in_letters(formula: str) -> str:
     """The same as papers print it: 4*P + 12*P/n → 4P + 12P/n."""
     if formula == "0*n":
         return "0"
-    text = re.sub(r"(?<=[\w)])\*(?=[A-Za-z(])", "", formula)
+    text = re.sub(r"(?<=[\w)])\*(?=[A-Za-z(])", "", formula.replace("**2", "²"))
     return text.replace("*", "·").replace(" - ", " − ")

@@ -158,7 +158,7 @@ WHY = {  # control of the planner's panel -> what happens when it changes
     "pipeline": "Each device has 1/p of the layers. The first stage keeps the activations of p micro-batches. The bubble "
                 "grows with p − 1. The devices that are left over form replicas (dp).",
     "micro-batch": "Activations and messages grow with the micro-batch, and fewer micro-batches are left to fill the "
-                   "pipeline.",
+                   "pipeline. On a GPU a larger one also reaches more of the peak, which this panel leaves out.",
     "ZeRO": "Replicas divide the optimizer state (stage 1), also the gradients (2), and also the parameters (3), which are "
             "then gathered for every pass.",
     "sequence parallel": "It divides the activations that tensor parallelism leaves whole, among the same ranks.",
