@@ -93,7 +93,7 @@ SLIPS = {
                          "training_bytes"),
     "03_zero1": ("clip_gradient_norm", "square.sqrt()", "square", "root forgotten", "reshard"),  # no other one needs it
     "04_zero2": ("shard_gradients", "shard /= n", "pass", "sum for mean", "Zero2"),
-    "05_zero3": ("ShardedLinear", "return dx_BI, dshard_C / n", "return dx_BI, dshard_C", "sum for mean", "zero_bytes"),
+    "05_zero3": ("ShardedLinear", "return dx_BI, dshard_C / n", "return dx_BI, dshard_C", "sum for mean", "tokens_to_hide"),
     "06_tensor_parallel": ("ParallelAttention", "x_BTD = CopyToGroup.apply(x_BTD, self.group)", "pass", "f missing",
                            "largest_degree"),
     "07_pipeline_parallel": ("reduce_tied_gradient", "weight.grad += theirs_VD", "weight.grad = theirs_VD", "swapped",
