@@ -92,6 +92,5 @@ def test_every_slip_shows_and_no_two_look_alike(name):
 
 
 @pytest.mark.parametrize("unit, name", PAIRS)
-def test_mutants_are_several_and_their_hints_differ(unit, name):
-    hints = [mutant.hint for mutant in mutants_of(unit, name)]
-    assert len(hints) >= 3 and len(set(hints)) == len(hints)
+def test_mutants_are_of_several_mistakes(unit, name):
+    assert len({mutant.hint for mutant in mutants_of(unit, name)}) >= 3

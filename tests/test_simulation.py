@@ -37,7 +37,7 @@ NODE = Cluster("a node", DEVICE, 64, 64, LINK)
 MEGABYTE = torch.empty(250_000)
 
 # References that look at numbers, so that they cannot be simulated.
-BY_NUMBERS = {"balance_loss", "Exchange", "ExpertParallelMLP"}
+BY_NUMBERS = {"balance_loss", "Exchange", "ExpertParallelMLP", "HuntedTrainer"}
 # The stages of its check read a micro-batch's number out of the tensor, between two calls. See the pipeline below.
 CHECKED_BY_NUMBERS = {"Pipeline"}
 # Exercises about data, or of one process.

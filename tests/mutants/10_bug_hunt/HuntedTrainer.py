@@ -11,3 +11,9 @@ CHANGES = (
     change("whole run", "self.settings.balance * balance", "balance"),
     change("15 left", "super().__init__()\n        self.mesh", "self.mesh"),
 )
+
+EQUIVALENT = {
+    'dist.all_reduce(total, op=dist.ReduceOp.MAX, group=self.mesh.group["data"]) | '
+    'dist.all_reduce(total, op=dist.ReduceOp.MAX, group=self.mesh.group["data"]) → pass':
+        "The replicas have the same norm already: one of the program's lines that look odd and are right.",
+}

@@ -72,7 +72,7 @@ TECHNIQUE = by_collectives(
         "an all-reduce brings every rank gradients that it does not use.")),
     zero.state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance "
                                         "the tensors by size, those of all groups together."),
-    *weighs_at_most({END: models(1.5, each_share=3)}),  # AMSGrad's state
+    *weighs_at_most({END: models(1.9, each_share=3)}),  # AMSGrad's state
     OWN_DTYPES,
     Demand("accepted", "parameters that differ between ranks, or none, are a ValueError", (
         "No parameters, or parameters that are not equal on all ranks, in whichever group, must be refused with a "
