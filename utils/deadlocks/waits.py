@@ -141,8 +141,11 @@ class WaitState:
     def look_at_the_dead(self) -> None:
         """Again: what was sent to a rank that died while it waited may have been told later than its death."""
         for rank, state in enumerate(self.ranks):
-            if state.ending == "died" and state.waits_for is not None:
-                self._look_at_what_is_offered(rank)
+            if state.ending != "died" or not state.calls:
+                continue
+            if state.waits_for is None:  # gloo ended it before it could say that it waits for its last call
+                state.waits_for = max(state.calls)
+            self._look_at_what_is_offered(rank)
 
     def _look_at_what_is_offered(self, rank: int) -> None:
         """Whether a receive from anybody, for which `rank` waits, can get nothing but what does not fit."""
