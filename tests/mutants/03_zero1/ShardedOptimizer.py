@@ -27,6 +27,8 @@ CHANGES = (
     change("too many bytes", SEND, f"{SEND}; {SEND}"),
     change("groups ignored", OWN_PART, "[{'params': [p for p in params if self.owner[p] == rank]}]"),
     change("divided by the world", MEAN, "p.grad /= dist.get_world_size()"),
+    change("zeros for None", "trained = [", "for p in self.owner:\n"
+           "            p.grad = torch.zeros_like(p) if p.grad is None else p.grad\n        trained = ["),
     change("another type on the way", REDUCE, "dist.reduce(p.grad.float(), group=self.group, group_dst=self.owner[p])"),
     change("group demanded", "self.n, rank = group, dist.get_world_size(group)", "self.n, rank = group, group.size()"),
     change("generator", f"{SUPER}  # self.param_groups: all parameters\n", f"len(list(params)); {SUPER}\n"),

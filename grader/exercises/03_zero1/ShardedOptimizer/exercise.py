@@ -32,13 +32,20 @@ def _train(case: Case, rank: int, factor: float = 1.0, zeros: bool = False) -> d
     """One process on the mean gradient. factor: of the gradients. zeros: where there is no gradient."""
     inputs, model = case.inputs[rank], model_of(case, rank)
     optimizer = make_optimizer(inputs, param_groups(model, inputs))
+
+    def fill() -> None:
+        for p in model.parameters() if zeros else ():
+            p.grad = torch.zeros_like(p) if p.requires_grad and p.grad is None else p.grad
+
+    if inputs["model"] == "seldom":  # as its ranks do: before there is any gradient
+        fill()
+        optimizer.step()
     for step in range(STEPS):
         optimizer.zero_grad()
         losses = [loss_rows(model(xs[step]), ys[step]).mean()
                   for xs, ys in zip(case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
         (sum(losses) / len(losses) * factor).backward()
-        for p in model.parameters() if zeros else ():
-            p.grad = torch.zeros_like(p) if p.requires_grad and p.grad is None else p.grad
+        fill()
         optimizer.step()
     return {"parameters": parameters(model)}
 

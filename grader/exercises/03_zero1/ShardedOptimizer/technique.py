@@ -52,11 +52,12 @@ def _never_reduced(look: Look) -> bool:
 
 
 def _old_plan(look: Look) -> bool:
-    """The last step reduces no more than the one before it, in which a layer rested."""
+    """The last step reduces no more than the one before it, in which a layer rested, and not all there is."""
     if look.evidence.ending != RETURNED or not zero.has_rests(look):
         return False
-    steps = [[len(zero.reductions(look, rank, step)) for step in spans_if_any(look, rank, STEP)] for rank in look.working]
-    return all(counts[-2:] == 2 * counts[-1:] for counts in steps)
+    steps = [([len(zero.reductions(look, rank, step)) for step in spans_if_any(look, rank, STEP)],
+              len(look.right[rank]["parameters"])) for rank in look.working]
+    return all(counts[-2:] == 2 * counts[-1:] and counts[-1:] < [n_parameters] for counts, n_parameters in steps)
 
 
 NOT_SENT = zero.drifted("parameters not sent", (
