@@ -8,17 +8,27 @@ from torch import Tensor
 
 from grader.calling.sharding import ROUNDS, dtype_of
 from grader.exercises.shared.cases import group_case, ranks
+from grader.exercises.shared.split_inputs import numbers
 from grader.exercises.shared.zero_cases import own_pieces
 from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Slip
+from grader.judging.exercise import Case, Draw, Slip
 
 Pieces = list[Tensor | None]
 Shapes = Sequence[tuple[int, ...]]
+Inputs = Callable[[int, Shapes, str | None], list[dict[str, Any]]]  # n ranks, shapes of the parameters, compute dtype
 SMALL = ((3, 3), (3,), (2,))
 
 
-def layer_cases(grading: bool, inputs: Callable[[int, Shapes, str | None], list[dict[str, Any]]]) -> list[Case]:
-    """inputs(n ranks, shapes of the parameters, compute dtype): of each rank."""
+def same_on_all(draw: Draw) -> Inputs:
+    """Every rank has the same parameters, and nothing else."""
+
+    def inputs(n: int, shapes: Shapes, dtype: str | None) -> list[dict[str, Any]]:
+        return [{"parameters": [numbers(draw, *shape) for shape in shapes], "compute_dtype": dtype}] * n
+
+    return inputs
+
+
+def layer_cases(grading: bool, inputs: Inputs) -> list[Case]:
     sizes = [(1, SMALL, None), (2, SMALL, None), (3, SMALL, "float32"), (4, ((12, 12), (12,)), None),
              (4, ((2, 1), (1,)), "float32"), *([(5, SMALL, None)] if grading else [])]
     cases = [Case(f"{ranks(n)}, {' and '.join('×'.join(map(str, s)) for s in shapes)}"

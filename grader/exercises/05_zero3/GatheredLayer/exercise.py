@@ -9,23 +9,20 @@ from grader.calling.sharding import ROUNDS
 from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.layer_cases import (
-    Shapes,
     gathered_states,
     in_own_dtype_slip,
     layer_cases,
     pieces_on,
     rounded_slip,
+    same_on_all,
     stale_slip,
 )
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.split_inputs import numbers
 from grader.judging.exercise import Case, Draw, Exercise, Slip
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, shapes: Shapes, dtype: str | None) -> list[dict[str, Any]]:
-        return [{"parameters": [numbers(draw, *shape) for shape in shapes], "compute_dtype": dtype}] * n
-
+    inputs = same_on_all(draw)
     weighed = Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, ((1700, 1700), (3,), (2,)), None)))
     return [*layer_cases(grading, inputs), *([weighed] if grading else [])]
 

@@ -5,17 +5,13 @@ from typing import Any
 
 from grader.calling.sharding import ROUNDS
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.layer_cases import Shapes, gathered_states, in_own_dtype_slip, layer_cases, stale_slip
+from grader.exercises.shared.layer_cases import gathered_states, in_own_dtype_slip, layer_cases, same_on_all, stale_slip
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.split_inputs import numbers
 from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
-    def inputs(n: int, shapes: Shapes, dtype: str | None) -> list[dict[str, Any]]:
-        return [{"parameters": [numbers(draw, *shape) for shape in shapes], "compute_dtype": dtype}] * n
-
-    return layer_cases(grading, inputs)
+    return layer_cases(grading, same_on_all(draw))
 
 
 def _states(case: Case, rank: int) -> dict[str, Any]:
