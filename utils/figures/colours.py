@@ -9,6 +9,9 @@ GREY, PALE, INK, FAINT = "#999999", "#E4E4E4", "#222222", "#777777"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
 MARKERS = "os^Dv<>p"
 
+# Of a pipeline's steps, in schedules and in timelines, apart from the colours of a timeline's states.
+STEP_COLOURS = {"F": "#79C9AF", "B": "#DFA3C4", "I": YELLOW, "W": "#E8A882"}
+
 # One colour a rank, light enough for black text; the first eight are told apart by colour-blind eyes.
 RANK_COLOURS = ("#7FC4EE", "#F2BB4A", "#5CC4A4", "#DFA3C4", "#F0E442", "#E88D5A", "#A9B8E8", "#949494")
 

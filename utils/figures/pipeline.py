@@ -7,12 +7,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from utils.figures.colours import BLACK, BLUE, GREEN, INK, ORANGE, PALE, YELLOW, ink_on
+from utils.figures.colours import BLACK, INK, PALE, STEP_COLOURS, ink_on
 from utils.figures.shapes import name_rows, texts, tile, tiles
 from utils.figures.style import WIDTH_IN, Picture, first_that_fits, inch_axes, new_figure, styled
 from utils.schedules.schedule import KINDS, Fault, Schedule, Step, Times
 
-COLOURS = {"F": BLUE, "B": ORANGE, "I": YELLOW, "W": GREEN}
 ROW_IN, PANEL_IN, LEGEND_IN = 0.3, 0.62, 0.32
 Colour = tuple[float, float, float]
 LIGHTER = 0.45  # how far towards white the second chunk's colours go
@@ -40,7 +39,7 @@ def faulty_order(schedule: Schedule, fault: Fault) -> Picture:
     name_rows(axes, [f"rank {rank}" for rank in range(n_rows)])
     axes.set_xticks([])
     axes.spines[:].set_visible(False)
-    _blocks(axes, [(rank, place, place + 1, to_rgb(COLOURS.get(step.kind, PALE)), f"{step.kind}{step.micro}")
+    _blocks(axes, [(rank, place, place + 1, to_rgb(STEP_COLOURS.get(step.kind, PALE)), f"{step.kind}{step.micro}")
                    for rank, steps in enumerate(schedule) for place, step in enumerate(steps)], (WIDTH_IN - 0.9) / longest)
     for place, step in enumerate(schedule[fault.rank] if fault.rank < len(schedule) else []):
         if step == fault.step:
@@ -96,12 +95,12 @@ def _blocks(axes: Axes, blocks: Sequence[tuple[int, float, float, Colour, str]],
 
 def _colour(kind: str, chunk: int) -> Colour:
     share = 1 - (1 - LIGHTER) ** chunk
-    return tuple(part + (1 - part) * share for part in to_rgb(COLOURS[kind]))
+    return tuple(part + (1 - part) * share for part in to_rgb(STEP_COLOURS[kind]))
 
 
 def _legend(figure: Figure, panels: Mapping[str, Times], timed: bool) -> None:
     kinds = [kind for kind in KINDS if any(step[0] == kind for times in panels.values() for step in times)]
-    patches = [Patch(facecolor=COLOURS[kind], label=f"{kind}  {KINDS[kind]}") for kind in kinds]
+    patches = [Patch(facecolor=STEP_COLOURS[kind], label=f"{kind}  {KINDS[kind]}") for kind in kinds]
     if timed:
         patches.append(Patch(facecolor=PALE, label="idle"))
     figure.legend(handles=patches, loc="lower left", ncols=len(patches), fontsize=8, bbox_to_anchor=(0.07, 0.0),

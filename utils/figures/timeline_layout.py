@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from utils.figures.colours import BLUE, INK, ORANGE, SKY, VERMILLION, YELLOW
+from utils.figures.colours import BLUE, INK, ORANGE, SKY, STEP_COLOURS, VERMILLION
 from utils.figures.lanes import Bar, Interval, Lanes, free_parts
 from utils.figures.style import WIDTH_IN, first_that_fits, inch_axes, new_figure, text_width_in
 
@@ -15,7 +15,7 @@ SMALLEST_TEXT = 5.5  # points
 COLOURS = {"computing": "#D4D4D4", "waiting": ORANGE, "communicating": BLUE, "in flight": SKY, "stuck": "white"}
 MEANINGS = {"computing": "computing", "communicating": "communicating", "waiting": "waiting for a partner",
             "in flight": "async call in flight", "stuck": "stuck: never finished"}
-SPAN_COLOURS = ("#8FD0BC", "#E9C4D8", YELLOW, "#E8A882", "#BFA98F", "#A9C6A0")  # light, apart from the states' colours
+SPAN_COLOURS = (*STEP_COLOURS.values(), "#BFA98F", "#A9C6A0")  # light, apart from the states' colours
 HATCHED = {"hatch": "////", "edgecolor": VERMILLION}  # what is stuck
 LEFT_IN, RIGHT_IN, TOP_IN, BOTTOM_IN = 0.75, 0.2, 0.42, 0.5
 SIZES_IN = {6: (0.32, 0.14, 0.16), 16: (0.19, 0.075, 0.09), 1000: (0.11, 0.03, 0.04)}  # bar, sublane, gap of so many ranks
@@ -85,9 +85,12 @@ def kind_of(name: str) -> str:
 
 
 def span_colours_of(ranks: list[Lanes]) -> dict[str, str]:
-    """A colour for each kind of span, in the order in which the ranks enter them."""
+    """A colour for each kind of span: a pipeline's steps have those of a schedule, others get one as the ranks enter them."""
     kinds = dict.fromkeys(kind_of(bar.labels[0]) for lanes in ranks for bar in lanes.spans)
-    return {kind: SPAN_COLOURS[i % len(SPAN_COLOURS)] for i, kind in enumerate(kinds)}
+    steps = {kind: STEP_COLOURS[kind] for kind in kinds if kind in STEP_COLOURS}
+    free = [colour for colour in SPAN_COLOURS if colour not in steps.values()]
+    others = (kind for kind in kinds if kind not in steps)
+    return steps | {kind: free[i % len(free)] for i, kind in enumerate(others)}
 
 
 def span_texts(rows: Rows, lanes: Lanes) -> list[Bar]:
