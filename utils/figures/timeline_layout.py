@@ -85,7 +85,7 @@ def kind_of(name: str) -> str:
 
 
 def span_colours_of(ranks: list[Lanes]) -> dict[str, str]:
-    """A colour for each kind of span: a pipeline's steps have those of a schedule, others get one as the ranks enter them."""
+    """A colour for each kind of span: a pipeline's steps have those of a schedule, others get one in order."""
     kinds = dict.fromkeys(kind_of(bar.labels[0]) for lanes in ranks for bar in lanes.spans)
     steps = {kind: STEP_COLOURS[kind] for kind in kinds if kind in STEP_COLOURS}
     free = [colour for colour in SPAN_COLOURS if colour not in steps.values()]
