@@ -2,7 +2,6 @@
 
 import contextlib
 import subprocess
-import subprocess
 import tempfile
 import threading
 import time
