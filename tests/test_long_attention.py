@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
 from utils.figures.curves import step_memory_figure, trade_figure
-from utils.figures.long_attention import squares_per_step, causal_work_figure, owners, sent_by_ranks_figure
+from utils.figures.long_attention import causal_work_figure, owners, sent_by_ranks_figure, squares_per_step
 from utils.models.attention import attend, attend_backward, cut_zigzag, join_zigzag
 
 SOLUTIONS = functions_of("solutions", "08_sequence_parallel")

@@ -40,8 +40,8 @@ def conjugates_figure(n_ranks: int = 4) -> Picture:
             for i, (_, forward, backward) in enumerate(operators)))
     _draw_pair(axes, height_in - 0.72 - (len(ROWS) - 1) * ROW_IN)
     _draw_key(axes, n_ranks)
-    return Picture(figure, f"A transformer block on {n_ranks} ranks. {'. '.join(words)}. The first scatter and the next gather: "
-                           f"{TOGETHER}.")
+    return Picture(figure, f"A transformer block on {n_ranks} ranks. {'. '.join(words)}. "
+                           f"The first scatter and the next gather: {TOGETHER}.")
 
 
 def _draw_row(axes: Axes, middle: float, title: str, outside: str, operators: tuple, n_ranks: int) -> None:

@@ -119,7 +119,8 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Map
 
 
 @styled
-def step_memory_figure(panels: Mapping[str, Mapping[str, Sequence[float]]], unit: tuple[float, str] | None = None) -> Picture:
+def step_memory_figure(panels: Mapping[str, Mapping[str, Sequence[float]]],
+                       unit: tuple[float, str] | None = None) -> Picture:
     """Bytes held through a step: side by side a panel for each title, in it lines of steps.
 
     panels: title → name → bytes, of which the first third are moments of forward, the others of backward;

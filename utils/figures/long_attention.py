@@ -71,7 +71,8 @@ def causal_step_figure(n_ranks: int, zigzag: bool, step: int) -> Picture:
     for rank, squares in enumerate(done):
         source = (rank - step) % n_ranks
         keys = " and ".join(str(i) for i, owner in enumerate(chunks) if owner == source)
-        said.append(f"rank {rank}: keys of rank {source} (chunks {keys}), {f'{squares:g} squares' if squares else 'sees none'}")
+        work = f"{squares:g} squares" if squares else "sees none"
+        said.append(f"rank {rank}: keys of rank {source} (chunks {keys}), {work}")
         tile(table, (0.02, rank - 0.3), (0.03, 0.6), CYCLE[rank])
         write(table, (0.08, rank), said[-1], 9, ha="left")
     idle = sum(max(done) - squares for squares in done)
