@@ -21,8 +21,8 @@ def test_activations():
 
     calculator = activation_calculator(formula)
     assert "167 GB" in calculator.view.value
-    calculator.controls[1].value = 4096
-    assert asked[-1] == (4096, 1, 12288, 96, 8, True, "full")
+    calculator.controls[1].value = 8192
+    assert asked[-1] == (8192, 1, 12288, 96, 8, True, "full")
     assert len(calculator._stills()) == 1
 
 
@@ -33,8 +33,9 @@ def test_the_first_stage_holds_state_and_activations():
 
     words = first_stage_figure(formula, "175B").words
     assert "tensor parallelism alone: 167 GB (" in words
-    assert "core of attention 62 GB, other activations 62 GB); sequence" in words
+    assert "core of attention 62 GB, other activations 62 GB); with sequence" in words
     calculator = activation_calculator(formula)
+    calculator.controls[1].value = 2048
     assert html.escape(words) in calculator.view.value  # the calculator's bars are the same
 
 

@@ -191,7 +191,7 @@ PICTURES = {
     **{f"prefetching {n} layers": (lambda n=n: figures.prefetch_figure(n)) for n in (2, 4, 6)},
     **{f"{chunks} chunks on {n} ranks": (lambda n=n, chunks=chunks: figures.interleaved_figure(n, chunks))
        for n, chunks in ((2, 2), (4, 2), (4, 4))},
-    **{f"{n} layers recomputed": (lambda n=n: figures.recompute_figure(n)) for n in (1, 3)},
+    **{f"{n} blocks recomputed": (lambda n=n: figures.recompute_figure(n)) for n in (1, 3)},
     **{f"ring attention on {n}": (lambda n=n: figures.ring_attention_figure(n)) for n in (2, 4, 6)},
     **{f"conjugates on {n}": (lambda n=n: figures.conjugates_figure(n)) for n in (2, 4, 6)},
     "parts of a block": figures.block_parts_figure,

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
 from utils.figures.curves import step_memory_figure, trade_figure
-from utils.figures.long_attention import blocks_per_step, causal_work_figure, owners, sent_by_ranks_figure
+from utils.figures.long_attention import causal_work_figure, owners, sent_by_ranks_figure, squares_per_step
 from utils.models.attention import attend, attend_backward, cut_zigzag, join_zigzag
 
 SOLUTIONS = functions_of("solutions", "08_sequence_parallel")
@@ -135,9 +135,9 @@ def test_swapping_there_and_back_is_nothing():
 
 @pytest.mark.parametrize("n", range(1, 9))
 def test_two_chunks_a_rank_balance_every_step(n):
-    steps = blocks_per_step(n, zigzag=True)
+    steps = squares_per_step(n, zigzag=True)
     assert all(blocks == 2 for row in steps for blocks in row)
-    in_order = blocks_per_step(n, zigzag=False)
+    in_order = squares_per_step(n, zigzag=False)
     assert sum(map(sum, in_order)) == sum(map(sum, steps)) == (2 * n) ** 2 / 2
     assert sum(in_order[-1]) == 4 * n - 2 and sum(in_order[0]) == 2
     assert sorted(owners(n, True)) == sorted(owners(n, False))
@@ -152,6 +152,8 @@ def test_figures_say_what_they_show():
         {"few heads": {"ring": {2: 0.5, 4: 0.62}}}, {}).words
     assert "full: predicted 1 KiB after forward, at most 4 KiB" in step_memory_figure(
         {"full": {"predicted": [1024, 4096, 0]}}).words
+    drawn = step_memory_figure({"full": {"predicted": [1024, 4096, 0]}}, (512, "sbh")).figure.axes[0]
+    assert drawn.get_ylabel() == "sbh held" and max(drawn.lines[0].get_ydata()) == 8
     for figure in (trade_figure, step_memory_figure, lambda panels: sent_by_ranks_figure(panels, {})):
         with pytest.raises(ValueError, match="one or more"):
             figure({})

@@ -145,10 +145,10 @@ def test_the_schematic_says_in_words_what_each_operator_does():
 
 
 def test_the_parts_of_a_block_are_joined_by_arrows():
-    """One in front of each part and each sum, one from each half's input to its sum, one out of the block."""
+    """One in front of each part and each sum, one from each half's input to its sum, v's, one out of the block."""
     (axes,) = figures.block_parts_figure().figure.axes
     arrows = [artist for artist in axes.get_children() if isinstance(artist, FancyArrowPatch)]
-    assert len(arrows) == (8 + 1) + (5 + 1) + 2 + 1
+    assert len(arrows) == (8 + 1) + (5 + 1) + 2 + 1 + 1
 
 
 def test_the_drift_needs_a_loss_for_each_name():

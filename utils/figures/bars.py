@@ -33,7 +33,7 @@ GROUPS = {
     "core of attention": ("attention.softmax", "attention.dropout", "attention.mix"),
     "qkv and out": ("qkv", "attention.scores", "out"),
     "MLP": ("up", "gelu", "down"),
-    "last masks": ("attention_dropout", "mlp_dropout"),
+    "masks outside the core": ("attention_dropout", "mlp_dropout"),
 }
 
 
@@ -75,7 +75,7 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
     _draw_bars(axes, bars, colours, width_in / most, show)
     keys: list[Artist] = [Patch(facecolor=colour, label=category) for category, colour in colours.items()]
     if limit_bytes is not None:
-        keys.append(axes.axvline(limit_bytes, color=VERMILLION, linewidth=1.5, linestyle=(0, (4, 2)),
+        keys.append(axes.axvline(limit_bytes, color=VERMILLION, linewidth=1.5, linestyle=(0, (4, 2)), zorder=0.8,
                                  label=f"limit {show(limit_bytes)}"))
     keys_in = sum(text_width_in(str(key.get_label()), 9) + KEY_IN for key in keys)
     figure.legend(handles=keys, ncols=len(keys), loc="upper left", borderaxespad=0, handlelength=1.3,

@@ -22,22 +22,23 @@ from utils.figures.widgets import Interactive
 A100_BYTES = 80e9
 STATE = "parameters, gradients, optimizer state"
 BFLOAT16_FLOPS_PER_S = {"A100": 312e12, "H100": 989e12}  # peak, dense, by NVIDIA's data sheets of the SXM cards
-WAYS = {"tensor parallelism alone": (False, "none"), "sequence parallel": (True, "none"),
-        "selective recomputation": (False, "selective"), "both": (True, "selective"),
-        "full recomputation": (False, "full"), "full and sequence parallel": (True, "full")}
+WAYS = {"tensor parallelism alone": (False, "none"), "with sequence parallelism": (True, "none"),
+        "with selective recomputation": (False, "selective"), "with both": (True, "selective"),
+        "with full recomputation": (False, "full"),
+        "with full and sequence parallelism": (True, "full")}
 BILLIONS = (0.125, 0.35, 1.3, 2.7, 6.7, 7.5, 13, 22, 30, 70, 175, 405, 530, 671, 1000)  # parameters, of published models
 
 
 def activation_calculator(activation_bytes: Callable[..., float]) -> Interactive:
     """Model, sequence, batch and tensor-parallel ranks by slider; what all of it takes on one rank of the first stage.
 
-    activation_bytes: (s, b, h, a, t, sequence_parallel, recompute) → bytes of one layer on one rank, recompute being "none",
+    activation_bytes: (s, b, h, a, t, sequence_parallel, recompute) → bytes of one block on one rank, recompute being "none",
     "selective" or "full". Models and their pipelines: those of Korthikanti et al., 2205.05198, in
     recompute_tables_22B_175B.csv; the bars are those of first_stage_figure.
     """
     models = {row["model"]: row for row in read_table("recompute_tables_22B_175B")}
     model = ipywidgets.Dropdown(options=list(models), value="175B", description="model")
-    length = ipywidgets.SelectionSlider(options=[2**k for k in range(9, 18)], value=2048, description="sequence")
+    length = ipywidgets.SelectionSlider(options=[2**k for k in range(9, 18)], value=4096, description="sequence")
     batch = ipywidgets.IntSlider(1, min=1, max=8, description="batch")
     ranks = ipywidgets.SelectionSlider(options=(1, 2, 4, 8), value=8, description="ranks t")
 
@@ -68,7 +69,7 @@ def _first_stage(activation_bytes: Callable[..., float], row: Mapping[str, Any],
         core = activation_bytes(*sizes, recompute) - whole
         bars.append((name, {STATE: state, "core of attention": layers * core, "other activations": layers * whole}))
     stage, pipeline = (" of the first stage", f" × pipeline {row['pp']}") if row["pp"] > 1 else ("", ", no pipeline")
-    title = f"{row['model']}: a rank{stage}, tensor {t}{pipeline}, {b} × {s:,} positions"
+    title = f"{row['model']}: one rank{stage} (tensor {t}{pipeline}), {b} × {s:,} positions"
     return memory_bars(bars, A100_BYTES, title, base=1000)
 
 

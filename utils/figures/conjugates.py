@@ -1,4 +1,4 @@
-"""Where the ranks of a transformer block communicate: tensor parallel alone, and with the sequence in pieces."""
+"""Where the ranks of a transformer block communicate: tensor parallel alone, and with the sequence in shards."""
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
@@ -16,7 +16,8 @@ ROWS = (
      (("gather", "all-gather", "reduce-scatter"), ("scatter", "reduce-scatter", "all-gather"))),
 )
 WIDTHS_IN, HEIGHT_IN, RADIUS_IN, GAP_IN, LEFT_IN = (0.82, 1.14, 0.93), 0.56, 0.24, 0.09, 0.25
-ROW_IN, KEY_IN, MOST_RANKS = 1.65, 0.3, 6
+ROW_IN, KEY_IN, MOST_RANKS = 1.65, 0.6, 6
+TOGETHER = "together these two send what one all-reduce sent, in each direction"
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "boxstyle": "round,pad=0.15"}
 
 
@@ -37,8 +38,10 @@ def conjugates_figure(n_ranks: int = 4) -> Picture:
         words.append(f"{title}: norms, dropouts and sums {outside}; " + ", ".join(
             f"{'before' if i == 0 else 'after'} the cut weights {forward} forward, {backward} backward"
             for i, (_, forward, backward) in enumerate(operators)))
+    _draw_pair(axes, height_in - 0.72 - (len(ROWS) - 1) * ROW_IN)
     _draw_key(axes, n_ranks)
-    return Picture(figure, f"A transformer block on {n_ranks} ranks. {'. '.join(words)}.")
+    return Picture(figure, f"A transformer block on {n_ranks} ranks. {'. '.join(words)}. "
+                           f"The first scatter and the next gather: {TOGETHER}.")
 
 
 def _draw_row(axes: Axes, middle: float, title: str, outside: str, operators: tuple, n_ranks: int) -> None:
@@ -53,6 +56,16 @@ def _draw_row(axes: Axes, middle: float, title: str, outside: str, operators: tu
                 _operator(axes, (x + RADIUS_IN, middle), *operators[i])
                 x += 2 * RADIUS_IN + GAP_IN
     line(axes, (LEFT_IN - 0.17, middle), (x - GAP_IN + 0.17, middle), INK, 1.2)
+
+
+def _draw_pair(axes: Axes, middle: float) -> None:
+    """A bracket below the first half's scatter and the second half's gather."""
+    half_in = sum(WIDTHS_IN) + 3 * GAP_IN + 2 * (2 * RADIUS_IN + GAP_IN)
+    gather, scatter = (LEFT_IN + sum(WIDTHS_IN[:i + 1]) + (2 * i + 1) * GAP_IN + (2 * i + 1) * RADIUS_IN for i in (0, 1))
+    left, right, top, low = scatter, gather + half_in, middle - HEIGHT_IN / 2 - 0.42, middle - HEIGHT_IN / 2 - 0.5
+    for start, end in (((left, top), (left, low)), ((left, low), (right, low)), ((right, low), (right, top))):
+        line(axes, start, end, INK, 1.2)
+    write(axes, ((left + right) / 2, low - 0.13), TOGETHER, 8.5)
 
 
 def _operator(axes: Axes, centre: tuple[float, float], sign: str, forward: str, backward: str) -> None:

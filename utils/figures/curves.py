@@ -119,15 +119,17 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Map
 
 
 @styled
-def step_memory_figure(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
+def step_memory_figure(panels: Mapping[str, Mapping[str, Sequence[float]]],
+                       unit: tuple[float, str] | None = None) -> Picture:
     """Bytes held through a step: side by side a panel for each title, in it lines of steps.
 
-    panels: title → name → bytes, of which the first third are moments of forward, the others of backward.
+    panels: title → name → bytes, of which the first third are moments of forward, the others of backward;
+    unit: of the scale, its bytes and its name; without one, the unit that suits the bytes.
     Raises: ValueError without panels.
     """
     if not panels:
         raise ValueError("step_memory_figure needs one or more {title: {name: bytes held at each moment}}")
-    scale, unit = byte_unit(max(max(held) for lines in panels.values() for held in lines.values()))
+    scale, unit_name = unit or byte_unit(max(max(held) for lines in panels.values() for held in lines.values()))
     figure = new_figure(3.0, layout="constrained")
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (title, lines) in zip(grid, panels.items(), strict=True):
@@ -137,7 +139,7 @@ def step_memory_figure(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> P
         third = len(held) / 3
         axes.axvline(third - 0.5, color=FAINT, linewidth=0.8)
         axes.set(title=title, xticks=[third / 2 - 0.5, 2 * third - 0.5], xticklabels=["forward", "backward"])
-    grid[0].set(ylabel=f"{unit} held", ylim=(0, None))
+    grid[0].set(ylabel=f"{unit_name} held", ylim=(0, None))
     grid[0].legend(loc="upper right")
     return Picture(figure, "Activations held through a step. " + ". ".join(f"{title}: " + "; ".join(
         f"{name} {human_bytes(held[len(held) // 3 - 1])} after forward, at most {human_bytes(max(held))}"

@@ -1,4 +1,4 @@
-"""Causal attention over a sequence in shards: which blocks each rank computes, and how much it sends."""
+"""Causal attention over a sequence in shards: which squares each rank computes, and how much it sends."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from utils.figures.colours import CYCLE, FAINT, PALE, ink_on, series_look
 from utils.figures.shapes import bar, name_rows, tile, write
 from utils.figures.style import Picture, new_figure, styled
 
-CUTS = ("in order", "two chunks a rank")
+CUTS = ("cut in order", "zigzag cut")
 Panels = Mapping[str, Mapping[str, Mapping[int, float]]]  # title → way → ranks → what each rank sends
 
 
@@ -18,8 +18,8 @@ def owners(n_ranks: int, zigzag: bool) -> list[int]:
     return [min(i, 2 * n_ranks - 1 - i) if zigzag else i // 2 for i in range(2 * n_ranks)]
 
 
-def blocks_per_step(n_ranks: int, zigzag: bool) -> list[list[float]]:
-    """Blocks of chunk × chunk that are computed: a row for each rank, a column for each step of the ring; a block on the
+def squares_per_step(n_ranks: int, zigzag: bool) -> list[list[float]]:
+    """Squares of chunk × chunk that are computed: a row for each rank, a column for each step of the ring; one on the
     diagonal is half seen and counts as half."""
     chunks = owners(n_ranks, zigzag)
     of_rank = [[i for i, owner in enumerate(chunks) if owner == rank] for rank in range(n_ranks)]
@@ -29,9 +29,9 @@ def blocks_per_step(n_ranks: int, zigzag: bool) -> list[list[float]]:
 
 @styled
 def causal_work_figure(n_ranks: int = 4) -> Picture:
-    """Queries × keys in chunks, coloured by the rank that computes them: shards in order, and two chunks a rank.
+    """Queries × keys in chunks, coloured by the rank that computes them: cut in order, and in zigzag.
 
-    Beside each: the blocks that each rank computes, step by step. A step lasts as long as its slowest rank.
+    Beside each: the squares that each rank computes, step by step. A step lasts as long as its slowest rank.
     Raises: ValueError unless there are 2 to 8 ranks.
     """
     if not 2 <= n_ranks <= len(CYCLE):
@@ -42,17 +42,17 @@ def causal_work_figure(n_ranks: int = 4) -> Picture:
     words = []
     for number, title in enumerate(CUTS):
         _draw_map(grids[2 * number], owners(n_ranks, number == 1), title)
-        steps = blocks_per_step(n_ranks, number == 1)
+        steps = squares_per_step(n_ranks, number == 1)
         _draw_steps(grids[2 * number + 1], steps)
         slowest = sum(map(max, zip(*steps, strict=True)))
         words.append(f"{title}: " + ", ".join(f"rank {r} {sum(row):g}" for r, row in enumerate(steps))
                      + f"; if every step waits for its slowest rank, {slowest:g}")
-    return Picture(figure, "Blocks of causal attention by rank. " + ". ".join(words) + ".")
+    return Picture(figure, "Squares of causal attention by rank. " + ". ".join(words) + ".")
 
 
 @styled
 def causal_step_figure(n_ranks: int, zigzag: bool, step: int) -> Picture:
-    """The same map at one step of the ring: blocks of this step in colour, those done before pale, those to come empty.
+    """The same map at one step of the ring: squares of this step in colour, those done before pale, those to come empty.
 
     step: 0 to n − 1; rank r then has the keys of rank r − step.  Raises: ValueError for other ranks or steps.
     """
@@ -62,27 +62,30 @@ def causal_step_figure(n_ranks: int, zigzag: bool, step: int) -> Picture:
     figure = new_figure(3.4, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     grid, table = figure.subplots(1, 2, width_ratios=(1, 1.3))
-    _draw_map(grid, chunks, f"{CUTS[zigzag]}: step {step} of {n_ranks - 1}",
+    _draw_map(grid, chunks, f"{CUTS[zigzag]}: step {step} of 0 to {n_ranks - 1}",
               lambda query, key: (chunks[query] - chunks[key]) % n_ranks - step)
     table.axis("off")
-    table.set(xlim=(0, 1), ylim=(n_ranks + 0.5, -1))
-    done = [row[step] for row in blocks_per_step(n_ranks, zigzag)]
+    table.set(xlim=(0, 1), ylim=(n_ranks + 1.5, -1))
+    done = [row[step] for row in squares_per_step(n_ranks, zigzag)]
     said = []
-    for rank, blocks in enumerate(done):
+    for rank, squares in enumerate(done):
         source = (rank - step) % n_ranks
         keys = " and ".join(str(i) for i, owner in enumerate(chunks) if owner == source)
-        said.append(f"rank {rank}: keys of rank {source} (chunks {keys}), {f'{blocks:g} blocks' if blocks else 'sees none'}")
+        work = f"{squares:g} squares" if squares else "sees none"
+        said.append(f"rank {rank}: keys of rank {source} (chunks {keys}), {work}")
         tile(table, (0.02, rank - 0.3), (0.03, 0.6), CYCLE[rank])
         write(table, (0.08, rank), said[-1], 9, ha="left")
-    idle = sum(max(done) - blocks for blocks in done)
-    said.append(f"this step lasts {max(done):g} blocks; ranks wait for {idle:g} of {n_ranks * max(done):g}")
+    idle = sum(max(done) - squares for squares in done)
+    said.append(f"this step lasts as long as {max(done):g} squares; " + (
+        f"ranks idle for {idle:g} of {n_ranks * max(done):g}" if idle else "no rank idles"))
     write(table, (0.08, n_ranks), said[-1], 9, ha="left", fontweight="bold")
+    write(table, (0.08, n_ranks + 0.8), "pale: computed in an earlier step; grey: still to come", 9, ha="left", color=FAINT)
     return Picture(figure, f"Ring attention, causal, {CUTS[zigzag]}, step {step} of {n_ranks - 1}. {'; '.join(said)}.")
 
 
 def _draw_map(axes: Axes, chunks: Sequence[int], title: str,
               when: Callable[[int, int], int] = lambda query, key: 0) -> None:
-    """when(query, key): below 0 for a block that was computed before, above 0 for one to come."""
+    """when(query, key): below 0 for a square that was computed before, above 0 for one to come."""
     size = len(chunks)
     for query, rank in enumerate(chunks):
         for key in range(query + 1):
@@ -104,13 +107,13 @@ def _draw_map(axes: Axes, chunks: Sequence[int], title: str,
 def _draw_steps(axes: Axes, steps: Sequence[Sequence[float]]) -> None:
     for rank, row in enumerate(steps):
         left = 0.0
-        for blocks, of_all_ranks in zip(row, zip(*steps, strict=True), strict=True):
+        for squares, of_all_ranks in zip(row, zip(*steps, strict=True), strict=True):
             longest = max(of_all_ranks)
             axes.barh(rank, longest, left=left, height=0.7, color=PALE)
-            bar(axes, rank, (left, left + blocks), CYCLE[rank], f"{blocks:g}" if blocks else "", 8, height=0.7)
+            bar(axes, rank, (left, left + squares), CYCLE[rank], f"{squares:g}" if squares else "", 8, height=0.7)
             left += longest
             axes.axvline(left, color=FAINT, linewidth=0.6)
-    axes.set(xlabel="squares, step after step")
+    axes.set(xlabel="squares, step by step")
     name_rows(axes, [f"rank {rank}" for rank in range(len(steps))])
 
 

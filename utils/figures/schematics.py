@@ -4,16 +4,17 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import BLUE, FAINT, GREY, INK, ORANGE, ink_on, rank_colour
+from utils.figures.colours import BLUE, FAINT, GREEN, GREY, INK, ORANGE, ink_on, rank_colour
 from utils.figures.shapes import arrow, tile, write
-from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, styled
+from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, styled, text_width_in
 
 LANE_IN = 0.3  # height of a row of tiles
-PARTS = (("input", 0.42, BLUE), ("attention core", 0.95, ORANGE), ("the rest", 0.62, GREY))  # of a layer, with their inches
-WAYS = (  # of keeping: name, what a layer keeps, bytes of it, what runs in backward once more
-    ("keep everything", ("input", "attention core", "the rest"), "sbh(34 + 5as/h)", "nothing"),
-    ("selective", ("input", "the rest"), "34 sbh", "attention cores"),
-    ("full", ("input",), "2 sbh", "every layer, one at a time"),
+PARTS = (("input", 0.34, BLUE), ("q, k, v", 0.34, GREEN), ("core of attention", 0.75, ORANGE),  # of a block, with inches
+         ("the rest", 0.56, GREY))
+WAYS = (  # of keeping: name, what a block keeps, bytes of it, what runs in backward once more
+    ("keep everything", ("input", "q, k, v", "core of attention", "the rest"), "sbh(34 + 5as/h)", "nothing"),
+    ("selective", ("input", "q, k, v", "the rest"), "34 sbh", "the cores of attention"),
+    ("full", ("input",), "2 sbh", "every block, one at a time"),
 )
 
 
@@ -89,42 +90,42 @@ def _owned_layers(axes: Axes, owners: Sequence[int], corner: tuple[float, float]
 
 
 @styled
-def recompute_figure(n_layers: int = 3) -> Picture:
-    """What each layer keeps between forward and backward, three ways, and what backward then runs once more.
+def recompute_figure(n_blocks: int = 3) -> Picture:
+    """What each block keeps between forward and backward, three ways, and what backward then runs once more.
 
-    Widths are not bytes; a layer's bytes and their letters are those of Korthikanti and others (arXiv 2205.05198).
-    Raises: ValueError unless 1 to 3 layers.
+    Widths are not bytes; a block's bytes and their letters are those of Korthikanti and others (arXiv 2205.05198).
+    Raises: ValueError unless 1 to 3 blocks.
     """
-    _require(1 <= n_layers <= 3, f"can draw 1 to 3 layers, not {n_layers}")
+    _require(1 <= n_blocks <= 3, f"can draw 1 to 3 blocks, not {n_blocks}")
     figure, axes = canvas(2.75)
     left, gap, row_in = 1.5, 0.12, 0.62
-    layer_in = sum(width for _, width, _ in PARTS)
-    heads = left + n_layers * (layer_in + gap) + 0.15
+    block_in = sum(width for _, width, _ in PARTS)
+    heads = left + n_blocks * (block_in + gap) + 0.15
     top = len(WAYS) * row_in + 0.5
-    for layer in range(n_layers):
-        write(axes, (left + layer * (layer_in + gap) + layer_in / 2, top + 0.12), f"layer {layer}", 8.5, color=FAINT)
-    write(axes, (heads, top + 0.12), "a layer keeps", 8.5, ha="left", color=FAINT)
+    for block in range(n_blocks):
+        write(axes, (left + block * (block_in + gap) + block_in / 2, top + 0.12), f"block {block}", 8.5, color=FAINT)
+    write(axes, (heads, top + 0.12), "a block keeps", 8.5, ha="left", color=FAINT)
     for number, (name, kept, size, again) in enumerate(WAYS):
         bottom = top - (number + 1) * row_in + 0.15
         write(axes, (0.2, bottom + LANE_IN / 2), name, 9, ha="left", fontweight="bold")
-        for layer in range(n_layers):
-            _layer_kept(axes, (left + layer * (layer_in + gap), bottom), kept)
+        for block in range(n_blocks):
+            _block_kept(axes, (left + block * (block_in + gap), bottom), kept)
         write(axes, (heads, bottom + LANE_IN / 2), size, 8, ha="left")
         write(axes, (left, bottom - 0.12), f"runs again in backward: {again}", 8, ha="left", color=FAINT)
     x = left
     for name, _, colour in PARTS:
         tile(axes, (x, 0.12), (0.22, 0.17), colour)
         write(axes, (x + 0.3, 0.205), name, 8.5, ha="left", color=FAINT)
-        x += 1.45
+        x += 0.5 + text_width_in(name, 8.5) + 0.2
     tile(axes, (x, 0.12), (0.22, 0.17), edge=GREY, linewidth=0.7, linestyle=(0, (3, 2)))
-    write(axes, (x + 0.3, 0.205), "freed after forward", 8.5, ha="left", color=FAINT)
-    told = "; ".join(f"{name}: a layer keeps {', '.join(kept)} ({size}), and backward runs again {again}"
+    write(axes, (x + 0.3, 0.205), "not kept", 8.5, ha="left", color=FAINT)
+    told = "; ".join(f"{name}: a block keeps {', '.join(kept)} ({size}), and backward runs again {again}"
                      for name, kept, size, again in WAYS)
     return Picture(figure, f"Activations between forward and backward. {told}.")
 
 
-def _layer_kept(axes: Axes, corner: tuple[float, float], kept: Sequence[str]) -> None:
-    """A layer's parts side by side, filled where they are kept."""
+def _block_kept(axes: Axes, corner: tuple[float, float], kept: Sequence[str]) -> None:
+    """A block's parts side by side, filled where they are kept."""
     x, y = corner
     for name, width, colour in PARTS:
         if name in kept:

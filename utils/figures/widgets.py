@@ -140,7 +140,7 @@ def holdings_player(traces: Mapping[str, Trace]) -> Interactive:
 
 
 def causal_player(n_ranks: int = 4) -> Interactive:
-    """Ring attention with its causal mask, step by step: whose keys each rank has, and which blocks it computes.
+    """Ring attention with its causal mask, step by step: whose keys each rank has, and which squares it computes.
 
     n_ranks: 2 to 8.  Raises: ValueError for another number.
     """

@@ -1,4 +1,4 @@
-"""Pieces of a sequence in oracles, and what ranks have that each use only their own piece."""
+"""Shards of a sequence in oracles, and what ranks have that each use only their own shard."""
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
@@ -21,12 +21,12 @@ def x_and_weights(draw: Draw, n: int, of_x: Sequence[int], of_y: Sequence[int],
 
 
 def joined(case: Case, rank: int, name: str = "x") -> Tensor:
-    """The whole tensor of which each member has a piece along the sequence, which is dim 0."""
+    """The whole tensor of which each member has a shard along the sequence, which is dim 0."""
     return torch.cat(case.peers_inputs(rank, name))
 
 
 def own_piece(case: Case, rank: int, whole: Tensor, dim: int = 0) -> Tensor:
-    """This rank's piece."""
+    """This rank's shard."""
     return whole.chunk(len(case.members(rank)), dim)[case.group_rank(rank)].clone()
 
 
@@ -50,7 +50,7 @@ def of_the_second_call(case: Case, rank: int, right: Tensor) -> Tensor:
 
 
 def cut_by_name(case: Case, rank: int, named: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Of a plain block's or GPT's tensors, what this rank holds: pieces of those that cut_block cuts."""
+    """Of a plain block's or GPT's tensors, what this rank holds: shards of those that cut_block cuts."""
     return {name: tensor if (dim := cut_dim(name)) is None else own_piece(case, rank, tensor, dim)
             for name, tensor in named.items()}
 
@@ -63,8 +63,8 @@ class CopyOfEachRank(nn.Module):
         self.copies = nn.ModuleList(copy.deepcopy(layer) for _ in range(n))
 
     def forward(self, x: Tensor) -> Tensor:
-        pieces = x.chunk(len(self.copies))
-        return torch.cat([layer(piece) for layer, piece in zip(self.copies, pieces, strict=True)])
+        shards = x.chunk(len(self.copies))
+        return torch.cat([layer(shard) for layer, shard in zip(self.copies, shards, strict=True)])
 
 
 def own_gradients(case: Case, rank: int, model: nn.Module, layers: Iterable[str],

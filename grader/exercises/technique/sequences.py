@@ -1,4 +1,4 @@
-"""Demands and symptoms that the exercises about pieces of a sequence share."""
+"""Demands and symptoms that the exercises about shards of a sequence share."""
 
 import math
 from collections.abc import Callable
@@ -123,7 +123,7 @@ def no_all_reduce_left(hint: str) -> Demand:
 
 
 def whole_bytes(look: Look, rank: int) -> int:
-    """Bytes of the tensor of which each member's x is a piece."""
+    """Bytes of the tensor of which each member's x is a shard."""
     return sum(x.nbytes for x in look.case.peers_inputs(rank, "x"))
 
 
@@ -156,7 +156,7 @@ def kept_at_most(limit: Callable[[Look, int], float], label: str, hint: str) -> 
     """Between forward and backward each rank of several holds at most limit(look, rank) bytes beyond inputs and result."""
 
     def limit_of_several(look: Look, rank: int) -> float:
-        return limit(look, rank) if look.case.group_size(rank) > 1 else math.inf  # alone, a rank's piece is the whole
+        return limit(look, rank) if look.case.group_size(rank) > 1 else math.inf  # alone, a rank's shard is the whole
 
     return Demand("whole kept", label, hint, marked_at_most(
         limit_of_several, KEPT, "bytes", "rank {rank} kept {amount:,} B, allowed {allowed:,.0f} B"))

@@ -1,4 +1,4 @@
-"""A linear layer cut by columns on a piece of the sequence: gathered for the product, kept as the piece only."""
+"""A linear layer cut by columns on a shard of the sequence: gathered for the product, kept as the shard only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,12 +24,12 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     sizes = [(1, 3, 2, 5, 4), (2, draw.integer(2, 5), 3, 7, 2), (4, 8, 2, 24, 5)]
     sizes += [(5, 3, 2, 7, 2), (2, 9, 1, 3, 5)] if grading else []
-    cases = [Case(f"{ranks(n)}, pieces of {s} positions, {b}×{i} → {o}", inputs(n, s, b, i, o)) for n, s, b, i, o in sizes]
-    cases.append(Case("3 ranks, pieces of 2 positions, not contiguous", inputs(3, 2, 2, 24, 3, transposed=True)))
+    cases = [Case(f"{ranks(n)}, shards of {s} positions, {b}×{i} → {o}", inputs(n, s, b, i, o)) for n, s, b, i, o in sizes]
+    cases.append(Case("3 ranks, shards of 2 positions, not contiguous", inputs(3, 2, 2, 24, 3, transposed=True)))
     weighed = [Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 256, 8, 768, 8)))]
     cases += weighed if grading else []
     return [*cases, Case("2 ranks, float32", inputs(2, 3, 2, 5, 3, torch.float32)),
-            group_case(lambda n: inputs(n, 3, 2, 5, 2), "pieces of 3 positions")]
+            group_case(lambda n: inputs(n, 3, 2, 5, 2), "shards of 3 positions")]
 
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _own_dw(case: Case, rank: int, _: Tensor) -> Tensor:
 
 
 EXERCISE = Exercise(
-    title="A linear layer that keeps a piece",
+    title="A linear layer that keeps a shard",
     parameters=("x_PBI", "weight_OI", "bias_O", "group"),
     forbidden=("torch.distributed.tensor", "torch.utils.checkpoint"),
     make_cases=_cases,

@@ -31,7 +31,7 @@ TECHNIQUE = Technique(
             "All-gather x, reduce-scatter its gradient: those two are all the communication. dW and db are this rank's own "
             "outputs', and an all-reduce of dx gives every rank positions that are not its own.")),
         kept_at_most(lambda look, rank: 1.4 * look.case.inputs[rank]["x"].nbytes, "no whole x between forward and backward",
-                     "The result is right, but the gathered x is kept from forward to backward: save the piece, and gather "
+                     "The result is right, but the gathered x is kept from forward to backward: save the shard, and gather "
                      "it again in backward."),
         *weighs_at_most({END: lambda look, rank: 1.6 * look.case.inputs[rank]["x"].nbytes}),  # a copy, and room
         Demand("gathered once", "one all-gather in forward, one in backward",
@@ -46,7 +46,7 @@ TECHNIQUE = Technique(
         IN_GROUPS_ONLY,
         Symptom("wrong y", "y is wrong: y = x Wᵀ + b with x the whole sequence, as in F.linear.",
                 first_wrong_is("y")),
-        Symptom("wrong dx", "y is right, dx is not: this rank's piece of the sum over ranks of dy W.",
+        Symptom("wrong dx", "y is right, dx is not: this rank's shard of the sum over ranks of dy W.",
                 first_wrong_is("dx")),
         Symptom("wrong dW", "y and dx are right, dW is not: dyᵀ x with sequence and batch as one dim.",
                 first_wrong_is("dweight")),

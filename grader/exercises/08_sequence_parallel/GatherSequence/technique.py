@@ -29,11 +29,11 @@ TECHNIQUE = Technique(
     symptoms=(written_over(), *function_symptoms("dx and None")),
     fallbacks=(
         IN_GROUPS_ONLY,
-        Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: piece r of the sum "
+        Symptom("wrong gradient", "y is right and dx has the shape of x, but its elements are others: shard r of the sum "
                                   "over ranks of dy.", first_wrong_has_its_shape("dx")),
-        Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, one piece of the sequence.",
+        Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, one shard of the sequence.",
                 first_wrong_is("dx")),
-        Symptom("wrong result", "y is not the whole sequence (S, B, D), the ranks' pieces in order.",
+        Symptom("wrong result", "y is not the whole sequence (S, B, D), the ranks' shards in order.",
                 first_wrong_is("y")),
     ),
 )

@@ -153,7 +153,7 @@ EXERCISE = Exercise(
               lambda n, r, source, rows: (source, source, _all_keys(rows).tril())),
         _sees("no mask", "Every query sees all keys, later ones too.",
               lambda n, r, source, rows: (source, source, _all_keys(rows))),
-        _sees("shards in one piece", "You treat rank r's shard as one piece of the sequence. It is two chunks, r and "
+        _sees("shards in one piece", "You treat rank r's shard as one stretch of the sequence. It is two chunks, r and "
                                      "2n−1−r: the second one lies after the chunks of later ranks too.", _in_one_piece),
         _sees("wrong way round", "The blocks are taken for another rank's: what goes to the next rank comes from the one "
                                  "before, so after `step` steps rank r has the keys of rank (r − step) mod n.", _other_way),

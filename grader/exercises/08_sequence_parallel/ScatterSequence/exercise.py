@@ -1,4 +1,4 @@
-"""Reduce-scatter along the sequence in forward, all-gather in backward: partial sums become a piece of the sum."""
+"""Reduce-scatter along the sequence in forward, all-gather in backward: partial sums become a shard of the sum."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,19 +46,19 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
 
 
 def _reversed(case: Case, rank: int, _: Tensor) -> Tensor:
-    """The piece that belongs to the rank as far from the group's end as this one is from its beginning."""
+    """The shard that belongs to the rank as far from the group's end as this one is from its beginning."""
     return total(xs_of(case, rank)).chunk(case.group_size(rank))[-1 - case.group_rank(rank)]
 
 
 def _own_rows(case: Case, rank: int, _: Tensor) -> Tensor:
-    """The gradient of this rank's piece of the result, and zeros for all others."""
+    """The gradient of this rank's shard of the result, and zeros for all others."""
     zeros = [torch.zeros_like(dy) for dy in case.peers_inputs(rank, "weights")]
     zeros[case.group_rank(rank)] = case.inputs[rank]["weights"]
     return torch.cat(zeros)
 
 
 EXERCISE = Exercise(
-    title="From partial sums to a piece of the sum",
+    title="From partial sums to a shard of the sum",
     parameters=("x_SBD", "group"),
     forbidden=DIFFERENTIABLE,
     make_cases=_cases,
@@ -66,7 +66,7 @@ EXERCISE = Exercise(
     oracle=or_refused(_right),
     tolerance=1e-9,
     slips=(
-        first_wrong_slip("pieces reversed", "Rank r keeps the r-th piece of the sequence; here the pieces went to the ranks "
+        first_wrong_slip("pieces reversed", "Rank r keeps the r-th shard of the sequence; here the shards went to the ranks "
                          "in reverse.", "y", _reversed),
         first_wrong_slip("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be "
                          "added.", "y", lambda case, r, y: own_piece(case, r, case.inputs[r]["x"])),

@@ -34,10 +34,10 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         IN_GROUPS_ONLY,
-        Symptom("wrong gradient", "y is right and dx has the shape of x, but its numbers are others: the ranks' pieces of "
+        Symptom("wrong gradient", "y is right and dx has the shape of x, but its elements are others: the ranks' shards of "
                                   "dy, one after another.", first_wrong_has_its_shape("dx")),
         Symptom("gradient of another shape", "y is right, dx is not: it has the shape of x, the whole sequence.",
                 first_wrong_is("dx")),
-        Symptom("wrong result", "y is not piece r, (S/n, B, D), of the sum over ranks.", first_wrong_is("y")),
+        Symptom("wrong result", "y is not shard r, (S/n, B, D), of the sum over ranks.", first_wrong_is("y")),
     ),
 )

@@ -32,7 +32,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
     sizes = [(1, 3, 2, 6, 2), (2, 3, draw.integer(1, 3), 12, 2)]
     sizes += [(5, 1, 2, 10, 5), (2, 4, 1, 20, 4)] if grading else []
-    cases = [Case(f"{ranks(n)}, pieces of {s} positions, {heads} heads", inputs(n, s, b, dim, heads))
+    cases = [Case(f"{ranks(n)}, shards of {s} positions, {heads} heads", inputs(n, s, b, dim, heads))
              for n, s, b, dim, heads in sizes]
     if grading:
         cases.append(Case("2 ranks, weighed", tuple(own | {WEIGHED: True} for own in inputs(2, 64, 64, 256, 4))))
@@ -52,7 +52,7 @@ Pass = Callable[[nn.Module, Tensor, Sequence[Dropout]], Tensor]  # (block, x, it
 
 
 def _drop(case: Case, rank: int, states: Sequence[torch.Generator], dim: int, x: Tensor) -> Tensor:
-    """A dropout on the whole tensor: the masks of all pieces along dim, each drawn from its rank's state, joined."""
+    """A dropout on the whole tensor: the masks of all shards along dim, each drawn from its rank's state, joined."""
     inputs = case.inputs[rank]
     if not inputs["training"] or not inputs["p"]:
         return x
@@ -187,7 +187,7 @@ def _biases_left_out(case: Case, rank: int, gradients: dict[str, Any]) -> dict[s
 
 
 EXERCISE = Exercise(
-    title="A block in pieces",
+    title="A block in shards",
     parameters=("block", "group"),
     forbidden=("torch.distributed.tensor",),
     make_cases=_cases,

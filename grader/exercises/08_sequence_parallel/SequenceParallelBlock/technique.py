@@ -30,7 +30,7 @@ def _sent(look: Look, rank: int) -> float:
 
 
 def _kept(look: Look, rank: int) -> float:
-    """16 pieces of x (34 bytes of 2 without masks), the scores' two, LayerNorm's means; and half a whole x to spare."""
+    """16 shards of x (34 bytes of 2 without masks), the scores' two, LayerNorm's means; and half a whole x to spare."""
     n, inputs = look.case.group_size(rank), look.case.inputs[rank]
     (s, b, _), size, masks = inputs["x"].shape, inputs["x"].itemsize, inputs["training"] and inputs["p"] > 0
     weights = inputs["heads"] // n * (n * s) ** 2 * b
@@ -65,15 +65,15 @@ TECHNIQUE = Technique(
         gathered_and_reduced(whole_bytes, REDUCTIONS, REDUCTIONS),
         no_all_reduce_left(
             "In forward and backward only all-gathers and reduce-scatters are left: where a pair of tensor-parallel layers "
-            "ended in an all-reduce, each rank now takes its piece of the sum by a reduce-scatter."),
+            "ended in an all-reduce, each rank now takes its shard of the sum by a reduce-scatter."),
         numbers_at_most(_share),
         work_divided(_forward_flops),
-        kept_at_most(_kept, "34sbh/t and 5as²b/t, in this case's bytes a number",
-                     "The result is right, but more is kept for backward than pieces: qkv's and up's inputs through "
-                     "GatherLinear, which saves the piece; out's and down's results through ScatterSequence."),
+        kept_at_most(_kept, "34 sbh/t and 5as²b/t, with this case's bytes for each element",
+                     "The result is right, but more is kept for backward than shards: qkv's and up's inputs through "
+                     "GatherLinear, which saves the shard; out's and down's results through ScatterSequence."),
         gathered_again(lambda look, rank: GATHERS * look.case.inputs[rank]["x"].nbytes,
                        "The result is right, but an input that was gathered in forward is not gathered again in backward, "
-                       "so all of it was kept: qkv and up both get theirs through GatherLinear, which saves the piece."),
+                       "so all of it was kept: qkv and up both get theirs through GatherLinear, which saves the shard."),
         *weighs_at_most({BETWEEN_PASSES: _weight}),
         bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce",
                    "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers "

@@ -1,4 +1,4 @@
-"""A GPT whose ranks each have a piece of every sequence: trained to the plain one's losses and parameters."""
+"""A GPT whose ranks each have a shard of every sequence: trained to the plain one's losses and parameters."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -117,7 +117,7 @@ WHOLE, WHOLE_OF_BLOCKS = ("embedding", "positions", "norm", "head"), ("attention
 
 
 EXERCISE = Exercise(
-    title="A GPT in pieces",
+    title="A GPT in shards",
     parameters=("model", "group"),
     forbidden=("torch.distributed.tensor",),
     make_cases=_cases,
@@ -133,7 +133,7 @@ EXERCISE = Exercise(
         _slip("mean of the piece", "Each rank's loss is the mean over its own positions, n times too large: divide the "
                                    "sum by the number of all positions, so that the ranks' parts add up to the mean.",
               lambda case, rank, right: _first_loss(right[rank]["losses"][0] * case.group_size(rank))),
-        _slip("positions from 0", "Every rank counts its positions from 0: rank r's piece begins at r·S/n.",
+        _slip("positions from 0", "Every rank counts its positions from 0: rank r's shard begins at r·S/n.",
               _positions_from_0),
         _slip("blocks not reduced", "The embedding's, the last norm's and the head's gradients are right, the blocks' own "
                                     "norms and biases are not: call each block's reduce_gradients, or reduce them all "

@@ -38,7 +38,7 @@ def _activations(look: Look, rank: int) -> int:
 
 
 def _kept(look: Look, rank: int) -> float:
-    """Of each block 17 pieces of x, the scores' two, LayerNorm's means; of the end 3 pieces and two of the logits; and half
+    """Of each block 17 shards of x, the scores' two, LayerNorm's means; of the end 3 shards and two of the logits; and half
     a whole x to spare."""
     inputs, n = look.case.inputs[rank], look.case.group_size(rank)
     (s, b), dim, number = inputs["tokens"][0].shape, inputs["dim"], 8
@@ -116,12 +116,12 @@ TECHNIQUE = Technique(
         numbers_at_most(_share),
         work_divided(_forward_flops),
         kept_at_most(_kept, "each rank keeps its positions only",
-                     "The result is right, but more is kept for backward than pieces: embedding, blocks, norm and head all "
+                     "The result is right, but more is kept for backward than shards: embedding, blocks, norm and head all "
                      "work on this rank's positions, and only a block's inside sees the whole sequence."),
         gathered_again(lambda look, r: GATHERS * _activations(look, r) / look.case.group_size(r), (
             "The result is right, but fewer inputs are gathered than the blocks need, so whole ones are kept from forward "
             "to backward: GatherLinear gathers its input again in backward.")),
-        bytes_sent(_sent, "10(n−1)/n of x's bytes a layer, and one all-reduce of what is whole",
+        bytes_sent(_sent, "10(n−1)/n of x's bytes a block, and each whole parameter's gradient once",
                    "Right, but more was sent: embedding, norm and head work on this rank's positions alone."),
         results_waited(),
     ),
@@ -130,7 +130,7 @@ TECHNIQUE = Technique(
         unwaited(),
         raised("'loss'", "The method loss(tokens, targets) is missing.", "no loss"),
         raised("'reduce_gradients'", "The method reduce_gradients() is missing.", "no reduce_gradients"),
-        not_refused("A sequence that the ranks do not divide must raise a ValueError naming both: piece does."),
+        not_refused("A sequence that the ranks do not divide must raise a ValueError naming both: `piece` does."),
     ),
     fallbacks=(
         IN_GROUPS_ONLY,
@@ -146,7 +146,7 @@ TECHNIQUE = Technique(
                 _whole_ones_times(lambda n: n)),
         Symptom("replicated gradients", "The cut weights' gradients are right; of those that every rank has whole, some are "
                                         "not the sum over ranks, once.", wrong_ranks(_whole_ones)),
-        Symptom("wrong pieces", "One rank's loss is right, so the model is; on several it is not, so the pieces are not: "
+        Symptom("wrong pieces", "One rank's loss is right, so the model is; on several it is not, so the shards are not: "
                                 "tokens, targets and position numbers are this rank's rows of dim 0, the sequence (dim 1 is "
                                 "the batch), and the loss is their sum over S·B.",
                 lambda look: not _first_losses_right(look), refuted=_is_alone),

@@ -15,7 +15,7 @@ from grader.judging.exercise import Case, Draw, Exercise, Slip
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     def inputs(n: int, shape: Sequence[int], cut: int, join: int,
                dtype: torch.dtype = torch.float64) -> list[dict[str, Any]]:
-        """Of each rank: x, with n equal pieces along `cut`; and weights for the loss, in the shape of the result."""
+        """Of each rank: x, with n equal parts along `cut`; and weights for the loss, in the shape of the result."""
         swapped = [size // n if d == cut else size * n if d == join else size for d, size in enumerate(shape)]
         return [{"x": draw.tensor(*shape, dtype=dtype), "cut": cut, "join": join,
                  "weights": draw.tensor(*swapped, dtype=dtype)} for _ in range(n)]
@@ -49,7 +49,7 @@ def _dims(case: Case, rank: int) -> tuple[int, int]:
 
 
 def _received(case: Case, rank: int, name: str = "x") -> list[Tensor]:
-    """This rank's piece along `cut` of each member's tensor."""
+    """This rank's part along `cut` of each member's tensor."""
     cut, _ = _dims(case, rank)
     return [x.chunk(case.group_size(rank), cut)[case.group_rank(rank)] for x in case.peers_inputs(rank, name)]
 
@@ -84,16 +84,16 @@ EXERCISE = Exercise(
     oracle=each_rank(_right),
     forbidden=DIFFERENTIABLE,
     slips=(
-        _output("pieces not sent", "Every piece is this rank's own: what arrived is not used.",
+        _output("pieces not sent", "Every part is this rank's own: what arrived is not used.",
                 lambda case, r, cut, join: torch.cat(case.inputs[r]["x"].chunk(case.group_size(r), cut), join)),
-        _output("pieces in reverse", "The pieces are joined in the wrong order: the one from rank 0 comes first.",
+        _output("pieces in reverse", "The parts are joined in the wrong order: the one from rank 0 comes first.",
                 lambda case, r, cut, join: torch.cat(_received(case, r)[::-1], join)),
-        _output("joined along cut", "The pieces are joined along `cut`, where they came from: join them along `join`.",
+        _output("joined along cut", "The parts are joined along `cut`, where they came from: join them along `join`.",
                 lambda case, r, cut, join: torch.cat(_received(case, r), cut)),
-        _output("interleaved", "The pieces are interleaved along `join`: rank 0's positions come first, then rank 1's. A "
-                               "view or reshape of the received row mixes them.",
+        _output("interleaved", "The parts are interleaved along `join`: rank 0's positions come first, then rank 1's. A "
+                               "view or reshape of the received buffer mixes them.",
                 lambda case, r, cut, join: torch.stack(_received(case, r), join + 1).flatten(join, join + 1)),
-        _output("every nth", "Rank r took every n-th slice along `cut`: it should get the r-th of n equal pieces.",
+        _output("every nth", "Rank r took every n-th slice along `cut`: it should get the r-th of n equal parts.",
                 _every_nth),
         _gradient("conjugate not reversed", "y is right, dx was swapped the same way as forward: going back, what was "
                                             "joined is cut and what was cut is joined.",
@@ -101,11 +101,11 @@ EXERCISE = Exercise(
         *(first_wrong_slip("gradient scaled", "y is right, dx is n times too large or too small: every number goes to one "
                            "rank and its gradient comes back from there, as it is.", "dx",
                            lambda case, r, dx, power=power: dx * float(case.group_size(r)) ** power) for power in (1, -1)),
-        _output("cut as a row", "x was cut as one long row, by view or reshape: cut it along the dimension `cut`.",
+        _output("cut as a row", "x was cut as one flat buffer, by view or reshape: cut it along the dimension `cut`.",
                 lambda case, r, cut, join: torch.cat([
                     x.flatten().chunk(case.group_size(r))[case.group_rank(r)].view_as(x.chunk(case.group_size(r), cut)[0])
                     for x in xs_of(case, r)], join)),
-        _gradient("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a piece "
+        _gradient("conjugate missing", "y is right, but dx holds nothing but this rank's own dy: the gradient of a part "
                                        "belongs to the rank that it came from. Backward is a swap too.",
                   lambda case, r, cut, join: torch.cat(case.inputs[r]["weights"].chunk(case.group_size(r), join), cut)),
     ),

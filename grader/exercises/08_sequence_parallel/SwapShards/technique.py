@@ -17,13 +17,13 @@ def _both_ways(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
-_SIZE = ("The pieces do not fit: cut x into n equal pieces along `cut`, send each one contiguous, and join what arrives "
+_SIZE = ("The parts do not fit: cut x into n equal parts along `cut`, send each one contiguous, and join what arrives "
          "along `join`.")
 
 TECHNIQUE = Technique(
     demands=(
         needs(lambda look, r: [("all_to_all", 2 * tensor_bytes(look, r))]),
-        only_calls("all_to_all", hint="One all-to-all is enough: each rank gets from each other one piece, and no rank ever "
+        only_calls("all_to_all", hint="One all-to-all is enough: each rank gets from each other one part, and no rank ever "
                                       "holds the whole tensor."),
         Demand("not one swap each way", "one all-to-all forward, one backward", "The result is right, but each way takes "
                "one all-to-all.", _both_ways),
@@ -42,7 +42,7 @@ TECHNIQUE = Technique(
         Symptom("dimensions fixed", "Only where cut and join are others than 1 and 2 is it wrong: take the dimensions "
                 "that are given, there and back.",
                 lambda look: (look.case.inputs[0]["cut"], look.case.inputs[0]["join"]) != (1, 2), alone=True),
-        Symptom("wrong output", "y is wrong: from rank s comes the piece number r of its x, and the n pieces are joined "
+        Symptom("wrong output", "y is wrong: from rank s comes part r of its x, and the n parts are joined "
                                 "along `join` in the order of ranks.", first_wrong_is("y")),
         Symptom("wrong dx", "y is right, dx is not: swap dy with cut and join exchanged.", first_wrong_is("dx")),
         raised("size", _SIZE, "pieces do not fit"),

@@ -1,4 +1,4 @@
-"""Activation bytes of a layer on one rank: 34 and 5as/h, divided by t or not, computed again or not."""
+"""Activation bytes of a block on one rank: 34 and 5as/h, divided by t or not, computed again or not."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -87,30 +87,30 @@ EXERCISE = Exercise(
     points={VALUES: 2},
     slips=(
         _where(lambda inputs: _is_full(inputs) and _is_not_in_pieces(inputs), "full divided",
-               "Without sequence parallelism every rank has the layer's whole input, and full recomputation keeps it as it "
-               "is: 2sbh, which t does not divide.", lambda inputs: kept(**inputs) / inputs["t"]),
+               "Without sequence parallelism every rank has the block's whole input, and full recomputation keeps it as it "
+               "is: 2 sbh, which t does not divide.", lambda inputs: kept(**inputs) / inputs["t"]),
         _where(lambda inputs: _is_full(inputs) and _is_in_pieces(inputs), "piece counted whole",
-               "With sequence parallelism the layer's input is this rank's piece, and full recomputation keeps just that: "
-               "2sbh/t. The 2sbh of the paper's table 2 are a whole input's.", _kept_if(sequence_parallel=False)),
+               "With sequence parallelism the block's input is this rank's shard, and full recomputation keeps just that: "
+               "2 sbh/t. The 2 sbh of the paper's table 2 are a whole input's.", _kept_if(sequence_parallel=False)),
         _where(_is_not_in_pieces, "all divided",
                "Without sequence parallelism both LayerNorms' inputs, the inputs of qkv and up, and the two masks after out "
-               "and down stay whole: 10sbh that t does not divide.", _kept_if(sequence_parallel=True)),
+               "and down stay whole: 10 sbh that t does not divide.", _kept_if(sequence_parallel=True)),
         _where(_is_whole, "linear inputs divided",
                "The inputs of qkv and up are whole under tensor parallelism: it cuts their outputs. With norms and masks: "
                "4 + 4 + 2 = 10.", _linear_inputs_divided),
         _where(_is_in_pieces, "nothing divided more",
-               "With sequence parallelism what was whole is in pieces: the 10sbh are divided as well, 34/t.",
+               "With sequence parallelism what was whole is cut into shards: the 10 sbh are divided as well, 34/t.",
                _kept_if(sequence_parallel=False)),
         _where(lambda inputs: inputs["recompute"] == "none", "core not divided",
                "The heads are divided over the ranks, and their scores with them: 5as/(ht).", _core_not_divided),
-        _where(_is_full, "full keeps nothing", "To compute a layer again its input is needed: 2 bytes a number.",
+        _where(_is_full, "full keeps nothing", "To compute a block again its input is needed: 2 bytes an element.",
                lambda inputs: 0.0),
-        _where(_is_full, "input of one byte", "The layer's input takes 2 bytes a number: 2sbh where it is whole.",
+        _where(_is_full, "input of one byte", "The block's input takes 2 bytes an element: 2 sbh where it is whole.",
                lambda inputs: kept(**inputs) / 2),
         _where(_is_selective, "mask of the core kept", "All of the core is computed again, its dropout's mask as well: "
                "nothing of 5as/h is left.", _more(lambda inputs: inputs["a"] * inputs["s"] / inputs["h"] / inputs["t"])),
         _where(_is_selective, "less than the core again", "Selective recomputation drops the 5as/h only. q, k and v stay, "
-               "6sbh, divided as before: they are what the core is computed again from.",
+               "6 sbh, divided as before: they are what the core is computed again from.",
                _more(lambda inputs: -6 / inputs["t"])),
         _where(_is_whole, "masks divided", "The two masks after out and down are whole on every rank without sequence "
                "parallelism, and so is all else outside the cut weights: 4 + 4 + 2 = 10.",

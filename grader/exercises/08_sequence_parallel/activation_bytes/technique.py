@@ -11,8 +11,8 @@ def _only(id: str, hint: str, *ways: str) -> Symptom:
 
 TECHNIQUE = arithmetic(
     fallbacks=(
-        _only("full wrong", "Only full recomputation is wrong: the layer's input is all that it keeps, in 2 bytes a number: "
-              "whole on every rank without sequence parallelism, a piece of it with.", "full"),
+        _only("full wrong", "Only full recomputation is wrong: the block's input is all that it keeps, in 2 bytes an "
+              "element: whole on every rank without sequence parallelism, a shard of it with.", "full"),
         _only("selective wrong", "Only selective recomputation is wrong: of what is kept without it the term 5as/h goes, no "
               "more and no less.", "selective"),
         _only("none wrong", "Wrong where nothing is computed again, right otherwise: look at the core of attention, 5as/h "

@@ -45,21 +45,21 @@ EXERCISE = Exercise(
     slips=(
         _times("numbers for bytes", NUMBERS, 1 / 2,
                "These are numbers, not bytes: in 16-bit formats each takes 2 bytes, and a mask 1."),
-        *(_times("float32", parts, 2, "Two bytes a number: the count is for 16-bit formats.")
+        *(_times("float32", parts, 2, "Two bytes an element: the count is for 16-bit formats.")
           for parts in (NUMBERS, NUMBERS + MASKS)),
         *(_times("wide mask", masks, 2, "A dropout keeps its mask only: yes or no for each number, in 1 byte.")
           for masks in (MASKS, MASKS[:1], MASKS[1:])),
         _times("dropout keeps its input", MASKS, 3,
                "A dropout's backward needs the mask alone, 1 byte a number, not its input too."),
         *(_times("width forgotten", parts, 1 / 4,
-                 "Between `up` and `down` rows are four times as wide: what gelu and down keep is 8sbh each.")
+                 "Between `up` and `down` rows are four times as wide: what gelu and down keep is 8 sbh each.")
           for parts in (("gelu", "down"), ("gelu",), ("down",))),
         *(_times("causal halving", parts, 1 / 2, "The causal mask saves nothing here: all s² scores of a head are written "
                  "down, and so are their weights, masked or not.") for parts in (OF_EACH_HEAD, OF_EACH_HEAD[:1])),
         _times("dropped weights forgotten", ("attention.mix",), 0,
                "weights·v needs, for the gradient of v, the weights as they were after dropout: another 2as²b."),
         _times("one of three", ("attention.scores",), 1 / 3,
-               "The gradient of q·kᵀ needs q and k, that of weights·v needs v: all three are kept, 2sbh each."),
+               "The gradient of q·kᵀ needs q and k, that of weights·v needs v: all three are kept, 2 sbh each."),
         _times("norms forgotten", ("attention_norm", "mlp_norm"), 0, "A LayerNorm keeps its input for its backward pass."),
         Slip("one head", "Each of the a heads has scores of its own: s² numbers for each head and sequence.",
              lambda case, rank, right: right[rank] | {

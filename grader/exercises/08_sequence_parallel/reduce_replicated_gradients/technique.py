@@ -51,7 +51,7 @@ TECHNIQUE = Technique(
         only_calls("all_reduce", hint="One all-reduce of all gradients together does it: each rank needs the whole sum, "
                                       "because each has the whole parameter."),
         Demand("too many messages", "one message for all gradients",
-               "Right, but every small tensor travels alone: put them into one flat row, reduce it once, and cut it again.",
+               "Right, but every small tensor travels alone: join them in one flat buffer, reduce it, and cut it again.",
                _one_message, forbids=True),
         bytes_sent(_limit, "2(n−1)/n of the gradients' bytes",
                    "Right, but more was sent than one all-reduce of the gradients."),
@@ -66,11 +66,11 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         IN_GROUPS_ONLY,
-        raised("is invalid for input of size", "A piece of the row has another size than its gradient: cut the row by the "
-               "numbers of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
-        raised("must match the size", "A piece of the row has another size than its gradient: cut the row by the "
-               "numbers of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
-        Symptom("pieces mixed up", "The sums are there, but in other places: cut the row in the order in which you joined "
-                                   "it.", wrong_ranks(_only_moved)),
+        raised("is invalid for input of size", "A part of the flat buffer has another size than its gradient: cut it by the "
+               "sizes of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
+        raised("must match the size", "A part of the flat buffer has another size than its gradient: cut it by the "
+               "sizes of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
+        Symptom("pieces mixed up", "The sums are there, but in other places: cut the buffer in the order in which you "
+                                   "joined it.", wrong_ranks(_only_moved)),
     ),
 )
