@@ -201,9 +201,10 @@ def _name_ends(axes: Axes, lines: Mapping[str, Sequence[HasRatio]], ends: Mappin
     for name, text in ends.items():
         x, y = axes.transData.transform((lines[name][-1].devices, lines[name][-1].ratio))
         width, height = text_width_in(text, 8.5) * 72, 11
-        places = [(7, -4), (7, 4), (7, -13), (-width / 2, 8), (-width / 2, -18), (7, 14), (7, -24), (-width, 14), (-width, -24)]
-        boxes = [(x + right * per_point, y + up * per_point, x + (right + width) * per_point, y + (up + height) * per_point)
-                 for right, up in places]
+        places = [(7, -4), (7, 4), (7, -13), (-width / 2, 8), (-width / 2, -18), (7, 14), (7, -24), (-width, 14),
+                  (-width, -24)]
+        boxes = [(x + right * per_point, y + up * per_point,
+                  x + (right + width) * per_point, y + (up + height) * per_point) for right, up in places]
         costs = [sum(left <= at <= right and low <= up <= high for at, up in drawn)
                  + 100 * sum(left < box[2] and box[0] < right and low < box[3] and box[1] < high for box in taken)
                  for left, low, right, high in boxes]
