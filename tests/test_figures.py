@@ -222,6 +222,9 @@ PICTURES = {
     "time of plans": lambda: figures.plan_time_figure(PLANS),
     "time of a plan": lambda: figures.plan_time_figure({"one": PLANS["TP 8 × PP 8"]}, "A step"),
     "scaling": lambda: figures.scaling_figure(scaling(GPT_175B, cluster_named("A100"), 1536), "GPT 175B"),
+    "scaling, its ends named": lambda: figures.scaling_figure(
+        scaling(GPT_175B, cluster_named("A100"), 1536), "GPT 175B", ends={"TP": "TP: heads end", "DP": "DP: sequences end"}),
+    "speed": lambda: figures.speed_figure({"growing": {1024: 1.0, 4096: 4.0}, "kept": {1024: 1.0, 4096: 3.1}}, "GPT 175B"),
     "memory of nothing": lambda: figures.memory_bars([("rank 0", {"parameters": 0})]),
 }
 

@@ -445,8 +445,14 @@ def test_plans_show_themselves():
     assert len(set(looks)) == len(looks) > 10
     with pytest.raises(ValueError, match="simulated EP, but the lines are DP, ZeRO-3"):
         figures.scaling_figure(some, simulated=[Point("EP", 8, 2.0, 1.0)])
+    with pytest.raises(ValueError, match="ends of EP, but the lines are DP, ZeRO-3"):
+        figures.scaling_figure(some, ends={"EP": "EP ends"})
+    assert "(heads end)" in figures.scaling_figure(some, ends={"TP": "heads end"}).words
     with pytest.raises(ValueError, match="one or more"):
         figures.scaling_figure([])
+    assert "kept: 1.0 on 8, 1.5 on 16" in figures.speed_figure({"kept": {8: 1, 16: 1.5}}).words
+    with pytest.raises(ValueError, match="one or more"):
+        figures.speed_figure({"kept": {}})
     assert "does not fit" in repr(plans["a"]) and "fits" in plans["b"].heading
     assert "MFU" in str(comparison(list(plans.values()))) and "each·P/N" in str(plans["b"])
 

@@ -1,8 +1,8 @@
 """The course's strategies in one table: what each divides, what a device then holds and sends, what it is good for.
 
 Every formula is written once and both shown and evaluated. Letters: P parameters 12·L·h², n devices of the one group, m
-micro-batches a step, s, b, h, a, L as in the papers, v chunks a device, E experts in place of each MLP, k of them a token.
-All weights count 16 bytes a parameter; everything that is sent, 2 bytes a number.
+micro-batches a step, s, b, h, L as in the papers, v chunks a device, E experts in place of each MLP, k of them a token.
+All weights count 16 bytes a parameter; everything that is sent, 2 bytes a number. Scores are never kept: attention is fused.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 USUAL = {"v": 2, "E": 8, "k": 2}
-WHOLE_ACTIVATIONS = "L*s*b*h*(34 + 5*a*s/h)"  # also of 1F1B's first stage: L/n layers, n micro-batches in flight
+WHOLE_ACTIVATIONS = "34*L*s*b*h"  # also of 1F1B's first stage: L/n layers, n micro-batches in flight
 RING = "(n - 1)/n"
 
 
@@ -44,9 +44,9 @@ STRATEGIES = (
     Strategy("ZeRO-3", "05", "… and parameters", "16*P/n", WHOLE_ACTIVATIONS, f"3*m*2*P*{RING}",
              "two gathers and a reduce-scatter for every micro-batch",
              "large micro-batches, no pipeline; no change to the model"),
-    Strategy("tensor parallel", "06", "every layer", "16*P/n", "L*s*b*h*(10 + 24/n + 5*a*s/(h*n))", f"8*m*L*2*s*b*h*{RING}",
+    Strategy("tensor parallel", "06", "every layer", "16*P/n", "L*s*b*h*(10 + 24/n)", f"8*m*L*2*s*b*h*{RING}",
              "four all-reduces a layer, in the way", "inside a node, up to its devices"),
-    Strategy("… with sequence parallel", "08", "… and what lies between", "16*P/n", "L*s*b*h*(34 + 5*a*s/h)/n",
+    Strategy("… with sequence parallel", "08", "… and what lies between", "16*P/n", "34*L*s*b*h/n",
              f"10*m*L*2*s*b*h*{RING}", "two gathers more a layer", "always, with tensor parallelism"),
     Strategy("pipeline, 1F1B", "07", "the layers", "16*P/n", WHOLE_ACTIVATIONS, "2*m*2*s*b*h",
              "a bubble of (n − 1)/m of the ideal time",
@@ -54,15 +54,13 @@ STRATEGIES = (
     Strategy("… interleaved", "07", "… in v chunks on each device", "16*P/n", f"{WHOLE_ACTIVATIONS}*(1 + (n - 1)/(n*v))",
              "2*v*m*2*s*b*h", "a bubble of (n − 1)/(v·m) of the ideal time",
              "where the bubble is large and the link is not slow"),
-    Strategy("ring attention", "08", "the sequence", "16*P", "L*s*b*h*34/n", "2*m*L*2*s*b*h*(3*n - 2)/n",
+    Strategy("ring attention", "08", "the sequence", "16*P", "34*L*s*b*h/n", "2*m*L*2*s*b*h*(3*n - 2)/n",
              "hops that must hide behind blocks", "sequences too long for one device"),
-    Strategy("Ulysses", "08", "the sequence, then heads", "16*P", "L*s*b*h*34/n", "8*m*L*2*s*b*h*(n - 1)/n**2",
+    Strategy("Ulysses", "08", "the sequence, then heads", "16*P", "34*L*s*b*h/n", "8*m*L*2*s*b*h*(n - 1)/n**2",
              "eight all-to-alls a layer", "long sequences, at least as many heads as devices"),
-    Strategy("expert parallel", "09", "the experts", "16*(P/3 + 2*E*P/(3*n))", "L*s*b*h*(15 + 19*k + 5*a*s/h)",
+    Strategy("expert parallel", "09", "the experts", "16*(P/3 + 2*E*P/(3*n))", "L*s*b*h*(15 + 19*k)",
              f"4*k*m*L*2*s*b*h*{RING}", "four all-to-alls a layer; tokens are dropped, or devices wait",
              "many more parameters than FLOPs"),
-    Strategy("recompute the core", "08", "nothing: keeps less", "16*P", "34*L*s*b*h", "0*n", "the core's forward pass again",
-             "nearly always without fused attention"),
     Strategy("recompute all", "08", "nothing: keeps least", "16*P", "2*L*s*b*h", "0*n", "a third more compute",
              "nothing else makes it fit"),
 )

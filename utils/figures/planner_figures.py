@@ -1,5 +1,6 @@
 """What the planner says, drawn: memory of layouts, the parts of a step's time, waiting against the number of devices."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -138,11 +139,12 @@ def _seconds(time_s: float) -> str:
 
 @styled
 def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multiple of computing",
-                   simulated: Sequence[HasRatio] = ()) -> Picture:
+                   simulated: Sequence[HasRatio] = (), ends: Mapping[str, str] | None = None) -> Picture:
     """Waiting over computing against the number of devices, a line a strategy; above 1, no overlap can hide it.
 
     A line ends where its strategy does: more ranks than sequences, heads, layers. simulated: of the same strategies, drawn
-    as rings.  Raises: ValueError without points, and for a simulated strategy that has no line.
+    as rings. ends: strategy → what stands at the end of its line, in place of a legend; then ratios below 0.003 are cut off.
+    Raises: ValueError without points, and for a simulated strategy, or an end, that has no line.
     """
     if not points:
         raise ValueError("scaling_figure needs one or more points")
@@ -152,9 +154,13 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
             lines.setdefault(point.strategy, []).append(point)
     if unknown := {point.strategy for point in simulated} - lines.keys():
         raise ValueError(f"simulated {', '.join(sorted(unknown))}, but the lines are {', '.join(lines)}")
+    if unknown := {*(ends or ())} - lines.keys():
+        raise ValueError(f"ends of {', '.join(sorted(unknown))}, but the lines are {', '.join(lines)}")
     figure, axes = plot(4.2)
     looks = {name: series_look(number) | {"linestyle": "-" if number < len(CYCLE) else "--"}
              for number, name in enumerate(lines)}
+    if ends:  # yellow letters can't be read
+        looks = {name: look | {"color": BLACK if look["color"] == YELLOW else look["color"]} for name, look in looks.items()}
     for name, own in lines.items():
         axes.plot([point.devices for point in own], [point.ratio for point in own], markersize=4, label=name, **looks[name])
     for point in simulated:
@@ -162,18 +168,77 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
     if simulated:
         axes.plot([], [], **RING, color=BLACK, label="simulated")
     axes.axhline(1, color=FAINT, linewidth=1)
-    axes.set(xscale="log", yscale="log", xlabel="devices", ylabel="waiting / computing", title=title)
-    top = axes.get_ylim()[1]
+    axes.set(yscale="log", xlabel="devices", ylabel="waiting / computing", title=title)
+    axes.set_xscale("log", base=8)
+    bottom, top = axes.get_ylim()
     axes.axhspan(1, max(top, 1), color=ORANGE, alpha=0.1, linewidth=0)
-    axes.set_ylim(top=max(top, 1.5))
+    axes.set_ylim(bottom=max(bottom, min(0.003, top / 100)) if ends else bottom, top=max(top, 1.5))
     axes.annotate("waits longer than it computes", (0, 1), xycoords=("axes fraction", "data"), xytext=(4, 4),
                   textcoords="offset points", color=FAINT, fontsize=8.5)
     axes.xaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.grid(True)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    if ends:
+        axes.set_xlim(right=axes.get_xlim()[1] * 8)  # room for what stands there
+        _name_ends(axes, lines, ends)
+    else:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     words = "; ".join(f"{name}: {own[0].ratio:.2g} on {own[0].devices:,}, {own[-1].ratio:.2g} on {own[-1].devices:,} devices"
-                      for name, own in lines.items())
+                      + f" ({(ends or {}).get(name)})" * (name in (ends or {})) for name, own in lines.items())
     rings = "; ".join(f"{point.strategy} {point.ratio:.2g} on {point.devices:,}" for point in simulated)
     return Picture(figure, f"{title}. {words}" + f"; simulated: {rings}" * bool(rings) + ".")
+
+
+def _name_ends(axes: Axes, lines: Mapping[str, Sequence[HasRatio]], ends: Mapping[str, str]) -> None:
+    """A text at the end of each line, where it covers fewest points of lines and no other text."""
+    axes.figure.canvas.draw()  # so that the axes have their place
+    drawn = [axes.transData.transform((point.devices ** (1 - part) * after.devices**part,
+                                       point.ratio ** (1 - part) * after.ratio**part))
+             for own in lines.values() for point, after in itertools.pairwise(own) for part in (0, 0.25, 0.5, 0.75, 1)]
+    taken: list[tuple[float, float, float, float]] = []
+    per_point = axes.figure.dpi / 72
+    for name, text in ends.items():
+        x, y = axes.transData.transform((lines[name][-1].devices, lines[name][-1].ratio))
+        width, height = text_width_in(text, 8.5) * 72, 11
+        places = [(7, -4), (7, 4), (7, -13), (-width / 2, 8), (-width / 2, -18), (7, 14), (7, -24), (-width, 14),
+                  (-width, -24)]
+        boxes = [(x + right * per_point, y + up * per_point,
+                  x + (right + width) * per_point, y + (up + height) * per_point) for right, up in places]
+        costs = [sum(left <= at <= right and low <= up <= high for at, up in drawn)
+                 + 100 * sum(left < box[2] and box[0] < right and low < box[3] and box[1] < high for box in taken)
+                 for left, low, right, high in boxes]
+        best = costs.index(min(costs))
+        taken.append(boxes[best])
+        axes.annotate(text, (lines[name][-1].devices, lines[name][-1].ratio), xytext=places[best], fontsize=8.5,
+                      textcoords="offset points", va="bottom", annotation_clip=False, fontweight="bold",
+                      color=axes.lines[list(lines).index(name)].get_color())
+
+
+@styled
+def speed_figure(speeds: Mapping[str, Mapping[int, float]], title: str = "Times as fast") -> Picture:
+    """Speed against the number of devices, as multiples of the least of them; a line a way, named at its end.
+
+    speeds: name → devices → how many times as fast. A dotted line shows speed in proportion to devices.
+    Raises: ValueError without a line.
+    """
+    if not speeds or not all(speeds.values()):
+        raise ValueError("speed_figure needs one or more {name: {devices: times as fast}}")
+    figure, axes = plot(3.4)
+    counts = sorted({count for own in speeds.values() for count in own})
+    axes.plot(counts, [count / counts[0] for count in counts], color=FAINT, linestyle=":", linewidth=1.2)
+    for number, (name, own) in enumerate(speeds.items()):
+        look = series_look(number)
+        axes.plot(own.keys(), own.values(), markersize=5, **look)
+        last = max(own)
+        axes.annotate(f"{own[last]:.1f} ×  {name}", (last, own[last]), xytext=(7, 0), textcoords="offset points",
+                      va="center", fontsize=8.5, fontweight="bold", color=look["color"], annotation_clip=False)
+    axes.set(xlabel="devices", ylabel="times as many tokens a second", title=title)
+    axes.set_xlim(0, counts[-1] * 1.75)
+    axes.set_xticks([count for count in counts if count >= counts[-1] / 4 or count == counts[0]])
+    axes.xaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
+    axes.set_ylim(bottom=0)
+    axes.grid(True)
+    words = "; ".join(f"{name}: " + ", ".join(f"{times:.1f} on {count:,}" for count, times in own.items())
+                      for name, own in speeds.items())
+    return Picture(figure, f"{title}. Times as fast, by devices. {words}.")
