@@ -210,7 +210,8 @@ def test_the_toy_departs_where_the_text_says():
     assert (row["step"], row["who"], row["what"]) == (1, "rank 1", "gradient of head.bias")
     assert "(2 times plain)" in row["program"]
     assert found.in_a_line() == "first difference in step 1: 1 gradient"
-    assert not any(found.apart[0]["loss"]) and [bool(value) for value in found.apart[1]["new head.bias"]] == [False, True, True]
+    assert not any(found.apart[0]["loss"])
+    assert [bool(value) for value in found.apart[1]["new head.bias"]] == [False, True, True]
 
 
 def test_notes_that_are_missing_are_named():

@@ -74,7 +74,8 @@ def _cell(axes: Axes, corner: Point, width_in: float, apart: float, digits: int 
     colour = _colour(apart)
     tile(axes, corner, (width_in, ROW_IN), colour, "white", 1.5)
     if not apart or digits is not None:  # among many ranks, the colour has to do
-        write(axes, (corner[0] + width_in / 2, corner[1] + ROW_IN / 2 - 0.01), _mark(apart, digits), 7.5, color=ink_on(colour))
+        at = corner[0] + width_in / 2, corner[1] + ROW_IN / 2 - 0.01
+        write(axes, at, _mark(apart, digits), 7.5, color=ink_on(colour))
 
 
 def _colour(apart: float) -> Colour:
