@@ -37,7 +37,7 @@ class HuntedTrainer:
 
 
 program = draw_program("")'''
-PLACED = ("The program with your five faults is now the text of this cell: run it. If your editor still shows the old text, "
+PLACED = ("The program with your five bugs is now the text of this cell: run it. If your editor still shows the old text, "
           "run print(program) in a cell below, and paste what it prints over this cell.")
 
 
@@ -71,7 +71,7 @@ def draw_program(word: str) -> str:
     if not word:
         print("Write your name between the quotes, and run this cell again.")
         return ""
-    program = f"# Drawn by draw_program({word!r}): five faults\n{program_with(right_program(), drawn(word))}"
+    program = f"# Drawn by draw_program({word!r}): five bugs\n{program_with(right_program(), drawn(word))}"
     if (shell := running_shell()) is not None:
         shell.set_next_input(program, replace=True)
         print(PLACED)

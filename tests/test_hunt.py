@@ -5,6 +5,7 @@ And the blind hunt: each of its faults costs its own points, whatever else is wr
 
 import difflib
 import functools
+import linecache
 import random
 
 import nbformat
@@ -24,8 +25,8 @@ from tests.course import SANDBOX, Course
 from tests.mutants import reference_cell, with_source
 from tests.notebooks import ROOT, functions_of
 from utils import Deadlock, run_ranks
-from utils.models import hunted, hunted_mesh, hunted_mesh_plain, hunted_plain, hunted_toy
-from utils.notebook.beside import CAUSES, Beside, beside_plain, cause
+from utils.models import hunted, hunted_broken, hunted_mesh, hunted_mesh_plain, hunted_plain, hunted_toy
+from utils.notebook.beside import BUGS, Beside, beside_plain, bug_of
 
 UNIT = "10_bug_hunt"
 CASES = [name for name in order_of(UNIT) if name.startswith("case_")]
@@ -86,6 +87,21 @@ def released_cell(case: str) -> str:
     return source
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_what_runs_before_the_program_is_shown_is_that_program(case):
+    program = getattr(hunted_broken, case)
+    assert program.__code__.co_filename == f"{case}.py"  # so a verdict names its lines
+    assert "".join(linecache.getlines(f"{case}.py")).rstrip("\n") == released_cell(case).rstrip("\n")
+    ids = [cell.id for cell in nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4).cells]
+    assert ids.index(f"{case}-report") < ids.index(f"{case}-broken") < ids.index(f"{case}-guess") < ids.index(case)
+
+
+def test_the_given_pipeline_s_verdict_names_lines_of_its_own():
+    steps = hunted_plain.pipeline_steps(4)
+    with pytest.raises(Deadlock, match=r"case_4\.py, line 14: passes\.backward\(\)"):
+        run_ranks(lambda rank: hunted_broken.case_4(steps, LR, None), 3)
+
+
 # ── the programs run ──
 
 
@@ -124,14 +140,14 @@ class _Calls:
 @pytest.mark.parametrize("case", CASES)
 def test_the_right_program_is_the_plain_process(case):
     found = beside("solutions", case)
-    assert found.agrees and str(found).startswith("As one plain process")
+    assert found.agrees and str(found).startswith("Agrees with the plain process")
     assert {value for apart in found.apart for of_step in apart.values() for value in of_step} <= {0.0, None}
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "case_4"])
 def test_the_broken_program_runs_and_departs(case):
     found = beside("notebooks", case)
-    assert not found.agrees and f"at step {1 if case == 'case_9' else 0}:" in str(found)
+    assert not found.agrees and f"in step {1 if case == 'case_9' else 0}." in str(found)
 
 
 def test_the_broken_pipeline_stands_still():
@@ -169,21 +185,21 @@ def test_our_sgd_is_torch_s():
 # ── what the reader sees ──
 
 
-def test_no_cause_occurs_twice_and_some_never():
-    causes = {cause(int(case.removeprefix("case_")))["formula"] for case in CASES}
-    assert len(causes) == len(CASES) and causes < set(CAUSES)
+def test_no_bug_occurs_twice_and_some_never():
+    bugs = {bug_of(int(case.removeprefix("case_")))["formula"] for case in CASES}
+    assert len(bugs) == len(CASES) and bugs < set(BUGS)
 
 
 def test_ranks_that_depart_alike_share_a_row_and_factors_are_named():
     run = run_ranks(_Calls(functions_of("notebooks", UNIT)["case_6"], [setting("case_6")[1](rank) for rank in range(2)]), 2)
     found = beside_plain(run, setting("case_6")[2])
     assert {row["who"] for row in found.rows} == {"ranks 0 and 1"} and len(found.rows) == 4
-    assert all("(2 times)" in row["program"] for row in found.rows) and "<table>" in found._repr_html_()
+    assert all("(2 times plain)" in row["program"] for row in found.rows) and "<table>" in found._repr_html_()
     for apart in found.apart:  # the first loss is right, the gradients are not, and so nothing is from then on
         assert [bool(value) for value in apart["loss"]] == [False, True, True]
         assert all(apart[name][0] for name in apart if name != "loss")
     assert "rank 1: loss from step 1, gradient of body.weight from step 0" in found.picture.words
-    assert found.in_a_line() == "departs at step 0: 4 gradients"
+    assert found.in_a_line() == "first difference in step 0: 4 gradients"
 
 
 def test_the_toy_departs_where_the_text_says():
@@ -192,9 +208,10 @@ def test_the_toy_departs_where_the_text_says():
     found = beside_plain(run, hunted_plain.plain_replicas(shares, LR))
     row, = found.rows
     assert (row["step"], row["who"], row["what"]) == (1, "rank 1", "gradient of head.bias")
-    assert "(2 times)" in row["program"]
-    assert found.in_a_line() == "departs at step 1: 1 gradient"
-    assert not any(found.apart[0]["loss"]) and [bool(value) for value in found.apart[1]["head.bias"]] == [False, True, True]
+    assert "(2 times plain)" in row["program"]
+    assert found.in_a_line() == "first difference in step 1: 1 gradient"
+    assert not any(found.apart[0]["loss"])
+    assert [bool(value) for value in found.apart[1]["new head.bias"]] == [False, True, True]
 
 
 def test_notes_that_are_missing_are_named():
@@ -211,7 +228,7 @@ def test_an_untouched_program_is_a_wrong_answer(case, warm):
     verdict = verdict_on(EXERCISES[case], functions_of("notebooks", UNIT)[case], place=warm(EXERCISES[case]))
     assert verdict.points == 0 and verdict.hint_ids == ("untouched",) and "not written" not in str(verdict)
     (_, hint), = verdict.hints  # which says where to look, and not what is wrong
-    assert hint.startswith("Your program still") and cause(int(case.removeprefix("case_")))["formula"] not in hint
+    assert hint.startswith("Your program still") and bug_of(int(case.removeprefix("case_")))["formula"] not in hint
 
 
 def test_one_micro_batch_that_is_too_small_is_kept():
@@ -280,7 +297,7 @@ def test_a_program_takes_the_place_of_the_cell_that_draws_it(monkeypatch, capsys
     assert hunt.draw_program("") == "" and not placed and "your name" in capsys.readouterr().out
     text = hunt.draw_program("Ada")
     assert placed == [(text, True)] and "run it" in capsys.readouterr().out
-    assert text == f"# Drawn by draw_program('Ada'): five faults\n{program(*hunt.drawn('Ada'))}"
+    assert text == f"# Drawn by draw_program('Ada'): five bugs\n{program(*hunt.drawn('Ada'))}"
 
 
 def test_the_students_archive_draws_the_same_program(monkeypatch, tmp_path):
@@ -323,7 +340,7 @@ def test_a_drawn_program_earns_nothing_and_each_repair_two_points(warm):
     for left, faults in ((5, drawn), (2, drawn[:2]), (2, drawn[3:])):
         verdict = verdict_on(BLIND, trainer(*faults), place=warm(BLIND))
         assert verdict.points == 10 - 2 * left and verdict.hint_ids == (f"{left} left",)
-        assert f"{5 - left} of your 5 faults" in str(verdict)
+        assert f"{5 - left} of your 5 bugs" in str(verdict)
         said.add(str(verdict))
     assert len(said) == 2  # so it does not say which
 

@@ -56,8 +56,8 @@ def test_an_exercise_is_four_cells(name):
     start = next(i for i, cell in enumerate(cells) if cell.id == f"{name}-contract")
     end = next(i for i, cell in enumerate(cells) if cell.id == f"{name}-check")
     contract, skeleton, *seen, check = cells[start:end + 1]
-    parts = [cell.id.removeprefix(f"{name}-") for cell in seen]  # where a cause is guessed, the evidence comes first
-    assert skeleton.id == name and parts in (["watch"], ["guess", "watch"], ["watch", "guess", "cause"])
+    parts = [cell.id.removeprefix(f"{name}-") for cell in seen]
+    assert skeleton.id == name and parts in (["watch"], ["guess", "watch"])
     assert contract.cell_type == "markdown" and contract.source.startswith("###")
     assert FACTS.fullmatch(contract.source.split("\n")[2]), "the contract's line of facts has another form"
     assert skeleton.metadata.nbgrader.grade_id == name and skeleton.metadata.nbgrader.solution

@@ -10,9 +10,9 @@ from grader.judging.verdict import CaseVerdict, Verdict
 NOT_ALL = ""  # how the one line of the verdict ends
 _HANGS = "Your program hangs. Run it on the mesh (2, 2, 2), and read the verdict."
 _MANY = ("Begin with the mesh (1, 1, 1). Then run (2, 1, 1), (1, 2, 1) and (1, 1, 2), where one axis at a time is "
-         "longer than 1. Which of these runs depart?")
-_FEW = "Switch parts off by the settings, such as clipping, dropout or the balance loss. Which departures go, which stay?"
-_ELSE = ("None of the faults is left, but a whole run still departs from the plain process. Something in your program that "
+         "longer than 1. Which of these runs differ from the plain process?")
+_FEW = "Switch parts off by the settings, such as clipping, dropout or the balance loss. Which differences go, which stay?"
+_ELSE = ("None of your bugs is left, but a whole run still differs from the plain process. Something in your program that "
          "was right has changed.")
 
 
@@ -29,7 +29,7 @@ def counted(exercise: Exercise, trials: Sequence[Trial], rows: Sequence[CaseVerd
     left = still_there(trials, rows)
     repaired = max(0, exercise.faults - len(left))
     errors = [row.error for row in rows if row.ending in (RAISED, TIMED_OUT)]
-    line = CaseVerdict(f"{repaired} of {exercise.faults} faults repaired", 0, (), {}, NOT_ALL if left else RETURNED,
+    line = CaseVerdict(f"{repaired} of {exercise.faults} bugs repaired", 0, (), {}, NOT_ALL if left else RETURNED,
                        errors[0] if errors else "", ())
     hangs = any(row.ending == DEADLOCKED for row in rows)
     hints = (_hint(exercise.faults, left, hangs),) if left else ()
@@ -42,5 +42,5 @@ def _hint(faults: int, left: list[str], hangs: bool) -> tuple[str, str]:
     if left == [WHOLE_RUN]:
         return WHOLE_RUN, _ELSE
     repaired = max(0, faults - len(left))
-    said = f"{repaired} of your {faults} faults {'is' if repaired == 1 else 'are'} repaired."
+    said = f"{repaired} of your {faults} bugs {'is' if repaired == 1 else 'are'} repaired."
     return f"{len(left)} left", f"{said} {_HANGS if hangs else _MANY if 2 * repaired < faults else _FEW}"

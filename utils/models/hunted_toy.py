@@ -1,4 +1,4 @@
-"""A program that departs from the plain process, so that readers of the bug hunt see how that looks. It is no case."""
+"""A program that differs from the plain process, so that readers of the bug hunt see how that looks. It is no case."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""For the bug hunt: a program's notes beside those of one plain process, and the causes to choose from."""
+"""For the bug hunt: a program's notes beside those of one plain process, and the bugs to choose from."""
 
 import functools
 import html
@@ -15,12 +15,14 @@ from utils.deadlocks.errors import ranks_in_words
 from utils.ranks.run import Run
 
 TOLERANCE = 1e-9
-GRADIENT = "gradient of "
-CAUSES = ["some gradients are not reduced", "a sum over ranks where their mean is due", "something is reduced twice",
-          "the wrong group reduces", "micro-batches are not weighted", "the passes come in the wrong order",
-          "ranks draw the same random numbers", "old weights are used"]  # more than there are cases
+GRADIENT, WEIGHT = "gradient of ", "new "  # how table and picture call them
+BUGS = [  # more than there are cases
+    "some gradients are not reduced", "a sum over ranks where their mean is due", "something is reduced twice",
+    "the wrong group reduces", "micro-batches don't count by their share of the rows",
+    "the passes come in the wrong order", "ranks draw the same random numbers", "old weights are used",
+]
 _OF_CASE = {
-    1: (4, "Gradients add up over micro-batches, so each must count as much as its rows do."),
+    1: (4, "Each micro-batch's mean counted as much as that of the whole batch."),
     3: (0, "The head was never reduced, so each rank trained one of its own."),
     4: (5, "The warm-up was longest on the last stage, which needs none."),
     6: (2, "The hook had reduced each gradient already."),
@@ -28,10 +30,10 @@ _OF_CASE = {
 }
 
 
-def cause(case: int) -> dict[str, str]:
+def bug_of(case: int) -> dict[str, str]:
     """What is wrong in a case, and why: what predict.compare() takes. (To be looked at when it is repaired.)"""
     number, why = _OF_CASE[case]
-    return {"formula": CAUSES[number], "why": why}
+    return {"formula": BUGS[number], "why": why}
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,17 @@ class Beside:
         if self.agrees:
             return "agrees"
         whats = list(dict.fromkeys(row["what"] for row in self.rows))
-        weights = [what for what in whats if what != "loss" and not what.startswith(GRADIENT)]
+        weights = [what for what in whats if what.startswith(WEIGHT)]
         gradients = len(whats) - len(weights) - ("loss" in whats)
         parts = ["the loss"] * ("loss" in whats)
         parts += [f"{count} {kind}{'s' * (count > 1)}" for count, kind in ((gradients, "gradient"), (len(weights), "weight"))
                   if count]
-        return f"departs at step {self.rows[0]['step']}: {' and '.join(parts)}"
+        return f"first difference in step {self.rows[0]['step']}: {' and '.join(parts)}"
 
     def headline(self) -> str:
         if self.agrees:
-            return f"As one plain process: {self.steps} steps on {self.ranks} ranks."
-        first = self.rows[0]
-        return f"Departs from one plain process at step {first['step']}:"
+            return f"Agrees with the plain process: {self.steps} steps on {self.ranks} rank{'s' * (self.ranks > 1)}."
+        return f"First difference from the plain process: in step {self.rows[0]['step']}."
 
     def __repr__(self) -> str:
         if self.agrees:
@@ -97,7 +98,7 @@ class Beside:
 
 
 def beside_plain(run: Run, plain: Sequence[Sequence[dict[str, Any]]]) -> Beside:
-    """Where the program first departs from one plain process: all that differs in the first step that is not alike.
+    """Where the program first differs from one plain process: all that differs in the first step that is not alike.
 
     run: whose result on each rank is one note a step (hunted.note); plain: what each rank should have noted.
     Raises: ValueError where a rank has not noted each step.
@@ -122,7 +123,7 @@ def beside_plain(run: Run, plain: Sequence[Sequence[dict[str, Any]]]) -> Beside:
 def _flat(note: dict[str, Any]) -> dict[str, torch.Tensor | None]:
     """Loss, gradients, weights, by what they are called in table and picture."""
     gradients = {f"{GRADIENT}{name}": part for name, part in note["gradients"].items()}
-    return {"loss": note["loss"], **gradients, **note["weights"]}
+    return {"loss": note["loss"], **gradients, **{f"{WEIGHT}{name}": part for name, part in note["weights"].items()}}
 
 
 def _first_of(apart: dict[str, tuple[float | None, ...]], step: int) -> list[str]:
@@ -164,7 +165,7 @@ def _row(what: str, found: torch.Tensor | None, right: torch.Tensor | None) -> d
     a, b = found.double().flatten(), right.double().flatten()
     at = (~((a - b).abs() <= TOLERANCE * b.abs().clamp(min=1))).nonzero().flatten().tolist()[0]
     ratio = float(a[at] / b[at]) if b[at] else 0.0
-    factor = f" ({ratio:g} times)" if ratio and torch.allclose(a, b * ratio, rtol=1e-6, atol=1e-12) else ""
+    factor = f" ({ratio:g} times plain)" if ratio and torch.allclose(a, b * ratio, rtol=1e-6, atol=1e-12) else ""
     return {"what": what, "plain": _shown(b[at]), "program": _shown(a[at]) + factor}
 
 

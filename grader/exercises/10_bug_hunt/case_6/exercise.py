@@ -24,7 +24,7 @@ def _smaller_steps(inputs: Inputs) -> list[Notes]:
     return scaled(one_process(inputs), gradients=len(inputs))
 
 
-EXERCISE = of_replicas("Case 6: gradients four times too large", {
+EXERCISE = of_replicas("Case 6: gradients that grow", {
     "sum for mean": ("The gradients are n times the mean. Once they are reduced only once, they are sums over ranks: one "
                      "division is due.", _used(0, whole=True)),
     "divided twice": ("The gradients are n times too small: a sum over ranks, divided by n twice.", _used(2, whole=True)),
