@@ -220,18 +220,21 @@ def _log_axes(height_in: float, ranks: Sequence[int]) -> tuple[Figure, Axes]:
 @styled
 def throughput_figure(curves: Mapping[str, Mapping[int, float]], measured: Mapping[int, float],
                       limits: Mapping[str, float]) -> Picture:
-    """Rows per second against the rows of a batch, on a logarithmic axis; measured points as crosses.
+    """Rows per second against the rows of a batch, on a logarithmic axis.
 
     curves: name → {rows of a batch: rows per second}; limits: of each name the rate that it approaches, a dashed line.
+    measured: of the first name, crosses in its colour.
     """
     figure, axes = plot(3.4)
     for number, (name, rates) in enumerate(curves.items()):
         axes.plot(rates.keys(), rates.values(), color=CYCLE[number], linewidth=2, label=name)
         axes.axhline(limits[name], color=CYCLE[number], linewidth=1, linestyle="--")
-    axes.plot(measured.keys(), measured.values(), "x", color=BLACK, markersize=9, markeredgewidth=2, label="measured")
+    axes.plot(measured.keys(), measured.values(), "x", color=CYCLE[0], markersize=9, markeredgewidth=2,
+              label=f"{next(iter(curves))},\nmeasured")
+    axes.plot([], [], color=FAINT, linewidth=1, linestyle="--", label="limit")
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set(xlabel="rows in the batch", ylabel="rows per second", ylim=(0, 1.08 * max(limits.values())))
+    axes.set(xlabel="rows in the batch (logarithmic)", ylabel="rows per second", ylim=(0, 1.08 * max(limits.values())))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return Picture(figure, "Rows per second against the batch. " + "; ".join(
         f"{name}: up to {max(rates.values()):.3g}, limit {limits[name]:.3g}" for name, rates in curves.items())

@@ -22,11 +22,11 @@ class ScheduleEditor(Interactive):
 
 def schedule_editor(schedule: Schedule, validate: Callable[[Schedule, Shape, list[int] | None], Fault | None],
                     simulate: Callable[[Schedule, dict[str, float], float], Timetable], durations: Mapping[str, float],
-                    hop_time: float = 0.0, most: int | None = None) -> ScheduleEditor:
+                    hop_time: float = 0.0, most: int | None = None, unit: str = "units") -> ScheduleEditor:
     """Edit a schedule: F0 is the forward of micro-batch 0; cut a word and paste it elsewhere in its line.
 
     The text must remain a schedule of the same ranks, stages and micro-batches. Why it cannot run is said by `validate`,
-    which is told that a rank may keep `most` micro-batches in flight; what can run is drawn as `simulate` plays it.
+    which is told that a rank may keep `most` micro-batches in flight; what can run is drawn as `simulate` plays it. unit: of the times.
     """
     shape, limits = shape_of(schedule), None if most is None else [most] * len(schedule)
     text = ipywidgets.Textarea(format_schedule(schedule), rows=len(schedule), continuous_update=True,
@@ -43,7 +43,7 @@ def schedule_editor(schedule: Schedule, validate: Callable[[Schedule, Shape, lis
             return f"<p>{html.escape(str(error))}</p>"
         if fault := validate(now, shape, limits):
             return f"<p>This cannot run. {html.escape(str(fault))}.</p>" + moving_html(faulty_order(now, fault))
-        return _played(simulate(now, dict(durations), hop_s), len(now), percent)
+        return _played(simulate(now, dict(durations), hop_s), len(now), percent, unit)
 
     editor = ScheduleEditor([text, hop, until], show)
     editor.children += (ipywidgets.HTML("<style>.schedule-text textarea { font-family: monospace; }</style>"),)
@@ -55,10 +55,10 @@ def _read(written: str) -> Schedule:
     return parse_schedule(*filter(str.strip, written.splitlines()))
 
 
-def _played(plan: Timetable, n_ranks: int, percent: int) -> Picture:
+def _played(plan: Timetable, n_ranks: int, percent: int, unit: str) -> Picture:
     """The plan up to a moment, with what it comes to."""
     moment = plan.makespan * percent / 100
     begun = {step: (start, min(end, moment)) for step, (start, end) in plan.times.items() if start < moment}
-    title = (f"{plan.makespan:.4g} units, {plan.bubble_rate:.1%} idle; in flight at most "
+    title = (f"{plan.makespan:.4g} {unit}, {plan.bubble_rate:.1%} idle; in flight at most "
              f"{', '.join(map(str, plan.peaks))}")
     return schedule_grid(begun, n_ranks, title)

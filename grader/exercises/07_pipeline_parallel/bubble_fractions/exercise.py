@@ -17,8 +17,8 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     if grading:
         sizes += [(p := draw.integer(2, 16), p * draw.integer(1, 4), draw.integer(1, 4)) for _ in range(3)]
         sizes += [(draw.integer(2, 16), draw.integer(2, 64), 1)]
-    return [Case(f"{p} stage{'s' * (p > 1)}, {m} micro-batch{'es' * (m > 1)}, {v} chunk{'s' * (v > 1)} a rank",
-                 ({"n_stages": p, "n_micro": m, "n_chunks": v},)) for p, m, v in sizes]
+    return [Case(f"{p} rank{'s' * (p > 1)}, {m} micro-batch{'es' * (m > 1)}, {v} chunk{'s' * (v > 1)} per rank",
+                 ({"n_ranks": p, "n_micro": m, "n_chunks": v},)) for p, m, v in sizes]
 
 
 def _both(id: str, hint: str, wrong: Callable[[int, int, int], tuple[float, float]]) -> Slip:
@@ -33,7 +33,7 @@ def _of_all(id: str, hint: str, wrong: Callable[[int, int, int], float]) -> Slip
 EXERCISE = Exercise(
     title="The bubble, by both conventions",
     forbidden=FORMULAS,
-    parameters=("n_stages", "n_micro", "n_chunks"),
+    parameters=("n_ranks", "n_micro", "n_chunks"),
     make_cases=_cases,
     oracle=each_rank(lambda case, r: fractions(*case.inputs[r].values())),
     tolerance=1e-6,
@@ -41,7 +41,7 @@ EXERCISE = Exercise(
     slips=(
         _both("swapped", "The two are swapped: first the share of the ideal time, then the smaller one, of the total time.",
               lambda p, m, v: fractions(p, m, v)[::-1]),
-        _both("one too many", "A stage waits for the p − 1 others, not for p.", lambda p, m, v: fractions(p + 1, m, v)),
+        _both("one too many", "A rank waits for the p − 1 others, not for p.", lambda p, m, v: fractions(p + 1, m, v)),
         _both("bubble grows with chunks", "More chunks make the bubble shorter, not longer: v multiplies the m "
                                           "micro-batches, not the p − 1 "
                                           "stages.", lambda p, m, v: fractions(1 + (p - 1) * v, m, 1)),
@@ -49,8 +49,8 @@ EXERCISE = Exercise(
                                           "multiplies m.", lambda p, m, v: fractions(p * v, m, v)),
         _both("whole numbers", "The shares are fractions: divide with /, // throws away what is behind the point.",
               lambda p, m, v: ((p - 1) // (v * m), (p - 1) / (v * m + p - 1))),
-        _both("chunks forgotten", "With v chunks a rank each pass of one chunk takes 1/v of the time, and so does what "
-                                  "a rank waits: v multiplies m.", lambda p, m, v: fractions(p, m, 1)),
+        _both("chunks forgotten", "With v chunks per rank, a pass through one chunk takes a v-th of the time, and each "
+                                  "wait is a v-th as long: v multiplies m.", lambda p, m, v: fractions(p, m, 1)),
         _of_all("chunks divide once", "The chunks stand in the first share only: in the second one too v multiplies m.",
                 lambda p, m, v: fractions(p, m, 1)[1]),
         _of_all("bubble divided last", "The total time is the ideal time plus the bubble, and v shrinks only the bubble: "
