@@ -222,6 +222,8 @@ PICTURES = {
     "time of plans": lambda: figures.plan_time_figure(PLANS),
     "time of a plan": lambda: figures.plan_time_figure({"one": PLANS["TP 8 × PP 8"]}, "A step"),
     "scaling": lambda: figures.scaling_figure(scaling(GPT_175B, cluster_named("A100"), 1536), "GPT 175B"),
+    "memory in KiB": lambda: figures.memory_bars(
+        [("ZeRO-1", {"parameters": 1_205_862}), ("ZeRO-2", {"parameters": 1_226_342})], in_kib=True),
     "memory of nothing": lambda: figures.memory_bars([("rank 0", {"parameters": 0})]),
 }
 
