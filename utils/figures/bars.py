@@ -60,8 +60,8 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
     """One horizontal bar for each (label, {category: bytes}), with its total at the end.
 
     bars: such as [("rank 0", run.memory[0].peak)]; limit_bytes: a line, such as what a GPU has;
-    base: 1024 counts in KiB, MiB, GiB; 1000 in kB, MB, GB, as many papers do; in_kib: all numbers in whole KiB, so that bars of
-    nearly the same length can be compared.
+    base: 1024 counts in KiB, MiB, GiB; 1000 in kB, MB, GB, as many papers do; in_kib: all numbers in whole KiB,
+    so that bars of nearly the same length can be compared.
     Raises: ValueError without bars or with negative bytes.
     """
     if not bars or any(size < 0 for _, parts in bars for size in parts.values()):

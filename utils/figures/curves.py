@@ -96,7 +96,7 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Map
     figure, axes = plot(3.0)
     for number, (name, held) in enumerate(curves.items()):
         highest = max(held)
-        at_most = {} if peaks else {"marker": "o", "markevery": [list(held).index(highest)]}  # so the legend shows the dot too
+        at_most = {} if peaks else {"marker": "o", "markevery": [list(held).index(highest)]}  # in the legend too
         axes.plot([size / scale for size in held], drawstyle="steps-post", linewidth=2, color=CYCLE[number],
                   label=name if peaks else f"{name}: {human_bytes(highest)} at most", **at_most)
         if peaks:
