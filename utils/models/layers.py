@@ -49,7 +49,7 @@ def hiding(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[No
             part._parameters[name] = p
 
 
-def pieces_of(row: Tensor, shapes: Sequence[torch.Size], first: int = 0) -> list[Tensor]:
+def slices_of(row: Tensor, shapes: Sequence[torch.Size], first: int = 0) -> list[Tensor]:
     """The part of `row` that belongs to each of the tensors with these shapes, which lie one after another in a flat row.
 
     row: (C,), numbers [first, first + C) of the flat row. Returns views, 1-D: a tensor that lies outside gets an empty one,

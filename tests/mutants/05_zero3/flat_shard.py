@@ -4,9 +4,9 @@ from tests.mutants import change
 
 CHANGES = (
     change("whole kept alive", ".clone()", ""),
-    change("not padded", "row_Z.view(n, len(row_Z) // n)", "row.tensor_split(n)"),
+    change("not padded", "flat_Z.view(n, len(flat_Z) // n)", "row.tensor_split(n)"),
     change("tail lost", "F.pad(row, (0, -len(row) % n))", "row[:len(row) // n * n]"),
-    change("each by itself", "return row_Z.view(n, len(row_Z) // n)[rank].clone()",
+    change("each by itself", "return flat_Z.view(n, len(flat_Z) // n)[rank].clone()",
            "flat = [p.detach().flatten() for p in parameters]\n"
            "    return torch.cat([F.pad(p, (0, -len(p) % n)).chunk(n)[rank] for p in flat])"),
     change("zeros in between", "torch.cat([p.detach().flatten() for p in parameters])",
@@ -18,13 +18,13 @@ CHANGES = (
     change("turned over", "p.detach().flatten()", "p.detach().t().flatten()"),
     change("other order", "in parameters", "in parameters[::-1]"),
     change("none for the last", ".clone()", ".clone()[:int(rank < len(row))]"),
-    change("padded after the cut", "row_Z.view(n, len(row_Z) // n)[rank]", "F.pad(row.tensor_split(n)[rank], "
-           "(0, len(row_Z) // n - len(row.tensor_split(n)[rank])))"),
+    change("padded after the cut", "flat_Z.view(n, len(flat_Z) // n)[rank]", "F.pad(row.tensor_split(n)[rank], "
+           "(0, len(flat_Z) // n - len(row.tensor_split(n)[rank])))"),
     change("shared memory", "row = torch.cat([p.detach().flatten() for p in parameters])",
            "flat = [p.detach().flatten() for p in parameters]\n    row = torch.cat(flat) if len(flat) > 1 else flat[0]",
-           "return row_Z", "return row if n == 1 else row_Z"),
+           "return flat_Z", "return row if n == 1 else flat_Z"),
     change("has a history", ".detach()", ""),
-    change("dealt like cards", "row_Z.view(n, len(row_Z) // n)[rank]", "row_Z[rank::n]"),
+    change("dealt like cards", "flat_Z.view(n, len(flat_Z) // n)[rank]", "flat_Z[rank::n]"),
     change("group ignored", "(group)", "()"),
-    change("communicates", "return row_Z", "dist.broadcast(row_Z, group=group, group_src=0)\n    return row_Z"),
+    change("communicates", "return flat_Z", "dist.broadcast(flat_Z, group=group, group_src=0)\n    return flat_Z"),
 )
