@@ -47,16 +47,16 @@ def with_inputs(case: Case, **changed: Any) -> Case:
     return replace(case, inputs=tuple(inputs | changed for inputs in case.inputs))
 
 
-# ── which part of a flat row is whose ──
+# ── which part of a flat buffer is whose ──
 
 
 def own_shard(case: Case, rank: int, row: Tensor) -> Tensor:
-    """This rank's shard of a flat row."""
+    """This rank's shard of a flat buffer."""
     return pieces(row, case.group_size(rank))[case.group_rank(rank)]
 
 
-def own_slices(case: Case, rank: int, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """What lies on `rank` of each of a layer's tensors, perhaps nothing, when all are one flat row."""
+def slices_on(case: Case, rank: int, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """What lies on `rank` of each of a layer's tensors, perhaps nothing, when all are one flat buffer."""
     shard = own_shard(case, rank, torch.cat([tensor.flatten() for tensor in tensors]))
     return slices_of(shard, [tensor.shape for tensor in tensors], first=case.group_rank(rank) * len(shard))
 

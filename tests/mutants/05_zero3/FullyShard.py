@@ -6,7 +6,7 @@ from torch import nn
 
 from tests.mutants import change, mutant
 
-MEAN = "mean_C = flat_Z.new_empty(len(self.shard_C))"
+MEAN = "sum_C = flat_Z.new_empty(len(self.shard_C))"
 CHANGES = (
     change("start not shared", "(*module.parameters(), *module.buffers())", "()"),
     change("buffers not shared", "(*module.parameters(), *module.buffers())", "module.parameters()"),
@@ -31,12 +31,12 @@ CHANGES = (
            "                layer.reduce()\n            layer.free()"),
     change("freed too early", "output.register_hook(lambda _: self._gather(layer, -1))", "pass"),
     change("nothing trained", "if has_gradient", "if False", of="ShardedLayer"),
-    change("shards returned", "piece.view(shape).clone()", "p.detach().clone()"),
+    change("shards returned", "part.view(shape).clone()", "p.detach().clone()"),
     change("no full_parameters", "def full_parameters", "def whole_parameters"),
     change("computed in another dtype", "self.compute_dtype = module, compute_dtype", "self.compute_dtype = module, None",
            "ShardedLayer(parameters, group, compute_dtype)", "ShardedLayer(parameters, group)"),
     change("inputs not cast", "cast_floats((args, kwargs), self.compute_dtype)", "args, kwargs"),
-    change("too many bytes", MEAN, f"{MEAN}\n            dist.reduce_scatter_single(mean_C, flat_Z, group=self.group)",
+    change("too many bytes", MEAN, f"{MEAN}\n            dist.reduce_scatter_single(sum_C, flat_Z, group=self.group)",
            of="ShardedLayer"),
     change("missing wait", " work.wait()", " pass", of="ShardedLayer"),
     change("group ignored", "group=group, group_src=0", "0"),
@@ -58,7 +58,7 @@ EQUIVALENT = {
     "output.register_hook(lambda _: self._gather(layer, -1)) | 1 → 2":
         "What is prefetched is free, within the bound on whole layers.",
     "self.reducing = None | self.reducing = None → pass": "A reduction that is finished already is not finished again.",
-    "found[self.names[p]] = piece.view(shape).clone() | piece.view(shape).clone() → piece.view(shape)":
+    "found[self.names[p]] = part.view(shape).clone() | part.view(shape).clone() → part.view(shape)":
         "The row was gathered for this alone.",
 }
 

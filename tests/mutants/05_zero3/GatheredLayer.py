@@ -11,16 +11,16 @@ CHANGES = (
     change("precision lost", GATHER, f"{GATHER}\n        self.shard_C = {SENT}.to(self.shard_C.dtype)"),
     change("shard cast", "self.shard_C = flat_shard(parameters, group)",
            "self.shard_C = flat_shard(parameters, group).to(compute_dtype or parameters[0].dtype)"),
-    change("never stepped", SLICES, "self.show([piece.clone() for piece in self.own_slices(self.shard_C)], self.gradients)"),
+    change("never stepped", SLICES, "self.show([part.clone() for part in self.own_slices(self.shard_C)], self.gradients)"),
     change("gradients dropped", "self.gradients = [p.grad for p in self.parameters]", "pass"),
-    change("gradient in the way", "zip(pieces, self.shapes)], [None] * len(pieces))",
-           "zip(pieces, self.shapes)],\n                      [torch.zeros_like(piece).view(shape) for piece, shape in "
-           "zip(pieces, self.shapes)])"),
+    change("gradient in the way", "zip(slices, self.shapes)], [None] * len(slices))",
+           "zip(slices, self.shapes)],\n                      [torch.zeros_like(part).view(shape) for part, shape in "
+           "zip(slices, self.shapes)])"),
     change("another row", "self.flat_Z.untyped_storage().resize_(self.flat_Z.nbytes)",
            "self.flat_Z = self.flat_Z.new_empty(self.flat_Z.shape)"),
     change("wrong pieces", "self.shapes, first=dist.get_rank(self.group) * len(shard_C))",
            "[torch.Size([-(-shape.numel() // self.n)]) for shape in self.shapes])"),
-    change("wrong whole", "piece.view(shape)", "piece.view(shape).flip(0)"),
+    change("wrong whole", "part.view(shape)", "part.view(shape).flip(0)"),
     change("not at rest", SLICES, "pass"),
     change("given back twice", "        if self.is_whole:\n", "        if True:\n", "            self.gradients = [None] * "
            "len(self.parameters)  # nobody keeps them alive any more\n", ""),

@@ -20,6 +20,6 @@ CHANGES = (
     change("missing wait", "self.gathering.wait()", "pass"),
     change("base not right", "self.shapes, first=dist.get_rank(self.group) * len(shard_C))",
            "[torch.Size([-(-shape.numel() // self.n)]) for shape in self.shapes])", of="GatheredLayer"),
-    change("wrong whole", "piece.view(shape)", "piece.view(shape).flip(0)", of="GatheredLayer"),
+    change("wrong whole", "part.view(shape)", "part.view(shape).flip(0)", of="GatheredLayer"),
     change("group ignored", "group=self.group, ", ""),
 )
