@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.notebooks import functions_of
 from utils import run_ranks
-from utils.models.layers import cast_floats, hiding, layers_of, pieces_of, tensors_in
+from utils.models.layers import cast_floats, hiding, layers_of, slices_of, tensors_in
 
 FullyShard = functions_of("solutions", "05_zero3")["FullyShardOddModules"]
 KeepingSmall = functions_of("solutions", "05_zero3")["FullyShardKeepingSmall"]
@@ -92,7 +92,7 @@ def test_at_rest_each_rank_holds_its_share_and_a_forward_pass_alone_leaves_it_so
         wrapped = FullyShard(two_layers())
         with torch.no_grad():
             wrapped(data())
-        whole = [layer.row_Z.untyped_storage().nbytes() for layer in wrapped.layers]
+        whole = [layer.flat_Z.untyped_storage().nbytes() for layer in wrapped.layers]
         return sum(p.numel() for p in wrapped.parameters()), whole
 
     run = run_ranks(looks, 4)
@@ -207,8 +207,8 @@ def test_every_dtype_is_a_layer_of_its_own():
 def test_pieces_are_where_a_tensor_and_a_part_of_the_row_overlap():
     shapes = [torch.Size([2, 2]), torch.Size([1]), torch.Size([2])]
     row = torch.arange(8)  # seven numbers, and padding
-    assert [piece.tolist() for piece in pieces_of(row, shapes)] == [[0, 1, 2, 3], [4], [5, 6]]
-    assert [[piece.tolist() for piece in pieces_of(part, shapes, first)] for part, first in zip(row.chunk(4), (0, 2, 4, 6),
+    assert [piece.tolist() for piece in slices_of(row, shapes)] == [[0, 1, 2, 3], [4], [5, 6]]
+    assert [[piece.tolist() for piece in slices_of(part, shapes, first)] for part, first in zip(row.chunk(4), (0, 2, 4, 6),
             strict=True)] == [[[0, 1], [], []], [[2, 3], [], []], [[], [4], [5]], [[], [], [6]]]
 
 

@@ -55,23 +55,25 @@ def _grouped(parts: Mapping[str, float]) -> dict[str, float]:
 
 
 @styled
-def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", base: int = 1024) -> Picture:
+def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", base: int = 1024,
+                in_kib: bool = False) -> Picture:
     """One horizontal bar for each (label, {category: bytes}), with its total at the end.
 
     bars: such as [("rank 0", run.memory[0].peak)]; limit_bytes: a line, such as what a GPU has;
-    base: 1024 counts in KiB, MiB, GiB; 1000 in kB, MB, GB, as many papers do.
+    base: 1024 counts in KiB, MiB, GiB; 1000 in kB, MB, GB, as many papers do; in_kib: all numbers in whole KiB,
+    so that bars of nearly the same length can be compared.
     Raises: ValueError without bars or with negative bytes.
     """
     if not bars or any(size < 0 for _, parts in bars for size in parts.values()):
         raise ValueError("memory_bars needs one or more (label, {category: bytes}), none of them negative")
-    colours, show = _colours(bars), partial(human_bytes, base=base)
+    colours, show = _colours(bars), _kib if in_kib else partial(human_bytes, base=base)
     top_in, left_in = LEGEND_IN + 0.3 * bool(title), max(text_width_in(label, 9) for label, _ in bars) + 0.3
     bars_in, width_in = len(bars) * BAR_IN, WIDTH_IN - left_in - RIGHT_IN
     height_in = bars_in + top_in + BOTTOM_IN
     figure = new_figure(height_in)
     axes = inch_axes(figure, left_in, BOTTOM_IN, width_in, bars_in)
     most = max([sum(parts.values()) for _, parts in bars] + [limit_bytes or 0]) or 1
-    _label(axes, bars, most, base)
+    _label(axes, bars, most, base, in_kib)
     _draw_bars(axes, bars, colours, width_in / most, show)
     keys: list[Artist] = [Patch(facecolor=colour, label=category) for category, colour in colours.items()]
     if limit_bytes is not None:
@@ -107,17 +109,21 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
 
 
-def _label(axes: Axes, bars: Bars, most: float, base: int) -> None:
+def _label(axes: Axes, bars: Bars, most: float, base: int, in_kib: bool) -> None:
     """The bars' labels, and ticks at 3 to 7 round steps."""
     name_rows(axes, [label for label, _ in bars])
-    unit, _ = byte_unit(most, base)
+    unit = 1024 if in_kib else byte_unit(most, base)[0]
     smallest = 0.25 if base == 1024 else 0.2  # round numbers of the next smaller unit
     step = max(1, next((unit * step for step in (smallest, *ROUND) if most / (unit * step) <= 7), most))
     axes.set(xlim=(0, most), xticks=[i * step for i in range(int(most / step) + 1)])
-    axes.xaxis.set_major_formatter(lambda size, _: _exact(size, base))
+    axes.xaxis.set_major_formatter(lambda size, _: _kib(size) if in_kib else _exact(size, base))
     axes.tick_params(axis="x", labelcolor=FAINT)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x")
+
+
+def _kib(size: float) -> str:
+    return f"{size / 1024:,.0f} KiB"
 
 
 def _exact(size: float, base: int) -> str:

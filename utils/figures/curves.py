@@ -96,14 +96,13 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Map
     figure, axes = plot(3.0)
     for number, (name, held) in enumerate(curves.items()):
         highest = max(held)
+        at_most = {} if peaks else {"marker": "o", "markevery": [list(held).index(highest)]}  # in the legend too
         axes.plot([size / scale for size in held], drawstyle="steps-post", linewidth=2, color=CYCLE[number],
-                  label=name if peaks else f"{name}: {human_bytes(highest)} at most")
+                  label=name if peaks else f"{name}: {human_bytes(highest)} at most", **at_most)
         if peaks:
             axes.axhline(peaks[name] / scale, color=CYCLE[number], linewidth=1.2, linestyle="--")
             axes.annotate(f"{peaks[name] / 1024:,.0f} KiB", (0, peaks[name] / scale), xytext=(0, 2),
                           textcoords="offset points", fontsize=8.5)
-        else:
-            axes.plot(list(held).index(highest), highest / scale, "o", color=CYCLE[number])
     if peaks:
         axes.plot([], [], color=FAINT, linewidth=1.2, linestyle="--", label="peak, also between these moments")
     top = 1.25 * most / scale or 1

@@ -26,7 +26,8 @@ def schedule_editor(schedule: Schedule, validate: Callable[[Schedule, Shape, lis
     """Edit a schedule: F0 is the forward of micro-batch 0; cut a word and paste it elsewhere in its line.
 
     The text must remain a schedule of the same ranks, stages and micro-batches. Why it cannot run is said by `validate`,
-    which is told that a rank may keep `most` micro-batches in flight; what can run is drawn as `simulate` plays it. unit: of the times.
+    which is told that a rank may keep `most` micro-batches in flight; what can run is drawn as `simulate` plays it.
+    unit: of the times.
     """
     shape, limits = shape_of(schedule), None if most is None else [most] * len(schedule)
     text = ipywidgets.Textarea(format_schedule(schedule), rows=len(schedule), continuous_update=True,

@@ -49,15 +49,15 @@ def hiding(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[No
             part._parameters[name] = p
 
 
-def pieces_of(row: Tensor, shapes: Sequence[torch.Size], first: int = 0) -> list[Tensor]:
-    """The part of `row` that belongs to each of the tensors with these shapes, which lie one after another in a flat row.
+def slices_of(flat: Tensor, shapes: Sequence[torch.Size], first: int = 0) -> list[Tensor]:
+    """The slice of `flat` of each of the tensors with these shapes, which lie one after another in a flat buffer.
 
-    row: (C,), numbers [first, first + C) of the flat row. Returns views, 1-D: a tensor that lies outside gets an empty one,
-    one that lies across an end the part inside.
+    flat: (C,), elements [first, first + C) of the flat buffer. Returns views, 1-D: a tensor that lies outside gets an empty
+    one, one that lies across an end the part inside.
     """
     start, found = -first, []
     for shape in shapes:
-        found.append(row[max(0, start):max(0, start + shape.numel())])
+        found.append(flat[max(0, start):max(0, start + shape.numel())])
         start += shape.numel()
     return found
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from grader.calling.sharding import ROUNDS, dtype_of
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.split_inputs import numbers
-from grader.exercises.shared.zero_cases import own_pieces
+from grader.exercises.shared.zero_cases import slices_on
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw, Slip
 
@@ -42,7 +42,7 @@ def pieces_on(case: Case, rank: int, values: Sequence[Tensor | None]) -> Pieces:
     parameters = case.inputs[rank]["parameters"]
     filled = [torch.zeros_like(p) if value is None else value for p, value in zip(parameters, values, strict=True)]
     return [None if value is None or not piece.numel() else piece
-            for piece, value in zip(own_pieces(case, rank, filled), values, strict=True)]
+            for piece, value in zip(slices_on(case, rank, filled), values, strict=True)]
 
 
 def gathered_states(case: Case, rank: int) -> dict[str, Any]:

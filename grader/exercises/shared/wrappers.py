@@ -7,7 +7,7 @@ from torch import Tensor
 
 from grader.calling.training import parameters
 from grader.exercises.shared.one_process import train
-from grader.exercises.shared.zero_cases import own_pieces
+from grader.exercises.shared.zero_cases import slices_on
 from grader.exercises.technique.models import given_model, model_of
 from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case
@@ -26,7 +26,7 @@ def own_slices(case: Case, rank: int, owner: int) -> dict[str, Tensor]:
     model, own = given_model(case, owner), {}
     names = {p: name for name, p in model.named_parameters()}
     for _, of_layer in layers_of(model):
-        parts = own_pieces(case, rank, [p.detach() for p in of_layer])
+        parts = slices_on(case, rank, [p.detach() for p in of_layer])
         own |= {names[p]: part for p, part in zip(of_layer, parts, strict=True)}
     return own
 

@@ -11,7 +11,7 @@ from grader.exercises.shared.cases import once_a_group, pieces
 from grader.exercises.shared.one_process import mean_gradients
 from grader.exercises.shared.training_cases import SEEDS, Inputs, model_cases
 from grader.judging.exercise import Case, Draw
-from utils.models.layers import pieces_of
+from utils.models.layers import slices_of
 
 
 def odd_models(draw: Draw, grading: bool, inputs: Inputs, tiny: str) -> Sequence[Case]:
@@ -47,18 +47,18 @@ def with_inputs(case: Case, **changed: Any) -> Case:
     return replace(case, inputs=tuple(inputs | changed for inputs in case.inputs))
 
 
-# ── which part of a flat row is whose ──
+# ── which part of a flat buffer is whose ──
 
 
 def own_shard(case: Case, rank: int, row: Tensor) -> Tensor:
-    """This rank's shard of a flat row."""
+    """This rank's shard of a flat buffer."""
     return pieces(row, case.group_size(rank))[case.group_rank(rank)]
 
 
-def own_pieces(case: Case, rank: int, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """What lies on `rank` of each of a layer's tensors, perhaps nothing, when all are one flat row."""
+def slices_on(case: Case, rank: int, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """What lies on `rank` of each of a layer's tensors, perhaps nothing, when all are one flat buffer."""
     shard = own_shard(case, rank, torch.cat([tensor.flatten() for tensor in tensors]))
-    return pieces_of(shard, [tensor.shape for tensor in tensors], first=case.group_rank(rank) * len(shard))
+    return slices_of(shard, [tensor.shape for tensor in tensors], first=case.group_rank(rank) * len(shard))
 
 
 Shards = dict[str, Tensor]

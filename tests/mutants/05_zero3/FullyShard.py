@@ -6,7 +6,7 @@ from torch import nn
 
 from tests.mutants import change, mutant
 
-MEAN = "mean_C = row_Z.new_empty(len(self.shard_C))"
+MEAN = "sum_C = flat_Z.new_empty(len(self.shard_C))"
 CHANGES = (
     change("start not shared", "(*module.parameters(), *module.buffers())", "()"),
     change("buffers not shared", "(*module.parameters(), *module.buffers())", "module.parameters()"),
@@ -16,11 +16,11 @@ CHANGES = (
            "            tensor.data.copy_(as_float)"),
     change("reductions pile up", "            if self.reducing is not None:\n                self.reducing.finish()\n"
            "            self.reducing = layer\n", ""),
-    change("precision lost", "(row_Z, layer.shard_C,",
-           "(row_Z, layer.shard_C.to(layer.row_Z.dtype).to(row_Z.dtype),"),
+    change("precision lost", "(flat_Z, layer.shard_C,",
+           "(flat_Z, layer.shard_C.to(layer.flat_Z.dtype).to(flat_Z.dtype),"),
     change("other names", "found[self.names[p]]", "found[str(len(found))]"),
-    change("start in another dtype", "layer.shard_C.new_empty(layer.n", "layer.row_Z.new_empty(layer.n",
-           "(row_Z, layer.shard_C,", "(row_Z, layer.shard_C.to(row_Z.dtype),"),
+    change("start in another dtype", "layer.shard_C.new_empty(layer.n", "layer.flat_Z.new_empty(layer.n",
+           "(flat_Z, layer.shard_C,", "(flat_Z, layer.shard_C.to(flat_Z.dtype),"),
     change("keywords dropped", "self.module(*args, **kwargs)", "self.module(*args)"),
     change("parameters not cast", "ShardedLayer(parameters, group, compute_dtype)", "ShardedLayer(parameters, group)"),
     change("sum for mean", "/ self.n", "", of="ShardedLayer"),
@@ -31,12 +31,12 @@ CHANGES = (
            "                layer.reduce()\n            layer.free()"),
     change("freed too early", "output.register_hook(lambda _: self._gather(layer, -1))", "pass"),
     change("nothing trained", "if has_gradient", "if False", of="ShardedLayer"),
-    change("shards returned", "piece.view(shape).clone()", "p.detach().clone()"),
+    change("shards returned", "part.view(shape).clone()", "p.detach().clone()"),
     change("no full_parameters", "def full_parameters", "def whole_parameters"),
     change("computed in another dtype", "self.compute_dtype = module, compute_dtype", "self.compute_dtype = module, None",
            "ShardedLayer(parameters, group, compute_dtype)", "ShardedLayer(parameters, group)"),
     change("inputs not cast", "cast_floats((args, kwargs), self.compute_dtype)", "args, kwargs"),
-    change("too many bytes", MEAN, f"{MEAN}\n            dist.reduce_scatter_single(mean_C, row_Z, group=self.group)",
+    change("too many bytes", MEAN, f"{MEAN}\n            dist.reduce_scatter_single(sum_C, flat_Z, group=self.group)",
            of="ShardedLayer"),
     change("missing wait", " work.wait()", " pass", of="ShardedLayer"),
     change("group ignored", "group=group, group_src=0", "0"),
@@ -58,7 +58,7 @@ EQUIVALENT = {
     "output.register_hook(lambda _: self._gather(layer, -1)) | 1 → 2":
         "What is prefetched is free, within the bound on whole layers.",
     "self.reducing = None | self.reducing = None → pass": "A reduction that is finished already is not finished again.",
-    "found[self.names[p]] = piece.view(shape).clone() | piece.view(shape).clone() → piece.view(shape)":
+    "found[self.names[p]] = part.view(shape).clone() | part.view(shape).clone() → part.view(shape)":
         "The row was gathered for this alone.",
 }
 

@@ -2,8 +2,8 @@
 
 from tests.mutants import change
 
-SMALL, MEAN = "p.numel() < keep_whole_below", "row /= dist.get_world_size(self.small_group)"
-REDUCE = "dist.all_reduce(row, group=self.small_group)"
+SMALL, MEAN = "p.numel() < keep_whole_below", "flat /= dist.get_world_size(self.small_group)"
+REDUCE = "dist.all_reduce(flat, group=self.small_group)"
 CHANGES = (
     change("not averaged", "if gradients:", "if False:"),
     change("sum for mean", MEAN, "pass"),
@@ -14,7 +14,7 @@ CHANGES = (
            "        for p in small.values():\n"
            "            p.data = p.data.to(compute_dtype or p.dtype)"),
     change("divided twice", MEAN, f"{MEAN}**2"),
-    change("divided by the world", MEAN, "row /= dist.get_world_size()"),
+    change("divided by the world", MEAN, "flat /= dist.get_world_size()"),
     change("small divided", SMALL, "False"),
     change("tied one divided",
            "with hiding(module, small.values()):\n            super().__init__(module, compute_dtype, group)",
@@ -29,7 +29,7 @@ CHANGES = (
     change("at the threshold", SMALL, "p.numel() <= keep_whole_below"),
     change("whole ones missing", "super().full_parameters() | small", "super().full_parameters()"),
     change("start not shared", "dist.broadcast(p.data, group=group, group_src=0)", "pass"),
-    change("group ignored", REDUCE, "dist.all_reduce(row)"),
-    change("too many bytes", REDUCE, f"dist.all_reduce(row.clone(), group=self.small_group)\n            {REDUCE}"),
-    change("missing wait", REDUCE, "dist.all_reduce(row, group=self.small_group, async_op=True)"),
+    change("group ignored", REDUCE, "dist.all_reduce(flat)"),
+    change("too many bytes", REDUCE, f"dist.all_reduce(flat.clone(), group=self.small_group)\n            {REDUCE}"),
+    change("missing wait", REDUCE, "dist.all_reduce(flat, group=self.small_group, async_op=True)"),
 )

@@ -23,7 +23,7 @@ LATE = """            layer.reduce()
                     layer.finish()
                 self.late = []
 """
-SCATTER = "work = dist.reduce_scatter_single(mean_C, row_Z, group=self.group, async_op=True)"
+SCATTER = "work = dist.reduce_scatter_single(sum_C, flat_Z, group=self.group, async_op=True)"
 CHANGES = (
     change("sum for mean", "/ self.n", "", of="ShardedLayer"),
     change("each module a layer", "for part, parameters in layers_of(module):\n",
@@ -38,8 +38,8 @@ CHANGES = (
     change("reduced too soon", "if not missing", "if True"),
     change("not at rest", REDUCE, "            pass\n"),
     change("last pass only", "mean if p.grad is None else p.grad + mean", "mean", of="ShardedLayer"),
-    change("own rows", SCATTER, SCATTER.replace("mean_C", "torch.empty_like(mean_C)") + "\n            "
-           "mean_C = self.n * row_Z.chunk(self.n)[dist.get_rank(self.group)]", of="ShardedLayer"),
+    change("own rows", SCATTER, SCATTER.replace("sum_C", "torch.empty_like(sum_C)") + "\n            "
+           "sum_C = self.n * flat_Z.chunk(self.n)[dist.get_rank(self.group)]", of="ShardedLayer"),
     change("nothing trained", "if has_gradient", "if False", of="ShardedLayer"),
     change("hooks do not wait", REDUCE, LATE),
     change("missing wait", " work.wait()", " pass", of="ShardedLayer"),

@@ -20,7 +20,7 @@ CHANGES = (
     change("own gradient", REDUCE, "dshard_C = dw_Z.chunk(n)[dist.get_rank(ctx.group)].clone()", "dshard_C / n", "dshard_C"),
     change("library call", REDUCE, "dist.all_reduce(dw_Z, group=ctx.group)\n"
                                    "        dshard_C = dw_Z.chunk(n)[dist.get_rank(ctx.group)]"),
-    change("padding", "whole_Z[:n_out * x_BI.shape[1]]", "whole_Z"),
+    change("padding", "flat_Z[:n_out * x_BI.shape[1]]", "flat_Z"),
     change("wrong output", "n_out, group).T", "n_out, group)"),
     change("wrong dx", "ctx.n_out, ctx.group)", "ctx.n_out, ctx.group).T"),
     change("wrong dW", "dy_BO.T @ x_BI", "x_BI.T @ dy_BO"),

@@ -8,8 +8,8 @@ CHANGES = (
     change("never freed", "under_way.pop(0)", "under_way[number]"),
     change("newest first", "under_way.pop(0)", "under_way.pop()"),
     change("waited too early", "async_op=True", "async_op=False", "work.wait()", "pass"),
-    change("row overwritten", "whole_Z = shards[started].new_empty(n * len(shards[started]))",
-           "whole_Z = rows[started % len(rows)]", "n, under_way,",
+    change("row overwritten", "flat_Z = shards[started].new_empty(n * len(shards[started]))",
+           "flat_Z = rows[started % len(rows)]", "n, under_way,",
            "rows = [shards[0].new_empty(dist.get_world_size(group) * len(shards[0])) for _ in range(max(1, depth))]\n"
            "    n, under_way,", "under_way.append(", "work.wait()\n            under_way.append("),
     change("missing wait", "work.wait()", "pass"),
@@ -23,13 +23,13 @@ CHANGES = (
            "    return x_BD"),
     change("library call", "new_empty(n * len(shards[started]))",
            "new_zeros(n * len(shards[started]))\n"
-           "            whole_Z.chunk(n)[dist.get_rank(group)].copy_(shards[started])",
-           "all_gather_single(whole_Z, shards[started],", "all_reduce(whole_Z,"),
+           "            flat_Z.chunk(n)[dist.get_rank(group)].copy_(shards[started])",
+           "all_gather_single(flat_Z, shards[started],", "all_reduce(flat_Z,"),
     change("group ignored", "(group)", "()", "group=group, ", ""),
 )
 
 EQUIVALENT = {
-    "whole_Z = shards[started].new_empty(n * len(shards[started])) | started → started - 1": "All shards have one dtype.",
-    "whole_Z = shards[started].new_empty(n * len(shards[started])) | started → started - 1, again":
+    "flat_Z = shards[started].new_empty(n * len(shards[started])) | started → started - 1": "All shards have one dtype.",
+    "flat_Z = shards[started].new_empty(n * len(shards[started])) | started → started - 1, again":
         "All rows have one length, so that buffers can serve in turn.",
 }

@@ -1,4 +1,4 @@
-"""FlatOptimizer: all parameters in one flat row, of which each rank's optimizer holds one piece."""
+"""FlatOptimizer: all parameters in one flat buffer, of which each rank's optimizer holds one shard."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -58,7 +58,7 @@ def _train(case: Case, rank: int, factor: float = 1.0, own: bool = False, piled_
         gradients = [_gradients(model, trained, xs[step], ys[step], before)
                      for (xs, ys), before in zip(batches, last, strict=True)]
         last = gradients if stale else last
-        row = _own_pieces(gradients) if own else _mean(gradients) * factor + earlier
+        row = _own_shards(gradients) if own else _mean(gradients) * factor + earlier
         row, earlier = F.pad(row, (0, size - len(row))), row if piled_up else earlier
         for p, gradient in zip(updated, row.split([p.numel() for p in updated]), strict=True):
             p.grad = gradient.view_as(p)
@@ -82,12 +82,12 @@ def _rows(gradients: list[list[Tensor]]) -> list[Tensor]:
 
 
 def _mean(gradients: list[list[Tensor]]) -> Tensor:
-    """The row of the mean gradient."""
+    """The flat buffer of the mean gradient."""
     return torch.stack(_rows(gradients)).mean(0)
 
 
-def _own_pieces(gradients: list[list[Tensor]]) -> Tensor:
-    """The row with each member's piece from its own gradient."""
+def _own_shards(gradients: list[list[Tensor]]) -> Tensor:
+    """The flat buffer with each member's shard from its own gradient."""
     rows = _rows(gradients)
     return torch.cat([pieces(row, len(rows))[member] for member, row in enumerate(rows)])[:len(rows[0])]
 

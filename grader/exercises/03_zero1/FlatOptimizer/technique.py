@@ -119,7 +119,7 @@ def _trained(look: Look, rank: int) -> list[nn.Parameter]:
 
 
 def _padded_bytes(look: Look, rank: int) -> int:
-    """The row of all that is trained, padded once."""
+    """The flat buffer of all that is trained, padded once."""
     trained, n = _trained(look, rank), look.case.group_size(rank)
     return -(-sum(p.numel() for p in trained) // n) * n * trained[0].itemsize
 

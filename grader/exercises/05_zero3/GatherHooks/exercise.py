@@ -10,7 +10,7 @@ from grader.calling.training import parameters
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE, own_gradients, train
 from grader.exercises.shared.training_cases import SEEDS, weighed_case, with_batches
-from grader.exercises.shared.zero_cases import own_pieces
+from grader.exercises.shared.zero_cases import slices_on
 from grader.exercises.technique.models import model_of
 from grader.exercises.technique.sharding import ROWS
 from grader.judging.compare import ANYTHING
@@ -48,7 +48,7 @@ def _pieces(case: Case, rank: int, values: dict[str, Tensor], layers: Layers = l
     names = {p: name for name, p in model.named_parameters()}
     for _, of_layer in layers(model):
         of_names = [names[p] for p in of_layer]
-        parts = own_pieces(case, rank, [values[name] for name in of_names])
+        parts = slices_on(case, rank, [values[name] for name in of_names])
         own |= {name: part if part.numel() else None for name, part in zip(of_names, parts, strict=True)}
     return {name: own[name] for name in names.values()}
 

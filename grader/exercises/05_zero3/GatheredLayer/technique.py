@@ -40,10 +40,10 @@ TECHNIQUE = by_collectives(
     fallbacks=(
         shard_cast("The slices aren't in the parameters' own dtype. The shard, which the optimizer updates, keeps its "
                    "dtype; only the copy that is sent is cast to compute_dtype."),
-        Symptom("wrong pieces", "At rest every p.data must be this rank's slice of that parameter: own_pieces(shard_C) has "
+        Symptom("wrong pieces", "At rest every p.data must be this rank's slice of that parameter: own_slices(shard_C) has "
                                 "them. If you didn't change the constructor, look at flat_shard: its check must pass first.",
                 first_wrong_is("pieces")),
-        Symptom("wrong whole", "gather() must give every p.data all its elements, in its shape: pieces_of(row_Z, shapes) "
+        Symptom("wrong whole", "gather() must give every p.data all its elements, in its shape: slices_of(flat_Z, shapes) "
                                "has them, flat.", first_wrong_is(*each_round(ROUNDS, "whole"))),
         Symptom("gradient in the way", "While the layer is gathered, every p.grad must be None: put the slice's gradient "
                                        "aside, or backward adds a whole gradient to a slice.",

@@ -24,7 +24,7 @@ TECHNIQUE = by_collectives(
     bytes_sent(lambda look, r: gathers_and_reductions(look, r, row_bytes(look, r), gathers=ROUNDS, reductions=ROUNDS),
                "(n−1)/n of the flat buffer for each all-gather and reduce-scatter, in the compute dtype",
                "Right, but too much was sent: make one reduce-scatter for each reduce(), in the compute dtype. The buffer "
-               "of gradients has the dtype of row_Z."),
+               "of gradients has the dtype of flat_Z."),
     symptoms=(
         raised("without gradients", "If no parameter has a gradient, reduce() sends nothing, but it must free the layer all "
                "the same: afterwards the layer is at rest.", "unused"),
@@ -39,7 +39,7 @@ TECHNIQUE = by_collectives(
                                   "PrefetchedLayer, whose checks must pass first.",
                 first_wrong_is("pieces", *each_round(ROUNDS, "whole"))),
         Symptom("wrong gradients", "The slices of the gradient aren't those of the mean over ranks. The reduce-scatter must "
-                                   "sum the buffer of packed_gradients(), and own_pieces(…) cuts its result; a second "
+                                   "sum the buffer of packed_gradients(), and own_slices(…) cuts its result; a second "
                                    "finish() adds nothing.",
                 first_wrong_is(*each_round(ROUNDS, "gradients", "gradients there"))),
     ),

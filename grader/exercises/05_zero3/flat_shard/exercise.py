@@ -1,4 +1,4 @@
-"""A layer's parameters in one flat row, and this rank's shard of it."""
+"""A layer's parameters in one flat buffer, and this rank's shard of it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
         parameters = [numbers(draw, *shape, divisor=1) for shape in shapes]
         return Case(name, ({"parameters": parameters},) * n, groups)
 
-    cases = [of("1 rank, 2×3", 1, (2, 3))]  # the whole row is one parameter: nothing to join, to pad or to cut
+    cases = [of("1 rank, 2×3", 1, (2, 3))]  # the whole buffer is one parameter: nothing to join, to pad or to cut
     cases += [of(f"{ranks(n)}, {k}×3 and {k}", n, (k, 3), (k,)) for n, k in (
         (2, 2 * draw.integer(1, 3) + 1), (3, 3 * draw.integer(1, 2) + 2), (4, draw.integer(5, 7)))]
     cases.append(of("4 ranks, 3×3", 4, (3, 3)))  # three zeros, all of them on the last rank
@@ -47,7 +47,7 @@ def _wrong(id: str, hint: str, shard: Callable[[Case, int], Tensor], **shows: Ca
 
 
 def _cut(cut: cuts.Cut) -> Callable[[Case, int], Tensor]:
-    """The shard is cut out of the row in this way."""
+    """The shard is cut out of the flat buffer in this way."""
     return lambda case, rank: cut(_row(case, rank), case.group_rank(rank), case.group_size(rank))
 
 
@@ -57,7 +57,7 @@ def _enough(case: Case) -> bool:
 
 
 def _one_way_to_cut(case: Case) -> bool:
-    """Whether unequal shards are the same however the row is cut: as chunk does it, or tensor_split."""
+    """Whether unequal shards are the same however the flat buffer is cut: as chunk does it, or tensor_split."""
     row, sizes = _row(case, 0), {case.group_size(rank) for rank in range(case.world_size)}
     return all([len(part) for part in row.chunk(n)] == [len(part) for part in row.tensor_split(n)] for n in sizes)
 
