@@ -1,6 +1,6 @@
 """Who sent how much to whom: matrices of bytes, one row a sender, one column a receiver."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -41,21 +41,35 @@ def matrix_figure(matrix: Matrix, title: str) -> Picture:
     return _matrices([(title, matrix)])
 
 
-def _matrices(matrices: list[tuple[str, Matrix]]) -> Picture:
+@styled
+def matrices_figure(matrices: Mapping[str, Matrix]) -> Picture:
+    """Two matrices of bytes side by side, in one scale of colours, so that they can be compared.
+
+    matrices: title → (W, W), row = sender, column = receiver.
+    Raises: ValueError unless there are two square ones.
+    """
+    if len(matrices) != 2 or any(len(row) != len(matrix) for matrix in matrices.values() for row in matrix):
+        raise ValueError(f"two matrices, each with as many columns as rows, please; got {dict(matrices)}")
+    most = max(size for matrix in matrices.values() for row in matrix for size in row)
+    return _matrices(list(matrices.items()), most)
+
+
+def _matrices(matrices: list[tuple[str, Matrix]], most: float | None = None) -> Picture:
     n_ranks = len(matrices[0][1])
     side_in = 3.0 if n_ranks <= 4 else 3.5 if n_ranks <= 8 or len(matrices) > 1 else 5.5
     height_in, width_in = side_in + 1.05, WIDTH_IN if len(matrices) > 1 else max(side_in + 1.2, 4.8)
     figure = new_figure(height_in, width_in)
     for i, (title, matrix) in enumerate(matrices):
         axes = inch_axes(figure, 0.85 + i * WIDTH_IN / 2, 0.15, side_in, side_in)
-        _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in)
+        _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in, most)
     return Picture(figure, " ".join(_in_words(title, matrix) for title, matrix in matrices))
 
 
-def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float) -> None:
-    n_ranks = len(matrix)
+def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float, most: float | None) -> None:
+    """most: bytes of the darkest colour; None for the largest entry."""
+    n_ranks, most = len(matrix), most or matrix.max() or 1.0
     nothing_to_itself = np.eye(n_ranks, dtype=bool) & (matrix == 0)
-    axes.imshow(np.ma.masked_where(nothing_to_itself, matrix), cmap=COLOURS, vmin=0, vmax=matrix.max() or 1.0)
+    axes.imshow(np.ma.masked_where(nothing_to_itself, matrix), cmap=COLOURS, vmin=0, vmax=most)
     every = range(0, n_ranks, -(-n_ranks // 16))
     axes.set(xticks=every, yticks=every, xlabel="to rank", ylabel="from rank")
     axes.xaxis.set_label_position("top")
@@ -64,11 +78,11 @@ def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float) -> 
     for edge in np.arange(0.5, n_ranks - 1):
         axes.axhline(edge, color="white", linewidth=1)
         axes.axvline(edge, color="white", linewidth=1)
-    unit = _write_numbers(axes, matrix, side_in / n_ranks)
+    unit = _write_numbers(axes, matrix, side_in / n_ranks, most)
     axes.set_title(title + (f" ({unit})" if unit else ""), pad=10)
 
 
-def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float) -> str:
+def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float, most: float) -> str:
     """Bytes in each cell: with units if they fit, else in one unit, which is returned; nothing in a large matrix."""
     if len(matrix) > LARGEST_WITH_NUMBERS:
         return f"darkest: {human_bytes(matrix.max())}"
@@ -77,7 +91,7 @@ def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float) -> str:
     unit, texts = next((choice for choice in choices if _widest_in(choice[1], size) <= cell_in - 0.05),
                        _in_one_unit(matrix, 1))
     for (i, j), value in np.ndenumerate(matrix):
-        shade = to_hex(COLOURS(value / (matrix.max() or 1.0)))
+        shade = to_hex(COLOURS(value / most))
         text = texts[i][j] if value else "·" if i == j else "0"
         axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink_on(shade) if value else FAINT)
     return unit
