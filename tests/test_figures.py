@@ -179,6 +179,7 @@ PICTURES = {
     **{f"mesh as a box, rank {rank}": (lambda rank=rank: figures.mesh_box_figure(
         lines_of({"dp": 2, "pp": 2, "tp": 2}), rank)) for rank in range(8)},
     "two matrices": lambda: figures.matrices_figure({"even": [[128 * KIB] * 4] * 4, "uneven": [[KIB, 0, 900 * KIB, 3]] * 4}),
+    "two matrices of rows": lambda: figures.matrices_figure({"a": [[250] * 4] * 4, "b": [[9, 0, 1200, 3]] * 4}, of="rows"),
     **{f"a step of causal attention, {n} ranks": (lambda n=n: figures.causal_step_figure(n, n > 2, n - 1))
        for n in (2, 4, 8)},
     "routing": lambda: figures.routing_figure([[0, 1]] * 32, [[token < 12, token < 3] for token in range(32)], 12, 8, 4, 64),

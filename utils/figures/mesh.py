@@ -56,12 +56,15 @@ ORIGIN_IN = (1.0, 1.95)
 
 
 @styled
-def mesh_box_figure(lines: Mapping[str, Sequence[Sequence[int]]], rank: int) -> Picture:
+def mesh_box_figure(lines: Mapping[str, Sequence[Sequence[int]]] | None = None, rank: int = 0) -> Picture:
     """A mesh of 2 × 2 × 2 ranks as a box: an edge for each group of two, those of one rank thick and named.
 
-    lines: three axes → the groups along each, the outermost first. Ranks stand where the last axis varies fastest.
+    lines: three axes → the groups along each, the outermost first; None for those of dp, pp and tp. Ranks stand where the
+    last axis varies fastest.
     Raises: ValueError unless there are three axes, each with the ranks 0 to 7 in four groups of two, and `rank` is one.
     """
+    lines = lines or {axis: [[one, one + stride] for one in range(8) if not one & stride]
+                      for axis, stride in (("dp", 4), ("pp", 2), ("tp", 1))}
     if len(lines) != 3 or rank not in range(8) or any(
             {len(group) for group in groups} != {2} or sorted(one for group in groups for one in group) != list(range(8))
             for groups in lines.values()):
