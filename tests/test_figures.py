@@ -176,6 +176,10 @@ PICTURES = {
        for sizes in ([2, 2, 2, 2], [3, 1], [7, 7, 6, 6])},
     **{f"mesh {shape}": (lambda shape=shape: figures.mesh_figure(lines_of(dict(zip("abc", shape, strict=True)))))
        for shape in ((2, 2, 2), (4, 2, 2), (1, 3, 1))},
+    **{f"mesh as a box, rank {rank}": (lambda rank=rank: figures.mesh_box_figure(
+        lines_of({"dp": 2, "pp": 2, "tp": 2}), rank)) for rank in range(8)},
+    "two matrices": lambda: figures.matrices_figure({"even": [[128 * KIB] * 4] * 4, "uneven": [[KIB, 0, 900 * KIB, 3]] * 4}),
+    "two matrices of rows": lambda: figures.matrices_figure({"a": [[250] * 4] * 4, "b": [[9, 0, 1200, 3]] * 4}, of="rows"),
     **{f"a step of causal attention, {n} ranks": (lambda n=n: figures.causal_step_figure(n, n > 2, n - 1))
        for n in (2, 4, 8)},
     "routing": lambda: figures.routing_figure([[0, 1]] * 32, [[token < 12, token < 3] for token in range(32)], 12, 8, 4, 64),
@@ -551,6 +555,8 @@ def test_links_are_looked_up_by_name():
     (lambda: figures.tree_figure(33), "2 to 32"),
     (lambda: figures.memory_bars([]), "one or more"),
     (lambda: figures.matrix_figure([[1, 2]], "t"), "as many columns"),
+    (lambda: figures.matrices_figure({"one": [[1]]}), "two matrices"),
+    (lambda: figures.mesh_box_figure({"dp": [[0, 1]]}, 0), "2 × 2 × 2"),
     (lambda: figures.before_after("x", [["a"]], [["a"], ["b"]]), "different|ranks"),
     (lambda: figures.prefetch_figure(1), "2 to 6"),
     (lambda: ring_stepper(1), "from 2"),

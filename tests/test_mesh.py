@@ -12,7 +12,7 @@ from tests.mutants import with_source
 from tests.notebooks import functions_of
 from utils import figures, run_ranks
 from utils.models.blocks import BlockGPT
-from utils.models.library_mesh import mesh_losses
+from utils.models.library_mesh import gradient_distance, mesh_training
 from utils.models.mesh_stage import MeshStage, layers_of_stage, stage_of, tied_gpt
 from utils.models.text import text_batch
 from utils.models.tiny import next_byte_loss, same_start
@@ -49,15 +49,17 @@ def _on_mesh(sizes: dict[str, int]) -> tuple[list[float], dict[str, torch.Tensor
     return losses, {name: p.detach() for name, p in stage.state_dict().items()}
 
 
-def test_the_librarys_parts_on_a_mesh_lose_what_one_process_does():
-    def losses(*shape):
+@pytest.mark.parametrize("shape", [(2, 3, 1), (1, 1, 2)])
+def test_the_librarys_parts_on_a_mesh_do_what_one_process_does(shape):
+    def training(*shape):
         mesh = functions_of("solutions", UNIT)["make_mesh"](dict(zip(("dp", "pp", "tp"), shape, strict=True)))
-        return mesh_losses(mesh, steps=3, **GPT)
+        return mesh_training(mesh, steps=3, **GPT)
 
-    alone = run_ranks(lambda: losses(1, 1, 1), 1).results[0]
-    assert alone[-1] < alone[0]
-    for of_rank in run_ranks(lambda: losses(2, 3, 1), 6).results:
-        assert of_rank == pytest.approx(alone, abs=1e-5)
+    (alone, whole), = run_ranks(lambda: training(1, 1, 1), 1).results
+    assert alone[-1] < alone[0] and gradient_distance([whole], {name: 2 * x for name, x in whole.items()}, 1) > 1e-2
+    losses, gradients = zip(*run_ranks(lambda: training(*shape), math.prod(shape)).results, strict=True)
+    assert all(of_rank == pytest.approx(alone, abs=1e-5) for of_rank in losses)
+    assert gradient_distance(gradients, whole, shape[2]) < 1e-6
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2), pytest.param((2, 1, 4), marks=pytest.mark.long),
@@ -105,6 +107,7 @@ def test_layers_are_divided_in_order_and_every_parameter_has_its_stage():
     (lambda: stage_of("blocks.7.up.weight", 4, 2), "blocks.0 to blocks.3"),
     (lambda: MeshStage(same_start(BlockGPT, p=0.1), None, None), "p=0"),
     (lambda: figures.mesh_figure({}), "1 to 16 ranks"),
+    (lambda: figures.mesh_box_figure({"dp": [[0, 1]], "pp": [[0, 1]], "tp": [[0, 1]]}, 0), "2 × 2 × 2 ranks"),
     (lambda: figures.mesh_figure({"dp": [[0, 1], [1, 2]]}), "each of the ranks 0 to 2")])
 def test_what_cannot_be_is_refused(wrong, words):
     with pytest.raises(ValueError, match=words):

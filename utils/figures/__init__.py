@@ -21,7 +21,7 @@ _PLACES = {
     "hardware": ("ladder_figure", "superpod_table"),
     "long_attention": ("causal_step_figure", "causal_work_figure", "sent_by_ranks_figure"),
     "machines": ("node_figure", "torus_figure"),
-    "mesh": ("mesh_figure",),
+    "mesh": ("mesh_box_figure", "mesh_figure"),
     "orders": ("orders_figure",),
     "pipeline": ("schedule_grid", "schedule_grids", "schedule_table"),
     "planner_figures": ("plan_memory_figure", "plan_time_figure", "scaling_figure", "speed_figure"),
@@ -34,7 +34,7 @@ _PLACES = {
     "style": ("Picture", "figure_html", "human_bytes"),
     "tables": ("Column", "Table", "bytes_table"),
     "timeline": ("timeline_figure",),
-    "traffic": ("matrix_figure", "traffic_figure"),
+    "traffic": ("matrices_figure", "matrix_figure", "traffic_figure"),
     "tree": ("broadcast_rounds_figure", "tree_figure", "tree_rounds"),
     "zero1": ("zero1_step_figure",),
 }

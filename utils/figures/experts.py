@@ -20,7 +20,7 @@ def dropped_figure(factors: Sequence[float], dropped_percent: Mapping[str, Seque
     figure, axes = plot(3.0)
     for number, (name, percents) in enumerate(dropped_percent.items()):
         axes.plot(factors, percents, label=name, **series_look(number))
-    axes.axvline(1, color=FAINT, linewidth=0.8)
+    axes.axvline(1, color=FAINT, linewidth=0.8, label="capacity = average load")
     axes.set(xlabel="capacity of an expert, as a multiple of the average load", ylabel="dropped choices (%)", ylim=(0, None))
     axes.legend()
     axes.grid(True)
@@ -61,8 +61,9 @@ def routing_figure(experts_Tk: Sequence[Sequence[int]], kept_Tk: Sequence[Sequen
                 write(axes, (middle, corner[1] + PLACE_IN / 2), f"token {inside[place]}", 8,
                       fontweight="bold" if is_new else "normal")
         if late:
-            text = first_that_fits([f"dropped: {', '.join(map(str, late))}", f"{len(late)} dropped"], width_in - 0.1, 8)
-            write(axes, (middle, 0.62 + (capacity + 0.5) * PLACE_IN), text, 8, color=VERMILLION)
+            text = first_that_fits([", ".join(map(str, late)), f"{len(late)}"], width_in - 0.1, 8)
+            write(axes, (middle, 0.62 + (capacity + 1.15) * PLACE_IN), "dropped:", 8, color=VERMILLION)
+            write(axes, (middle, 0.62 + (capacity + 0.45) * PLACE_IN), text, 8, color=VERMILLION)
         write(axes, (middle, 0.44), f"expert {expert}", 9, fontweight="bold")
         write(axes, (middle, 0.24), f"on rank {rank}", 8, color=FAINT)
         words.append(f"expert {expert}: tokens {', '.join(map(str, inside)) or 'none'}"

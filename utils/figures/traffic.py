@@ -1,6 +1,6 @@
 """Who sent how much to whom: matrices of bytes, one row a sender, one column a receiver."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -41,21 +41,35 @@ def matrix_figure(matrix: Matrix, title: str) -> Picture:
     return _matrices([(title, matrix)])
 
 
-def _matrices(matrices: list[tuple[str, Matrix]]) -> Picture:
+@styled
+def matrices_figure(matrices: Mapping[str, Matrix], of: str = "bytes") -> Picture:
+    """Two matrices side by side, in one scale of colours, so that they can be compared.
+
+    matrices: title → (W, W), row = sender, column = receiver; of: what they count, bytes or another thing.
+    Raises: ValueError unless there are two square ones.
+    """
+    if len(matrices) != 2 or any(len(row) != len(matrix) for matrix in matrices.values() for row in matrix):
+        raise ValueError(f"two matrices, each with as many columns as rows, please; got {dict(matrices)}")
+    most = max(size for matrix in matrices.values() for row in matrix for size in row)
+    return _matrices(list(matrices.items()), most, of)
+
+
+def _matrices(matrices: list[tuple[str, Matrix]], most: float | None = None, of: str = "bytes") -> Picture:
     n_ranks = len(matrices[0][1])
     side_in = 3.0 if n_ranks <= 4 else 3.5 if n_ranks <= 8 or len(matrices) > 1 else 5.5
     height_in, width_in = side_in + 1.05, WIDTH_IN if len(matrices) > 1 else max(side_in + 1.2, 4.8)
     figure = new_figure(height_in, width_in)
     for i, (title, matrix) in enumerate(matrices):
         axes = inch_axes(figure, 0.85 + i * WIDTH_IN / 2, 0.15, side_in, side_in)
-        _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in)
-    return Picture(figure, " ".join(_in_words(title, matrix) for title, matrix in matrices))
+        _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in, most, of)
+    return Picture(figure, " ".join(_in_words(title, matrix, of) for title, matrix in matrices))
 
 
-def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float) -> None:
-    n_ranks = len(matrix)
+def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float, most: float | None, of: str) -> None:
+    """most: the entry of the darkest colour; None for the largest of this matrix."""
+    n_ranks, most = len(matrix), most or matrix.max() or 1.0
     nothing_to_itself = np.eye(n_ranks, dtype=bool) & (matrix == 0)
-    axes.imshow(np.ma.masked_where(nothing_to_itself, matrix), cmap=COLOURS, vmin=0, vmax=matrix.max() or 1.0)
+    axes.imshow(np.ma.masked_where(nothing_to_itself, matrix), cmap=COLOURS, vmin=0, vmax=most)
     every = range(0, n_ranks, -(-n_ranks // 16))
     axes.set(xticks=every, yticks=every, xlabel="to rank", ylabel="from rank")
     axes.xaxis.set_label_position("top")
@@ -64,20 +78,20 @@ def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float) -> 
     for edge in np.arange(0.5, n_ranks - 1):
         axes.axhline(edge, color="white", linewidth=1)
         axes.axvline(edge, color="white", linewidth=1)
-    unit = _write_numbers(axes, matrix, side_in / n_ranks)
+    unit = _write_numbers(axes, matrix, side_in / n_ranks, most, of)
     axes.set_title(title + (f" ({unit})" if unit else ""), pad=10)
 
 
-def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float) -> str:
+def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float, most: float, of: str) -> str:
     """Bytes in each cell: with units if they fit, else in one unit, which is returned; nothing in a large matrix."""
     if len(matrix) > LARGEST_WITH_NUMBERS:
         return f"darkest: {human_bytes(matrix.max())}"
     size = min(8.5, max(6.5, cell_in * 18))
-    choices = [("", [[human_bytes(value) for value in row] for row in matrix]), _in_one_unit(matrix, 2)]
+    choices = [("", [[_shown(value, of) for value in row] for row in matrix]), _in_one_unit(matrix, 2)]
     unit, texts = next((choice for choice in choices if _widest_in(choice[1], size) <= cell_in - 0.05),
                        _in_one_unit(matrix, 1))
     for (i, j), value in np.ndenumerate(matrix):
-        shade = to_hex(COLOURS(value / (matrix.max() or 1.0)))
+        shade = to_hex(COLOURS(value / most))
         text = texts[i][j] if value else "·" if i == j else "0"
         axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink_on(shade) if value else FAINT)
     return unit
@@ -98,9 +112,13 @@ def _in_one_unit(matrix: np.ndarray, decimals: int) -> tuple[str, list[list[str]
     return unit, [[shown(count) for count in row] for row in matrix / size]
 
 
-def _in_words(title: str, matrix: Matrix) -> str:
-    n_ranks, total = len(matrix), sum(map(sum, matrix))
+def _shown(value: float, of: str) -> str:
+    return human_bytes(value) if of == "bytes" else f"{value:,.0f}"
+
+
+def _in_words(title: str, matrix: Matrix, of: str) -> str:
+    n_ranks, total, unit = len(matrix), sum(map(sum, matrix)), "" if of == "bytes" else f" {of}"
     pairs = [(matrix[i][j], i, j) for i in range(n_ranks) for j in range(n_ranks) if matrix[i][j]]
-    shown = [f"rank {i} to {j} {human_bytes(size)}" for size, i, j in sorted(pairs, reverse=True)[:8]]
+    shown = [f"rank {i} to {j} {_shown(size, of)}" for size, i, j in sorted(pairs, reverse=True)[:8]]
     more = f", and {len(pairs) - 8} smaller" if len(pairs) > 8 else ""
-    return f"Traffic between {n_ranks} ranks, {title}: {human_bytes(total)} in all. {', '.join(shown)}{more}."
+    return f"Traffic between {n_ranks} ranks, {title}: {_shown(total, of)}{unit} in all. {', '.join(shown)}{more}."

@@ -3,7 +3,7 @@
 Nothing is clipped, and the head has a weight of its own.  Shapes: B batch, T bytes of text, V vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.distributed as dist
@@ -13,13 +13,14 @@ from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
 from utils.models.blocks import BlockGPT
 from utils.models.mesh_stage import MeshStage
+from utils.models.shards import cut_dim, piece
 from utils.models.text import text_batch
 from utils.models.tiny import same_start
 
 
-def mesh_losses(mesh: Mapping[str, dist.ProcessGroup], steps: int = 10, rows: int = 8, n_micro: int = 2,
-                **shape: int) -> list[float]:
-    """The losses of some steps on text, the same on all ranks.
+def mesh_training(mesh: Mapping[str, dist.ProcessGroup], steps: int = 10, rows: int = 8, n_micro: int = 2,
+                  **shape: int) -> tuple[list[float], dict[str, Tensor]]:
+    """The losses of some steps on text, the same on all ranks, and this rank's gradients of the first step, by name.
 
     mesh: this rank's groups along "dp", "pp" and "tp"; shape: as BlockGPT's options, with `length`.
     """
@@ -28,7 +29,7 @@ def mesh_losses(mesh: Mapping[str, dist.ProcessGroup], steps: int = 10, rows: in
     stage = MeshStage(same_start(BlockGPT, 0, **shape), pp, mesh["tp"])
     schedule = ScheduleGPipe(PipelineStage(stage, dist.get_rank(pp), last + 1, torch.device("cpu"), group=pp), n_micro,
                              loss_fn=_mean_loss)
-    optimizer, losses = torch.optim.AdamW(stage.parameters(), lr=3e-3), []
+    optimizer, losses, first = torch.optim.AdamW(stage.parameters(), lr=3e-3), [], {}
     for step in range(steps):
         optimizer.zero_grad()
         own = text_batch(step, rows, shape["length"]).chunk(n)[place]
@@ -36,11 +37,23 @@ def mesh_losses(mesh: Mapping[str, dist.ProcessGroup], steps: int = 10, rows: in
         for weight in stage.parameters():
             dist.all_reduce(weight.grad, group=dp)
             weight.grad /= n
+        first = first or {name: weight.grad.clone() for name, weight in stage.named_parameters()}
         optimizer.step()
         dist.broadcast(loss, group=pp, group_src=last)
         dist.all_reduce(loss, group=dp)
         losses.append(loss.item() / n)
-    return losses
+    return losses, first
+
+
+def gradient_distance(of_ranks: Sequence[Mapping[str, Tensor]], whole: Mapping[str, Tensor], n_tp: int) -> float:
+    """The largest difference of any rank's gradient from its shard of one process's; tp is the innermost axis."""
+    apart = 0.0
+    for rank, own in enumerate(of_ranks):
+        for name, gradient in own.items():
+            dim = cut_dim(name)
+            expected = whole[name] if dim is None else piece(whole[name], rank % n_tp, n_tp, dim)
+            apart = max(apart, (gradient - expected).abs().max().item())
+    return apart
 
 
 def _pass_through(schedule: ScheduleGPipe, text_BT: Tensor, stage: int, last: int) -> Tensor:

@@ -4,8 +4,10 @@ from tests.mutants import change
 
 ALL = "for weight in stage.parameters():\n        dist.all_reduce(weight.grad, group=dp)\n        weight.grad /= n"
 ADD = "mine += theirs"
-SENDING = "sending = dist.isend(mine, group_dst=other, group=pp)"
-WAIT = "sending.wait()"
+BOTH = "both = [dist.P2POp(dist.isend, mine, group=pp, group_peer=other),\n                "
+RECEIVE = "dist.P2POp(dist.irecv, theirs, group=pp, group_peer=other)]"
+WAITED = "for work in dist.batch_isend_irecv(both):\n            work.wait()"
+SEND, RECV = "dist.send(mine, group_dst=other, group=pp)", "dist.recv(theirs, group_src=other, group=pp)"
 
 CHANGES = (
     change("replicas not averaged", ALL, "pass"),
@@ -23,9 +25,9 @@ CHANGES = (
            "        dist.all_reduce(weight.grad.clone(), group=dp)\n"
            f"    {ALL}"),
     change("no tied weight", "if p > 1 and stage.tied_weight is not None:", "if p > 1:"),
-    change("both send first", SENDING, "dist.send(mine, group_dst=other, group=pp)", WAIT, "pass"),
-    change("both receive first", SENDING, "pass", WAIT, "dist.send(mine, group_dst=other, group=pp)"),
-    change("wait forgotten", SENDING, SENDING.removeprefix("sending = "), WAIT, "pass"),
+    change("both send first", BOTH + RECEIVE, SEND, WAITED, RECV),
+    change("both receive first", BOTH + RECEIVE, RECV, WAITED, SEND),
+    change("wait forgotten", BOTH + RECEIVE, "dist.isend(mine, group_dst=other, group=pp)", WAITED, RECV),
     change("messages do not fit", "dist.all_reduce(weight.grad, group=dp)",
            "if dist.get_rank(dp) > 0:\n            dist.all_reduce(weight.grad, group=dp)"),
     change("missing wait", "dist.all_reduce(weight.grad, group=dp)",

@@ -2,7 +2,7 @@
 
 import torch
 
-from grader.evidence.evidence import RETURNED
+from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.exercises.technique import collectives
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Look, Symptom
@@ -24,6 +24,12 @@ def _partners_by_xor(look: Look, rank: int, found: torch.Tensor, expected: torch
     return collectives.wrong_rows(found, expected) == [s for s in range(n) if r ^ s >= n]
 
 
+def _all_have_begun_both(look: Look) -> bool:
+    """Ranks stand still, and yet each has begun as many receives as sends: these have other partners."""
+    begun = [[len(look.evidence.trace.of(rank, op)) for op in ("send", "recv")] for rank in look.working]
+    return look.evidence.ending == DEADLOCKED and all(sends == receives > 0 for sends, receives in begun)
+
+
 def _too_few_messages(look: Look) -> bool:
     sent = [(len(look.evidence.trace.of(rank, "send")), look.case.group_size(rank)) for rank in look.working]
     return look.evidence.ending == RETURNED and all(1 < count < n - 1 or count == 0 < n - 1 for count, n in sent)
@@ -38,6 +44,9 @@ TECHNIQUE = collectives.from_messages(
         collectives.message_to_itself(
             "A rank sends to itself, and such a message never arrives: copy row r of x_NC into row r of the result without "
             "any message."),
+        Symptom("receive from the wrong rank", "A message goes to a rank that waits for one from somebody else: what you "
+                "send to (r + d) % n, that rank must receive from you, so in round d receive from (r − d) % n.",
+                _all_have_begun_both),
         collectives.EVERYONE_WAITS,
         collectives.INPUT_OVERWRITTEN,
     ),
