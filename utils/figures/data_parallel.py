@@ -102,8 +102,8 @@ def messages_figure() -> Picture:
                                (8.35, rank_colour(1), "bytes")):
         tile(axes, (x, 3.65), (0.14, 0.14), colour)
         write(axes, (x + 0.2, 3.72), meaning, 8.5, ha="left")
-    return Picture(figure, f"Backward through {PARTS} layers and their all-reduces, where a layer's backward takes 1, the bytes "
-                           f"of its gradient {BYTES} and a message {LATENCY}. The step ends at: " + "; ".join(
+    return Picture(figure, f"Backward through {PARTS} layers and their all-reduces, where a layer's backward takes 1, the "
+                           f"bytes of its gradient {BYTES} and a message {LATENCY}. The step ends at: " + "; ".join(
                                f"{title}: {end:.1f}" for title, end in zip(MESSAGES, ends, strict=True)) + ".")
 
 

@@ -16,8 +16,8 @@ from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.flops import FlopCounter
 
 STEPS = 3
-_OTHERS = ("Gradients of parameters that the optimizer does not hold are not summed, and whoever looks at them, to clip or to "
-           "log, sees another one on every rank: go by model.parameters().")
+_OTHERS = ("Gradients of parameters that the optimizer does not hold are not summed, and whoever looks at them, to clip or "
+           "to log, sees another one on every rank: go by model.parameters().")
 
 
 def _forward_flops(look: Look, rank: int) -> list[float]:
