@@ -8,8 +8,8 @@ from utils.trace.spans import mark
 
 
 def call(fn, inputs: dict, group) -> dict:
-    """fn(model, loss_fn, x, y, batch_size, optimizer, group) a few times → losses, whether they are detached; in the end, the
-    parameters and the gradients of those that the optimizer does not hold. It has two groups of parameters, or holds the
+    """fn(model, loss_fn, x, y, batch_size, optimizer, group) a few times → losses, whether they are detached; in the end,
+    the parameters and the gradients of those that the optimizer does not hold. It has two groups of parameters, or holds the
     matrices only; some gradients may be left from before."""
     model = build(inputs["model"], inputs["seed"])
     leave_gradients(model, inputs.get("stale"))
