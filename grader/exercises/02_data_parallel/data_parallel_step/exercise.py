@@ -176,7 +176,8 @@ EXERCISE = Exercise(
              lambda case, r, right: _steps(_together(case, r, _of_batch, zeros=True))),
         Slip("others pile up", "Gradients of parameters that the optimizer does not hold are never cleared, so each step "
                                "sums the last step's sums once more: model.zero_grad() clears them too, "
-                               "optimizer.zero_grad() doesn't.", lambda case, r, right: right[r] | {"others": _not_cleared(case, r)}, _left_over),
+                               "optimizer.zero_grad() doesn't.",
+             lambda case, r, right: right[r] | {"others": _not_cleared(case, r)}, _left_over),
         Slip("others cleared at the end", "Gradients of parameters that the optimizer does not hold are gone when the "
                                           "function returns, and another optimizer may still step on them: clear before "
                                           "backward(), not after the step.",
