@@ -88,6 +88,13 @@ def pipeline() -> Trace:
     return Trace(2, tuple(calls), wire_bytes=[[0, 3 * MIB + 800], [576, 0]], duration_s=0.07)
 
 
+def in_flight(n_calls: int) -> Trace:
+    """On each of two ranks, calls that begin one after another and end together."""
+    calls = [call(rank, i, start=0.002 * i, wait=0.05 + 5e-4 * i, blocked=4e-4, end=0.06, is_async=True)
+             for rank in range(2) for i in range(n_calls)]
+    return Trace(2, tuple(calls), (), duration_s=0.06)
+
+
 def stuck() -> Trace:
     """Rank 0 waits for ever; rank 1 has returned."""
     return Trace(2, (call(0, 0, start=0.01, wait=0.012), call(1, 0, "send", 0.0, 0.0, 0.005, 0.0, 0.005, 0)),
@@ -215,6 +222,8 @@ PICTURES = {
     "layer times": lambda: figures.layer_times([2, 4, 8, 16], [1e8] * 4, [0.04, 0.02, 0.01, 0.005], {
         "NVLink": 300.0, "InfiniBand": 25.0}, node=8),
     **{f"data parallel on {n}": (lambda n=n: figures.data_parallel_figure(n)) for n in (2, 3, 6)},
+    "messages in time": lambda: figures.messages_figure(),
+    "timeline of 15 in flight": lambda: figures.timeline_figure(in_flight(15)),
     "tokens a rank": lambda: figures.tokens_figure([2**k for k in range(17)], {
         "NVLink": [min(1.0, 2**k / 900) for k in range(17)], "InfiniBand": [min(1.0, 2**k / 8000) for k in range(17)]},
         {"NVLink": 900, "InfiniBand": 8000}),
@@ -402,6 +411,14 @@ def test_a_blocking_send_is_not_in_flight_but_an_asynchronous_one_is():
 def test_calls_in_flight_together_lie_in_different_sublanes():
     flights = lanes_of(training(1, 1), 0, 0.1).flights
     assert [lane for lane, _ in flights] == [0, 1]
+
+
+def test_every_call_in_flight_lies_alone_and_those_without_a_lane_are_counted():
+    assert [lane for lane, _ in lanes_of(in_flight(15), 0, 0.06).flights] == [*range(15)]
+    axes, = figures.timeline_figure(in_flight(15)).figure.axes
+    assert [text.get_text() for text in axes.texts if "more" in text.get_text()] == ["+3 more"] * 2
+    axes, = figures.timeline_figure(in_flight(12)).figure.axes
+    assert not [text for text in axes.texts if "more" in text.get_text()]
 
 
 @pytest.mark.parametrize("seed", range(20))

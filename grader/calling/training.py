@@ -117,6 +117,13 @@ def gradients(model: nn.Module) -> dict[str, Any]:
     return {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
 
 
+def not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Name → gradient of each parameter that the optimizer does not hold, None where there is none."""
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    gone = {name for name, p in model.named_parameters() if id(p) in held}
+    return {name: gradient for name, gradient in gradients(model).items() if name not in gone}
+
+
 def numbers(model: nn.Module) -> dict[str, torch.Tensor]:
     """Name → parameter or buffer, also those that state_dict() leaves out."""
     return {**model.state_dict(), **dict(model.named_buffers())}

@@ -15,7 +15,7 @@ _PLACES = {
     "costs_figures": ("alpha_beta_figure", "bandwidth_figure", "published_all_reduce_figure", "ring_or_tree_figure"),
     "curves": ("distance_curves", "drift_figure", "layer_times", "loss_curves", "memory_curve", "step_memory_figure",
                "step_time_figure", "throughput_figure", "trade_figure"),
-    "data_parallel": ("bucket_figure", "data_parallel_figure", "tokens_figure"),
+    "data_parallel": ("bucket_figure", "data_parallel_figure", "messages_figure", "tokens_figure"),
     "departures": ("departures_figure",),
     "experts": ("dropped_figure", "ratio_figure", "routing_figure"),
     "hardware": ("ladder_figure", "superpod_table"),

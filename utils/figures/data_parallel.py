@@ -1,12 +1,12 @@
-"""Data parallelism in pictures: one step, how many tokens a rank needs, and how large a bucket should be."""
+"""Data parallelism in pictures: a step, messages in time, how many tokens a rank needs, how large a bucket should be."""
 
 import itertools
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import BLACK, CYCLE, FAINT, PALE, rank_colour, series_look
-from utils.figures.shapes import arrow, box, cell, tile, write
+from utils.figures.colours import BLACK, CYCLE, FAINT, INK, PALE, rank_colour, series_look
+from utils.figures.shapes import arrow, box, tile, write
 from utils.figures.style import Picture, canvas, human_bytes, plot, styled
 
 MOST_RANKS = 6
@@ -50,12 +50,61 @@ def _draw_rank(axes: Axes, rank: int, y: float, n_ranks: int) -> None:
         x, width, *_ = COLUMNS[name]
         box(axes, (x, y), (width, BOX_IN), text, colour)
     x, width, *_ = COLUMNS["sum"]
-    cell(axes, (x - width / 2, y - BOX_IN / 2), (width, BOX_IN), range(n_ranks), (), 8.5)
+    _draw_sum(axes, (x - width / 2, y), width, n_ranks)
     names = list(COLUMNS)
     for left, right in itertools.pairwise(names):
         start = COLUMNS[left][0] + COLUMNS[left][1] / 2
         end = COLUMNS[right][0] - COLUMNS[right][1] / 2
         arrow(axes, (start, y), (end, y))
+
+
+def _draw_sum(axes: Axes, left: tuple[float, float], width: float, n_ranks: int) -> None:
+    """The ranks' colours with a plus between each two. left: the middle of the left end."""
+    part = width / (1.6 * n_ranks - 0.6)
+    for rank in range(n_ranks):
+        x = left[0] + 1.6 * part * rank
+        tile(axes, (x, left[1] - BOX_IN / 2), (part, BOX_IN), rank_colour(rank), zorder=2)
+        if rank:
+            write(axes, (x - 0.3 * part, left[1]), "+", 9 if n_ranks < 5 else 6, fontweight="bold")
+
+
+PARTS, BYTES, LATENCY = 6, 0.8, 0.5  # gradients; what each takes on the link, where its backward takes 1; of a message
+MESSAGES = {  # title: (gradients of a message, whether it may leave during backward)
+    "each gradient by itself, after backward": (1, False), "one flat buffer, after backward": (PARTS, False),
+    "each gradient by itself, during backward": (1, True), "buckets of two, during backward": (2, True)}
+
+
+@styled
+def messages_figure() -> Picture:
+    """The end of a step: gradients one by one or in one flat buffer, after backward or during it, and in buckets."""
+    figure, axes = canvas(4.0)
+    ends, unit_in = [], 0.51
+    for row, (title, (together, early)) in enumerate(MESSAGES.items()):
+        left, bottom = 1.2, 3.98 - 0.94 * (row + 1)
+        write(axes, (left, bottom + 0.74), title, 9, ha="left", fontweight="bold")
+        for lane, y in (("backward", bottom + 0.45), ("network", bottom + 0.15)):
+            write(axes, (left - 0.12, y), lane, 8.5, ha="right", color=FAINT)
+        for part in range(PARTS):
+            tile(axes, (left + part * unit_in, bottom + 0.34), (unit_in, 0.22), rank_colour(0), "white", 1)
+            write(axes, (left + (part + 0.5) * unit_in, bottom + 0.45), str(PARTS - part), 8)
+        free = 0.0
+        for last in range(together, PARTS + 1, together):
+            begin = max(free, last if early else PARTS)
+            free = begin + LATENCY + together * BYTES
+            tile(axes, (left + begin * unit_in, bottom + 0.04), (LATENCY * unit_in, 0.22), INK, "white", 0.5)
+            tile(axes, (left + (begin + LATENCY) * unit_in, bottom + 0.04), (together * BYTES * unit_in, 0.22),
+                 rank_colour(1), "white", 0.5)
+            numbers = [str(PARTS - part) for part in range(last - together, last)]
+            write(axes, (left + (free - together * BYTES / 2) * unit_in, bottom + 0.15), " ".join(numbers), 8)
+        ends.append(free)
+        write(axes, (left + free * unit_in + 0.08, bottom + 0.15), f"{free:.1f}", 9, ha="left")
+    for x, colour, meaning in ((5.9, rank_colour(0), "backward of a layer"), (7.5, INK, "latency"),
+                               (8.35, rank_colour(1), "bytes")):
+        tile(axes, (x, 3.65), (0.14, 0.14), colour)
+        write(axes, (x + 0.2, 3.72), meaning, 8.5, ha="left")
+    return Picture(figure, f"Backward through {PARTS} layers and their all-reduces, where a layer's backward takes 1, the "
+                           f"bytes of its gradient {BYTES} and a message {LATENCY}. The step ends at: " + "; ".join(
+                               f"{title}: {end:.1f}" for title, end in zip(MESSAGES, ends, strict=True)) + ".")
 
 
 @styled
@@ -104,7 +153,8 @@ def bucket_figure(sizes_bytes: Sequence[float], times_ms: Mapping[str, Sequence[
     axes.set_xticks(sizes_bytes)
     axes.xaxis.set_major_formatter(lambda size, _: human_bytes(size))
     axes.minorticks_off()
-    axes.set(xlabel="size of a bucket", ylabel="milliseconds a step", ylim=(0, None))
-    axes.legend(loc="lower right")
+    axes.set(xlabel="size of a bucket", ylabel="milliseconds a step")
+    axes.margins(y=0.15)
+    axes.legend(loc="best")
     axes.grid(True)
     return Picture(figure, "Milliseconds of a step against the size of its buckets. " + "; ".join(lows) + ".")

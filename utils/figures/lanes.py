@@ -8,7 +8,6 @@ import numpy as np
 from utils.figures.traced import Call, Trace
 
 Interval = tuple[float, float]
-MOST_SUBLANES = 4
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Lanes:
     """One rank's row. The rank computes from 0 to end_s wherever it is not blocked.
 
     blocked: bars of kind "waiting", "communicating" or "stuck"; spans: named stretches, outer before inner;
-    marks: named instants; flights: asynchronous calls, each with the number of its sublane.
+    marks: named instants; flights: asynchronous calls, each with the number of its sublane, in which it lies alone.
     """
 
     rank: int
@@ -121,11 +120,11 @@ def shares(intervals: Iterable[Interval], edges_s: Sequence[float]) -> np.ndarra
 
 
 def _sublanes(bars: list[Bar]) -> list[tuple[int, Bar]]:
-    """Each bar with the first sublane that is free at its start; the last one takes the rest."""
-    free_from = [0.0] * MOST_SUBLANES
+    """Each bar with the first sublane that is free at its start."""
+    free_from: list[float] = []
     placed = []
     for bar in sorted(bars, key=lambda bar: bar.start_s):
-        lane = next((i for i, end in enumerate(free_from) if end <= bar.start_s), MOST_SUBLANES - 1)
-        free_from[lane] = max(free_from[lane], bar.end_s)
+        lane = next((i for i, end in enumerate(free_from) if end <= bar.start_s), len(free_from))
+        free_from[lane:lane + 1] = [bar.end_s]
         placed.append((lane, bar))
     return placed

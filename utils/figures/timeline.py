@@ -39,7 +39,8 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str
     lasts_s: the time that the picture has room for, so that two of them can be compared; None for that of the run.
 
     Upper lane, the rank's own thread: computing (grey, or a span's colour and name), waiting for a partner (orange),
-    communicating (blue). Lower lane: asynchronous calls from start to completion, so that overlap can be seen.
+    communicating (blue). Lower lanes: asynchronous calls from start to completion, so that overlap can be seen. Each lies
+    alone in its lane; there are 12 at most, and as many calls as find no lane are counted on the left.
     With more than 2000 calls each column shows shares of time instead of single calls.
     Raises: ValueError for a rank that the run has not, or none at all.
     """
@@ -50,8 +51,8 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str
         trace = _begun_after(trace, after)
     right_s = lasts_s or right_edge(trace)
     drawn = [_named(lanes_of(trace, rank, right_s), names or {}) for rank in shown]
-    rows, span_colours = rows_of(drawn, right_s), span_colours_of(drawn)
     dense = sum(len(trace.of(rank)) for rank in shown) > MOST_CALLS_AS_BARS
+    rows, span_colours = rows_of(drawn, right_s, dense), span_colours_of(drawn)
     texts = [[] if dense else span_texts(rows, lanes) for lanes in drawn]
     named = {kind_of(text.labels[0]) for of_rank in texts for text in of_rank}
     unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if kind not in named}
@@ -108,7 +109,11 @@ def _draw_bars(axes: Axes, rows: Rows, lanes: Lanes, span_colours: dict[str, str
         _draw(axes, bars, bottom, rows.bar_in, COLOURS[kind], **HATCHED if kind == "stuck" else {})
     for bar in (*lanes.blocked, *span_texts):
         _write(axes, rows, bar, bottom, rows.bar_in)
-    for sublane, bar in lanes.flights:
+    left_out = sum(sublane >= rows.n_sublanes for sublane, _ in lanes.flights)
+    if left_out:
+        axes.annotate(f"+{left_out} more", (0, bottom - (rows.n_sublanes - 0.5) * rows.sublane_in), xytext=(-4, 0),
+                      textcoords="offset points", ha="right", va="center", fontsize=7, annotation_clip=False)
+    for sublane, bar in (flight for flight in lanes.flights if flight[0] < rows.n_sublanes):
         under = bottom - (sublane + 1) * rows.sublane_in
         _draw(axes, [bar], under, rows.sublane_in, COLOURS["in flight"], linewidth=0.6)
         _write(axes, rows, bar, under, rows.sublane_in)

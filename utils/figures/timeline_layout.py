@@ -15,6 +15,7 @@ SMALLEST_TEXT = 5.5  # points
 COLOURS = {"computing": "#D4D4D4", "waiting": ORANGE, "communicating": BLUE, "in flight": SKY, "stuck": "white"}
 MEANINGS = {"computing": "computing", "communicating": "communicating", "waiting": "waiting for a partner",
             "in flight": "async call in flight", "stuck": "stuck: never finished"}
+MOST_SUBLANES, FEW_SUBLANES = 12, 4  # of a rank, with few ranks and with many; how many calls are left out is written
 SPAN_COLOURS = (*STEP_COLOURS.values(), "#BFA98F", "#A9C6A0")  # light, apart from the states' colours
 HATCHED = {"hatch": "////", "edgecolor": VERMILLION}  # what is stuck
 LEFT_IN, RIGHT_IN, TOP_IN, BOTTOM_IN = 0.75, 0.2, 0.42, 0.5
@@ -52,12 +53,15 @@ def text_size(height_in: float) -> float:
     return min(8.5, height_in * 72 * 0.72)
 
 
-def rows_of(ranks: list[Lanes], right_s: float) -> Rows:
-    """Rows that stay readable with few ranks and whole with many."""
-    n_sublanes = max((sublane + 1 for lanes in ranks for sublane, _ in lanes.flights), default=0)
+def rows_of(ranks: list[Lanes], right_s: float, dense: bool = False) -> Rows:
+    """Rows that stay readable with few ranks and whole with many. dense: calls in flight need one sublane only."""
+    most = 1 if dense else MOST_SUBLANES if len(ranks) <= 4 else FEW_SUBLANES
+    n_sublanes = min(most, max((sublane + 1 for lanes in ranks for sublane, _ in lanes.flights), default=0))
     bar, sublane, gap = next(sizes for most, sizes in SIZES_IN.items() if len(ranks) <= most)
     if n_sublanes > 2 and len(ranks) > 2:
         sublane *= 0.6
+    elif n_sublanes > 4:
+        sublane *= 0.72  # too low for text: the legend says what the bars are
     if any(lanes.marks for lanes in ranks):
         gap += 0.08
     shown = tuple(lanes.rank for lanes in ranks)

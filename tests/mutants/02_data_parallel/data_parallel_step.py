@@ -2,6 +2,7 @@
 
 from tests.mutants import change
 
+CLEAR = "    model.zero_grad()  # those that the optimizer doesn't hold, too\n"
 REDUCE = "dist.all_reduce(parameter.grad, group=group)"
 STEP = "    optimizer.step()\n    mean_loss = loss.detach().clone()"
 OWN_MEAN = ("    mean_loss = loss_fn(model(x), y).detach().sum() / max(1, len(x))\n    optimizer.step()")
@@ -10,9 +11,10 @@ CHANGES = (
     change("sum for mean", "/ batch_size", "/ max(1, len(x))"),
     change("divided by n too", "/ batch_size", "/ batch_size / dist.get_world_size(group)"),
     change("gradients not reduced", REDUCE, "pass"),
-    change("gradients pile up", "    optimizer.zero_grad()\n", ""),
-    change("cleared too late", "    optimizer.zero_grad()\n", "", "    return mean_loss",
-           "    optimizer.zero_grad()\n    return mean_loss"),
+    change("gradients pile up", CLEAR, ""),
+    change("cleared too late", CLEAR, "", "    return mean_loss", "    model.zero_grad()\n    return mean_loss"),
+    change("others pile up", "model.zero_grad()", "optimizer.zero_grad()"),
+    change("others cleared at the end", "    return mean_loss", "    model.zero_grad()\n    return mean_loss"),
     change("zeros kept", "zero_grad()", "zero_grad(set_to_none=False)"),
     change("own loss returned", "    dist.all_reduce(mean_loss, group=group)\n", ""),
     change("zeros for none", REDUCE, f"pass\n        else:\n            parameter.grad = torch.zeros_like(parameter)\n"

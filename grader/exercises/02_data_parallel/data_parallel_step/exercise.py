@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from grader.calling.training import leave_gradients, make_optimizer, parameters
+from grader.calling.training import leave_gradients, make_optimizer, not_held, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_group, once_a_group
 from grader.exercises.shared.one_process import REPLICAS, batch, train
@@ -25,7 +25,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     """Batches that do not divide, the last case's smaller than the number of ranks; SGD and AdamW in turn.
 
     Where a layer is unused, it has a gradient from before, and a rank without rows must not make one either. Of the tied
-    model, the optimizer holds the matrices only; all its gradients are averaged nevertheless.
+    model, the optimizer holds the matrices only; all its gradients are cleared and averaged nevertheless.
     """
 
     def inputs(model: str, n: int, seed: int, rows: int | None = None) -> list[dict[str, Any]]:
@@ -44,7 +44,8 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
 
 def _right(case: Case, rank: int) -> dict[str, Any]:
     trained = train(case, rank)
-    return {"losses": trained["losses"], "detached": True, "parameters": trained["parameters"]}
+    return {"losses": trained["losses"], "detached": True, "parameters": trained["parameters"],
+            "others": _together(case, rank, _of_batch)["others"]}
 
 
 # ── wrong ways ──
@@ -54,19 +55,20 @@ Weight = Callable[[int, int, int], float]  # (rows of a shard, rows of the batch
 
 
 def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left: Sequence[float | None] = CLEARED,
-             zeros: bool = False) -> dict[str, Any]:
+             zeros: bool = False, others_left: Sequence[float | None] = ()) -> dict[str, Any]:
     """The parameters after steps on these members' rows, the loss computed after each.
 
-    left: times what was there before a step is there still, None if nothing is; zeros: parameters without a gradient get
-    one.
+    left: times what was there before a step is there still, None if nothing is; others_left: the same of parameters that
+    the optimizer does not hold, if it differs; zeros: parameters without a gradient get one.
     """
     model, n = given_model(case, rank), case.group_size(rank)
     leave_gradients(model, case.inputs[rank].get("stale"))
     optimizer = make_optimizer(case.inputs[rank], model.parameters())
-    losses = []
+    held, losses = {id(p) for group in optimizer.param_groups for p in group["params"]}, []
     for step in range(STEPS):
         for p in model.parameters():
-            p.grad = None if p.grad is None or left[step] is None else p.grad * left[step]
+            factor = (left if id(p) in held else others_left or left)[step]
+            p.grad = None if p.grad is None or factor is None else p.grad * factor
         for inputs in (case.inputs[member] for member in members):
             x, y = inputs["xs"][step], inputs["ys"][step]
             if len(x):
@@ -76,14 +78,14 @@ def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left
         optimizer.step()
         x, y = (torch.cat([of_rank[step] for of_rank in case.peers_inputs(rank, name)]) for name in ("xs", "ys"))
         losses.append(loss_rows(model(x), y).mean().detach())
-    return {"losses": losses, "detached": ANYTHING, "parameters": parameters(model)}
+    return {"losses": losses, "detached": ANYTHING, "parameters": parameters(model), "others": not_held(model, optimizer)}
 
 
 @once_a_group
 def _together(case: Case, rank: int, weight: Weight, left: Sequence[float | None] = CLEARED,
-              zeros: bool = False) -> dict[str, Any]:
+              zeros: bool = False, others_left: Sequence[float | None] = ()) -> dict[str, Any]:
     """Steps on the rows of all members."""
-    return _trained(case, rank, case.members(rank), weight, left, zeros)
+    return _trained(case, rank, case.members(rank), weight, left, zeros, others_left)
 
 
 def _weighed(id: str, hint: str, weight: Weight, shows: Callable[[Case], bool] = lambda case: True) -> Slip:
@@ -92,8 +94,18 @@ def _weighed(id: str, hint: str, weight: Weight, shows: Callable[[Case], bool] =
 
 
 def _steps(trained: dict[str, Any]) -> dict[str, Any]:
-    """Whatever the losses."""
-    return trained | {"losses": ANYTHING}
+    """Whatever the losses, and the gradients of parameters that the optimizer does not hold."""
+    return trained | {"losses": ANYTHING, "others": ANYTHING}
+
+
+def _not_cleared(case: Case, rank: int) -> dict[str, Any]:
+    """Gradients outside the optimizer at the end, if only the optimizer's own are cleared: each sum is summed again."""
+    return _together(case, rank, _of_batch, others_left=(case.group_size(rank),) * STEPS)["others"]
+
+
+def _left_over(case: Case) -> bool:
+    """The optimizer does not hold every parameter."""
+    return any(inputs["matrices only"] for inputs in case.inputs)
 
 
 def _alone(weight: Weight, shows: Callable[[Case], bool] = lambda case: True) -> Slip:
@@ -150,10 +162,10 @@ EXERCISE = Exercise(
                                      "so the sum over ranks is the mean.", lambda rows, size, n: rows / size / n),
         _alone(_of_batch),
         _alone(lambda rows, size, n: 1.0, _all_have_rows),
-        Slip("gradients pile up", "The gradients of the last step are still there: call optimizer.zero_grad() before "
+        Slip("gradients pile up", "The gradients of the last step are still there: call model.zero_grad() before "
                                   "backward().",
              lambda case, r, right: _steps(_together(case, r, _of_batch, left=(case.group_size(r),) * STEPS))),
-        Slip("cleared too late", "What the gradients held before the first step is in it: call optimizer.zero_grad() before "
+        Slip("cleared too late", "What the gradients held before the first step is in it: call model.zero_grad() before "
                                  "backward(), not after the step.", lambda case, r, right: _steps(
                                      _together(case, r, _of_batch, left=(case.group_size(r), *CLEARED[1:])))),
         Slip("zeros kept", "A gradient that was cleared to zeros, and that this step does not reach, is still there, and "
@@ -162,6 +174,14 @@ EXERCISE = Exercise(
         Slip("zeros for none", "A parameter without a gradient has zeros now, and AdamW decays it: where p.grad is None, "
                                "leave it None.",
              lambda case, r, right: _steps(_together(case, r, _of_batch, zeros=True))),
+        Slip("others pile up", "Gradients of parameters that the optimizer does not hold are never cleared, so each step "
+                               "sums the last step's sums once more: model.zero_grad() clears them too, "
+                               "optimizer.zero_grad() doesn't.",
+             lambda case, r, right: right[r] | {"others": _not_cleared(case, r)}, _left_over),
+        Slip("others cleared at the end", "Gradients of parameters that the optimizer does not hold are gone when the "
+                                          "function returns, and another optimizer may still step on them: clear before "
+                                          "backward(), not after the step.",
+             lambda case, r, right: right[r] | {"others": dict.fromkeys(right[r]["others"])}, _left_over),
         Slip("loss after the step", "The loss is that of the new parameters: return the one that you went backward from.",
              lambda case, r, right: _together(case, r, _of_batch)),
         Slip("loss divided too", "The parameters are right, the loss is n times too small: each rank's part is divided by "

@@ -16,6 +16,8 @@ from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.flops import FlopCounter
 
 STEPS = 3
+_OTHERS = ("Gradients of parameters that the optimizer does not hold are not summed, and whoever looks at them, to clip or "
+           "to log, sees another one on every rank: go by model.parameters().")
 
 
 def _forward_flops(look: Look, rank: int) -> list[float]:
@@ -44,6 +46,11 @@ def _no_tensor(look: Look, rank: int, found: Any, right: Any) -> bool:
     return same_parameters and not any(isinstance(loss, torch.Tensor) for loss in found["losses"])
 
 
+def _only_others(found: Any, right: Any) -> bool:
+    """Nothing is wrong but gradients of parameters that the optimizer does not hold; the loss may be attached."""
+    return same({**found, "detached": True, "others": right["others"]}, right)
+
+
 def _some_left_out(look: Look, rank: int) -> str:
     """Who is alone need not send any."""
     return reduced_less(look, rank, STEPS) if look.case.group_size(rank) > 1 else ""
@@ -53,9 +60,8 @@ TECHNIQUE = Technique(
     demands=(
         gradients_needed(STEPS),
         only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
-        Demand("by the optimizer", "each gradient of the model is all-reduced, whoever steps on its parameter", (
-            "Gradients of parameters that the optimizer does not hold are not summed, and whoever looks at them, to clip or "
-            "to log, sees another one on every rank: go by model.parameters()."), on_each_rank(_some_left_out)),
+        Demand("by the optimizer", "each gradient of the model is all-reduced, whoever steps on its parameter", _OTHERS,
+               on_each_rank(_some_left_out)),
         gradient_bytes_once(STEPS),
         work_divided(_forward_flops, "The numbers are right, but a rank computes with other rows than its own: each one "
                                      "goes forward and backward with its share of the batch, once."),
@@ -72,6 +78,8 @@ TECHNIQUE = Technique(
                "no gradient"),
     ),
     fallbacks=(
+        Symptom("by the optimizer", _OTHERS, wrong_ranks(
+            lambda look, rank, found, right: bool(_some_left_out(look, rank)) and _only_others(found, right))),
         Symptom("loss attached", "The loss that comes back still holds its graph, and that the activations: return "
                                  "loss.detach().",
                 wrong_ranks(lambda _, rank, found, right: same({**found, "detached": True}, right))),
@@ -85,7 +93,7 @@ TECHNIQUE = Technique(
         Symptom("own loss returned", "The parameters are right, the loss is not the whole batch's: what each rank's rows "
                                      "add to the mean is to be summed over the ranks as well.",
                 wrong_ranks(lambda look, rank, found, right: same(found["parameters"], right["parameters"])
-                            and not _nan(look, rank, found, right))),
+                            and same(found["others"], right["others"]) and not _nan(look, rank, found, right))),
         left_out(STEPS),
     ),
 )
