@@ -220,7 +220,7 @@ PICTURES = {
         {"whole": [0, 4 * MIB], "sharded": [0, MIB, MIB]}, "layers", {"whole": 4.1 * MIB, "sharded": 2 * MIB}),
     **{f"a step of ZeRO-1 on {n}": (lambda n=n: figures.zero1_step_figure(n)) for n in (2, 4, 8)},
     "layer times": lambda: figures.layer_times([2, 4, 8, 16], [1e8] * 4, [0.04, 0.02, 0.01, 0.005], {
-        "NVLink": 300.0, "InfiniBand": 25.0}, node=8),
+        "NVLink": 300.0, "InfiniBand": 25.0}, node=8, inside=["NVLink"], more_s={"full nodes": {8: 3e-4, 16: 6e-4}}),
     **{f"data parallel on {n}": (lambda n=n: figures.data_parallel_figure(n)) for n in (2, 3, 6)},
     "messages in time": lambda: figures.messages_figure(),
     "timeline of 15 in flight": lambda: figures.timeline_figure(in_flight(15)),

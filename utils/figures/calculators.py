@@ -147,7 +147,8 @@ def degree_calculator(layer_bytes: Callable[[int, int, int, int], float]) -> Int
         compute_s = flops / (BFLOAT16_FLOPS_PER_S[name] / 2)
         ranks = [2**k for k in range(1, 7)]
         return layer_times(ranks, [layer_bytes(rows, n_tokens, dim, n) for n in ranks], [compute_s / n for n in ranks],
-                           links, node=8)
+                           links, node=8, inside=[link for link in links if "InfiniBand" not in link],
+                           computing="computing, at half the peak")
 
     return Interactive([width, length, batch, gpu], picture)
 

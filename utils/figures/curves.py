@@ -1,6 +1,7 @@
 """Curves: losses and memory over time, times against ranks, throughput against the batch; and time against memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -164,12 +165,15 @@ def step_time_figure(ranks: Sequence[int], parts_s: Mapping[str, Sequence[float]
 
 @styled
 def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: Sequence[float],
-                links: Mapping[str, float], node: int | None = None) -> Picture:
+                links: Mapping[str, float], node: int | None = None, inside: Collection[str] = (),
+                more_s: Mapping[str, Mapping[int, float]] = MappingProxyType({}),
+                computing: str = "computing, at peak") -> Picture:
     """What a layer's communication takes on each link beside its computing: milliseconds against the number of ranks.
 
     n_ranks: numbers of ranks; bytes_sent, compute_s: for each of them, what one rank sends and how long it computes;
     links: name → one-way GB/s (10⁹ bytes a second); node: how many ranks a node has, marked by a line, and
-    by the milliseconds beside it.
+    by the milliseconds beside it; inside: links that end with the node, so their lines are dotted beyond it; more_s: further
+    lines, name → {number of ranks: seconds}; computing: what the legend says of the computation.
     Raises: ValueError unless the three sequences have one length.
     """
     if not len(n_ranks) == len(bytes_sent) == len(compute_s) > 0:
@@ -178,10 +182,19 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
     computing_ms = [1e3 * time for time in compute_s]
     links_ms = {name: [sent / speed_GBps / 1e6 for sent in bytes_sent] for name, speed_GBps in links.items()}
     figure, axes = _log_axes(3.8, n_ranks)
-    axes.plot(n_ranks, computing_ms, color=BLACK, linewidth=2.5, label="computing, at peak")
+    axes.plot(n_ranks, computing_ms, color=BLACK, linewidth=2.5, label=computing)
     for number, (name, times_ms) in enumerate(links_ms.items()):
-        axes.plot(n_ranks, times_ms, linestyle="--", markersize=5, label=f"{name}, {links[name]:g} GB/s",
-                  **series_look(number))
+        last = n_ranks.index(node) if name in inside and node in n_ranks else len(n_ranks) - 1
+        look = {"markersize": 5, **series_look(number)}
+        axes.plot(n_ranks[:last + 1], times_ms[:last + 1], linestyle="--", label=f"{name}, {links[name]:g} GB/s", **look)
+        if last + 1 < len(n_ranks):
+            axes.plot(n_ranks[last:], times_ms[last:], linestyle=":", alpha=0.4, zorder=1, **look)
+    more_ms = {name: {n: 1e3 * time for n, time in times.items()} for name, times in more_s.items()}
+    for number, (name, times) in enumerate(more_ms.items(), len(links_ms)):
+        axes.plot(times.keys(), times.values(), markersize=5, label=name, **series_look(number))
+        for n, time_ms in times.items():
+            if n != node:
+                _write_times(axes, n, {time_ms: False})
     axes.set(xlabel="ranks that share the layer", ylabel="milliseconds a layer (logarithmic)")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
     axes.grid(True, axis="y")
@@ -195,14 +208,17 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
     ends = sorted({0, len(n_ranks) - 1})
     return Picture(figure, "Milliseconds a layer. " + "; ".join(
         f"{name}: " + ", ".join(f"{times_ms[end]:.3g} ms on {n_ranks[end]} ranks" for end in ends)
-        for name, times_ms in ({"computing": computing_ms} | links_ms).items()) + ".")
+        for name, times_ms in ({"computing": computing_ms} | links_ms).items()) + "".join(
+        f"; {name}: " + ", ".join(f"{time_ms:.3g} ms on {n} ranks" for n, time_ms in times.items())
+        for name, times in more_ms.items()) + ".")
 
 
 def _write_times(axes: Axes, x: float, times_ms: Mapping[float, bool]) -> None:
     """Each time beside its point: above it to the right, or below it to the left where the line falls (True)."""
     for time_ms, falls in times_ms.items():
         axes.annotate(f"{time_ms:.1f}", (x, time_ms), xytext=(-5, -3) if falls else (5, 3), textcoords="offset points",
-                      ha="right" if falls else "left", va="top" if falls else "bottom", fontsize=8.5, fontweight="bold")
+                      ha="right" if falls else "left", va="top" if falls else "bottom", fontsize=8.5, fontweight="bold",
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})
 
 
 def _log_axes(height_in: float, ranks: Sequence[int]) -> tuple[Figure, Axes]:

@@ -1,5 +1,6 @@
 """A linear layer, or two of them, cut among ranks: whose are which numbers of x, W and y, and where ranks communicate."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,11 +45,15 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
             if not gathered:
                 pen.circle(said.circles[0], "copy" * roles)
             pen.sign("·")
-            for weight in weights:
-                pen.block(weight, sizes[number + 1] / len(weights) ** 0.5, sizes[number], "columns")
+            for index, weight in enumerate(weights):
+                if index:
+                    pen.sign(",", SIGN_IN / 2)
+                pen.block(weight, sizes[number + 1] / len(weights) ** 0.6, sizes[number], "columns")
+            pen.sign("=")
             if len(weights) == 1:
-                pen.sign("=")
                 pen.block(said.product, sizes[number + 1], ROWS_IN, "columns")
+            else:  # the products, in letters only
+                pen.sign(products := ", ".join(_letter(weight) for weight in weights), text_width_in(products, 9.5) + 0.2)
             if len(cuts) == 2:
                 pen.arrow(said.arrow)
                 pen.block(said.between if len(weights) == 1 else "heads", sizes[number + 1], ROWS_IN, "columns")
@@ -56,7 +61,7 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
             pen.sign("·")
             pen.block(weights[0], sizes[number + 1], sizes[number], "rows")
             pen.sign("=")
-            pen.terms(sizes[number + 1])
+            pen.terms(f"terms of {said.result}", sizes[number + 1])
             pen.circle(said.circles[1], "sum" * roles)
             pen.block(said.result, sizes[number + 1], ROWS_IN, "")
         words.append(_in_words(weights, cut, said.circles, backward))
@@ -87,12 +92,23 @@ ONE_LAYER = _Names("x", ("f", "g"), ("Wᵀ",), "y", "", "", "y")
 def _forward_names(names: tuple[str, str, str]) -> _Names:
     first, between, second = names
     weights = " ".join(f"{weight}ᵀ" for weight in first.split()), f"{second}ᵀ"
-    return _Names("x", ("f", "g"), weights, "y", between, f"{between}(y)", "z")
+    result = "z" if len(first.split()) == 1 else "y"
+    return _Names("x", ("f", "g"), weights, "y", between, f"{between}(y)", result)
 
 
 def _backward_names(names: tuple[str, str, str]) -> _Names:
     first, between, second = names
-    return _Names("dz", ("g", "f"), (second, first), f"d({between}(y))", f"{between}′", "dy", "dx")
+    return _Names("dz", ("g", "f"), (second, first), f"d({between}(y))", f"· {between}′(y)", "dy", "dx")
+
+
+def _letter(weight: str) -> str:
+    """W_qᵀ → q"""
+    return weight.removesuffix("ᵀ").removeprefix("W_")
+
+
+def _typeset(name: str) -> str:
+    """W_outᵀ with a subscript."""
+    return re.sub(r"_(\w+?)(?=ᵀ|\b)", r"$_\\mathrm{\1}$", name)
 
 
 def _in_words(weights: list[str], cut: str, circles: tuple[str, str], backward: bool) -> str:
@@ -120,11 +136,13 @@ class _Pen:
                 self._part(self.x + rank * width / n, bottom, width / n, height, CYCLE[rank])
             else:
                 self._part(self.x, bottom + (n - 1 - rank) * height / n, width, height / n, CYCLE[rank])
-        write(self.axes, (self.x + width / 2, bottom + height + LABEL_IN / 2), name)
+        write(self.axes, (self.x + width / 2, bottom + height + LABEL_IN / 2), _typeset(name))
         self.x += width + GAP_IN
 
-    def terms(self, width: float) -> None:
+    def terms(self, name: str, width: float) -> None:
         """The terms of a sum, each whole in shape, one a rank, one behind the other."""
+        top = self.middle + ROWS_IN / 2 + 0.06 * (self.n_ranks - 1)
+        write(self.axes, (self.x + 0.1 + width / 2 - 0.06 * (self.n_ranks - 1), top + LABEL_IN / 2), name)
         for rank in reversed(range(self.n_ranks)):
             shift = 0.12 * (rank - (self.n_ranks - 1) / 2)
             self._part(self.x + shift + 0.1, self.middle - ROWS_IN / 2 - shift, width, ROWS_IN, CYCLE[rank])

@@ -131,7 +131,7 @@ _TWICE = "dx is n times too large where it is summed twice: x goes through one f
 _OTHER = "With a gate the activation is SiLU, not the sigmoid and not GELU."
 
 EXERCISE = Exercise(
-    title="An MLP with one all-reduce",
+    title="An MLP with one all-reduce each way",
     parameters=("up", "down", "group", "gate"),
     forbidden=("torch.distributed.tensor",),
     make_cases=_cases,
