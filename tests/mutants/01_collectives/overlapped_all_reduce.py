@@ -8,7 +8,7 @@ CHANGES = (
     change("waited too early", "work.wait()  # only", "# only", "y = compute()", "work.wait()\n    y = compute()"),
     change("compute once", "return x, y", "return x, compute()"),
     change("missing wait", "work.wait()", "pass"),
-    change("changed under way", "    y = compute()\n", "    y = compute()\n    x += 1\n"),
+    change("changed under way", "    y = compute()\n", "    y = compute()\n    x += 1\n", "work = dist", "x = x.clone()\n    work = dist"),
     change("own x returned", "dist.all_reduce(x", "dist.all_reduce(x.clone()"),
     change("result converted", "y = compute()", "y = compute().float()"),
     change("mean for sum", "return x", "return x / dist.get_world_size(group)"),
