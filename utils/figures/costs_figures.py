@@ -85,7 +85,7 @@ def published_all_reduce_figure() -> Picture:
     speed, axes = link["one_way_GBps"], picture.figure.axes[0]
     axes.axhline(speed, color=FAINT, linestyle=(0, (2, 2)))
     axes.set_ylim(0, speed * 1.15)
-    axes.annotate(f"{link['link']}, {link['generation']}, one way: {speed} GB/s", (axes.get_xlim()[1], speed),
+    axes.annotate(f"all NVLinks of one A100 together, one way: {speed} GB/s", (axes.get_xlim()[1], speed),
                   xytext=(-4, 5), textcoords="offset points", ha="right", color=FAINT, fontsize=9)
     axes.legend(loc="upper left", bbox_to_anchor=(0, 0.83))
     return Picture(picture.figure, f"{picture.words} The NVLinks of one A100 carry {speed} GB/s one way.")

@@ -11,6 +11,7 @@ from utils.figures.style import WIDTH_IN, Picture, inch_axes, new_figure, styled
 from utils.figures.tables import Column, Table
 
 PCIE_LANES = 16
+NEWER = {"NVLink": {"B200": 900.0}, "InfiniBand": {"XDR 800 Gb/s": 100.0}, "xGMI": {"MI300X": 64.0}}  # their data sheets
 INSIDE, BETWEEN, TPU, AMD = BLUE, ORANGE, GREEN, PURPLE
 PLACES = {"inside a node": INSIDE, "between nodes": BETWEEN, "AMD": AMD, "TPU": TPU}
 
@@ -27,7 +28,7 @@ class Rung:
 
 
 def ladder() -> list[Rung]:
-    """The rungs from one PCIe lane to the links between nodes, with the speeds of utils/costs/data/links.csv."""
+    """The rungs from one PCIe lane to the links between nodes, with the speeds of utils/costs/data/links.csv and of NEWER."""
     pcie = link_speeds("PCIe x16")
     return [
         Rung("PCIe lane", "the thinnest wire to a GPU or card", INSIDE,
@@ -35,11 +36,11 @@ def ladder() -> list[Rung]:
         Rung("PCIe x16", "a GPU or network card to a CPU", INSIDE, pcie),
         Rung("PLX (PCIe switch)", "neighbours share one way up to the CPU", INSIDE,
              remark="as fast as its PCIe x16 ports"),
-        Rung("NVLink", "GPU to GPU, all links of one GPU", INSIDE, link_speeds("NVLink (whole GPU)")),
+        Rung("NVLink", "GPU to GPU, all links of one GPU", INSIDE, link_speeds("NVLink (whole GPU)") | NEWER["NVLink"]),
         Rung("NVSwitch", "every GPU to every GPU of the node", INSIDE, remark="each GPU keeps its full NVLink speed"),
-        Rung("xGMI", "AMD's links, GPU to GPU without a switch", AMD,
-             remark="plays the part of NVLink; MI300X: 64 GB/s a link"),
-        Rung("HCA and InfiniBand", "one network card to the other nodes", BETWEEN, link_speeds("InfiniBand port")),
+        Rung("xGMI", "AMD's link, from one GPU to one other", AMD, NEWER["xGMI"]),
+        Rung("HCA and InfiniBand", "one network card to the other nodes", BETWEEN,
+             link_speeds("InfiniBand port") | NEWER["InfiniBand"]),
         Rung("all cards of a node", "8 GPUs with a card each", BETWEEN, link_speeds("node egress (8 GPUs)")),
         Rung("TPU ICI link", "a TPU to one neighbour of its torus", TPU, link_speeds("TPU ICI per link")),
     ]
@@ -56,7 +57,7 @@ def link_speeds(link: str) -> dict[str, float]:
 
 # ── the ladder ──
 
-NAME_IN, BARS_IN, BAR_IN, ROW_GAP_IN, BOTTOM_IN = 3.15, 4.5, 0.2, 0.14, 0.55
+NAME_IN, SCALE_IN, LINE_IN, ROW_GAP_IN, BOTTOM_IN = 3.15, 4.5, 0.2, 0.14, 0.55
 SPEEDS_GBPS = (1, 10, 100, 1000)  # of the scale
 
 
@@ -64,12 +65,14 @@ SPEEDS_GBPS = (1, 10, 100, 1000)  # of the scale
 def ladder_figure() -> Picture:
     """The links between GPUs and nodes, with their one-way speed in GB/s on a logarithmic scale."""
     rungs = ladder()
-    heights = [max(2, len(rung.speeds_GBps)) * BAR_IN + ROW_GAP_IN for rung in rungs]
+    heights = [max(2, len(rung.speeds_GBps)) * LINE_IN + ROW_GAP_IN for rung in rungs]
     top = sum(heights)
     figure = new_figure(top + BOTTOM_IN + 0.5)
-    axes = inch_axes(figure, NAME_IN, BOTTOM_IN, BARS_IN, top)
+    axes = inch_axes(figure, NAME_IN, BOTTOM_IN, SCALE_IN, top)
     axes.set(xscale="log", xlim=(SPEEDS_GBPS[0], SPEEDS_GBPS[-1]), ylim=(0, top), yticks=[],
-             xlabel="GB/s one way, logarithmic; up to the H100's generation")
+             xlabel="GB/s one way, logarithmic")
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
     axes.set_xticks(SPEEDS_GBPS, SPEEDS_GBPS, color=FAINT, fontsize=8.5)
     axes.minorticks_off()
     axes.spines["left"].set_visible(False)
@@ -85,7 +88,7 @@ def ladder_figure() -> Picture:
 
 
 def _draw_rung(axes: Axes, rung: Rung, middle: float) -> None:
-    """Names to the left of the axes, and either bars with their speeds or a dot with the remark."""
+    """Names to the left of the axes, and either dots at the speeds or the remark."""
 
     def beside(x: float, y: float, text: str, points: float, **look) -> None:
         axes.annotate(text, (x, y), xytext=(points, 0), textcoords="offset points", va="center_baseline", **look)
@@ -94,12 +97,11 @@ def _draw_rung(axes: Axes, rung: Rung, middle: float) -> None:
     beside(1, middle + 0.09, rung.name, -72 * (NAME_IN - 0.2), fontweight="bold")
     beside(1, middle - 0.09, rung.joins, -72 * (NAME_IN - 0.2), **small)
     for i, (generation, speed) in enumerate(rung.speeds_GBps.items()):
-        y = middle + (len(rung.speeds_GBps) / 2 - i - 0.5) * BAR_IN
-        axes.barh(y, speed - 1, left=1, height=BAR_IN * 0.82, color=rung.colour)
-        beside(speed, y, f"{speed:g}", 5, fontweight="bold", fontsize=9)
-        beside(speed, y, generation, 13 + 6.5 * len(f"{speed:g}"), **small)
+        y = middle + (len(rung.speeds_GBps) / 2 - i - 0.5) * LINE_IN
+        axes.plot(speed, y, "o", color=rung.colour, markersize=7)
+        beside(speed, y, f"{speed:g}", 7, fontweight="bold", fontsize=9)
+        beside(speed, y, generation, 15 + 6.5 * len(f"{speed:g}"), **small)
     if rung.remark:
-        axes.plot(1, middle, "o", color=rung.colour, markersize=5, clip_on=False)
         beside(1, middle, rung.remark, 10, **small)
 
 

@@ -101,7 +101,7 @@ def torus_figure() -> Picture:
     for x, title, remark in [
             (2.23, "TPU: a torus, wrapped around", "Dense models need all-reduce,\nand a ring of neighbours does that."),
             (6.75, "GPU: all to all through a switch",
-             "Mixture of experts needs all-to-all:\nin a node, every GPU is one hop from every other.")]:
+             "Mixture of experts needs all-to-all:\nevery GPU reaches every other through switches.")]:
         write(axes, (x, 4.08), title, 10.5, fontweight="bold")
         write(axes, (x, 0.27), remark)
     return Picture(figure, "Left: 16 TPUs in a 4 by 4 torus, each linked to 4 neighbours, the ends of every row and "

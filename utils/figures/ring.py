@@ -167,13 +167,12 @@ def ring_filmstrip(n_ranks: int, phase: str) -> Picture:
     size = min(0.44, (PANEL_IN - 0.4) / n_ranks), min(0.26, 1.7 / n_ranks)
     n_lines, panel_height = ceil(n_ranks / PANELS_A_ROW), n_ranks * size[1] + 0.66
     figure, axes = canvas(n_lines * panel_height + 0.78)
-    heading(axes, f"ring {phase} on {n_ranks} ranks: columns: ranks, rows: chunks; arrows at the left edge come from "
-                  f"rank {n_ranks - 1}")
+    heading(axes, f"ring {phase} on {n_ranks} ranks; arrows at the left edge come from rank {n_ranks - 1}")
     top = axes.get_ylim()[1] - 0.45
     start = RingStep(phase, -1, (), steps[0].before, steps[0].before, frozenset())
     for i, step in enumerate([start, *steps]):
         corner = 0.22 + i % PANELS_A_ROW * PANEL_IN, top - i // PANELS_A_ROW * panel_height
-        _draw_panel(axes, f"step {i}, s = {i - 1}" if i else "start", step, corner, size)
+        _draw_panel(axes, f"after step s = {i - 1}" if i else "start", step, corner, size)
     _key(axes, n_ranks, phase)
     return Picture(figure, " ".join(map(in_words, steps)))
 
@@ -183,6 +182,9 @@ def _draw_panel(axes: Axes, title: str, step: RingStep, corner: Point, size: Poi
     n_ranks, (width, height) = len(step.after), size
     left, top = corner[0] + 0.24, corner[1] - 0.42
     write(axes, (left, corner[1] - 0.08), title, ha="left")
+    write(axes, (left - 0.06, top + 0.09), "rank", 7.5, ha="right", color=FAINT)
+    if corner[0] < PANEL_IN:  # elsewhere the panel before is too near
+        write(axes, (left - 0.34, top - n_ranks * height / 2), "chunk", 7.5, rotation=90, color=FAINT)
     for rank, chunks in enumerate(step.after):
         write(axes, (left + (rank + 0.5) * width, top + 0.09), str(rank), 7.5)
         write(axes, (left - 0.15, top - (rank + 0.5) * height), str(rank), 7.5, ha="right")  # the chunk of this number

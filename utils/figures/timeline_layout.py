@@ -113,7 +113,7 @@ def add_legends(figure: Figure, ranks: list[Lanes], span_colours: dict[str, str]
     """Above the rows: the states that occur, and below them these spans."""
     kinds = {"computing"} | {bar.kind for lanes in ranks for bar in lanes.blocked}
     kinds |= {bar.kind for lanes in ranks for _, bar in lanes.flights}
-    meanings = MEANINGS | ({"computing": "other computation"} if any(lanes.spans for lanes in ranks) else {})
+    meanings = MEANINGS | ({"computing": "other code"} if any(lanes.spans for lanes in ranks) else {})
     keys = [Patch(facecolor=COLOURS[kind], label=meaning, **HATCHED if kind == "stuck" else {})
             for kind, meaning in meanings.items() if kind in kinds]
     if any(lanes.marks for lanes in ranks):

@@ -24,7 +24,7 @@ def traffic_figure(trace: Trace) -> Picture:
     given = "given to send, point to point", trace.traffic_matrix()
     if trace.wire_bytes is None:
         return _matrices([given])
-    wire = "on the wire, collectives included", trace.wire_bytes
+    wire = "on the wire, counted by the system", trace.wire_bytes
     return _matrices([given, wire] if trace.of(op="send") else [wire])
 
 
