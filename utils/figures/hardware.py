@@ -28,7 +28,7 @@ class Rung:
 
 
 def ladder() -> list[Rung]:
-    """The rungs from one PCIe lane to the links between nodes, with the speeds of utils/costs/data/links.csv and of NEWER."""
+    """The rungs from one PCIe lane to the links between nodes, speeds from utils/costs/data/links.csv and NEWER."""
     pcie = link_speeds("PCIe x16")
     return [
         Rung("PCIe lane", "the thinnest wire to a GPU or card", INSIDE,
