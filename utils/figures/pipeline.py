@@ -14,7 +14,7 @@ from utils.schedules.schedule import KINDS, Fault, Schedule, Step, Times
 
 ROW_IN, PANEL_IN, LEGEND_IN = 0.3, 0.62, 0.32
 Colour = tuple[float, float, float]
-LIGHTER = 0.45  # how far towards white the second chunk's colours go
+LIGHTER = 0.55  # how far towards white the second chunk's colours go
 
 
 def schedule_table(schedule: Schedule, title: str = "") -> Picture:

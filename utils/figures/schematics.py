@@ -65,8 +65,8 @@ def interleaved_figure(n_ranks: int = 4, n_chunks: int = 2) -> Picture:
     figure, axes = canvas(2.65)
     left = 0.25
     layer_in = (WIDTH_IN - 2 * left) / n_layers
-    rows = ((1.5, f"one stage a rank: {n_chunks} layers at a time", [layer // n_chunks for layer in range(n_layers)]),
-            (0.22, f"{n_chunks} chunks a rank: one layer at a time, the pipeline passed {n_chunks} times",
+    rows = ((1.5, f"one stage per rank: {n_chunks} layers at a time", [layer // n_chunks for layer in range(n_layers)]),
+            (0.22, f"{n_chunks} chunks per rank: each micro-batch passes the ranks {n_chunks} times",
              [layer % n_ranks for layer in range(n_layers)]))
     ways = []
     for bottom, title, owners in rows:
@@ -75,9 +75,9 @@ def interleaved_figure(n_ranks: int = 4, n_chunks: int = 2) -> Picture:
         write(axes, (left, bottom + 0.93), title, 9, ha="left", fontweight="bold")
         _owned_layers(axes, owners, (left, bottom), layer_in)
         arrow(axes, (left, bottom + 0.5), (left + way * layer_in, bottom + 0.5), INK, 1.2, head=8, shrink=0)
-        write(axes, (left + way * layer_in / 2, bottom + 0.67), f"{way} layers, until rank {n_ranks - 1} can begin", 8)
-    return Picture(figure, f"{n_layers} layers on {n_ranks} ranks. With one stage a rank the first micro-batch passes "
-                           f"{ways[0]} layers before the last rank can begin; with {n_chunks} chunks a rank, dealt out in "
+        write(axes, (left + way * layer_in / 2, bottom + 0.67), f"{way} layers until rank {n_ranks - 1} can begin", 8)
+    return Picture(figure, f"{n_layers} layers on {n_ranks} ranks. With one stage per rank the first micro-batch passes "
+                           f"{ways[0]} layers before the last rank can begin; with {n_chunks} chunks per rank, dealt out in "
                            f"turn, only {ways[1]}.")
 
 
