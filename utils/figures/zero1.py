@@ -5,13 +5,14 @@ from collections.abc import Callable, Collection
 from matplotlib.axes import Axes
 
 from utils.figures.collectives import MOST_RANKS
-from utils.figures.colours import FAINT, GREEN, INK
+from utils.figures.colours import FAINT, GREY, INK, PALE
 from utils.figures.shapes import arrow, box, cell, line, write
-from utils.figures.style import Picture, canvas, styled
+from utils.figures.style import Picture, canvas, first_that_fits, styled
 
 LEFT_IN, ROW_IN, CELL_IN, HEAD_IN, FOOT_IN = 0.65, 0.46, 0.3, 0.72, 0.42
 BLOCK_IN, GAPS_IN = 1.4, (0.96, 0.86, 0.78)  # a row of chunks, and the room for the arrows between them
-HEADS = ("own gradient", "mean gradient, own shard", "new values, own shard", "all parameters")
+HEADS = ("own gradient", "mean gradient, own shard", "new values, own shard", "all parameters, new")
+LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "boxstyle": "round,pad=0.1"}  # on a cell of many colours
 Held = Callable[[int, int], Collection[int] | None]  # (rank, chunk) → the ranks it comes from, None where it is not held
 
 
@@ -33,9 +34,12 @@ def zero1_step_figure(n_ranks: int = 4) -> Picture:
         write(axes, (x + BLOCK_IN / 2, axes.get_ylim()[1] - 0.52), HEADS[number], 8.5)
         for rank in everyone:
             for chunk in everyone:
-                ranks, width = held(rank, chunk), BLOCK_IN / n_ranks
-                cell(axes, (x + chunk * width, _middle(axes, rank) - CELL_IN / 2), (width, CELL_IN), ranks or (),
-                     (f"{letter}{chunk}",) if ranks else (), 8)
+                ranks, width, label = held(rank, chunk) or (), BLOCK_IN / n_ranks, (f"{letter}{chunk}",)
+                cell(axes, (x + chunk * width, _middle(axes, rank) - CELL_IN / 2), (width, CELL_IN), ranks,
+                     label if len(ranks) == 1 else (), 8)
+                if len(ranks) > 1:
+                    write(axes, (x + (chunk + 0.5) * width, _middle(axes, rank)), first_that_fits(label, width - 0.06, 8), 8,
+                          zorder=7, bbox=LABEL)
         x += BLOCK_IN + (*GAPS_IN, 0)[number]
     _steps(axes, n_ranks)
     for rank in everyone:
@@ -61,7 +65,7 @@ def _steps(axes: Axes, n_ranks: int) -> None:
             for rank in range(n_ranks):
                 y = _middle(axes, rank)
                 line(axes, (x + 0.05, y), (x + gap / 2, y), INK)
-                box(axes, (x + gap / 2, y), (0.5, 0.36), f"old p{rank},\nstate", GREEN, GREEN)
+                box(axes, (x + gap / 2, y), (0.5, 0.36), f"old p{rank},\nstate", PALE, GREY)
                 arrow(axes, (x + gap / 2 + 0.25, y), (x + gap - 0.02, y))
         else:
             middle = (_middle(axes, 0) + _middle(axes, n_ranks - 1)) / 2

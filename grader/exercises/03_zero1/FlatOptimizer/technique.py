@@ -163,7 +163,7 @@ TECHNIQUE = by_collectives(
     Demand("nothing done without gradients", "a step without any gradient lets weight decay go on", (
         "A step in which no parameter has a gradient does nothing: None counts as zeros, so momentum and weight decay go "
         "on, and the other ranks may have gradients and wait."), on_each_rank(_stood_still)),
-    bytes_sent(_sent, "2(n−1)/n of the parameters' bytes a step",
+    bytes_sent(_sent, "2(n−1)/n of the flat buffer's bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of the padded flat buffer: each element "
                "travels once on each of the two ways."),
     group_hint=GROUP,

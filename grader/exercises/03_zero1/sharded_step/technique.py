@@ -42,7 +42,7 @@ TECHNIQUE = by_collectives(
     only_calls("reduce_scatter", "all_gather", hint=(
         "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce, of "
         "either, brings each rank what it does not need.")),
-    bytes_sent(_bytes, "2(n−1)/n of the parameters' bytes a step",
+    bytes_sent(_bytes, "2(n−1)/n of the flat buffer's bytes a step",
                "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
                "data parallelism's all-reduce, and enough."),
     Demand("state elsewhere", "the given optimizer updates the shard", (
