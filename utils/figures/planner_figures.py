@@ -201,9 +201,10 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
 def _name_ends(axes: Axes, lines: Mapping[str, Sequence[HasRatio]], ends: Mapping[str, str]) -> None:
     """A text at the end of each line, where it covers fewest points of lines and no other text."""
     axes.figure.draw_without_rendering()  # so that the axes have their place
+    parts = [step / 8 for step in range(9)]
     drawn = [axes.transData.transform((point.devices ** (1 - part) * after.devices**part,
                                        point.ratio ** (1 - part) * after.ratio**part))
-             for own in lines.values() for point, after in itertools.pairwise(own) for part in (step / 8 for step in range(9))]
+             for own in lines.values() for point, after in itertools.pairwise(own) for part in parts]
     taken: list[tuple[float, float, float, float]] = []
     per_point = axes.figure.dpi / 72
     for name, text in ends.items():
