@@ -233,10 +233,12 @@ PICTURES = {
         "measured": [9, 5, 4, 4.4, 6, 8], "by formula": [8, 5, 4, 4, 6.5, 8]}),
     "memory of plans": lambda: figures.plan_memory_figure(PLANS),
     "time of plans": lambda: figures.plan_time_figure(PLANS),
+    "time of plans, with ends": lambda: figures.plan_time_figure(PLANS, "Two", dict.fromkeys(PLANS, "fits")),
     "time of a plan": lambda: figures.plan_time_figure({"one": PLANS["TP 8 × PP 8"]}, "A step"),
     "scaling": lambda: figures.scaling_figure(scaling(GPT_175B, cluster_named("A100"), 1536), "GPT 175B"),
     "scaling, its ends named": lambda: figures.scaling_figure(
         scaling(GPT_175B, cluster_named("A100"), 1536), "GPT 175B", ends={"TP": "TP: heads end", "DP": "DP: sequences end"}),
+    **{f"ports of {ranks}": (lambda ranks=ranks: figures.ports_figure(ranks)) for ranks in ((1, 2, 8), (4,))},
     "speed": lambda: figures.speed_figure({"growing": {1024: 1.0, 4096: 4.0}, "kept": {1024: 1.0, 4096: 3.1}}, "GPT 175B"),
     "memory in KiB": lambda: figures.memory_bars(
         [("ZeRO-1", {"parameters": 1_205_862}), ("ZeRO-2", {"parameters": 1_226_342})], in_kib=True),
@@ -295,6 +297,13 @@ def test_a_picture_renders_without_warnings_and_its_texts_stand_apart(name, monk
 
 
 # ── Picture ──
+
+
+def test_ports_are_of_one_to_three_numbers_that_divide_a_node():
+    assert "tp 4 it has 2 of the node's GPUs and uses as many ports, 2 × 25 GB/s = 50 GB/s" in figures.ports_figure().words
+    for wrong in ((), (3,), (1, 2, 4, 8)):
+        with pytest.raises(ValueError, match="one to three numbers of ranks"):
+            figures.ports_figure(wrong)
 
 
 def test_figures_are_loaded_when_they_are_used():

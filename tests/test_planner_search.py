@@ -134,6 +134,12 @@ def test_ties_go_to_fewer_axes_and_without_them_only_time_counts():
     assert equal == sorted(equal)
 
 
+def test_an_example_of_what_is_slower_is_not_one_of_the_plans_listed():
+    assumed = Assumptions(hidden_dp=1, rails=8)
+    found = search(model_named("GPT 175B"), A100, 1024, 1536, assumptions=assumed, usable=1, keep=6)
+    assert found.ruled_out[SLOWER].example not in {str(each.layout) for each in found.plans}
+
+
 def test_what_does_not_fit_anywhere_says_why():
     found = search(model_named("GPT-3 175B"), A100, 8, 64)
     assert not found.plans and SLOWER not in found.ruled_out

@@ -25,6 +25,7 @@ _PLACES = {
     "orders": ("orders_figure",),
     "pipeline": ("schedule_grid", "schedule_grids", "schedule_table"),
     "planner_figures": ("plan_memory_figure", "plan_time_figure", "scaling_figure", "speed_figure"),
+    "ports": ("ports_figure",),
     "processes": ("ranks_figure",),
     "ring": ("ring_figure", "ring_filmstrip", "ring_steps"),
     "schematics": ("interleaved_figure", "prefetch_figure", "recompute_figure", "ring_attention_figure"),

@@ -76,15 +76,21 @@ def _by_category(parts: Sequence[Any]) -> dict[str, float]:
     return sizes
 
 
-def plan_time_figure(plans: Mapping[str, HasPlan], title: str = "Where the time of a step goes") -> Picture:
-    """Seconds by part, a stacked bar for each (label, plan), its sum and MFU at the end.
+def plan_time_figure(plans: Mapping[str, HasPlan], title: str = "Where the time of a step goes",
+                     ends: Mapping[str, str] | None = None) -> Picture:
+    """Seconds by part, a stacked bar for each (label, plan), at the end its sum and MFU.
 
+    ends: label → what stands there in place of MFU; then parts that nobody could see are left out.
     Raises: ValueError without plans.
     """
     if not plans:
         raise ValueError("plan_time_figure needs one or more {label: plan}")
     rows = {label: {part.name: float(part) for part in plan.time.parts} for label, plan in plans.items()}
-    return time_bars(rows, {label: f"MFU {100 * float(plan.mfu):.0f} %" for label, plan in plans.items()}, title)
+    if ends is None:
+        return time_bars(rows, {label: f"MFU {100 * float(plan.mfu):.0f} %" for label, plan in plans.items()}, title)
+    seen = {part for parts in rows.values() for part, size in parts.items() if size > _longest(rows) / 1000}
+    return time_bars({label: {part: size for part, size in parts.items() if part in seen} for label, parts in rows.items()},
+                     ends, title)
 
 
 @styled
@@ -122,7 +128,8 @@ def _draw(axes: Axes, rows: Sequence[Mapping[str, float]], ends: Sequence[str], 
         left = 0.0
         for part in present:
             size = parts.get(part, 0.0)
-            text = first_that_fits([_seconds(size)], size * inches_per_s - 0.1, 8)
+            texts = [_seconds(size), f"{size:.3g}"] if size >= 1 else [_seconds(size)]
+            text = first_that_fits(texts, size * inches_per_s - 0.1, 8)
             bar(axes, row, (left, left + size), PARTS[part], text, fontsize=8, height=0.68)
             left += size
         axes.annotate(end, (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline", fontsize=8.5,
@@ -143,7 +150,7 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
     """Waiting over computing against the number of devices, a line a strategy; above 1, no overlap can hide it.
 
     A line ends where its strategy does: more ranks than sequences, heads, layers. simulated: of the same strategies, drawn
-    as rings. ends: strategy → what stands at the end of its line, in place of a legend; then ratios below 0.003 are cut off.
+    as rings. ends: strategy → what stands at the end of its line, in place of a legend.
     Raises: ValueError without points, and for a simulated strategy, or an end, that has no line.
     """
     if not points:
@@ -172,15 +179,16 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
     axes.set_xscale("log", base=8)
     bottom, top = axes.get_ylim()
     axes.axhspan(1, max(top, 1), color=ORANGE, alpha=0.1, linewidth=0)
-    axes.set_ylim(bottom=max(bottom, min(0.003, top / 100)) if ends else bottom, top=max(top, 1.5))
-    axes.annotate("waits longer than it computes", (0, 1), xycoords=("axes fraction", "data"), xytext=(4, 4),
-                  textcoords="offset points", color=FAINT, fontsize=8.5)
+    axes.set_ylim(bottom, max(top, 1.5))
+    axes.annotate("waits longer than it computes", (1 if ends else 0, 1), xycoords=("axes fraction", "data"),
+                  xytext=(-4 if ends else 4, 4), ha="right" if ends else "left", textcoords="offset points", color=FAINT,
+                  fontsize=8.5)
     axes.xaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.grid(True)
     if ends:
-        axes.set_xlim(right=axes.get_xlim()[1] * 8)  # room for what stands there
+        axes.set_xlim(right=axes.get_xlim()[1] * 3)  # room for what stands there
         _name_ends(axes, lines, ends)
     else:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -192,20 +200,22 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
 
 def _name_ends(axes: Axes, lines: Mapping[str, Sequence[HasRatio]], ends: Mapping[str, str]) -> None:
     """A text at the end of each line, where it covers fewest points of lines and no other text."""
-    axes.figure.canvas.draw()  # so that the axes have their place
+    axes.figure.draw_without_rendering()  # so that the axes have their place
+    parts = [step / 8 for step in range(9)]
     drawn = [axes.transData.transform((point.devices ** (1 - part) * after.devices**part,
                                        point.ratio ** (1 - part) * after.ratio**part))
-             for own in lines.values() for point, after in itertools.pairwise(own) for part in (0, 0.25, 0.5, 0.75, 1)]
+             for own in lines.values() for point, after in itertools.pairwise(own) for part in parts]
     taken: list[tuple[float, float, float, float]] = []
     per_point = axes.figure.dpi / 72
     for name, text in ends.items():
         x, y = axes.transData.transform((lines[name][-1].devices, lines[name][-1].ratio))
-        width, height = text_width_in(text, 8.5) * 72, 11
-        places = [(7, -4), (7, 4), (7, -13), (-width / 2, 8), (-width / 2, -18), (7, 14), (7, -24), (-width, 14),
-                  (-width, -24)]
+        width, height = 1.12 * text_width_in(text, 8.5) * 72, 11  # in bold type
+        places = [(7, -4), (7, 4), (7, -13), (-width - 6, 1), (-width / 2, 8), (-width / 2, -18), (7, 14), (7, -24),
+                  (-width, 14), (-width, -24)]
         boxes = [(x + right * per_point, y + up * per_point,
                   x + (right + width) * per_point, y + (up + height) * per_point) for right, up in places]
         costs = [sum(left <= at <= right and low <= up <= high for at, up in drawn)
+                 + 100 * (left < axes.bbox.x0 or right > axes.bbox.x1)
                  + 100 * sum(left < box[2] and box[0] < right and low < box[3] and box[1] < high for box in taken)
                  for left, low, right, high in boxes]
         best = costs.index(min(costs))

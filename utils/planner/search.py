@@ -247,7 +247,7 @@ def _best_first(asked: _Search, queue: list[_Entry], keep: int, tie: float) -> l
             heapq.heappush(queue, entry._replace(time_s=float(plan.time), is_exact=True))
         else:
             asked.rule_out(TOO_LARGE, 1, f"{plan.layout}: {plan.memory} of {plan.limit}")
-    slower = found[keep:] + [asked.plan(entry.whole) for entry in queue[:1]]
+    slower = _tied_first(found, tie)[keep:] + [asked.plan(entry.whole) for entry in queue[:1]]
     if len(found) - keep + len(queue) > 0 and slower:
         asked.rule_out(SLOWER, max(len(found) - keep, 0) + len(queue), str(slower[0].layout))
     return found
