@@ -174,8 +174,9 @@ def hybrid_figure(n_nodes: int = 2, n_ranks: int = 4) -> Picture:
             if node:
                 _both_ways(axes, (middle, bottom + high + 0.1), (middle, bottom + row_in - 0.34), VERMILLION)
         _both_ways(axes, (middles[0], bottom - 0.16), (middles[-1], bottom - 0.16), BLUE)
-    keys = (BLUE, "inside a node: all-gather layers, reduce-scatter gradients"), (VERMILLION, "across nodes: all-reduce shards")
-    for (colour, text), at in zip(keys, (left, left + 4.4), strict=True):
+    keys = ((BLUE, left, "inside a node: all-gather layers, reduce-scatter gradients"),
+            (VERMILLION, left + 4.4, "across nodes: all-reduce shards"))
+    for colour, at, text in keys:
         _both_ways(axes, (at, 0.25), (at + 0.4, 0.25), colour)
         write(axes, (at + 0.5, 0.25), text, 8.5, ha="left", color=FAINT)
     return Picture(figure, f"Hybrid sharding on {n_nodes} nodes of {n_ranks} ranks. Rank r of every node holds shard r. The "
