@@ -199,6 +199,8 @@ PICTURES = {
     "outputs gathered": lambda: figures.split_figure(("outputs",), 4, gathered=True),
     **{f"gather and free, {n} ranks, {layers} layers": (lambda n=n, layers=layers: figures.gather_free_figure(n, layers))
        for n, layers in ((2, 2), (3, 3), (4, 3))},
+    "hybrid sharding": figures.hybrid_figure,
+    "hybrid sharding, 3 nodes of 2": lambda: figures.hybrid_figure(3, 2),
     **{f"prefetching {n} layers": (lambda n=n: figures.prefetch_figure(n)) for n in (2, 4, 6)},
     **{f"{chunks} chunks on {n} ranks": (lambda n=n, chunks=chunks: figures.interleaved_figure(n, chunks))
        for n, chunks in ((2, 2), (4, 2), (4, 4))},
@@ -585,6 +587,7 @@ def test_links_are_looked_up_by_name():
     (lambda: figures.mesh_box_figure({"dp": [[0, 1]]}, 0), "2 × 2 × 2"),
     (lambda: figures.before_after("x", [["a"]], [["a"], ["b"]]), "different|ranks"),
     (lambda: figures.prefetch_figure(1), "2 to 6"),
+    (lambda: figures.hybrid_figure(1), "2 or 3 nodes"),
     (lambda: ring_stepper(1), "from 2"),
 ])
 def test_errors_name_what_would_work(draw, message):

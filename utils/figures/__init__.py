@@ -29,7 +29,7 @@ _PLACES = {
     "processes": ("ranks_figure",),
     "ring": ("ring_figure", "ring_filmstrip", "ring_steps"),
     "schematics": ("interleaved_figure", "prefetch_figure", "recompute_figure", "ring_attention_figure"),
-    "sharded_layers": ("gather_free_figure",),
+    "sharded_layers": ("gather_free_figure", "hybrid_figure"),
     "splits": ("split_figure",),
     "stages": ("stages_figure",),
     "style": ("Picture", "figure_html", "human_bytes"),

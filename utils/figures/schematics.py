@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import BLUE, FAINT, GREEN, GREY, INK, ORANGE, ink_on, rank_colour
+from utils.figures.colours import BLUE, FAINT, GREEN, GREY, INK, ORANGE, SKY, ink_on, rank_colour
 from utils.figures.shapes import arrow, tile, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, styled, text_width_in
 
@@ -32,7 +32,7 @@ def prefetch_figure(n_layers: int = 4) -> Picture:
     for depth, bottom, title in ((0, 1.45, "gathered when its turn has come: depth 0"),
                                  (1, 0.2, "the next layer is gathered while this one computes: depth 1")):
         write(axes, (left, bottom + 0.95), title, 9, ha="left", fontweight="bold")
-        for lane, y in (("network", bottom + 0.45), ("computing", bottom + 0.08)):
+        for lane, y in (("network", bottom + 0.45), ("computation", bottom + 0.08)):
             write(axes, (left - 0.12, y + LANE_IN / 2), lane, 8.5, ha="right", color=FAINT)
         arrived, computed = 0.0, 0.0
         for layer in range(1, n_layers + 1):
@@ -40,8 +40,8 @@ def prefetch_figure(n_layers: int = 4) -> Picture:
             arrived = begun + gather
             started = max(arrived, computed)
             computed = started + compute
-            for name, y, begin, end, colour in (("gather", bottom + 0.45, begun, arrived, ORANGE),
-                                                ("layer", bottom + 0.08, started, computed, BLUE)):
+            for name, y, begin, end, colour in (("gather", bottom + 0.45, begun, arrived, SKY),
+                                                ("layer", bottom + 0.08, started, computed, GREEN)):
                 width_in = (end - begin) * unit_in
                 tile(axes, (left + begin * unit_in, y), (width_in, LANE_IN), colour, "white", 1)
                 text = first_that_fits([f"{name} {layer}", str(layer)], width_in - 0.06, 8.5)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import FAINT, INK, PALE, rank_colour
+from utils.figures.colours import BLUE, FAINT, INK, PALE, VERMILLION, rank_colour
 from utils.figures.shapes import arrow, tile, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, styled
 
@@ -151,3 +151,39 @@ def _in_words(moments: Sequence[Moment], n_ranks: int) -> str:
         for moment in moments if moment.layer)
     return (f"One pass of ZeRO-3 through {n_layers} layers on {n_ranks} ranks. At rest each rank holds one shard of every "
             f"layer. {told}. In the end each rank holds its shard of every layer and of every mean gradient.")
+
+
+@styled
+def hybrid_figure(n_nodes: int = 2, n_ranks: int = 4) -> Picture:
+    """Hybrid sharding: which shard each rank of each node holds, and who makes which collectives with whom.
+
+    n_ranks: of one node.  Raises: ValueError unless 2 or 3 nodes of 2 to 4 ranks.
+    """
+    if not (FEWEST <= n_nodes <= MOST_LAYERS and FEWEST <= n_ranks <= MOST_RANKS):
+        raise ValueError(f"can draw 2 or 3 nodes of 2 to 4 ranks, not {n_nodes} of {n_ranks}")
+    left, wide, high, row_in = 1.1, 1.25, 0.5, 1.25
+    figure, axes = canvas(n_nodes * row_in + 0.45)
+    middles = [left + (rank + 0.5) * wide for rank in range(n_ranks)]
+    for node in range(n_nodes):
+        bottom = 0.95 + (n_nodes - 1 - node) * row_in
+        write(axes, (0.2, bottom + high / 2), f"node {node}", 9.5, ha="left", fontweight="bold")
+        tile(axes, (left - 0.05, bottom - 0.32), (n_ranks * wide + 0.1, high + 0.4), edge=FAINT, linewidth=0.8)
+        for shard, middle in enumerate(middles):
+            tile(axes, (middle - wide / 2 + 0.06, bottom), (wide - 0.12, high), rank_colour(shard))
+            write(axes, (middle, bottom + high / 2), f"rank {node * n_ranks + shard}\nshard {shard}", 8.5, linespacing=1.2)
+            if node:
+                _both_ways(axes, (middle, bottom + high + 0.1), (middle, bottom + row_in - 0.34), VERMILLION)
+        _both_ways(axes, (middles[0], bottom - 0.16), (middles[-1], bottom - 0.16), BLUE)
+    keys = ((BLUE, left, "inside a node: all-gather layers, reduce-scatter gradients"),
+            (VERMILLION, left + 4.4, "across nodes: all-reduce shards"))
+    for colour, at, text in keys:
+        _both_ways(axes, (at, 0.25), (at + 0.4, 0.25), colour)
+        write(axes, (at + 0.5, 0.25), text, 8.5, ha="left", color=FAINT)
+    return Picture(figure, f"Hybrid sharding on {n_nodes} nodes of {n_ranks} ranks. Rank r of every node holds shard r. The "
+                           "ranks of a node all-gather layers and reduce-scatter gradients; the ranks of all nodes with the "
+                           "same shard all-reduce their shards of the gradients.")
+
+
+def _both_ways(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
+    for one, other in ((start, end), (end, start)):
+        arrow(axes, one, other, colour, 1.6, head=8, shrink=0)
