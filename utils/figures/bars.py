@@ -67,7 +67,8 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
     if not bars or any(size < 0 for _, parts in bars for size in parts.values()):
         raise ValueError("memory_bars needs one or more (label, {category: bytes}), none of them negative")
     colours, show = _colours(bars), _kib if in_kib else partial(human_bytes, base=base)
-    top_in, left_in = LEGEND_IN + 0.3 * bool(title), max(text_width_in(line, 9) for label, _ in bars for line in label.split("\n")) + 0.3
+    names_in = max(text_width_in(line, 9) for label, _ in bars for line in label.split("\n"))
+    top_in, left_in = LEGEND_IN + 0.3 * bool(title), names_in + 0.3
     bars_in, width_in = len(bars) * BAR_IN, WIDTH_IN - left_in - RIGHT_IN
     height_in = bars_in + top_in + BOTTOM_IN
     figure = new_figure(height_in)

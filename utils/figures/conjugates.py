@@ -42,8 +42,8 @@ def conjugates_figure(n_ranks: int = 4) -> Picture:
     _draw_pair(axes, height_in - 0.72 - (len(ROWS) - 1) * ROW_IN)
     _draw_key(axes, n_ranks)
     return Picture(figure, f"A transformer block on {n_ranks} ranks. {'. '.join(words)}. "
-                           "The first scatter and the next gather: together they send what the first g's all-reduce sent in forward, "
-                           "and in backward what the second f's sent.")
+                           "The first scatter and the next gather: together they send what the first g's all-reduce sent in "
+                           "forward, and in backward what the second f's sent.")
 
 
 def _draw_row(axes: Axes, middle: float, title: str, outside: str, operators: tuple, n_ranks: int) -> None:
