@@ -37,7 +37,7 @@ def conjugates_figure(n_ranks: int = 4) -> Picture:
     for number, (title, outside, operators) in enumerate(ROWS):
         _draw_row(axes, height_in - 0.72 - number * ROW_IN, title, outside, operators, n_ranks)
         words.append(f"{title}: norms, dropouts and sums {outside}; " + ", ".join(
-            f"{'before' if i == 0 else 'after'} the cut weights {forward} forward, {backward} backward"
+            f"{'before' if i == 0 else 'after'} the cut weights: {forward} forward, {backward} backward"
             for i, (_, forward, backward) in enumerate(operators)))
     _draw_pair(axes, height_in - 0.72 - (len(ROWS) - 1) * ROW_IN)
     _draw_key(axes, n_ranks)
