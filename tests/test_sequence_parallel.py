@@ -138,8 +138,8 @@ def test_both_techniques_leave_less_than_a_fifth():
 
 def test_the_schematic_says_in_words_what_each_operator_does():
     words = figures.conjugates_figure(3).words
-    assert "before the cut weights copy forward, all-reduce backward" in words
-    assert "after the cut weights reduce-scatter forward, all-gather backward" in words
+    assert "before the cut weights: sends nothing forward, all-reduce backward" in words
+    assert "after the cut weights: reduce-scatter forward, all-gather backward" in words
     with pytest.raises(ValueError, match="from 2 to 6; got 7"):
         figures.conjugates_figure(7)
 

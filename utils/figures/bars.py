@@ -67,14 +67,15 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
     if not bars or any(size < 0 for _, parts in bars for size in parts.values()):
         raise ValueError("memory_bars needs one or more (label, {category: bytes}), none of them negative")
     colours, show = _colours(bars), _kib if in_kib else partial(human_bytes, base=base)
-    top_in, left_in = LEGEND_IN + 0.3 * bool(title), max(text_width_in(label, 9) for label, _ in bars) + 0.3
+    names_in = max(text_width_in(line, 9) for label, _ in bars for line in label.split("\n"))
+    top_in, left_in = LEGEND_IN + 0.3 * bool(title), names_in + 0.3
     bars_in, width_in = len(bars) * BAR_IN, WIDTH_IN - left_in - RIGHT_IN
     height_in = bars_in + top_in + BOTTOM_IN
     figure = new_figure(height_in)
     axes = inch_axes(figure, left_in, BOTTOM_IN, width_in, bars_in)
     most = max([sum(parts.values()) for _, parts in bars] + [limit_bytes or 0]) or 1
     _label(axes, bars, most, base, in_kib)
-    _draw_bars(axes, bars, colours, width_in / most, show)
+    _draw_bars(axes, bars, colours, width_in / most, show, limit_bytes)
     keys: list[Artist] = [Patch(facecolor=colour, label=category) for category, colour in colours.items()]
     if limit_bytes is not None:
         keys.append(axes.axvline(limit_bytes, color=VERMILLION, linewidth=1.5, linestyle=(0, (4, 2)), zorder=0.8,
@@ -96,7 +97,8 @@ def _colours(bars: Bars) -> dict[str, str]:
     return usual | {category: spare[i % len(spare)] for i, category in enumerate(others)}
 
 
-def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte: float, show: Show) -> None:
+def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte: float, show: Show,
+               limit_bytes: float | None) -> None:
     for row, (_, parts) in enumerate(bars):
         left = 0.0
         for category, colour in colours.items():
@@ -104,7 +106,10 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
             text = first_that_fits([show(size)] * (len(colours) > 1), size * inches_per_byte - 0.1, 8)
             bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68)
             left += size
-        axes.annotate(show(left), (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",
+        total = show(left)
+        if limit_bytes and 0 <= (limit_bytes - left) * inches_per_byte < text_width_in(total, 8.5) + 0.15:
+            left = limit_bytes  # the total stands behind the line that it would cover
+        axes.annotate(total, (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",
                       fontsize=8.5, fontweight="bold", annotation_clip=False,
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
 

@@ -62,6 +62,7 @@ def _draw_half(axes: Axes, middle: float, parts: Sequence[str], flows: Sequence[
         left, right = first + of_core[0] * step, first + of_core[-1] * step + BOX_IN[0]
         tile(axes, (left - 0.04, middle - 0.33), (right - left + 0.08, 0.66), edge=INK, linewidth=1, linestyle=(0, (3, 2)))
         write(axes, ((left + right) / 2, middle + 0.47), "core of attention: has no parameters", 8.5)
+        write(axes, (left - 0.08, middle + 0.34), "q, k, v:", 8, ha="right")
         _draw_v(axes, middle, (left - 0.04 - GAP_IN / 2, right - BOX_IN[0] / 2))
     return end + 0.09
 

@@ -25,7 +25,7 @@ BFLOAT16_FLOPS_PER_S = {"A100": 312e12, "H100": 989e12}  # peak, dense, by NVIDI
 WAYS = {"tensor parallelism alone": (False, "none"), "with sequence parallelism": (True, "none"),
         "with selective recomputation": (False, "selective"), "with both": (True, "selective"),
         "with full recomputation": (False, "full"),
-        "with full and sequence parallelism": (True, "full")}
+        "with full recomputation\nand sequence parallelism": (True, "full")}
 BILLIONS = (0.125, 0.35, 1.3, 2.7, 6.7, 7.5, 13, 22, 30, 70, 175, 405, 530, 671, 1000)  # parameters, of published models
 
 

@@ -7,17 +7,18 @@ from utils.figures.colours import FAINT, INK, PALE, rank_colour
 from utils.figures.shapes import line, tile, write
 from utils.figures.style import Picture, canvas, styled
 
-WHOLE, FEATURES, POSITIONS = "whole on every rank", "each rank has its heads or columns", "each rank has its positions"
+WHOLE, FEATURES, POSITIONS = (
+    "whole on every rank: (S, B, D)", "each rank has its heads or columns", "each rank has its positions: (P, B, D)")
 HALVES = (("LayerNorm", "qkv, core, out", "dropout, + x"), ("LayerNorm", "up, gelu, down", "dropout, + x"))
 # title, what lies outside the cut weights, and per operator: sign, forward, backward
 ROWS = (
-    ("Before: tensor parallel", WHOLE, ((r"$f$", "copy", "all-reduce"), (r"$g$", "all-reduce", "copy"))),
+    ("Before: tensor parallel", WHOLE, ((r"$f$", "sends nothing", "all-reduce"), (r"$g$", "all-reduce", "sends nothing"))),
     ("After: tensor and sequence parallel", POSITIONS,
      (("gather", "all-gather", "reduce-scatter"), ("scatter", "reduce-scatter", "all-gather"))),
 )
 WIDTHS_IN, HEIGHT_IN, RADIUS_IN, GAP_IN, LEFT_IN = (0.82, 1.14, 0.93), 0.56, 0.24, 0.09, 0.25
 ROW_IN, KEY_IN, MOST_RANKS = 1.65, 0.6, 6
-TOGETHER = "together these two send what one all-reduce sent, in each direction"
+TOGETHER = "→ together the all-reduce of the first g      ← together the all-reduce of the second f"
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "boxstyle": "round,pad=0.15"}
 
 
@@ -36,12 +37,13 @@ def conjugates_figure(n_ranks: int = 4) -> Picture:
     for number, (title, outside, operators) in enumerate(ROWS):
         _draw_row(axes, height_in - 0.72 - number * ROW_IN, title, outside, operators, n_ranks)
         words.append(f"{title}: norms, dropouts and sums {outside}; " + ", ".join(
-            f"{'before' if i == 0 else 'after'} the cut weights {forward} forward, {backward} backward"
+            f"{'before' if i == 0 else 'after'} the cut weights: {forward} forward, {backward} backward"
             for i, (_, forward, backward) in enumerate(operators)))
     _draw_pair(axes, height_in - 0.72 - (len(ROWS) - 1) * ROW_IN)
     _draw_key(axes, n_ranks)
     return Picture(figure, f"A transformer block on {n_ranks} ranks. {'. '.join(words)}. "
-                           f"The first scatter and the next gather: {TOGETHER}.")
+                           "The first scatter and the next gather: together they send what the first g's all-reduce sent in "
+                           "forward, and in backward what the second f's sent.")
 
 
 def _draw_row(axes: Axes, middle: float, title: str, outside: str, operators: tuple, n_ranks: int) -> None:

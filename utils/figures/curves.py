@@ -136,6 +136,9 @@ def step_memory_figure(panels: Mapping[str, Mapping[str, Sequence[float]]],
         for number, (name, held) in enumerate(lines.items()):
             axes.plot([size / scale for size in held], drawstyle="steps-mid", color=CYCLE[number], label=name,
                       **({"linestyle": "--", "linewidth": 1.5} if number else {"linewidth": 3}))
+        first = next(iter(lines.values()))
+        axes.annotate(f"{max(first) / scale:.3g}", (first.index(max(first)) - 0.5, max(first) / scale), xytext=(-4, 2),
+                      textcoords="offset points", ha="right", va="center", fontsize=8.5, color=CYCLE[0])
         third = len(held) / 3
         axes.axvline(third - 0.5, color=FAINT, linewidth=0.8)
         axes.set(title=title, xticks=[third / 2 - 0.5, 2 * third - 0.5], xticklabels=["forward", "backward"])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
-from utils.figures.colours import CYCLE, FAINT, PALE, ink_on, series_look
+from utils.figures.colours import CYCLE, FAINT, PALE, series_look
 from utils.figures.shapes import bar, name_rows, tile, write
 from utils.figures.style import Picture, new_figure, styled
 
@@ -62,7 +62,7 @@ def causal_step_figure(n_ranks: int, zigzag: bool, step: int) -> Picture:
     figure = new_figure(3.4, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     grid, table = figure.subplots(1, 2, width_ratios=(1, 1.3))
-    _draw_map(grid, chunks, f"{CUTS[zigzag]}: step {step} of 0 to {n_ranks - 1}",
+    _draw_map(grid, chunks, f"{CUTS[zigzag]}: step {step} (of 0 to {n_ranks - 1})",
               lambda query, key: (chunks[query] - chunks[key]) % n_ranks - step)
     table.axis("off")
     table.set(xlim=(0, 1), ylim=(n_ranks + 1.5, -1))
@@ -94,9 +94,7 @@ def _draw_map(axes: Axes, chunks: Sequence[int], title: str,
                     "edgecolor": "white", "linewidth": 1}
             corners = [(key, query), (key, query + 1), (key + 1, query + 1), (key + 1, query)]
             axes.add_patch(Polygon(corners[:3 if key == query else 4], **look))
-        write(axes, (query + 0.75, query + 0.3), f"{rank}", 8, color=FAINT)
-        if query and when(query, 0) == 0:
-            write(axes, (0.5, query + 0.5), f"{rank}", 8, color=ink_on(CYCLE[rank]))
+        write(axes, (query + 0.62, query + 0.3), f"{rank}" if query else f"rank {rank}", 8, ha="left", color=FAINT)
     axes.set(xlim=(0, size), ylim=(size, 0), aspect="equal", title=title, xlabel="chunk of keys", ylabel="chunk of queries")
     ticks = [i + 0.5 for i in range(size)]
     axes.set_xticks(ticks, range(size))

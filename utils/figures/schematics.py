@@ -8,12 +8,13 @@ from utils.figures.colours import BLUE, FAINT, GREEN, GREY, INK, ORANGE, SKY, in
 from utils.figures.shapes import arrow, tile, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, styled, text_width_in
 
+QKV = "q, k, v (the core's input)"
 LANE_IN = 0.3  # height of a row of tiles
-PARTS = (("input", 0.34, BLUE), ("q, k, v", 0.34, GREEN), ("core of attention", 0.75, ORANGE),  # of a block, with inches
+PARTS = (("input", 0.34, BLUE), (QKV, 0.34, GREEN), ("core of attention", 0.75, ORANGE),  # of a block, with inches
          ("the rest", 0.56, GREY))
 WAYS = (  # of keeping: name, what a block keeps, bytes of it, what runs in backward once more
-    ("keep everything", ("input", "q, k, v", "core of attention", "the rest"), "sbh(34 + 5as/h)", "nothing"),
-    ("selective", ("input", "q, k, v", "the rest"), "34 sbh", "the cores of attention"),
+    ("keep everything", ("input", QKV, "core of attention", "the rest"), "sbh(34 + 5as/h)", "nothing"),
+    ("selective", ("input", QKV, "the rest"), "34 sbh", "the cores of attention"),
     ("full", ("input",), "2 sbh", "every block, one at a time"),
 )
 
