@@ -104,8 +104,8 @@ def messages_figure() -> Picture:
         tile(axes, (x, 3.65), (0.14, 0.14), colour)
         write(axes, (x + 0.2, 3.72), meaning, 8.5, ha="left")
     return Picture(figure, f"Backward through {PARTS} layers and their all-reduces, where a layer's backward takes 1, the "
-                           f"bytes of its gradient {BYTES} and an all-reduce's latencies {LATENCY}. The step ends at: " + "; ".join(
-                               f"{title}: {end:.1f}" for title, end in zip(MESSAGES, ends, strict=True)) + ".")
+                           f"bytes of its gradient {BYTES} and an all-reduce's latencies {LATENCY}. The step ends at: "
+                           + "; ".join(f"{title}: {end:.1f}" for title, end in zip(MESSAGES, ends, strict=True)) + ".")
 
 
 @styled
@@ -186,7 +186,7 @@ def critical_batch_figure() -> Picture:
     axes.set_yticks([1, 2, 5, 10, 20])
     axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
-    axes.legend(loc="upper center")
+    axes.legend(loc="upper center", frameon=True, framealpha=1, edgecolor="white")
     axes.grid(True)
     return Picture(figure, "Steps and rows of a training against its batch size. At the critical size both are twice the "
                            "fewest; at four times this size the steps are 1.25 times, the rows 5 times the fewest.")
