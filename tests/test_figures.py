@@ -225,6 +225,8 @@ PICTURES = {
         "NVLink": 300.0, "InfiniBand": 25.0}, node=8, inside=["NVLink"], more_s={"full nodes": {8: 3e-4, 16: 6e-4}}),
     **{f"data parallel on {n}": (lambda n=n: figures.data_parallel_figure(n)) for n in (2, 3, 6)},
     "messages in time": lambda: figures.messages_figure(),
+    "speed-up": lambda: figures.speed_up_figure([1, 2, 4], {"overlapped": [1, 2, 3.1], "apart": [1, 1.5, 2.0]}),
+    "critical batch": lambda: figures.critical_batch_figure(),
     "timeline of 15 in flight": lambda: figures.timeline_figure(in_flight(15)),
     "tokens a rank": lambda: figures.tokens_figure([2**k for k in range(17)], {
         "NVLink": [min(1.0, 2**k / 900) for k in range(17)], "InfiniBand": [min(1.0, 2**k / 8000) for k in range(17)]},

@@ -150,20 +150,21 @@ def step_memory_figure(panels: Mapping[str, Mapping[str, Sequence[float]]],
 
 
 @styled
-def step_time_figure(ranks: Sequence[int], parts_s: Mapping[str, Sequence[float]]) -> Picture:
-    """Seconds of a step against the number of ranks, both on logarithmic axes; one line for each name.
+def speed_up_figure(ranks: Sequence[int], speed_ups: Mapping[str, Sequence[float]]) -> Picture:
+    """How many times as fast as one rank some ranks are; a black line shows n times.
 
-    ranks: numbers of ranks; parts_s: name → seconds at each of them, such as compute, all-reduce, step.
+    ranks: numbers of ranks; speed_ups: name → speed-up on each of them.
     """
-    figure, axes = _log_axes(3.2, ranks)
-    for number, (name, seconds) in enumerate(parts_s.items()):
-        axes.plot(ranks, seconds, label=name, **series_look(number))
-    axes.set(xlabel="ranks", ylabel="seconds a step")
-    axes.legend(loc="upper right")
+    figure, axes = plot(3.2)
+    axes.plot(ranks, ranks, color=BLACK, linewidth=1.2, label="n times as fast")
+    for number, (name, times) in enumerate(speed_ups.items()):
+        axes.plot(ranks, times, label=f"{name}: {times[-1]:,.0f} on {ranks[-1]:,}", **series_look(number))
+    axes.set(xlabel="ranks", ylabel="speed-up", xlim=(0, None), ylim=(0, None))
+    axes.legend(loc="upper left")
     axes.grid(True)
-    return Picture(figure, "Seconds of a step. " + "; ".join(
-        f"{name}: " + ", ".join(f"{second:.3g} on {n}" for n, second in zip(ranks, seconds, strict=True))
-        for name, seconds in parts_s.items()) + ".")
+    return Picture(figure, "Speed-up over one rank. " + "; ".join(
+        f"{name}: " + ", ".join(f"{factor:.4g} on {n}" for n, factor in zip(ranks, times, strict=True))
+        for name, times in speed_ups.items()) + ".")
 
 
 @styled

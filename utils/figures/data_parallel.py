@@ -1,9 +1,10 @@
-"""Data parallelism in pictures: a step, messages in time, how many tokens a rank needs, how large a bucket should be."""
+"""Data parallelism in pictures: a step, messages in time, the tokens that a rank needs, sizes of buckets and of batches."""
 
 import itertools
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from utils.figures.colours import BLACK, CYCLE, FAINT, INK, PALE, rank_colour, series_look
 from utils.figures.shapes import arrow, box, tile, write
@@ -68,7 +69,7 @@ def _draw_sum(axes: Axes, left: tuple[float, float], width: float, n_ranks: int)
             write(axes, (x - 0.3 * part, left[1]), "+", 9 if n_ranks < 5 else 6, fontweight="bold")
 
 
-PARTS, BYTES, LATENCY = 6, 0.8, 0.5  # gradients; what each takes on the link, where its backward takes 1; of a message
+PARTS, BYTES, LATENCY = 6, 0.8, 0.5  # gradients; time of each on the link, if its backward takes 1; of an all-reduce
 MESSAGES = {  # title: (gradients of a message, whether it may leave during backward)
     "each gradient by itself, after backward": (1, False), "one flat buffer, after backward": (PARTS, False),
     "each gradient by itself, during backward": (1, True), "buckets of two, during backward": (2, True)}
@@ -98,13 +99,13 @@ def messages_figure() -> Picture:
             write(axes, (left + (free - together * BYTES / 2) * unit_in, bottom + 0.15), " ".join(numbers), 8)
         ends.append(free)
         write(axes, (left + free * unit_in + 0.08, bottom + 0.15), f"{free:.1f}", 9, ha="left")
-    for x, colour, meaning in ((5.9, rank_colour(0), "backward of a layer"), (7.5, INK, "latency"),
+    for x, colour, meaning in ((5.8, rank_colour(0), "backward of a layer"), (7.35, INK, "latencies"),
                                (8.35, rank_colour(1), "bytes")):
         tile(axes, (x, 3.65), (0.14, 0.14), colour)
         write(axes, (x + 0.2, 3.72), meaning, 8.5, ha="left")
     return Picture(figure, f"Backward through {PARTS} layers and their all-reduces, where a layer's backward takes 1, the "
-                           f"bytes of its gradient {BYTES} and a message {LATENCY}. The step ends at: " + "; ".join(
-                               f"{title}: {end:.1f}" for title, end in zip(MESSAGES, ends, strict=True)) + ".")
+                           f"bytes of its gradient {BYTES} and an all-reduce's latencies {LATENCY}. The step ends at: "
+                           + "; ".join(f"{title}: {end:.1f}" for title, end in zip(MESSAGES, ends, strict=True)) + ".")
 
 
 @styled
@@ -152,9 +153,40 @@ def bucket_figure(sizes_bytes: Sequence[float], times_ms: Mapping[str, Sequence[
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes_bytes)
     axes.xaxis.set_major_formatter(lambda size, _: human_bytes(size))
+    axes.set(xlabel="size of a bucket", ylabel="milliseconds a step (logarithmic)", yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
-    axes.set(xlabel="size of a bucket", ylabel="milliseconds a step")
     axes.margins(y=0.15)
     axes.legend(loc="best")
     axes.grid(True)
     return Picture(figure, "Milliseconds of a step against the size of its buckets. " + "; ".join(lows) + ".")
+
+
+@styled
+def critical_batch_figure() -> Picture:
+    """Steps and rows of a training against its batch, by McCandlish and others: 1 + 1/x and 1 + x times the fewest.
+
+    x: the batch, compared with the critical one.
+    """
+    figure, axes = plot(3.0)
+    batches = [2 ** (k / 8) for k in range(-32, 33)]
+    for number, (name, factors) in enumerate({"steps: 1 + B_crit/B": [1 + 1 / x for x in batches],
+                                              "rows in all: 1 + B/B_crit": [1 + x for x in batches]}.items()):
+        axes.plot(batches, factors, color=CYCLE[number], linewidth=2, label=f"{name} times the fewest")
+    axes.axvline(1, color=FAINT, linewidth=0.8, linestyle=(0, (3, 2)))
+    for x, factor in ((1, 2), (4, 1.25), (4, 5)):
+        axes.plot(x, factor, "o", color=INK, markersize=5)
+        axes.annotate(f"{factor:g}", (x, factor), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=9)
+    axes.set_xscale("log", base=2)
+    axes.set(yscale="log", ylim=(0.9, 20), ylabel="times the fewest",
+             xlabel="batch size B, compared with the critical one, B_crit")
+    axes.set_xticks([2**power for power in range(-4, 5)], [f"1/{2**-power}" if power < 0 else f"{2**power}"
+                                                          for power in range(-4, 5)])
+    axes.set_yticks([1, 2, 5, 10, 20])
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.legend(loc="upper center", frameon=True, framealpha=1, edgecolor="white")
+    axes.grid(True)
+    return Picture(figure, "Steps and rows of a training against its batch size. At the critical size both are twice the "
+                           "fewest; at four times this size the steps are 1.25 times, the rows 5 times the fewest.")
