@@ -38,12 +38,13 @@ def gradients_figure(n_weights: int = 4, n_ranks: int = 4) -> Picture:
         write(axes, (x + 0.28, 0.21), name, 8.5, ha="left", color=FAINT)
     return Picture(figure, f"Gradients of {n_weights} equal weights that one of {n_ranks} ranks holds in a backward pass, "
                            f"from the last weight to the first. Kept whole, they are {n_weights} gradients. "
-                           f"Reduce-scattered as they come, a shard of 1/{n_ranks} stays of each: with the newest gradient and its "
-                           f"flat copy at most {2 + n_weights / n_ranks:g} gradients at once, and {n_weights / n_ranks:g} in the end.")
+                           f"Reduce-scattered as they come, a shard of 1/{n_ranks} stays of each: with the newest "
+                           f"gradient and its flat copy at most {2 + n_weights / n_ranks:g} gradients at once, and "
+                           f"{n_weights / n_ranks:g} in the end.")
 
 
 def _side(axes: Axes, left_in: float, top_in: float, title: str, n_weights: int, kept: float) -> None:
-    """One row a moment, one column a weight; with shards, one for the copy and one for the new shard. kept: of each."""
+    """One row a moment, one column a weight; with shards, one for the copy and one for the new shard. kept: what stays of one."""
     names = [f"weight {weight + 1}" for weight in range(n_weights)] + ["copy", "new shard"] * (kept < 1)
     write(axes, (left_in, top_in + 0.62), title, ha="left", fontweight="bold")
     for column, name in enumerate([*names, "sum"]):
