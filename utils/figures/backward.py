@@ -44,7 +44,7 @@ def gradients_figure(n_weights: int = 4, n_ranks: int = 4) -> Picture:
 
 
 def _side(axes: Axes, left_in: float, top_in: float, title: str, n_weights: int, kept: float) -> None:
-    """One row a moment, one column a weight; with shards, one for the copy and one for the new shard. kept: what stays of one."""
+    """One row a moment, one column a weight; with shards, also for the copy and the new shard. kept: what stays of one."""
     names = [f"weight {weight + 1}" for weight in range(n_weights)] + ["copy", "new shard"] * (kept < 1)
     write(axes, (left_in, top_in + 0.62), title, ha="left", fontweight="bold")
     for column, name in enumerate([*names, "sum"]):
