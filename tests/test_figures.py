@@ -149,8 +149,8 @@ PICTURES = {
     **{f"matrix of {n}": (lambda n=n: figures.matrix_figure(random_matrix(n), "bytes")) for n in (1, 2, 4, 8, 16, 40)},
     **{f"{op} on {n}": (lambda op=op, n=n: collective_picture(op, n)) for op in COLLECTIVES for n in (2, 4, 8)},
     **{f"{n} processes": (lambda n=n: figures.ranks_figure(n)) for n in (2, 4, 6)},
-    **{f"gradients of {layers} layers on {n}": (lambda layers=layers, n=n: figures.gradients_figure(layers, n))
-       for layers, n in ((2, 2), (4, 4), (3, 8))},
+    **{f"gradients of {weights} weights on {n}": (lambda weights=weights, n=n: figures.gradients_figure(weights, n))
+       for weights, n in ((2, 2), (4, 4), (3, 8))},
     **{f"packed row of {n}": (lambda n=n: figures.packed_row_figure(n)) for n in (2, 4)},
     "before and after": lambda: figures.before_after("shift", [["a"], ["b"]], [["b"], ["a"]]),
     **{f"ring of {n}": (lambda n=n: figures.ring_figure(n, n - 2, "reduce_scatter")) for n in SIZES},
@@ -218,8 +218,8 @@ PICTURES = {
     "drift": lambda: figures.drift_figure({"summed": [5.0, 4.0], "forgotten": [5.0, 4.1]},
                                           {"summed": [0.0, 0.0], "forgotten": [0.0, 0.1]}),
     "distances": lambda: figures.distance_curves({"by the norm": [0.0, 5e-7, 2e-7], "by its own": [0.0, 1e-3, 6e-3]}, "one"),
-    "memory with peaks": lambda: figures.memory_curve(
-        {"whole": [0, 4 * MIB], "sharded": [0, MIB, MIB]}, "layers", {"whole": 4.1 * MIB, "sharded": 2 * MIB}),
+    "memory above a start": lambda: figures.memory_curve(
+        {"whole": [0, 4 * MIB], "sharded": [0, MIB, MIB]}, "weights", above="the start of backward"),
     **{f"a step of ZeRO-1 on {n}": (lambda n=n: figures.zero1_step_figure(n)) for n in (2, 4, 8)},
     "layer times": lambda: figures.layer_times([2, 4, 8, 16], [1e8] * 4, [0.04, 0.02, 0.01, 0.005], {
         "NVLink": 300.0, "InfiniBand": 25.0}, node=8, inside=["NVLink"], more_s={"full nodes": {8: 3e-4, 16: 6e-4}}),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from utils import run_ranks
-from utils.trace.memory import held_by_category, held_bytes
+from utils.trace.memory import held_by_category, held_bytes, most_held_bytes
 
 KIB = 1024
 
@@ -33,6 +33,18 @@ def test_freed_tensors_leave_now_but_stay_in_the_peak():
 
     memory = run_ranks(frees, 1).memory[0]
     assert memory.now_bytes == 1 * KIB and memory.peak_bytes == 257 * KIB
+
+
+def test_the_most_held_is_that_since_the_last_call():
+    def climbs():
+        kept, big = torch.ones(256), torch.ones(1 << 10)
+        del big
+        first = most_held_bytes()
+        big = torch.ones(512)
+        del big
+        return first, most_held_bytes(), most_held_bytes(), len(kept)
+
+    assert run_ranks(climbs, 1).results[0] == (5 * KIB, 3 * KIB, 1 * KIB, 256)
 
 
 def test_a_storage_resized_in_place_is_followed():

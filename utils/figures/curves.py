@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator
 from utils.figures.colours import BLACK, CYCLE, FAINT, series_look
 from utils.figures.style import Picture, byte_unit, human_bytes, new_figure, plot, styled
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 NO_DISTANCE = 1e-8
 
 
@@ -81,41 +81,35 @@ def drift_figure(losses: Mapping[str, Sequence[float]], drifts: Mapping[str, Seq
 
 
 @styled
-def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, peaks: Mapping[str, float] | None = None,
+def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, above: str = "",
                  backward_from: float | None = None) -> Picture:
     """Bytes held at each moment, one line of steps for each name, with its highest point marked.
 
-    curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are; peaks: of
-    each name the most at any time, also between these moments, drawn as a dashed line in the place of the highest point;
+    curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are;
+    above: if the bytes are those above an earlier level, what this level is, and they are shown in KiB;
     backward_from: the first moment of the backward pass, where a line is drawn.
     Raises: ValueError without a curve, or with an empty one.
     """
     if not curves or not all(len(held) for held in curves.values()):
         raise ValueError("memory_curve needs one or more {name: bytes held at each moment}, none of them empty")
-    most = max(max(held) for held in (*curves.values(), *([peaks.values()] if peaks else [])))
-    scale, unit = byte_unit(most)
+    most = max(max(held) for held in curves.values())
+    scale, unit = (KIB, "KiB") if above else byte_unit(most)
     figure, axes = plot(3.0)
     for number, (name, held) in enumerate(curves.items()):
         highest = max(held)
-        at_most = {} if peaks else {"marker": "o", "markevery": [list(held).index(highest)]}  # in the legend too
+        said = f"{highest / KIB:,.0f} KiB" if above else human_bytes(highest)
         axes.plot([size / scale for size in held], drawstyle="steps-post", linewidth=2, color=CYCLE[number],
-                  label=name if peaks else f"{name}: {human_bytes(highest)} at most", **at_most)
-        if peaks:
-            axes.axhline(peaks[name] / scale, color=CYCLE[number], linewidth=1.2, linestyle="--")
-            axes.annotate(f"{peaks[name] / 1024:,.0f} KiB", (0, peaks[name] / scale), xytext=(0, 2),
-                          textcoords="offset points", fontsize=8.5)
-    if peaks:
-        axes.plot([], [], color=FAINT, linewidth=1.2, linestyle="--", label="peak, also between these moments")
+                  label=f"{name}: {said} at most", marker="o", markevery=[list(held).index(highest)])
     top = 1.25 * most / scale or 1
-    axes.set(xlabel=moments, ylabel=f"{unit} held", ylim=(0, top))
+    axes.set(xlabel=moments, ylabel=f"{unit} above {above}" if above else f"{unit} held", ylim=(0, top))
     if backward_from is not None:
         for text, align in ((" backward", "left"), ("forward ", "right")):
             axes.text(backward_from, 0.97 * top, text, ha=align, va="top", fontsize=8.5, color=FAINT)
         axes.axvline(backward_from, color=FAINT, linewidth=0.8)
-    axes.legend(loc="upper left", ncols=1 if backward_from else len(curves) + bool(peaks))
+    axes.legend(loc="upper left", ncols=1 if backward_from else len(curves))
     return Picture(figure, f"Memory at each moment ({moments}). " + "; ".join(
-        f"{name}: at most {human_bytes(max(held))}, in the end {human_bytes(held[-1])}"
-        + (f", peak {human_bytes(peaks[name])}" if peaks else "") for name, held in curves.items()) + ".")
+        f"{name}: at most {human_bytes(max(held))}, in the end {human_bytes(held[-1])}" for name, held in curves.items())
+        + ".")
 
 
 @styled

@@ -61,7 +61,7 @@ class MemoryMeter(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self._held: dict[int, _Held] = {}
-        self._total = self._peak_total = 0
+        self._total = self._peak_total = self._most_total = 0
         self._peak: list[tuple[_Held, int]] = []
         self._peak_taken = True
         self._end: list[tuple[_Held, int]] | None = None
@@ -116,6 +116,12 @@ class MemoryMeter(TorchDispatchMode):
     def held_bytes(self) -> int:
         """Bytes held in tensors now."""
         return self._total
+
+    def most_held_bytes(self) -> int:
+        """The most bytes held since the last call."""
+        with self._lock:
+            most, self._most_total = self._most_total, self._total
+        return most
 
     def held_by_category(self) -> dict[str, int]:
         """Category → bytes held now."""
@@ -187,6 +193,7 @@ class MemoryMeter(TorchDispatchMode):
             self._photograph()
         self._total += nbytes - held.nbytes
         held.nbytes = nbytes
+        self._most_total = max(self._most_total, self._total)
         if self._total > self._peak_total:
             self._peak_total, self._peak_taken = self._total, False
 
@@ -274,8 +281,13 @@ def held_bytes(after_s: float = 0.0) -> int:
     return _meter().held_bytes
 
 
+def most_held_bytes() -> int:
+    """The most bytes that this rank held in tensors since it last called this function.  Raises: as held_bytes."""
+    return _meter().most_held_bytes()
+
+
 def held_by_category() -> dict[str, int]:
-    """The same, by category, so far as it is known by now which tensors are what.  Raises: as held_bytes."""
+    """As held_bytes, by category, so far as it is known by now which tensors are what.  Raises: as held_bytes."""
     return _meter().held_by_category()
 
 
