@@ -73,7 +73,7 @@ def routing_figure(experts_Tk: Sequence[Sequence[int]], kept_Tk: Sequence[Sequen
 
 def _said(token: int, choice: int, expert: int, kept: bool, capacity: int) -> str:
     name = ("first", "second", "third")[choice] if choice < 3 else f"{choice + 1}th"
-    late = f": its {capacity} places are taken, so it is dropped"
+    late = f": all {capacity} places are taken, so this choice is dropped"
     return f"Token {token}'s {name} choice is expert {expert}" + ("" if kept else late)
 
 
