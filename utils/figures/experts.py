@@ -102,8 +102,8 @@ def expert_layer_figure(chosen: Sequence[int] = (0, 2, 1, 3)) -> Picture:
             write(axes, (start, high_in), text, 8.5, color=ink_on(colour))
     for expert, middle in enumerate(middles):
         box(axes, (middle, expert_in), (1.2, 0.34), f"expert {expert}")
-    for high_in, text in ((copy_in, "copied weights"), ((from_in + expert_in) / 2, "all-to-all"), (expert_in, "divided weights"),
-                          ((expert_in + back_in) / 2, "all-to-all")):
+    for high_in, text in ((copy_in, "copied weights"), ((from_in + expert_in) / 2, "all-to-all"),
+                          (expert_in, "divided weights"), ((expert_in + back_in) / 2, "all-to-all")):
         write(axes, (0.15, high_in), text, 9.5, ha="left", fontweight="bold" if text == "all-to-all" else "normal")
     return Picture(figure, "A layer of experts on two ranks, with a copy of attention and router on each. " + "; ".join(
         f"token {token} of rank {token // 2} goes to expert {expert} on rank {expert // 2} and its result comes back"

@@ -103,7 +103,8 @@ def mesh_box_figure(lines: Mapping[str, Sequence[Sequence[int]]] | None = None, 
         line(axes, (6.5, high_in), (6.85, high_in), colour, 5)
         write(axes, (7.0, high_in), f"along {name}: ranks {own[0]} and {own[1]}", 9.5, ha="left")
     write(axes, (6.5, BOX_IN - 0.35), f"rank {rank}'s groups", 10, ha="left", fontweight="bold")
-    return Picture(figure, f"A mesh of 2 × 2 × 2 ranks as a box, ranks 0 to 3 in one node and 4 to 7 in another. Rank {rank}'s groups: " + ", ".join(
+    return Picture(figure, "A mesh of 2 × 2 × 2 ranks as a box, ranks 0 to 3 in one node and 4 to 7 in another. "
+                   f"Rank {rank}'s groups: " + ", ".join(
         f"along {name} " + " and ".join(map(str, next(group for group in groups if rank in group)))
         for name, groups in lines.items()) + ".")
 
