@@ -185,6 +185,9 @@ PICTURES = {
        for shape in ((2, 2, 2), (4, 2, 2), (1, 3, 1))},
     **{f"mesh as a box, rank {rank}": (lambda rank=rank: figures.mesh_box_figure(
         lines_of({"dp": 2, "pp": 2, "tp": 2}), rank)) for rank in range(8)},
+    "mesh in nodes": lambda: figures.mesh_figure(lines_of({"dp": 2, "pp": 4, "tp": 2}), per_node=8),
+    "a layer of experts": lambda: figures.expert_layer_figure(),
+    "a layer of experts, all on one": lambda: figures.expert_layer_figure((2, 2, 2, 2)),
     "two matrices": lambda: figures.matrices_figure({"even": [[128 * KIB] * 4] * 4, "uneven": [[KIB, 0, 900 * KIB, 3]] * 4}),
     "two matrices of rows": lambda: figures.matrices_figure({"a": [[250] * 4] * 4, "b": [[9, 0, 1200, 3]] * 4}, of="rows"),
     **{f"a step of causal attention, {n} ranks": (lambda n=n: figures.causal_step_figure(n, n > 2, n - 1))
@@ -587,6 +590,7 @@ def test_links_are_looked_up_by_name():
     (lambda: figures.matrix_figure([[1, 2]], "t"), "as many columns"),
     (lambda: figures.matrices_figure({"one": [[1]]}), "two matrices"),
     (lambda: figures.mesh_box_figure({"dp": [[0, 1]]}, 0), "2 × 2 × 2"),
+    (lambda: figures.expert_layer_figure((0, 4, 1, 2)), "experts 0 to 3"),
     (lambda: figures.before_after("x", [["a"]], [["a"], ["b"]]), "different|ranks"),
     (lambda: figures.prefetch_figure(1), "2 to 6"),
     (lambda: figures.hybrid_figure(1), "2 or 3 nodes"),

@@ -62,6 +62,15 @@ def test_the_librarys_parts_on_a_mesh_do_what_one_process_does(shape):
     assert gradient_distance(gradients, whole, shape[2]) < 1e-6
 
 
+def test_gradients_that_are_summed_and_not_averaged_are_too_large_by_the_number_of_replicas():
+    def gradients(**how):
+        mesh = functions_of("solutions", UNIT)["make_mesh"]({"dp": 2, "pp": 1, "tp": 1})
+        return mesh_training(mesh, steps=1, **how, **GPT)[1]
+
+    right, summed = (run_ranks(lambda how=how: gradients(**how), 2).results for how in ({}, {"average": False}))
+    assert gradient_distance(summed, {name: 2 * x for name, x in right[0].items()}, 1) < 1e-6
+
+
 @pytest.mark.parametrize("shape", [(2, 2, 2), pytest.param((2, 1, 4), marks=pytest.mark.long),
                                    pytest.param((2, 3, 1), marks=pytest.mark.long)])
 def test_ten_steps_on_a_mesh_are_those_of_one_process(shape):

@@ -17,7 +17,7 @@ _PLACES = {
                "step_memory_figure", "throughput_figure", "trade_figure"),
     "data_parallel": ("bucket_figure", "critical_batch_figure", "data_parallel_figure", "messages_figure", "tokens_figure"),
     "departures": ("departures_figure",),
-    "experts": ("dropped_figure", "ratio_figure", "routing_figure"),
+    "experts": ("dropped_figure", "expert_layer_figure", "ratio_figure", "routing_figure"),
     "hardware": ("ladder_figure", "superpod_table"),
     "long_attention": ("causal_step_figure", "causal_work_figure", "sent_by_ranks_figure"),
     "machines": ("node_figure", "torus_figure"),

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from utils.figures.colours import FAINT, PALE, VERMILLION, rank_colour, series_look
-from utils.figures.shapes import heading, tile, write
+from utils.figures.colours import FAINT, PALE, VERMILLION, ink_on, rank_colour, series_look
+from utils.figures.shapes import arrow, box, heading, tile, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, plot, styled
 
 MOST_TOKENS, MOST_EXPERTS, MOST_PLACES, PLACE_IN = 32, 8, 12, 0.26
@@ -73,8 +73,41 @@ def routing_figure(experts_Tk: Sequence[Sequence[int]], kept_Tk: Sequence[Sequen
 
 def _said(token: int, choice: int, expert: int, kept: bool, capacity: int) -> str:
     name = ("first", "second", "third")[choice] if choice < 3 else f"{choice + 1}th"
-    late = f": its {capacity} places are taken, so it is dropped"
+    late = f": all {capacity} places are taken, so this choice is dropped"
     return f"Token {token}'s {name} choice is expert {expert}" + ("" if kept else late)
+
+
+@styled
+def expert_layer_figure(chosen: Sequence[int] = (0, 2, 1, 3)) -> Picture:
+    """Four tokens on two ranks, each of which has two of four experts: there, through the experts, and back.
+
+    chosen: the expert of each token; rank r has tokens and experts 2r and 2r + 1.
+    Raises: ValueError unless every token has one of the experts 0 to 3.
+    """
+    if len(chosen) != 4 or not set(chosen) <= set(range(4)):
+        raise ValueError(f"can draw four tokens, each with one of the experts 0 to 3, not {list(chosen)}")
+    figure, axes = canvas(3.35)
+    middles, (copy_in, from_in, expert_in, back_in) = (2.85, 4.35, 6.55, 8.05), (2.77, 2.28, 1.32, 0.35)
+    for rank in range(2):
+        middle = sum(middles[2 * rank:2 * rank + 2]) / 2
+        tile(axes, (middle - 1.6, 0.08), (3.2, 3.2), "#F4F4F4", "#C8C8C8", 1)
+        write(axes, (middle, 3.13), f"rank {rank}", 9, fontweight="bold")
+        box(axes, (middle, copy_in), (2.9, 0.34), "attention and router: a copy")
+    for token, expert in enumerate(chosen):
+        colour, start, there = rank_colour(token // 2), middles[token], middles[expert]
+        arrow(axes, (start, from_in - 0.15), (there, expert_in + 0.17), colour, 2)
+        arrow(axes, (there, expert_in - 0.17), (start, back_in + 0.15), colour, 2)
+        for high_in, text in ((from_in, f"token {token}"), (back_in, "its result")):
+            tile(axes, (start - 0.45, high_in - 0.14), (0.9, 0.28), colour, "white", 1)
+            write(axes, (start, high_in), text, 8.5, color=ink_on(colour))
+    for expert, middle in enumerate(middles):
+        box(axes, (middle, expert_in), (1.2, 0.34), f"expert {expert}")
+    for high_in, text in ((copy_in, "copied weights"), ((from_in + expert_in) / 2, "all-to-all"),
+                          (expert_in, "divided weights"), ((expert_in + back_in) / 2, "all-to-all")):
+        write(axes, (0.15, high_in), text, 9.5, ha="left", fontweight="bold" if text == "all-to-all" else "normal")
+    return Picture(figure, "A layer of experts on two ranks, with a copy of attention and router on each. " + "; ".join(
+        f"token {token} of rank {token // 2} goes to expert {expert} on rank {expert // 2} and its result comes back"
+        for token, expert in enumerate(chosen)) + ".")
 
 
 @styled

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 
-from utils.figures.colours import BLUE, FAINT, ink_on
+from utils.figures.colours import BLUE, FAINT, INK, ink_on
 from utils.figures.style import WIDTH_IN, Picture, byte_unit, human_bytes, inch_axes, new_figure, styled, text_width_in
 from utils.figures.traced import Trace
 
@@ -45,7 +45,8 @@ def matrix_figure(matrix: Matrix, title: str) -> Picture:
 def matrices_figure(matrices: Mapping[str, Matrix], of: str = "bytes") -> Picture:
     """Two matrices side by side, in one scale of colours, so that they can be compared.
 
-    matrices: title → (W, W), row = sender, column = receiver; of: what they count, bytes or another thing.
+    matrices: title → (W, W), row = sender, column = receiver; of: what they count, bytes or another thing. What isn't
+    bytes is also added up below each column.
     Raises: ValueError unless there are two square ones.
     """
     if len(matrices) != 2 or any(len(row) != len(matrix) for matrix in matrices.values() for row in matrix):
@@ -57,10 +58,11 @@ def matrices_figure(matrices: Mapping[str, Matrix], of: str = "bytes") -> Pictur
 def _matrices(matrices: list[tuple[str, Matrix]], most: float | None = None, of: str = "bytes") -> Picture:
     n_ranks = len(matrices[0][1])
     side_in = 3.0 if n_ranks <= 4 else 3.5 if n_ranks <= 8 or len(matrices) > 1 else 5.5
-    height_in, width_in = side_in + 1.05, WIDTH_IN if len(matrices) > 1 else max(side_in + 1.2, 4.8)
+    sums_in = 0.3 if of != "bytes" else 0.0
+    height_in, width_in = side_in + 1.05 + sums_in, WIDTH_IN if len(matrices) > 1 else max(side_in + 1.2, 4.8)
     figure = new_figure(height_in, width_in)
     for i, (title, matrix) in enumerate(matrices):
-        axes = inch_axes(figure, 0.85 + i * WIDTH_IN / 2, 0.15, side_in, side_in)
+        axes = inch_axes(figure, 0.85 + i * WIDTH_IN / 2, 0.15 + sums_in, side_in, side_in)
         _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in, most, of)
     return Picture(figure, " ".join(_in_words(title, matrix, of) for title, matrix in matrices))
 
@@ -78,6 +80,9 @@ def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float, mos
     for edge in np.arange(0.5, n_ranks - 1):
         axes.axhline(edge, color="white", linewidth=1)
         axes.axvline(edge, color="white", linewidth=1)
+    if of != "bytes":
+        for rank, total in enumerate(matrix.sum(0)):
+            axes.text(rank, n_ranks - 0.4, f"sum {_shown(total, of)}", ha="center", va="top", fontsize=8.5)
     unit = _write_numbers(axes, matrix, side_in / n_ranks, most, of)
     axes.set_title(title + (f" ({unit})" if unit else ""), pad=10)
 
@@ -91,9 +96,9 @@ def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float, most: float, 
     unit, texts = next((choice for choice in choices if _widest_in(choice[1], size) <= cell_in - 0.05),
                        _in_one_unit(matrix, 1))
     for (i, j), value in np.ndenumerate(matrix):
-        shade = to_hex(COLOURS(value / most))
+        ink = ink_on(to_hex(COLOURS(value / most))) if of == "bytes" else INK if value < 0.65 * most else "white"
         text = texts[i][j] if value else "·" if i == j else "0"
-        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink_on(shade) if value else FAINT)
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink if value else FAINT)
     return unit
 
 

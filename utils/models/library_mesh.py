@@ -19,10 +19,11 @@ from utils.models.tiny import same_start
 
 
 def mesh_training(mesh: Mapping[str, dist.ProcessGroup], steps: int = 10, rows: int = 8, n_micro: int = 2,
-                  **shape: int) -> tuple[list[float], dict[str, Tensor]]:
+                  average: bool = True, **shape: int) -> tuple[list[float], dict[str, Tensor]]:
     """The losses of some steps on text, the same on all ranks, and this rank's gradients of the first step, by name.
 
     mesh: this rank's groups along "dp", "pp" and "tp"; shape: as BlockGPT's options, with `length`.
+    average: False for a mistake: the replicas' gradients are summed and not divided by their number.
     """
     dp, pp = mesh["dp"], mesh["pp"]
     n, place, last = dist.get_world_size(dp), dist.get_rank(dp), dist.get_world_size(pp) - 1
@@ -36,7 +37,7 @@ def mesh_training(mesh: Mapping[str, dist.ProcessGroup], steps: int = 10, rows: 
         loss = _pass_through(schedule, own, dist.get_rank(pp), last)
         for weight in stage.parameters():
             dist.all_reduce(weight.grad, group=dp)
-            weight.grad /= n
+            weight.grad /= n if average else 1
         first = first or {name: weight.grad.clone() for name, weight in stage.named_parameters()}
         optimizer.step()
         dist.broadcast(loss, group=pp, group_src=last)
