@@ -32,7 +32,8 @@ def departures_figure(ranks: Sequence[Apart], first: Mapping[tuple[int, str, int
         raise ValueError("departures_figure needs one rank or more, with one step or more")
     left_in = 0.3 + max(text_width_in(name, 8.5) for name in names)
     cell_in = min(MOST_CELL_IN, ((WIDTH_IN - left_in - 0.2) / len(ranks) - GAP_IN) / steps)
-    digits = next((digits for digits in (1, 0) if text_width_in(_mark(8e-8, digits), 7.5) <= cell_in), None)
+    widest = {1: _mark(8.8e-3, 1), 0: _mark(8e-3, 0)}
+    digits = next((digits for digits, mark in widest.items() if text_width_in(mark, 7.5) + 0.03 <= cell_in), None)
     tops_in = _tops(names)
     lack = any(value is None for rank in ranks for name in names for value in rank.get(name, (None,)))
     notes = [NOTES[0], *(note for note, due in zip(NOTES[1:], (any(first.values()), lack), strict=True) if due)]
