@@ -195,7 +195,7 @@ PICTURES = {
     "routing": lambda: figures.routing_figure([[0, 1]] * 32, [[token < 12, token < 3] for token in range(32)], 12, 8, 4, 64),
     "departures": lambda: figures.departures_figure(
         [{"loss": (0.0, 0.1), "gradient of a.long.name": (3.0, float("inf"))}, {"loss": (None, 1e-12), "b": (0.0, 1e-4)}],
-        [(0, "gradient of a.long.name", 0)]),
+        {(0, "gradient of a.long.name", 0): 4.0, (0, "loss", 1): None}),
     "attention by heads": lambda: figures.split_figure(("outputs", "inputs"), names=("W_q W_k W_v", "attention", "W_out"),
                                                        roles=True),
     "two layers backward": lambda: figures.split_figure(("outputs", "inputs"), 4, roles=True, backward=True),

@@ -199,6 +199,7 @@ def test_ranks_that_depart_alike_share_a_row_and_factors_are_named():
         assert [bool(value) for value in apart["loss"]] == [False, True, True]
         assert all(apart[name][0] for name in apart if name != "loss")
     assert "rank 1: loss from step 1, gradient of body.weight from step 0" in found.picture.words
+    assert len(found.first) == 8 and all(round(factor, 9) == 2 for factor in found.first.values())
     assert found.in_a_line() == "first difference in step 0: 4 gradients"
 
 

@@ -4,8 +4,8 @@ import functools
 import html
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -42,11 +42,13 @@ class Beside:
 
     rows: {"step", "who", "what", "plain", "program"}; steps: how many were compared.
     apart[rank]: loss, gradient or weight → its relative difference at each step; None where the rank has none.
+    first: (rank, loss, gradient or weight, step) of the rows → the one factor by which all its elements are wrong, or None.
     """
 
     rows: tuple[dict[str, Any], ...]
     steps: int
     apart: tuple[dict[str, tuple[float | None, ...]], ...]
+    first: Mapping[tuple[int, str, int], float | None] = field(default_factory=dict)
 
     @property
     def ranks(self) -> int:
@@ -70,7 +72,8 @@ class Beside:
 
     def headline(self) -> str:
         if self.agrees:
-            return f"Agrees with the plain process: {self.steps} steps on {self.ranks} rank{'s' * (self.ranks > 1)}."
+            return (f"Agrees with the plain process: all losses, gradients and new weights of {self.steps} steps, "
+                    f"on {self.ranks} rank{'s' * (self.ranks > 1)}.")
         return f"First difference from the plain process: in step {self.rows[0]['step']}."
 
     def __repr__(self) -> str:
@@ -84,13 +87,11 @@ class Beside:
     @functools.cached_property
     def picture(self) -> figures.Picture:
         """All that was compared, by rank and step."""
-        framed = [(rank, name, row["step"]) for row in self.rows[:1] for rank, apart in enumerate(self.apart)
-                  for name in _first_of(apart, row["step"])]
-        return figures.departures_figure(self.apart, framed)
+        return figures.departures_figure(self.apart, self.first)
 
     def _repr_html_(self) -> str:
         if self.agrees:
-            return f"<p>{html.escape(self.headline())}</p>{figures.figure_html(self.picture)}"
+            return f"<p>{html.escape(self.headline())}</p>"
         lines = [("th", list(self.rows[0])), *(("td", list(row.values())) for row in self.rows)]
         body = "".join("<tr>" + "".join(f"<{tag} style='text-align:left'>{html.escape(str(value))}</{tag}>"
                                         for value in line) + "</tr>" for tag, line in lines)
@@ -115,9 +116,12 @@ def beside_plain(run: Run, plain: Sequence[Sequence[dict[str, Any]]]) -> Beside:
     if not wrong:
         return Beside((), len(plain[0]), apart)
     step = min(wrong)
-    of_rank = {number: [_row(name, *(side.get(name) for side in rank[step])) for name in _first_of(apart[number], step)]
-               for number, rank in enumerate(pairs)}
-    return Beside(tuple(_alike_together(step, of_rank)), len(plain[0]), apart)
+    differ = {(number, name): [side.get(name) for side in rank[step]]
+              for number, rank in enumerate(pairs) for name in _first_of(apart[number], step)}
+    of_rank = {number: [_row(name, *pair) for (other, name), pair in differ.items() if other == number]
+               for number in range(len(pairs))}
+    first = {(number, name, step): _factor(*pair, least=2) for (number, name), pair in differ.items()}
+    return Beside(tuple(_alike_together(step, of_rank)), len(plain[0]), apart, first)
 
 
 def _flat(note: dict[str, Any]) -> dict[str, torch.Tensor | None]:
@@ -164,9 +168,19 @@ def _row(what: str, found: torch.Tensor | None, right: torch.Tensor | None) -> d
         return {"what": what, "plain": f"shape {list(right.shape)}", "program": f"shape {list(found.shape)}"}
     a, b = found.double().flatten(), right.double().flatten()
     at = (~((a - b).abs() <= TOLERANCE * b.abs().clamp(min=1))).nonzero().flatten().tolist()[0]
-    ratio = float(a[at] / b[at]) if b[at] else 0.0
-    factor = f" ({ratio:g} times plain)" if ratio and torch.allclose(a, b * ratio, rtol=1e-6, atol=1e-12) else ""
+    ratio = _factor(found, right)
+    factor = "" if ratio is None else f" ({ratio:g} times plain)"
     return {"what": what, "plain": _shown(b[at]), "program": _shown(a[at]) + factor}
+
+
+def _factor(found: torch.Tensor | None, right: torch.Tensor | None, least: int = 1) -> float | None:
+    """By which one factor all elements are wrong; None where there is none, or of fewer than `least` elements."""
+    if found is None or right is None or found.shape != right.shape or found.numel() < least:
+        return None
+    a, b = found.double().flatten(), right.double().flatten()
+    at = b.abs().argmax()
+    ratio = float(a[at] / b[at]) if b[at] else 0.0
+    return ratio if ratio and torch.allclose(a, b * ratio, rtol=1e-6, atol=1e-12) else None
 
 
 def _shown(value: torch.Tensor | None) -> str:

@@ -70,7 +70,7 @@ def _other_weights(look: Look, rank: int) -> str:
 
 
 PASSES_TRAINED = Demand(  # of a pipeline
-    "another stage passes", "the stage that passes is the one that is noted",
+    "another stage passes", "what is noted is the stage that made the passes",
     "The notes are right, but the passes were those of a stage with other weights: note the stage that you train.",
     on_each_rank(_other_weights), for_right_values=True)
 
