@@ -206,11 +206,15 @@ def test_the_words_of_a_figure_say_what_is_drawn():
     back = split_figure(["outputs", "inputs"], 4, backward=True).words
     assert "backward pass" in back and "W₁ is divided by outputs, and f sums" in back and "W₂ is divided by inputs" in back
     picture = layer_times([2, 8], [300e6, 600e6], [0.03, 0.0075], {"a link": 300.0}, node=8)
-    assert [text.get_text() for text in picture.figure.axes[0].texts] == ["7.5", "2.0", "one node ends here"]
+    assert [text.get_text() for text in picture.figure.axes[0].texts] == ["7.5", "2.0", "8 GPUs: a full node"]
     words = picture.words
     longer = layer_times([2, 4], [300e6] * 2, [0.03, 0.01], {"a link": 300.0}, node=2, inside=["a link"],
                          more_s={"nodes": {2: 0.001, 4: 0.004}}, computing="at half")
     assert "; nodes: 1 ms on 2 ranks, 4 ms on 4 ranks." in longer.words
+    assert "a link crosses" not in longer.words
+    crossed = layer_times([2, 8], [300e6, 600e6], [0.004, 0.001], {"a link": 300.0})  # 4 and 1 ms against 1 and 2 ms
+    assert "a link crosses the computation at 5 ranks" in crossed.words  # 4 = 2·(8/2)^(2/3) is 5.04
+    assert [text.get_text() for text in crossed.figure.axes[0].texts] == ["5"]
     lines = {line.get_label(): line for line in longer.figure.axes[0].lines}
     assert "at half" in lines and list(lines["a link, 300 GB/s"].get_xdata()) == [2]  # dotted from here on
     assert "computing: 30 ms on 2 ranks, 7.5 ms on 8 ranks" in words and "a link: 1 ms on 2 ranks, 2 ms on 8 ranks" in words

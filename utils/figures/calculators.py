@@ -145,10 +145,10 @@ def degree_calculator(layer_bytes: Callable[[int, int, int, int], float]) -> Int
                  if row["generation"] in systems[name] and not row["link"].startswith("node egress")}
         flops = 72 * rows * n_tokens * dim**2 + 12 * rows * n_tokens**2 * dim
         compute_s = flops / (BFLOAT16_FLOPS_PER_S[name] / 2)
-        ranks = [2**k for k in range(1, 7)]
+        ranks = [2**k for k in range(1, 8)]
         return layer_times(ranks, [layer_bytes(rows, n_tokens, dim, n) for n in ranks], [compute_s / n for n in ranks],
                            links, node=8, inside=[link for link in links if "InfiniBand" not in link],
-                           computing="computing, at half the peak")
+                           computing="computation, at half the peak")
 
     return Interactive([width, length, batch, gpu], picture)
 

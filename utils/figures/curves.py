@@ -1,5 +1,7 @@
 """Curves: losses and memory over time, times against ranks, throughput against the batch; and time against memory."""
 
+import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
@@ -7,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from utils.figures.colours import BLACK, CYCLE, FAINT, series_look
+from utils.figures.colours import BLACK, CYCLE, FAINT, INK, series_look
 from utils.figures.style import Picture, byte_unit, human_bytes, new_figure, plot, styled
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -165,58 +167,75 @@ def speed_up_figure(ranks: Sequence[int], speed_ups: Mapping[str, Sequence[float
 def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: Sequence[float],
                 links: Mapping[str, float], node: int | None = None, inside: Collection[str] = (),
                 more_s: Mapping[str, Mapping[int, float]] = MappingProxyType({}),
-                computing: str = "computing, at peak") -> Picture:
-    """What a layer's communication takes on each link beside its computing: milliseconds against the number of ranks.
+                computing: str = "computation") -> Picture:
+    """What a layer's communication takes on each link, and its computation: milliseconds against the number of ranks.
 
     n_ranks: numbers of ranks; bytes_sent, compute_s: for each of them, what one rank sends and how long it computes;
     links: name → one-way GB/s (10⁹ bytes a second); node: how many ranks a node has, marked by a line, and
-    by the milliseconds beside it; inside: links that end with the node, so their lines are dotted beyond it; more_s: further
-    lines, name → {number of ranks: seconds}; computing: what the legend says of the computation.
+    by the milliseconds there; inside: links that end with the node, so their lines are dotted beyond it; more_s: further
+    lines, name → {number of ranks: seconds}, the first beyond the node with its time; computing: what the legend says of
+    the computation. A circle marks where a line crosses it, with the most ranks on which sending takes no longer.
     Raises: ValueError unless the three sequences have one length.
     """
     if not len(n_ranks) == len(bytes_sent) == len(compute_s) > 0:
         raise ValueError(f"one number of bytes and one time for each number of ranks, please: got {len(n_ranks)} numbers of "
                          f"ranks, {len(bytes_sent)} of bytes, {len(compute_s)} times")
-    computing_ms = [1e3 * time for time in compute_s]
-    links_ms = {name: [sent / speed_GBps / 1e6 for sent in bytes_sent] for name, speed_GBps in links.items()}
-    figure, axes = _log_axes(3.8, n_ranks)
-    axes.plot(n_ranks, computing_ms, color=BLACK, linewidth=2.5, label=computing)
-    for number, (name, times_ms) in enumerate(links_ms.items()):
+    computing_ms = dict(zip(n_ranks, (1e3 * time for time in compute_s), strict=True))
+    links_ms = {name: {n: sent / speed_GBps / 1e6 for n, sent in zip(n_ranks, bytes_sent, strict=True)}
+                for name, speed_GBps in links.items()}
+    more_ms = {name: {n: 1e3 * time for n, time in times.items()} for name, times in more_s.items()}
+    figure, axes = _log_axes(4.4, n_ranks)
+    axes.plot(n_ranks, computing_ms.values(), color=BLACK, linewidth=2.5, label=computing)
+    for number, (name, times) in enumerate(links_ms.items()):
         last = n_ranks.index(node) if name in inside and node in n_ranks else len(n_ranks) - 1
-        look = {"markersize": 5, **series_look(number)}
+        look, times_ms = {"markersize": 5, **series_look(number)}, [*times.values()]
         axes.plot(n_ranks[:last + 1], times_ms[:last + 1], linestyle="--", label=f"{name}, {links[name]:g} GB/s", **look)
         if last + 1 < len(n_ranks):
             axes.plot(n_ranks[last:], times_ms[last:], linestyle=":", alpha=0.4, zorder=1, **look)
-    more_ms = {name: {n: 1e3 * time for n, time in times.items()} for name, times in more_s.items()}
     for number, (name, times) in enumerate(more_ms.items(), len(links_ms)):
         axes.plot(times.keys(), times.values(), markersize=5, label=name, **series_look(number))
-        for n, time_ms in times.items():
-            if n != node:
-                _write_times(axes, n, {time_ms: False})
+        for n in [n for n in times if n != node][:1]:
+            _write_at(axes, n, times[n], f"{times[n]:.1f}")
+    crossings = {name: at for name, times in (links_ms | more_ms).items() if (at := _crossing(computing_ms, times))}
+    for number, (n, time_ms) in enumerate(crossings.values()):
+        axes.plot([n], [time_ms], "o", markersize=9, markerfacecolor="none", color=INK, zorder=4,
+                  label="" if number else "sending takes as long as the\ncomputation, on so many ranks (slanted)")
+        _write_at(axes, n, time_ms, f"{int(n)}", left=True, fontstyle="italic")
     axes.set(xlabel="ranks that share the layer", ylabel="milliseconds a layer (logarithmic)")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
     axes.grid(True, axis="y")
     if node is not None:
         axes.axvline(node, color=FAINT, linewidth=0.8)
-        _write_times(axes, node, {times[n_ranks.index(node)]: times is computing_ms
-                                  for times in (computing_ms, *links_ms.values()) if node in n_ranks})
-        axes.annotate("one node ends here", (node, axes.get_ylim()[0]), xytext=(4, 4), textcoords="offset points",
+        if node in n_ranks:
+            _write_at(axes, node, computing_ms[node], f"{computing_ms[node]:.1f}", above=True)
+        for times in links_ms.values() if node in n_ranks else ():
+            _write_at(axes, node, times[node], f"{times[node]:.1f}", left=True)
+        axes.annotate(f"{node} GPUs: a full node", (node, axes.get_ylim()[0]), xytext=(4, 4), textcoords="offset points",
                       color=FAINT, fontsize=8.5)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    ends = sorted({0, len(n_ranks) - 1})
+    ends = sorted({n_ranks[0], n_ranks[-1]})
     return Picture(figure, "Milliseconds a layer. " + "; ".join(
-        f"{name}: " + ", ".join(f"{times_ms[end]:.3g} ms on {n_ranks[end]} ranks" for end in ends)
-        for name, times_ms in ({"computing": computing_ms} | links_ms).items()) + "".join(
+        f"{name}: " + ", ".join(f"{times[n]:.3g} ms on {n} ranks" for n in ends)
+        for name, times in ({"computing": computing_ms} | links_ms).items()) + "".join(
         f"; {name}: " + ", ".join(f"{time_ms:.3g} ms on {n} ranks" for n, time_ms in times.items())
-        for name, times in more_ms.items()) + ".")
+        for name, times in more_ms.items()) + "".join(
+        f"; {name} crosses the computation at {int(n)} ranks" for name, (n, _) in crossings.items()) + ".")
 
 
-def _write_times(axes: Axes, x: float, times_ms: Mapping[float, bool]) -> None:
-    """Each time beside its point: above it to the right, or below it to the left where the line falls (True)."""
-    for time_ms, falls in times_ms.items():
-        axes.annotate(f"{time_ms:.1f}", (x, time_ms), xytext=(-5, -3) if falls else (5, 3), textcoords="offset points",
-                      ha="right" if falls else "left", va="top" if falls else "bottom", fontsize=8.5, fontweight="bold",
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})
+def _crossing(falling: Mapping[int, float], rising: Mapping[int, float]) -> tuple[float, float] | None:
+    """Where the second line first crosses the first, as they are drawn on logarithmic axes: (x, y)."""
+    for a, b in itertools.pairwise([n for n in falling if n in rising]):
+        before, after = (math.log(falling[n] / rising[n]) if rising[n] else math.inf for n in (a, b))
+        if 0 <= before < math.inf and after < 0:
+            share = before / (before - after)
+            return a * (b / a) ** share, rising[a] * (rising[b] / rising[a]) ** share
+    return None
+
+
+def _write_at(axes: Axes, x: float, y: float, text: str, left: bool = False, above: bool = False, **look) -> None:
+    """A small number near a point: below it or above, to its right or left."""
+    axes.annotate(text, (x, y), xytext=(-5 if left else 5, 3 if above else -4), textcoords="offset points",
+                  ha="right" if left else "left", va="bottom" if above else "top", fontsize=8.5, fontweight="bold", **look)
 
 
 def _log_axes(height_in: float, ranks: Sequence[int]) -> tuple[Figure, Axes]:

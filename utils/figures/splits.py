@@ -48,15 +48,17 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
             for index, weight in enumerate(weights):
                 if index:
                     pen.sign(",", SIGN_IN / 2)
-                pen.block(weight, sizes[number + 1] / len(weights) ** 0.6, sizes[number], "columns")
+                pen.block(weight, sizes[number + 1] / len(weights) ** 0.75, sizes[number], "columns")
             pen.sign("=")
             if len(weights) == 1:
                 pen.block(said.product, sizes[number + 1], ROWS_IN, "columns")
-            else:  # the products, in letters only
-                pen.sign(products := ", ".join(_letter(weight) for weight in weights), text_width_in(products, 9.5) + 0.2)
+            for index, weight in enumerate(weights if len(weights) > 1 else ()):
+                if index:
+                    pen.sign(",", SIGN_IN / 2)
+                pen.block(_letter(weight), 0.38, ROWS_IN, "columns")
             if len(cuts) == 2:
                 pen.arrow(said.arrow)
-                pen.block(said.between if len(weights) == 1 else "heads", sizes[number + 1], ROWS_IN, "columns")
+                pen.block(said.between if len(weights) == 1 else "heads' results", sizes[number + 1], ROWS_IN, "columns")
         else:
             pen.sign("·")
             pen.block(weights[0], sizes[number + 1], sizes[number], "rows")
