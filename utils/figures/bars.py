@@ -105,7 +105,8 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
         for category, colour in colours.items():
             size = parts.get(category, 0)
             text = first_that_fits(_texts(size, show) * (len(colours) > 1), size * inches_per_byte - 0.1, 8)
-            bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68)
+            bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68,
+                edge=0.5 * (size * inches_per_byte > 0.04))  # a white edge would hide a sliver
             left += size
         total = show(left)
         if limit_bytes and 0 <= (limit_bytes - left) * inches_per_byte < text_width_in(total, 8.5) + 0.15:
