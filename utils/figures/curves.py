@@ -52,7 +52,8 @@ def distance_curves(distances: Mapping[str, Sequence[float]], yardstick: str) ->
     figure, axes = plot(2.8)
     for number, (name, apart) in enumerate(distances.items()):
         axes.plot([max(value, NO_DISTANCE) for value in apart], label=name, **series_look(number))
-    axes.set(xlabel=f"step   (equal losses are drawn at {NO_DISTANCE:g})", ylabel=f"|loss − loss of {yardstick}|", yscale="log")
+    axes.set(xlabel=f"step   (equal losses are drawn at {NO_DISTANCE:g})", yscale="log",
+             ylabel=f"|loss − loss of {yardstick}|")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return Picture(figure, f"Distance of the loss from that of {yardstick}, at each step. " + "; ".join(
         f"{name}: at most {max(apart):.0e}" for name, apart in distances.items()) + ".")
