@@ -410,6 +410,8 @@ def test_blocked_time_is_split_into_waiting_and_communicating():
     bars = blocked_bars(call(0, 0, wait=1.0, blocked=0.5, waiting=0.2, end=1.5), right_s=2.0)
     assert [(b.kind, b.start_s, b.end_s) for b in bars] == [("waiting", 1.0, 1.2), ("communicating", 1.2, 1.5)]
     assert [b.labels for b in bars] == [(), ("all_reduce",)]
+    waits = blocked_bars(call(0, 0, wait=1.0, blocked=0.5, waiting=0.4, end=1.5), right_s=2.0)
+    assert [b.labels for b in waits] == [("all_reduce",), ()]  # it mostly waits: the name stands there
 
 
 def test_an_unfinished_call_is_stuck_to_the_right_edge():

@@ -21,7 +21,8 @@ from utils.figures.style import (
     text_width_in,
 )
 
-COLOURS = {"parameters": BLUE, "gradients": ORANGE, "optimizer state": GREEN, "activations": SKY}
+COLOURS = {"parameters": BLUE, "gradients": ORANGE, "optimizer state": GREEN,
+           "master copy": "#80CBB5", "momentum and variance": GREEN, "activations": SKY}  # both of them optimizer state
 BAR_IN, LEGEND_IN, BOTTOM_IN, RIGHT_IN, KEY_IN = 0.36, 0.42, 0.5, 0.85, 0.55  # KEY_IN: a colour of the legend, and gaps
 ROUND = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)  # steps of the scale, in the unit that suits it
 Bars = Sequence[tuple[str, Mapping[str, float]]]
@@ -89,7 +90,7 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
 
 
 def _colours(bars: Bars) -> dict[str, str]:
-    """A colour for every category that occurs: the usual four first, then the rest in order of appearance."""
+    """A colour for every category that occurs: the usual ones first, then the rest in order of appearance."""
     present = dict.fromkeys(category for _, parts in bars for category, size in parts.items() if size)
     usual = {category: colour for category, colour in COLOURS.items() if category in present}
     spare = [colour for colour in CYCLE if not usual or colour not in COLOURS.values()]
@@ -103,8 +104,9 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
         left = 0.0
         for category, colour in colours.items():
             size = parts.get(category, 0)
-            text = first_that_fits([show(size)] * (len(colours) > 1), size * inches_per_byte - 0.1, 8)
-            bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68)
+            text = first_that_fits(_texts(size, show) * (len(colours) > 1), size * inches_per_byte - 0.1, 8)
+            bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68,
+                edge=0.5 * (size * inches_per_byte > 0.04))  # a white edge would hide a sliver
             left += size
         total = show(left)
         if limit_bytes and 0 <= (limit_bytes - left) * inches_per_byte < text_width_in(total, 8.5) + 0.15:
@@ -112,6 +114,11 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
         axes.annotate(total, (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",
                       fontsize=8.5, fontweight="bold", annotation_clip=False,
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+
+
+def _texts(size: float, show: Show) -> list[str]:
+    """What may be written into a segment; in whole KiB, where the scale has one unit, also without the unit."""
+    return [show(size), f"{size / 1024:,.0f}"] if show is _kib else [show(size)]
 
 
 def _label(axes: Axes, bars: Bars, most: float, base: int, in_kib: bool) -> None:

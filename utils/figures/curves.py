@@ -34,7 +34,8 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Picture:
         look = series_look(number) | {"color": CYCLE[(number + 1) % len(CYCLE)]}  # the first colour is the line's
         axes.plot(shown, [losses[step] for step in shown], linestyle="none", markersize=7, alpha=0.85,
                   markerfacecolor="none", markeredgewidth=1.6, label=name, **look)
-    marks = f"   (a mark every {every} steps)" if others and every > 1 else ""
+    turns = ", at other steps for each curve" * (len(others) > 1)
+    marks = f"   (a mark every {every} steps{turns})" if others and every > 1 else ""
     axes.set(xlabel=f"step{marks}", ylabel="loss of the batch (nats a byte)")
     axes.legend(loc="upper right")
     return Picture(figure, "Loss against step. " + "; ".join(
@@ -53,7 +54,8 @@ def distance_curves(distances: Mapping[str, Sequence[float]], yardstick: str) ->
     figure, axes = plot(2.8)
     for number, (name, apart) in enumerate(distances.items()):
         axes.plot([max(value, NO_DISTANCE) for value in apart], label=name, **series_look(number))
-    axes.set(xlabel=f"step   (equal losses are drawn at {NO_DISTANCE:g})", ylabel=f"distance from {yardstick}", yscale="log")
+    axes.set(xlabel=f"step   (equal losses are drawn at {NO_DISTANCE:g})", yscale="log",
+             ylabel=f"|loss − loss of {yardstick}|")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return Picture(figure, f"Distance of the loss from that of {yardstick}, at each step. " + "; ".join(
         f"{name}: at most {max(apart):.0e}" for name, apart in distances.items()) + ".")

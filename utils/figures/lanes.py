@@ -69,8 +69,8 @@ def blocked_bars(call: Call, right_s: float) -> list[Bar]:
         return [Bar("stuck", start, right_s, labels)]
     met, end = start + call.waiting_s, start + call.blocked_s
     bars = [Bar("waiting", start, met, labels), Bar("communicating", met, end, labels)]
-    widest = max(bars, key=lambda bar: bar.end_s - bar.start_s)
-    return [bar if bar is widest else Bar(bar.kind, *bar.interval) for bar in bars if bar.end_s > bar.start_s]
+    named = bars[end - met >= 0.5 * (met - start)]  # the call itself, unless it mostly waits
+    return [bar if bar is named else Bar(bar.kind, *bar.interval) for bar in bars if bar.end_s > bar.start_s]
 
 
 def call_labels(call: Call) -> tuple[str, ...]:

@@ -104,10 +104,11 @@ def slots(axes: Axes, corner: Point, size: Point, ranks: Collection[int], n_rank
     tile(axes, corner, size, edge=BLACK if framed else "white", linewidth=1.7 if framed else 1.1, zorder=5 if framed else 3)
 
 
-def bar(axes: Axes, row: int, extent: Point, colour: str, text: str, fontsize: float, height: float) -> None:
-    """A horizontal bar from one x to another, with text in its middle."""
+def bar(axes: Axes, row: int, extent: Point, colour: str, text: str, fontsize: float, height: float,
+        edge: float = 0.5) -> None:
+    """A horizontal bar from one x to another, with text in its middle and a white edge so many points wide."""
     left, right = extent
-    axes.barh(row, right - left, left=left, height=height, color=colour, edgecolor="white", linewidth=0.5)
+    axes.barh(row, right - left, left=left, height=height, color=colour, edgecolor="white", linewidth=edge)
     write(axes, ((left + right) / 2, row), text, fontsize, va="center_baseline", color=ink_on(colour),
           bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.5})  # a line of a limit passes behind it
 

@@ -54,8 +54,9 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str
     dense = sum(len(trace.of(rank)) for rank in shown) > MOST_CALLS_AS_BARS
     rows, span_colours = rows_of(drawn, right_s, dense), span_colours_of(drawn)
     texts = [[] if dense else span_texts(rows, lanes) for lanes in drawn]
-    named = {kind_of(text.labels[0]) for of_rank in texts for text in of_rank}
-    unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if kind not in named}
+    somewhere_unnamed = {kind for lanes, of_rank in zip(drawn, texts, strict=True)
+                         for kind in _kinds(lanes.spans) - _kinds(of_rank)}
+    unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if kind in somewhere_unnamed}
     unit = "milliseconds" + "   (share of the time in each column)" * dense
     figure, axes = row_axes(rows, right_s, unit, two_legends=bool(unnamed))
     for lanes, of_rank in zip(drawn, texts, strict=True):
@@ -65,6 +66,10 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str
             _draw_bars(axes, rows, lanes, span_colours, of_rank)
     add_legends(figure, drawn, unnamed)
     return Picture(figure, in_words(drawn, right_s))
+
+
+def _kinds(bars: Sequence[Bar]) -> set[str]:
+    return {kind_of(bar.labels[0]) for bar in bars}
 
 
 def _begun_after(trace: Trace, op: str) -> Trace:

@@ -32,7 +32,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     cases += [
         Case("2 ranks, all zero", of([[0, 0], [0, 0]], 1.0, torch.float64)),
         Case("3 ranks, one owns nothing, at most 1", of([[draw.integer(3, 9)], [], [2]], 1.0, torch.float64)),
-        Case("2 ranks, of a millionth of norm 13, at most a millionth of 2",
+        Case("2 ranks, norm 13·2⁻²⁰, at most 2·2⁻²⁰",
              of([[3.0, 4.0], [12.0]], 2.0, torch.float64, unit=2.0**-20)),
         Case("2 ranks, of norm 1.5, at most 2", of([[1.2], [0.9]], 2.0, torch.float64)),  # whose square is more than 2
         Case("3 ranks, float16, at most 13", of([[3 * unit], [4 * unit, 0], [12 * unit]], 13.0, torch.float16)),
