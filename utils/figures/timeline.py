@@ -27,6 +27,7 @@ from utils.figures.traced import Trace
 
 MOST_CALLS_AS_BARS = 2000
 COLUMNS = 600  # of a timeline of shares
+NARROWEST_IN = 0.03  # so wide is a call's longer part at least, that a short call can be seen
 BLOCKED = ("communicating", "waiting", "stuck")
 
 
@@ -105,7 +106,7 @@ def _draw_bars(axes: Axes, rows: Rows, lanes: Lanes, span_colours: dict[str, str
     for bar in lanes.spans:
         _draw(axes, [bar], bottom, rows.bar_in, span_colours[kind_of(bar.labels[0])], linewidth=0.5)
     for kind in BLOCKED:
-        bars = [bar for bar in lanes.blocked if bar.kind == kind]
+        bars = [_widened(bar, rows) for bar in lanes.blocked if bar.kind == kind]
         _draw(axes, bars, bottom, rows.bar_in, COLOURS[kind], **HATCHED if kind == "stuck" else {})
     for bar in (*lanes.blocked, *span_texts):
         _write(axes, rows, bar, bottom, rows.bar_in)
@@ -118,6 +119,12 @@ def _draw_bars(axes: Axes, rows: Rows, lanes: Lanes, span_colours: dict[str, str
         _draw(axes, [bar], under, rows.sublane_in, COLOURS["in flight"], linewidth=0.6)
         _write(axes, rows, bar, under, rows.sublane_in)
     _draw_marks(axes, rows, lanes)
+
+
+def _widened(bar: Bar, rows: Rows) -> Bar:
+    """The bar, wide enough to be seen if it stands for its call."""
+    shortest_s = NARROWEST_IN / rows.inches_per_s
+    return replace(bar, end_s=max(bar.end_s, bar.start_s + shortest_s)) if bar.labels else bar
 
 
 def _draw_marks(axes: Axes, rows: Rows, lanes: Lanes) -> None:
