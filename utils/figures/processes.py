@@ -38,4 +38,5 @@ def ranks_figure(n_ranks: int = 4) -> Picture:
     arrow(axes, (FRAME_LEFT_IN, 0.75), (1.75, 0.75), head=12)
     write(axes, ((1.75 + FRAME_LEFT_IN) / 2, 0.6), "prints, results, errors", 8.5)
     return Picture(figure, f"A notebook and {n_ranks} ranks. Code and copies of variables go to the ranks; prints, "
-                           "results and errors come back. Each rank has a memory of its own; messages travel between any two of them.")
+                           "results and errors come back. Each rank has a memory of its own; messages travel between "
+                           "any two of them.")
