@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import matplotlib
@@ -29,7 +30,7 @@ from utils.figures.hardware import link_speeds
 from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, union
 from utils.figures.orders import order_drawn
 from utils.figures.ring import PHASES, ring_start, ring_steps
-from utils.figures.timeline import _begun_after, _named
+from utils.figures.timeline import _begun_after, _named, _widened
 from utils.figures.tree import tree_rounds
 from utils.figures.widgets import collective_browser, cost_calculator, ring_stepper
 from utils.planner.layout import Layout
@@ -412,6 +413,21 @@ def test_blocked_time_is_split_into_waiting_and_communicating():
     assert [b.labels for b in bars] == [(), ("all_reduce",)]
     waits = blocked_bars(call(0, 0, wait=1.0, blocked=0.5, waiting=0.4, end=1.5), right_s=2.0)
     assert [b.labels for b in waits] == [("all_reduce",), ()]  # it mostly waits: the name stands there
+
+
+def test_a_short_call_is_drawn_wide_enough_to_be_seen_but_covers_no_other_bar():
+    sends = [call(0, i, "send", start, start, 0.001, 0.0, start + 0.001, 1) for i, start in enumerate((0.1, 0.2, 0.21))]
+    lanes = lanes_of(Trace(2, tuple(sends), (), duration_s=1.0), 0, 1.0)
+    assert [bar.end_s for bar in _widened(lanes, 0.05)] == pytest.approx([0.15, 0.21, 0.26])
+    assert _widened(lanes, 0.0005) == lanes.blocked
+
+
+def test_the_legend_of_a_timeline_has_spans_of_one_kind():
+    def keys(trace) -> list[str]:
+        return [text.get_text() for legend in figures.timeline_figure(trace).figure.legends for text in legend.get_texts()]
+
+    named = replace(stuck(), spans=(Span(0, "busy", 0.0, stuck().duration_s / 2),))
+    assert "span" in keys(named) and "span" not in keys(stuck())
 
 
 def test_an_unfinished_call_is_stuck_to_the_right_edge():

@@ -10,8 +10,8 @@ _MISMATCH_FIXES = {
     "operation": "every rank of a group must make the same calls in the same order: compare the two lines above.",
     "threads": "calls of a thread come between those of the main thread, in another order on each rank: give the thread a "
                "group of its own (dist.new_group).",
-    "dtype": "give both calls tensors of the same dtype (tensor.to(dtype)).",
-    "size": "give both calls tensors with the same number of elements (pad, or agree on sizes first).",
+    "dtype": "give all these calls tensors of the same dtype (tensor.to(dtype)).",
+    "size": "give all these calls tensors with the same number of elements (pad, or agree on sizes first).",
     "root": "pass the same root (src= or dst=) on every rank; it is a rank number, not this rank's own.",
     "reduce_op": "pass the same op= on every rank. This would not hang: it would give a silently wrong result.",
     "splits": "what rank i sends to rank j must be as long as what rank j expects from rank i.",

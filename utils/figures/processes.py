@@ -10,7 +10,7 @@ HEIGHT_IN, MIDDLE_IN, FRAME_LEFT_IN, FRAME_RIGHT_IN = 2.0, 1.0, 3.3, 8.8
 
 @styled
 def ranks_figure(n_ranks: int = 4) -> Picture:
-    """A notebook beside its ranks: copies go in, prints and results come out, messages travel between ranks.
+    """A notebook beside its ranks: copies go in, prints, results and errors come out, messages travel between ranks.
 
     n_ranks: 2 to 6.  Raises: ValueError for another number.
     """
@@ -36,6 +36,7 @@ def ranks_figure(n_ranks: int = 4) -> Picture:
     arrow(axes, (1.75, 1.25), (FRAME_LEFT_IN, 1.25), head=12)
     write(axes, ((1.75 + FRAME_LEFT_IN) / 2, 1.4), "copies", 8.5)
     arrow(axes, (FRAME_LEFT_IN, 0.75), (1.75, 0.75), head=12)
-    write(axes, ((1.75 + FRAME_LEFT_IN) / 2, 0.6), "prints, results", 8.5)
-    return Picture(figure, f"A notebook and {n_ranks} ranks. Code and copies of variables go to the ranks; prints and "
-                           "results come back. Each rank has a memory of its own; messages travel between any two of them.")
+    write(axes, ((1.75 + FRAME_LEFT_IN) / 2, 0.6), "prints, results, errors", 8.5)
+    return Picture(figure, f"A notebook and {n_ranks} ranks. Code and copies of variables go to the ranks; prints, "
+                           "results and errors come back. Each rank has a memory of its own; messages travel between "
+                           "any two of them.")

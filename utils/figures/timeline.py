@@ -27,6 +27,7 @@ from utils.figures.traced import Trace
 
 MOST_CALLS_AS_BARS = 2000
 COLUMNS = 600  # of a timeline of shares
+NARROWEST_IN, FEW_BARS = 0.03, 40  # among few bars, a call's longer part is so wide at least: a short call can be seen
 BLOCKED = ("communicating", "waiting", "stuck")
 
 
@@ -109,8 +110,9 @@ def _draw_bars(axes: Axes, rows: Rows, lanes: Lanes, span_colours: dict[str, str
     axes.broken_barh([(0, lanes.end_s)], (bottom, rows.bar_in), facecolor=COLOURS["computing"])
     for bar in lanes.spans:
         _draw(axes, [bar], bottom, rows.bar_in, span_colours[kind_of(bar.labels[0])], linewidth=0.5)
+    blocked = _widened(lanes, NARROWEST_IN / rows.inches_per_s) if len(lanes.blocked) <= FEW_BARS else lanes.blocked
     for kind in BLOCKED:
-        bars = [bar for bar in lanes.blocked if bar.kind == kind]
+        bars = [bar for bar in blocked if bar.kind == kind]
         _draw(axes, bars, bottom, rows.bar_in, COLOURS[kind], **HATCHED if kind == "stuck" else {})
     for bar in (*lanes.blocked, *span_texts):
         _write(axes, rows, bar, bottom, rows.bar_in)
@@ -123,6 +125,17 @@ def _draw_bars(axes: Axes, rows: Rows, lanes: Lanes, span_colours: dict[str, str
         _draw(axes, [bar], under, rows.sublane_in, COLOURS["in flight"], linewidth=0.6)
         _write(axes, rows, bar, under, rows.sublane_in)
     _draw_marks(axes, rows, lanes)
+
+
+def _widened(lanes: Lanes, shortest_s: float) -> list[Bar]:
+    """The blocked bars; those that stand for their call last so long at least, unless another bar begins before."""
+    starts = [bar.start_s for bar in (*lanes.blocked, *lanes.spans)]
+    wide = []
+    for bar in lanes.blocked:
+        room_until = min((start for start in starts if start > bar.start_s), default=np.inf)
+        end_s = max(bar.end_s, min(bar.start_s + shortest_s, room_until)) if bar.labels else bar.end_s
+        wide.append(replace(bar, end_s=end_s))
+    return wide
 
 
 def _draw_marks(axes: Axes, rows: Rows, lanes: Lanes) -> None:

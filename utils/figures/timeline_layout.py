@@ -113,9 +113,12 @@ def add_legends(figure: Figure, ranks: list[Lanes], span_colours: dict[str, str]
     """Above the rows: the states that occur, and below them these spans."""
     kinds = {"computing"} | {bar.kind for lanes in ranks for bar in lanes.blocked}
     kinds |= {bar.kind for lanes in ranks for _, bar in lanes.flights}
-    meanings = MEANINGS | ({"computing": "other code"} if any(lanes.spans for lanes in ranks) else {})
+    spans = span_colours_of(ranks)
+    meanings = MEANINGS | ({"computing": "other code"} if spans else {})
     keys = [Patch(facecolor=COLOURS[kind], label=meaning, **HATCHED if kind == "stuck" else {})
             for kind, meaning in meanings.items() if kind in kinds]
+    if len(spans) == 1 and not span_colours:  # else their names in the bars tell the colours apart
+        keys.append(Patch(facecolor=next(iter(spans.values())), label="span"))
     if any(lanes.marks for lanes in ranks):
         keys.append(Line2D([], [], color=INK, marker="v", markersize=5, linestyle="none", label="mark"))
     _add_legend(figure, keys, 0.12)

@@ -21,7 +21,7 @@ def traffic_figure(trace: Trace) -> Picture:
 
     Left: what the program gave to send. Right, where the system counts it: what crossed the wire, collectives and all.
     """
-    given = "given to send, point to point", trace.traffic_matrix()
+    given = "bytes given to send", trace.traffic_matrix()
     if trace.wire_bytes is None:
         return _matrices([given])
     wire = "on the wire, counted by the system", trace.wire_bytes

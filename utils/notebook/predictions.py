@@ -182,7 +182,8 @@ class Compared:
             return "Nothing was asked yet."
         lines = []
         for question, (text, guess, formula, measured, verdict) in zip(self.questions, self.rows, strict=True):
-            found = f"answer {formula}" if self.only_answers else f"formula {formula} · measured {measured}"
+            found = f"answer {formula}" if self.only_answers else f"measured {measured}"
+            found = f"formula {formula} · {found}" if question.formula is not None and not self.only_answers else found
             values = f"your guess {guess} · {found} · {verdict}"
             lines += [text, f"  {values}", *([f"  {question.why}"] if question.why else [])]
         return "\n".join(lines)
@@ -191,7 +192,8 @@ class Compared:
         if not self.questions:
             return "<p>Nothing was asked yet.</p>"
         names = ("question", "your guess", "answer" if self.only_answers else "formula", "measured", "")
-        shown = [number for number in range(len(names)) if number != 3 or not self.only_answers]
+        left_out = 3 if self.only_answers else 2 if all(q.formula is None for q in self.questions) else None
+        shown = [number for number in range(len(names)) if number != left_out]
         head = "".join(f"<th style='text-align:left; white-space:nowrap'>{names[number]}</th>" for number in shown)
         body = "".join("<tr>" + "".join(f"<td style='text-align:left; {_wrapping(row[number])}'>{in_html(row[number])}</td>"
                                         for number in shown) + "</tr>" for row in self.rows)

@@ -19,7 +19,7 @@ def _cases(draw: Draw, grading: bool) -> list[Case]:
     small = tuple({"numbers": [*((draw.tensor(length) + 0.25) * SMALL).tolist(), 0.0]} for length in (2, 1, 4))
     large = tuple({"numbers": (draw.tensor(length) * 1024).tolist()} for length in (2, 1))
     cases.append(Case("2, 1 large numbers on 2 ranks", large))
-    cases.append(Case("3, 2, 5 small numbers on 3 ranks, some 0", small))
+    cases.append(Case("3, 2, 5 small numbers on 3 ranks, zeros among them", small))
     return [*cases, group_case(lambda n: of_lengths(range(1, n + 1)))]
 
 

@@ -46,8 +46,8 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("world size written in", "The world size is a fixed number in your code. The same program runs on "
                 "2 ranks and on 2000: ask dist.get_world_size().", _fixed_world_size),
-        Symptom("all the same", "All ranks say the same. They run one program, so what tells them apart must be asked "
-                "for: dist.get_rank().", _all_the_same),
+        Symptom("all the same", "All ranks say the same, because they all run the same program. Call dist.get_rank() to "
+                "find out which rank this one is.", _all_the_same),
         Symptom("other words", "The numbers are right, the words are not: compare them letter by letter with the "
                 "contract.", every_rank(lambda look, rank, found, right: _numbers(found) == _numbers(right))),
     ),

@@ -1,4 +1,4 @@
-"""Everyone passes a tensor to the next rank: fix a version in which everyone receives first."""
+"""Everyone passes a tensor to the next rank: fix a version in which everyone sends first and waits."""
 
 from dataclasses import replace
 
