@@ -98,7 +98,8 @@ def ring_figure(n_ranks: int, step: int, phase: str) -> Picture:
     lowest, highest = min(y for _, y in places), max(y for _, y in places)
     figure, axes = canvas(highest - lowest + block_height + 1.25 + room_for_bends)
     centre_y = 0.62 + block_height / 2 - lowest + (0.2 if n_ranks == 2 else 0.0)
-    heading(axes, f"ring {_name(phase)}, s = {step}, step {step + 1} of {n_ranks - 1}: each arrow carries one chunk, by number")
+    place = f"s = {step}, step {step + 1} of {n_ranks - 1}"
+    heading(axes, f"ring {_name(phase)}, {place}: each arrow carries one chunk, by number")
     blocks = [_draw_block(axes, rank, (axes.get_xlim()[1] / 2 + x, centre_y + y), steps[step])
               for rank, (x, y) in enumerate(places)]
     for send in steps[step].sends:
