@@ -90,7 +90,7 @@ def before_after(name: str, before: Sequence[Sequence[str]], after: Sequence[Seq
     """One column a rank, one cell a chunk, before (left) and after (right).
 
     before, after: for each rank the labels of its chunks, "" where it holds nothing. The letters of a label are the
-    ranks it came from (a is rank 0) and give the cell its colours; rule: a line below, in words.
+    ranks it came from (a is rank 0) and give the cell its colours; rule: a line below on the right, in words.
     Raises: ValueError if before and after have different numbers of ranks.
     """
     if len(before) != len(after):
@@ -104,7 +104,7 @@ def before_after(name: str, before: Sequence[Sequence[str]], after: Sequence[Seq
         _draw_side(axes, holdings, left_in, top_in, side_in)
     middle_in = top_in - n_rows * CELL_HEIGHT_IN / 2
     _draw_arrow(axes, name, 0.2 + side_in, middle_in)
-    write(axes, (0.2, 0.2), rule, ha="left", color=FAINT)
+    write(axes, (axes.get_xlim()[1] - 0.2, 0.2), rule, ha="right", color=FAINT)  # below what holds after it
     return Picture(figure, _in_words(name, before, after, rule))
 
 

@@ -6,14 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from utils.costs.tables import read_table
-from utils.figures.colours import BLUE, FAINT, GREEN, ORANGE, PURPLE
+from utils.figures.colours import BLUE, FAINT, GREEN, ORANGE
 from utils.figures.style import WIDTH_IN, Picture, inch_axes, new_figure, styled
 from utils.figures.tables import Column, Table
 
 PCIE_LANES = 16
 NEWER = {"NVLink": {"B200": 900.0}, "InfiniBand": {"XDR 800 Gb/s": 100.0}, "xGMI": {"MI300X": 64.0}}  # their data sheets
-INSIDE, BETWEEN, TPU, AMD = BLUE, ORANGE, GREEN, PURPLE
-PLACES = {"inside a node": INSIDE, "between nodes": BETWEEN, "AMD": AMD, "TPU": TPU}
+INSIDE, BETWEEN, TPU = BLUE, ORANGE, GREEN
+PLACES = {"inside a node": INSIDE, "between nodes": BETWEEN, "between TPUs": TPU}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def ladder() -> list[Rung]:
              remark="as fast as its PCIe x16 ports"),
         Rung("NVLink", "GPU to GPU, all links of one GPU", INSIDE, link_speeds("NVLink (whole GPU)") | NEWER["NVLink"]),
         Rung("NVSwitch", "every GPU to every GPU of the node", INSIDE, remark="each GPU keeps its full NVLink speed"),
-        Rung("xGMI", "AMD's link, from one GPU to one other", AMD, NEWER["xGMI"]),
+        Rung("xGMI", "AMD's link, from one GPU to one other", INSIDE, NEWER["xGMI"]),
         Rung("HCA and InfiniBand", "one network card to the other nodes", BETWEEN,
              link_speeds("InfiniBand port") | NEWER["InfiniBand"]),
         Rung("all cards of a node", "8 GPUs with a card each", BETWEEN, link_speeds("node egress (8 GPUs)")),

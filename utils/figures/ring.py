@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 from utils.figures.colours import BLACK, FAINT, rank_colour
 from utils.figures.shapes import Point, arrow, heading, slots, tile, write
-from utils.figures.style import Picture, canvas, styled
+from utils.figures.style import Picture, canvas, styled, text_width_in
 
 PHASES = ("reduce_scatter", "all_gather")
 MOST_RANKS = 8
@@ -98,7 +98,8 @@ def ring_figure(n_ranks: int, step: int, phase: str) -> Picture:
     lowest, highest = min(y for _, y in places), max(y for _, y in places)
     figure, axes = canvas(highest - lowest + block_height + 1.25 + room_for_bends)
     centre_y = 0.62 + block_height / 2 - lowest + (0.2 if n_ranks == 2 else 0.0)
-    heading(axes, f"ring {phase}, s = {step}, step {step + 1} of {n_ranks - 1}: each arrow carries one chunk, by number")
+    place = f"s = {step}, step {step + 1} of {n_ranks - 1}"
+    heading(axes, f"ring {_name(phase)}, {place}: each arrow carries one chunk, by number")
     blocks = [_draw_block(axes, rank, (axes.get_xlim()[1] / 2 + x, centre_y + y), steps[step])
               for rank, (x, y) in enumerate(places)]
     for send in steps[step].sends:
@@ -153,7 +154,7 @@ def _draw_send(axes: Axes, blocks: list[Rectangle], send: Send) -> None:
 
 # ── all steps side by side ──
 
-PANEL_IN, PANELS_A_ROW = 2.14, 4
+PANEL_IN, PANELS_A_ROW = 2.18, 4
 
 
 @styled
@@ -167,7 +168,7 @@ def ring_filmstrip(n_ranks: int, phase: str) -> Picture:
     size = min(0.44, (PANEL_IN - 0.4) / n_ranks), min(0.26, 1.7 / n_ranks)
     n_lines, panel_height = ceil(n_ranks / PANELS_A_ROW), n_ranks * size[1] + 0.66
     figure, axes = canvas(n_lines * panel_height + 0.78)
-    heading(axes, f"ring {phase} on {n_ranks} ranks; arrows at the left edge come from rank {n_ranks - 1}")
+    heading(axes, f"ring {_name(phase)} on {n_ranks} ranks; arrows at the left edge come from rank {n_ranks - 1}")
     top = axes.get_ylim()[1] - 0.45
     start = RingStep(phase, -1, (), steps[0].before, steps[0].before, frozenset())
     for i, step in enumerate([start, *steps]):
@@ -182,11 +183,12 @@ def _draw_panel(axes: Axes, title: str, step: RingStep, corner: Point, size: Poi
     n_ranks, (width, height) = len(step.after), size
     left, top = corner[0] + 0.24, corner[1] - 0.42
     write(axes, (left, corner[1] - 0.08), title, ha="left")
-    write(axes, (left - 0.06, top + 0.09), "rank", 7.5, ha="right", color=FAINT)
-    if corner[0] < PANEL_IN:  # elsewhere the panel before is too near
-        write(axes, (left - 0.34, top - n_ranks * height / 2), "chunk", 7.5, rotation=90, color=FAINT)
+    write(axes, (left - 0.05, top + 0.09), "chunk", 7.5, ha="right", color=FAINT)
+    roomy = text_width_in("rank 0", 7.5) < width - 0.05
+    if not roomy:
+        write(axes, (left + n_ranks * width, corner[1] - 0.09), "rank →", 7.5, ha="right", color=FAINT)
     for rank, chunks in enumerate(step.after):
-        write(axes, (left + (rank + 0.5) * width, top + 0.09), str(rank), 7.5)
+        write(axes, (left + (rank + 0.5) * width, top + 0.09), f"rank {rank}" if roomy else str(rank), 7.5)
         write(axes, (left - 0.15, top - (rank + 0.5) * height), str(rank), 7.5, ha="right")  # the chunk of this number
         for chunk, ranks in enumerate(chunks):
             slots(axes, (left + rank * width + 0.02, top - (chunk + 1) * height + 0.02), (width - 0.04, height - 0.04),
@@ -198,6 +200,10 @@ def _draw_panel(axes: Axes, title: str, step: RingStep, corner: Point, size: Poi
 
 
 # ── shared ──
+
+
+def _name(phase: str) -> str:
+    return phase.replace("_", "-")
 
 
 def _key(axes: Axes, n_ranks: int, phase: str) -> None:

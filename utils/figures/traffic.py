@@ -61,14 +61,16 @@ def _matrices(matrices: list[tuple[str, Matrix]], most: float | None = None, of:
     sums_in = 0.3 if of != "bytes" else 0.0
     height_in, width_in = side_in + 1.05 + sums_in, WIDTH_IN if len(matrices) > 1 else max(side_in + 1.2, 4.8)
     figure = new_figure(height_in, width_in)
+    each = all(_fits_with_units(np.array(matrix, dtype=float), side_in / n_ranks, of) for _, matrix in matrices)
     for i, (title, matrix) in enumerate(matrices):
         axes = inch_axes(figure, 0.85 + i * WIDTH_IN / 2, 0.15 + sums_in, side_in, side_in)
-        _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in, most, of)
+        _draw_matrix(axes, np.array(matrix, dtype=float), title, side_in, most, of, each)
     return Picture(figure, " ".join(_in_words(title, matrix, of) for title, matrix in matrices))
 
 
-def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float, most: float | None, of: str) -> None:
-    """most: the entry of the darkest colour; None for the largest of this matrix."""
+def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float, most: float | None, of: str,
+                 each: bool) -> None:
+    """most: the entry of the darkest colour; None for the largest of this matrix. each: every number has its unit."""
     n_ranks, most = len(matrix), most or matrix.max() or 1.0
     nothing_to_itself = np.eye(n_ranks, dtype=bool) & (matrix == 0)
     axes.imshow(np.ma.masked_where(nothing_to_itself, matrix), cmap=COLOURS, vmin=0, vmax=most)
@@ -83,23 +85,32 @@ def _draw_matrix(axes: Axes, matrix: np.ndarray, title: str, side_in: float, mos
     if of != "bytes":
         for rank, total in enumerate(matrix.sum(0)):
             axes.text(rank, n_ranks - 0.4, f"sum {_shown(total, of)}", ha="center", va="top", fontsize=8.5)
-    unit = _write_numbers(axes, matrix, side_in / n_ranks, most, of)
+    unit = _write_numbers(axes, matrix, side_in / n_ranks, most, of, each)
     axes.set_title(title + (f" ({unit})" if unit else ""), pad=10)
 
 
-def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float, most: float, of: str) -> str:
-    """Bytes in each cell: with units if they fit, else in one unit, which is returned; nothing in a large matrix."""
+def _write_numbers(axes: Axes, matrix: np.ndarray, cell_in: float, most: float, of: str, each: bool) -> str:
+    """Bytes in each cell: with units if `each`, else in one unit, which is returned; nothing in a large matrix."""
     if len(matrix) > LARGEST_WITH_NUMBERS:
         return f"darkest: {human_bytes(matrix.max())}"
-    size = min(8.5, max(6.5, cell_in * 18))
-    choices = [("", [[_shown(value, of) for value in row] for row in matrix]), _in_one_unit(matrix, 2)]
-    unit, texts = next((choice for choice in choices if _widest_in(choice[1], size) <= cell_in - 0.05),
-                       _in_one_unit(matrix, 1))
+    size = _text_size(cell_in)
+    unit, texts = "", [[_shown(value, of) for value in row] for row in matrix]
+    if not each:
+        fine, coarse = (_in_one_unit(matrix, decimals) for decimals in (2, 1))
+        unit, texts = fine if _widest_in(fine[1], size) <= cell_in - 0.05 else coarse
     for (i, j), value in np.ndenumerate(matrix):
         ink = ink_on(to_hex(COLOURS(value / most))) if of == "bytes" else INK if value < 0.65 * most else "white"
         text = texts[i][j] if value else "·" if i == j else "0"
         axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink if value else FAINT)
     return unit
+
+
+def _fits_with_units(matrix: np.ndarray, cell_in: float, of: str) -> bool:
+    return _widest_in([[_shown(value, of) for value in row] for row in matrix], _text_size(cell_in)) <= cell_in - 0.05
+
+
+def _text_size(cell_in: float) -> float:
+    return min(8.5, max(6.5, cell_in * 18))
 
 
 def _widest_in(texts: list[list[str]], fontsize: float) -> float:
