@@ -90,7 +90,8 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, above: str
     """Bytes held at each moment, one line of steps for each name, with its highest point marked.
 
     curves: name → bytes, in order of time, such as held_bytes() after every layer; moments: what the moments are;
-    above: if the bytes are those above an earlier level, what this level is, and they are shown in KiB;
+    above: if the bytes are those above an earlier level, what this level is, and they are shown in KiB, the last ones as a
+    step of its own with its number;
     backward_from: the first moment of the backward pass, where a line is drawn.
     Raises: ValueError without a curve, or with an empty one.
     """
@@ -102,9 +103,12 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, above: str
     for number, (name, held) in enumerate(curves.items()):
         highest = max(held)
         said = f"{highest / KIB:,.0f} KiB" if above else human_bytes(highest)
-        axes.plot([size / scale for size in held], drawstyle="steps-post", linewidth=2, color=CYCLE[number],
+        levels = [size / scale for size in (*held, *held[-1:] * bool(above))]
+        axes.plot(levels, drawstyle="steps-post", linewidth=2, color=CYCLE[number],
                   label=f"{name}: {said} at most", marker="o", markevery=[list(held).index(highest)])
     top = 1.25 * most / scale or 1
+    if above:
+        _say_ends(axes, [(len(held), held[-1] / KIB) for held in curves.values()], 0.06 * top)
     axes.set(xlabel=moments, ylabel=f"{unit} above {above}" if above else f"{unit} held", ylim=(0, top))
     if backward_from is not None:
         for text, align in ((" backward", "left"), ("forward ", "right")):
@@ -114,6 +118,16 @@ def memory_curve(curves: Mapping[str, Sequence[float]], moments: str, above: str
     return Picture(figure, f"Memory at each moment ({moments}). " + "; ".join(
         f"{name}: at most {human_bytes(max(held))}, in the end {human_bytes(held[-1])}" for name, held in curves.items())
         + ".")
+
+
+def _say_ends(axes: Axes, ends: Sequence[tuple[int, float]], apart: float) -> None:
+    """At the right end (moment, KiB) of each curve its number; once where several end less than `apart` from each other."""
+    said: list[float] = []
+    for x, level in ends:
+        if all(abs(level - other) >= apart for other in said):
+            axes.annotate(f"{level:,.0f} KiB", (x, level), xytext=(4, 0), textcoords="offset points", va="center",
+                          fontsize=8.5)
+            said.append(level)
 
 
 @styled

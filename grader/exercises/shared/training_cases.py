@@ -13,7 +13,8 @@ from grader.judging.slips import times
 
 SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "tied ends": "tied weights", "frozen": "a frozen layer",
-            "unused": "an unused layer", "seldom": "layers that rest", "buffered": "buffers", "mixed": "two dtypes",
+            "unused": "an unused layer", "seldom": "layers that some passes skip", "buffered": "buffers",
+            "mixed": "two dtypes",
             "halves": "two dtypes of 16 bits", "empty": "no parameters", "odd": "a half-frozen block and buffers",
             "keywords": "keyword arguments",
             "turned": "13 layers, turned round", "gpt": "GPT", "wide": "weighed", "wider": "weighed"}
