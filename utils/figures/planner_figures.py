@@ -99,7 +99,7 @@ def time_bars(rows: Mapping[str, Mapping[str, float]], ends: Mapping[str, str], 
 
     rows: label → part (of PARTS) → seconds; ends: label → what follows the sum.
     """
-    sums = {label: _seconds(sum(parts.values())) for label, parts in rows.items()}
+    sums = {label: _sum(sum(parts.values())) for label, parts in rows.items()}
     ends = {label: ", ".join(filter(None, (whole, ends.get(label, "")))) for label, whole in sums.items()}
     present = [part for part in PARTS if any(parts.get(part, 0) > 0 for parts in rows.values())]
     left_in, bars_in, most = max(text_width_in(label, 9) for label in rows) + 0.3, len(rows) * BAR_IN, _longest(rows)
@@ -138,6 +138,11 @@ def _draw(axes: Axes, rows: Sequence[Mapping[str, float]], ends: Sequence[str], 
 
 def _longest(rows: Mapping[str, Mapping[str, float]]) -> float:
     return max(sum(parts.values()) for parts in rows.values()) or 1.0
+
+
+def _sum(time_s: float) -> str:
+    """With two decimals from 10 s on: bars of layouts often differ by less than a tenth of a second."""
+    return f"{time_s:.2f} s" if time_s >= 10 else _seconds(time_s)
 
 
 def _seconds(time_s: float) -> str:
