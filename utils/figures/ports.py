@@ -35,7 +35,8 @@ def ports_figure(ranks: Sequence[int] = (1, 2, 8), port_GBps: float = 25) -> Pic
             _draw_two_rings(axes, middle)
         says = f"{count} × {port_GBps:g} GB/s" + f" = {count * port_GBps:g} GB/s" * (count > 1)
         write(axes, (middle, WORDS_Y), says, fontweight="bold", color=WORDS)
-        words.append(f"with tp {DEVICES // count} it has {count} of the node's GPUs and uses as many ports, {says}")
+        words.append(f"with tp {DEVICES // count} it has {count} of the node's GPUs and uses as many ports, {says}"
+                     + ": two rings enter at one of them and leave at the other" * (count == 2))
     return Picture(figure, f"One data-parallel group in a node of 8 GPUs: {'; '.join(words)}. NVLink joins the GPUs inside.")
 
 
@@ -57,7 +58,7 @@ def _draw_two_rings(axes: Axes, middle: float) -> None:
     """The rings of a group with two ranks in the node: each enters at one of them and leaves at the other."""
     left, right = (middle + (device - (DEVICES - 1) / 2) * STEP_IN for device in (0, DEVICES // 2))
     for enters, leaves, side, style in ((left, right, -RING_IN, "-"), (right, left, RING_IN, (0, (2, 1)))):
-        low = NVLINK_Y + 0.2 + side
+        low = NVLINK_Y + 0.27 + side
         axes.plot([enters + side, enters + side, leaves + side, leaves + side], [PORT_Y + 0.55, low, low, PORT_Y + 0.35],
                   color=INK, linewidth=1.3, linestyle=style, zorder=6)
         arrow(axes, (leaves + side, PORT_Y + 0.3), (leaves + side, PORT_Y + 0.6), INK, 1.3)
