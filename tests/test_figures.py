@@ -308,7 +308,9 @@ def test_a_picture_renders_without_warnings_and_its_texts_stand_apart(name, monk
 
 
 def test_ports_are_of_one_to_three_numbers_that_divide_a_node():
-    assert "tp 4 it has 2 of the node's GPUs and uses as many ports, 2 × 25 GB/s = 50 GB/s" in figures.ports_figure().words
+    shared = "uses as many ports, 2 × 25 GB/s = 50 GB/s: two rings"
+    assert f"tp 4 it has 2 of the node's GPUs and {shared}" in figures.ports_figure().words
+    assert "rings" not in figures.ports_figure((1, 8)).words
     for wrong in ((), (3,), (1, 2, 4, 8)):
         with pytest.raises(ValueError, match="one to three numbers of ranks"):
             figures.ports_figure(wrong)

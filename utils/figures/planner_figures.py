@@ -90,17 +90,19 @@ def plan_time_figure(plans: Mapping[str, HasPlan], title: str = "Where the time 
         return time_bars(rows, {label: f"MFU {100 * float(plan.mfu):.0f} %" for label, plan in plans.items()}, title)
     seen = {part for parts in rows.values() for part, size in parts.items() if size > _longest(rows) / 1000}
     return time_bars({label: {part: size for part, size in parts.items() if part in seen} for label, parts in rows.items()},
-                     ends, title)
+                     ends, title, {label: float(plan.time) for label, plan in plans.items()})
 
 
 @styled
-def time_bars(rows: Mapping[str, Mapping[str, float]], ends: Mapping[str, str], title: str) -> Picture:
+def time_bars(rows: Mapping[str, Mapping[str, float]], ends: Mapping[str, str], title: str,
+              sums: Mapping[str, float] | None = None) -> Picture:
     """A stacked bar for each label, its sum at the end.
 
-    rows: label → part (of PARTS) → seconds; ends: label → what follows the sum.
+    rows: label → part (of PARTS) → seconds; ends: label → what follows the sum; sums: label → seconds with
+    all parts, where `rows` leaves some out.
     """
-    sums = {label: _seconds(sum(parts.values())) for label, parts in rows.items()}
-    ends = {label: ", ".join(filter(None, (whole, ends.get(label, "")))) for label, whole in sums.items()}
+    wholes = {label: _sum((sums or {}).get(label, sum(parts.values()))) for label, parts in rows.items()}
+    ends = {label: ", ".join(filter(None, (whole, ends.get(label, "")))) for label, whole in wholes.items()}
     present = [part for part in PARTS if any(parts.get(part, 0) > 0 for parts in rows.values())]
     left_in, bars_in, most = max(text_width_in(label, 9) for label in rows) + 0.3, len(rows) * BAR_IN, _longest(rows)
     width_in = WIDTH_IN - left_in - RIGHT_IN
@@ -138,6 +140,11 @@ def _draw(axes: Axes, rows: Sequence[Mapping[str, float]], ends: Sequence[str], 
 
 def _longest(rows: Mapping[str, Mapping[str, float]]) -> float:
     return max(sum(parts.values()) for parts in rows.values()) or 1.0
+
+
+def _sum(time_s: float) -> str:
+    """With two decimals from 10 s on: bars of layouts often differ by less than a tenth of a second."""
+    return f"{time_s:.2f} s" if time_s >= 10 else _seconds(time_s)
 
 
 def _seconds(time_s: float) -> str:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import BLUE, FAINT, GREY, ORANGE, PALE
-from utils.figures.shapes import box, heading, line, write
+from utils.figures.colours import BLUE, FAINT, GREY, INK, ORANGE, PALE
+from utils.figures.shapes import arrow, box, heading, line, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, styled
 
 DEVICES = 8
 NODE_Y, PORT_Y, GPU_Y, NVLINK_Y, WORDS_Y = 1.46, 2.0, 1.47, 0.92, 0.22
-LEFT_IN, GAP_IN, STEP_IN, BOX_IN = 0.55, 0.2, 0.29, 0.24
+LEFT_IN, GAP_IN, STEP_IN, BOX_IN, RING_IN = 0.55, 0.2, 0.29, 0.24, 0.08
 PORT_FILL, GPU_FILL, SWITCH_FILL, WORDS = "#F3B34C", "#9CCBEA", "#EFEFEF", "#8A5F00"
 
 
@@ -31,9 +31,12 @@ def ports_figure(ranks: Sequence[int] = (1, 2, 8), port_GBps: float = 25) -> Pic
     for number, count in enumerate(ranks):
         middle = LEFT_IN + number * (wide + GAP_IN) + wide / 2
         _draw_node(axes, middle, wide, count)
+        if count == 2:
+            _draw_two_rings(axes, middle)
         says = f"{count} × {port_GBps:g} GB/s" + f" = {count * port_GBps:g} GB/s" * (count > 1)
         write(axes, (middle, WORDS_Y), says, fontweight="bold", color=WORDS)
-        words.append(f"with tp {DEVICES // count} it has {count} of the node's GPUs and uses as many ports, {says}")
+        words.append(f"with tp {DEVICES // count} it has {count} of the node's GPUs and uses as many ports, {says}"
+                     + ": two rings enter at one of them and leave at the other" * (count == 2))
     return Picture(figure, f"One data-parallel group in a node of 8 GPUs: {'; '.join(words)}. NVLink joins the GPUs inside.")
 
 
@@ -49,3 +52,13 @@ def _draw_node(axes: Axes, middle: float, wide: float, count: int) -> None:
         line(axes, (x, GPU_Y), (x, PORT_Y + 0.58), ORANGE if own else PALE, 2.5)
         box(axes, (x, PORT_Y), (BOX_IN, 0.2), "", PORT_FILL if own else "white", GREY, rounding=0.03)
         box(axes, (x, GPU_Y), (BOX_IN, 0.28), str(device), GPU_FILL if own else "white", GREY, rounding=0.04)
+
+
+def _draw_two_rings(axes: Axes, middle: float) -> None:
+    """The rings of a group with two ranks in the node: each enters at one of them and leaves at the other."""
+    left, right = (middle + (device - (DEVICES - 1) / 2) * STEP_IN for device in (0, DEVICES // 2))
+    for enters, leaves, side, style in ((left, right, -RING_IN, "-"), (right, left, RING_IN, (0, (2, 1)))):
+        low = NVLINK_Y + 0.27 + side
+        axes.plot([enters + side, enters + side, leaves + side, leaves + side], [PORT_Y + 0.55, low, low, PORT_Y + 0.35],
+                  color=INK, linewidth=1.3, linestyle=style, zorder=6)
+        arrow(axes, (leaves + side, PORT_Y + 0.3), (leaves + side, PORT_Y + 0.6), INK, 1.3)
