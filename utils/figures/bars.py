@@ -108,12 +108,12 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
             bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68,
                 edge=0.5 * (size * inches_per_byte > 0.04))  # a white edge would hide a sliver
             left += size
-        size_of_bar, total = left, show(left)
+        total_bytes, total = left, show(left)
         if limit_bytes and 0 <= (limit_bytes - left) * inches_per_byte < text_width_in(total, 8.5) + 0.15:
             left = limit_bytes  # the total stands behind the line that it would cover
         axes.annotate(total, (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",
                       fontsize=8.5, fontweight="bold", annotation_clip=False,
-                      color=VERMILLION if limit_bytes is not None and size_of_bar > limit_bytes else INK,
+                      color=VERMILLION if limit_bytes is not None and total_bytes > limit_bytes else INK,
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
 
 
