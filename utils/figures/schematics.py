@@ -10,8 +10,8 @@ from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, styl
 
 QKV = "q, k, v (the core's input)"
 LANE_IN = 0.3  # height of a row of tiles
-PARTS = (("input", 0.34, BLUE), (QKV, 0.34, GREEN), ("core of attention", 0.75, ORANGE),  # of a block, with inches
-         ("the rest", 0.56, GREY))
+PARTS = (("input", 0.26, BLUE), (QKV, 0.28, GREEN), ("core of attention", 1.02, ORANGE),  # of a block, with inches
+         ("the rest", 0.43, GREY))
 WAYS = (  # of keeping: name, what a block keeps, bytes of it, what runs in backward once more
     ("keep everything", ("input", QKV, "core of attention", "the rest"), "sbh(34 + 5as/h)", "nothing"),
     ("selective", ("input", QKV, "the rest"), "34 sbh", "the cores of attention"),
