@@ -430,6 +430,8 @@ def test_the_legend_of_a_timeline_has_spans_of_one_kind():
 
     named = replace(stuck(), spans=(Span(0, "busy", 0.0, stuck().duration_s / 2),))
     assert "span" in keys(named) and "span" not in keys(stuck())
+    passes = replace(stuck(), spans=tuple(Span(0, name, 0.0, stuck().duration_s / 2) for name in ("F0", "B0")))
+    assert {"F forward", "B backward"} <= set(keys(passes))
 
 
 def test_an_unfinished_call_is_stuck_to_the_right_edge():
