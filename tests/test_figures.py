@@ -430,7 +430,7 @@ def test_the_legend_of_a_timeline_has_spans_of_one_kind():
 
     named = replace(stuck(), spans=(Span(0, "busy", 0.0, stuck().duration_s / 2),))
     assert "span" in keys(named) and "span" not in keys(stuck())
-    passes = replace(stuck(), spans=tuple(Span(0, name, 0.0, stuck().duration_s / 2) for name in ("F0", "B0")))
+    passes = replace(busy(2, 1), duration_s=0.02, spans=(Span(1, "F0", 0.002, 0.01), Span(1, "B0", 0.01, 0.02)))
     assert {"F forward", "B backward"} <= set(keys(passes))
 
 

@@ -119,12 +119,14 @@ def add_legends(figure: Figure, ranks: list[Lanes], span_colours: dict[str, str]
     keys = [Patch(facecolor=COLOURS[kind], label=meaning, **HATCHED if kind == "stuck" else {})
             for kind, meaning in meanings.items() if kind in kinds]
     if spans and not span_colours and spans.keys() <= KINDS.keys():
-        keys += [Patch(facecolor=colour, label=_meaning(kind)) for kind, colour in spans.items()]
+        steps = [Patch(facecolor=colour, label=_meaning(kind)) for kind, colour in spans.items()]
+        needed_in = sum(text_width_in(key.get_label(), 9) + 0.47 for key in keys + steps)  # 0.19 of it is space after a key
+        keys += steps if needed_in - 0.19 <= WIDTH_IN - LEFT_IN - RIGHT_IN else []
     elif len(spans) == 1 and not span_colours:  # else their names in the bars tell the colours apart
         keys.append(Patch(facecolor=next(iter(spans.values())), label="span"))
     if any(lanes.marks for lanes in ranks):
         keys.append(Line2D([], [], color=INK, marker="v", markersize=5, linestyle="none", label="mark"))
-    _add_legend(figure, _fitting(keys), 0.12)
+    _add_legend(figure, keys, 0.12)
     if span_colours:
         named = [Patch(facecolor=colour, label=_meaning(kind)) for kind, colour in span_colours.items()]
         _add_legend(figure, _fitting(named), 0.38)
@@ -141,7 +143,7 @@ def _add_legend(figure: Figure, keys: list[Patch | Line2D], top_in: float) -> No
                   loc="upper left", borderaxespad=0.0, handlelength=1.4, handleheight=1.0, columnspacing=1.5)
 
 
-def _fitting(keys: list[Patch | Line2D]) -> list[Patch | Line2D]:
+def _fitting(keys: list[Patch]) -> list[Patch]:
     """As many keys as stand on one line; a last one says that there are more."""
     used_in, shown = 0.6, []
     for key in keys:
