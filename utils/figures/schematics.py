@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import BLUE, FAINT, GREEN, GREY, INK, ORANGE, SKY, ink_on, rank_colour
+from utils.figures.colours import BLUE, FAINT, GREEN, GREY, INK, ORANGE, SKY, STAGE_COLOURS, ink_on, rank_colour
 from utils.figures.shapes import arrow, tile, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, styled, text_width_in
 
@@ -85,7 +85,7 @@ def interleaved_figure(n_ranks: int = 4, n_chunks: int = 2) -> Picture:
 def _owned_layers(axes: Axes, owners: Sequence[int], corner: tuple[float, float], layer_in: float) -> None:
     """Layers side by side, each in the colour of the rank that has it and with its name."""
     for layer, rank in enumerate(owners):
-        tile(axes, (corner[0] + layer * layer_in, corner[1]), (layer_in, 0.4), rank_colour(rank), "white", 1.4)
+        tile(axes, (corner[0] + layer * layer_in, corner[1]), (layer_in, 0.4), STAGE_COLOURS[rank], "white", 1.4)
         middle = (corner[0] + (layer + 0.5) * layer_in, corner[1] + 0.2)
         write(axes, middle, f"{first_that_fits(['layer ', ''], layer_in - 0.3, 8)}{layer}\nrank {rank}", 8, linespacing=1.2)
 
