@@ -62,7 +62,7 @@ class Unit:
                 f"{_time(self.spent_s / 60) if self.spent_s else '–'} of {_time(stated)}")
 
 
-HEADINGS = ("unit", "★ core passed", "all exercises", "points", "guesses right", "time spent, of the planned time")
+HEADINGS = ("unit", "★ core passed", "all exercises", "points", "guesses right", "time spent, of the planned writing time")
 NEXT = {CORE: "Next on the core path", FURTHER: "The core path is done. Next, further", CHALLENGE: "Next, a challenge"}
 
 

@@ -31,6 +31,7 @@ from utils.figures.lanes import blocked_bars, free_parts, lanes_of, shares, unio
 from utils.figures.orders import order_drawn
 from utils.figures.ring import PHASES, ring_start, ring_steps
 from utils.figures.timeline import _begun_after, _named, _widened
+from utils.figures.timeline_layout import call_texts, rows_of
 from utils.figures.tree import tree_rounds
 from utils.figures.widgets import collective_browser, cost_calculator, ring_stepper
 from utils.planner.layout import Layout
@@ -415,6 +416,13 @@ def test_blocked_time_is_split_into_waiting_and_communicating():
     assert [b.labels for b in bars] == [(), ("all_reduce",)]
     waits = blocked_bars(call(0, 0, wait=1.0, blocked=0.5, waiting=0.4, end=1.5), right_s=2.0)
     assert [b.labels for b in waits] == [("all_reduce",), ()]  # it mostly waits: the name stands there
+
+
+def test_the_name_of_a_waiting_call_moves_to_its_communicating_part_where_it_fits():
+    blocked = blocked_bars(call(0, 0, wait=1.0, blocked=0.5, waiting=0.4, end=1.5), right_s=2.0)
+    rows = rows_of([lanes_of(training(), 0, 1.0)], 1.0)
+    assert [bar.labels for bar in call_texts(replace(rows, inches_per_s=20.0), blocked)] == [(), ("all_reduce",)]
+    assert call_texts(replace(rows, inches_per_s=2.0), blocked) == blocked
 
 
 def test_a_short_call_is_drawn_wide_enough_to_be_seen_but_covers_no_other_bar():

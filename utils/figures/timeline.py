@@ -16,6 +16,7 @@ from utils.figures.timeline_layout import (
     HATCHED,
     Rows,
     add_legends,
+    call_texts,
     kind_of,
     row_axes,
     rows_of,
@@ -114,7 +115,7 @@ def _draw_bars(axes: Axes, rows: Rows, lanes: Lanes, span_colours: dict[str, str
     for kind in BLOCKED:
         bars = [bar for bar in blocked if bar.kind == kind]
         _draw(axes, bars, bottom, rows.bar_in, COLOURS[kind], **HATCHED if kind == "stuck" else {})
-    for bar in (*lanes.blocked, *span_texts):
+    for bar in (*call_texts(rows, lanes.blocked), *span_texts):
         _write(axes, rows, bar, bottom, rows.bar_in)
     left_out = sum(sublane >= rows.n_sublanes for sublane, _ in lanes.flights)
     if left_out:

@@ -1,6 +1,7 @@
 """Where a timeline's rows, texts and legends go, in inches, and which colour means what."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -107,6 +108,16 @@ def span_texts(rows: Rows, lanes: Lanes) -> list[Bar]:
         widest = max(parts, key=lambda part: part[1] - part[0], default=(0.0, 0.0))
         if rows.fitting(bar.labels, widest, rows.bar_in):
             texts.append(Bar("span", *widest, bar.labels))
+    return texts
+
+
+def call_texts(rows: Rows, blocked: list[Bar]) -> list[Bar]:
+    """The blocked bars; a call's name moves from its waiting part to its communicating part, where it fits there."""
+    texts = list(blocked)
+    for i, (waits, sends) in enumerate(pairwise(blocked)):
+        same_call = waits.labels and (waits.kind, sends.kind, sends.start_s) == ("waiting", "communicating", waits.end_s)
+        if same_call and not sends.labels and rows.fitting(waits.labels, sends.interval, rows.bar_in):
+            texts[i:i + 2] = replace(waits, labels=()), replace(sends, labels=waits.labels)
     return texts
 
 
