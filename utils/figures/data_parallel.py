@@ -123,8 +123,8 @@ def tokens_figure(tokens: Sequence[float], shares: Mapping[str, Sequence[float]]
         if name in needed:
             axes.axvline(needed[name], color=CYCLE[number], linewidth=0.8, linestyle=(0, (3, 2)))
     axes.set_xscale("log", base=2)
-    axes.set(yscale="log", xlabel="tokens of one rank in a step", ylabel="% of a rank's own speed", ylim=(8, 130))
-    axes.set_yticks([10, 20, 50, 100])
+    axes.set(yscale="log", xlabel="tokens of one rank in a step", ylabel="% of a rank's own speed", ylim=(2, 130))
+    axes.set_yticks([2, 5, 10, 20, 50, 100])
     axes.set_xticks([4**power for power in range(30) if tokens[0] <= 4**power <= tokens[-1]])
     axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
     axes.yaxis.set_major_formatter("{x:g}")
