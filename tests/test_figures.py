@@ -239,7 +239,7 @@ PICTURES = {
     "dropped": lambda: figures.dropped_figure([1, 1.5, 2], {"random": [2.0, 0.0, 0.0], "favourites": [33.0, 15.0, 4.0]}),
     "all-to-all beside all-reduce": lambda: figures.ratio_figure([8, 64], {"torus": [0.5, 2.0], "H100": [0.5, 0.48]}),
     "buckets": lambda: figures.bucket_figure([2.0**k for k in range(12, 24, 2)], {
-        "measured": [9, 5, 4, 4.4, 6, 8], "by formula": [8, 5, 4, 4, 6.5, 8]}),
+        "measured": [9, 5, 4, 4.4, 6, 8], "by formula": [8, 5, 4, 4, 6.5, 8]}, [64, 32, 16, 8, 4, 1]),
     "memory of plans": lambda: figures.plan_memory_figure(PLANS),
     "time of plans": lambda: figures.plan_time_figure(PLANS),
     "time of plans, with ends": lambda: figures.plan_time_figure(PLANS, "Two", dict.fromkeys(PLANS, "fits")),

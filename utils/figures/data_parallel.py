@@ -123,7 +123,8 @@ def tokens_figure(tokens: Sequence[float], shares: Mapping[str, Sequence[float]]
         if name in needed:
             axes.axvline(needed[name], color=CYCLE[number], linewidth=0.8, linestyle=(0, (3, 2)))
     axes.set_xscale("log", base=2)
-    axes.set(yscale="log", xlabel="tokens of one rank in a step", ylabel="% of a rank's own speed", ylim=(0.8, 130))
+    axes.set(yscale="log", xlabel="tokens of one rank in a step", ylabel="% of a rank's own speed", ylim=(2, 130))
+    axes.set_yticks([2, 5, 10, 20, 50, 100])
     axes.set_xticks([4**power for power in range(30) if tokens[0] <= 4**power <= tokens[-1]])
     axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
     axes.yaxis.set_major_formatter("{x:g}")
@@ -136,31 +137,34 @@ def tokens_figure(tokens: Sequence[float], shares: Mapping[str, Sequence[float]]
 
 
 @styled
-def bucket_figure(sizes_bytes: Sequence[float], times_ms: Mapping[str, Sequence[float]]) -> Picture:
-    """Milliseconds of a step against the size of its buckets; one line for each name, its lowest point filled.
+def bucket_figure(limits_bytes: Sequence[float], times_ms: Mapping[str, Sequence[float]],
+                  n_buckets: Sequence[int] = ()) -> Picture:
+    """Milliseconds of a step against the limit of its buckets; one line for each name, its lowest point filled.
 
-    sizes_bytes: of a bucket; times_ms: name → milliseconds at each of them, such as measured, by formula.
+    limits_bytes: of a bucket; times_ms: name → milliseconds at each of them, such as measured, by formula.
+    n_buckets: how many buckets each limit makes, written below it; empty for no such numbers.
     """
     figure, axes = plot(3.2)
     lows = []
     for number, (name, times) in enumerate(times_ms.items()):
         look = series_look(number)
         low = min(range(len(times)), key=times.__getitem__)
-        axes.plot(sizes_bytes, times, markerfacecolor="white", label=name, **look)
-        axes.plot(sizes_bytes[low], times[low], markersize=9, **look)
-        lows.append(f"{name}: {times[0]:.3g} ms with {human_bytes(sizes_bytes[0])}, lowest {times[low]:.3g} ms with "
-                    f"{human_bytes(sizes_bytes[low])}, {times[-1]:.3g} ms with {human_bytes(sizes_bytes[-1])}")
+        axes.plot(limits_bytes, times, markerfacecolor="white", label=name, **look)
+        axes.plot(limits_bytes[low], times[low], markersize=9, **look)
+        lows.append(f"{name}: {times[0]:.3g} ms with {human_bytes(limits_bytes[0])}, lowest {times[low]:.3g} ms with "
+                    f"{human_bytes(limits_bytes[low])}, {times[-1]:.3g} ms with {human_bytes(limits_bytes[-1])}")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes_bytes)
-    axes.xaxis.set_major_formatter(lambda size, _: human_bytes(size))
-    axes.set(xlabel="size of a bucket", ylabel="milliseconds a step (logarithmic)", yscale="log")
+    counts = [f"\n{count}" for count in n_buckets] or [""] * len(limits_bytes)
+    axes.set_xticks(limits_bytes, [human_bytes(limit) + count for limit, count in zip(limits_bytes, counts, strict=True)])
+    axes.set(xlabel="limit of a bucket" + ", and the number of buckets" * bool(n_buckets), yscale="log",
+             ylabel="milliseconds a step (logarithmic)")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.margins(y=0.15)
     axes.legend(loc="best")
     axes.grid(True)
-    return Picture(figure, "Milliseconds of a step against the size of its buckets. " + "; ".join(lows) + ".")
+    return Picture(figure, "Milliseconds of a step against the limit of its buckets. " + "; ".join(lows) + ".")
 
 
 @styled
@@ -179,7 +183,7 @@ def critical_batch_figure() -> Picture:
         axes.plot(x, factor, "o", color=INK, markersize=5)
         axes.annotate(f"{factor:g}", (x, factor), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xscale("log", base=2)
-    axes.set(yscale="log", ylim=(0.9, 20), ylabel="times the fewest",
+    axes.set(yscale="log", ylim=(0.9, 20), ylabel="steps or rows, times the fewest",
              xlabel="batch size B, compared with the critical one, B_crit")
     axes.set_xticks([2**power for power in range(-4, 5)], [f"1/{2**-power}" if power < 0 else f"{2**power}"
                                                           for power in range(-4, 5)])
