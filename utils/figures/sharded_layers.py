@@ -176,7 +176,8 @@ def hybrid_figure(n_nodes: int = 2, n_ranks: int = 4) -> Picture:
             if node:
                 _both_ways(axes, (middle, bottom + high + 0.1), (middle, bottom + row_in - 0.34), VERMILLION)
             if node and shard == n_ranks - 1:
-                write(axes, (right, bottom + (high + row_in) / 2 - 0.12), "2(k−1)/k · Ψ/n_node", 9.5, ha="left", color=VERMILLION)
+                between = (right, bottom + (high + row_in) / 2 - 0.12)
+                write(axes, between, "2(k−1)/k · Ψ/n_node", 9.5, ha="left", color=VERMILLION)
         _both_ways(axes, (middles[0], bottom - 0.16), (middles[-1], bottom - 0.16), BLUE)
         write(axes, (right, bottom - 0.16), "3(n_node−1)/n_node · Ψ", 9.5, ha="left", color=BLUE)
     keys = ((BLUE, left, "inside a node: all-gather layers, reduce-scatter gradients"),

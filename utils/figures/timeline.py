@@ -59,7 +59,8 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str
     texts = [[] if dense else span_texts(rows, lanes) for lanes in drawn]
     somewhere_unnamed = {kind for lanes, of_rank in zip(drawn, texts, strict=True)
                          for kind in _kinds(lanes.spans) - _kinds(of_rank)}
-    unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if all_spans_in_key or kind in somewhere_unnamed}
+    in_key = set(span_colours) if all_spans_in_key else somewhere_unnamed
+    unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if kind in in_key}
     unit = "milliseconds" + "   (share of the time in each column)" * dense
     figure, axes = row_axes(rows, right_s, unit, two_legends=bool(unnamed))
     for lanes, of_rank in zip(drawn, texts, strict=True):
