@@ -10,6 +10,7 @@ from utils.figures.calculators import (
     planner_panel,
     tokens_calculator,
 )
+from utils.figures.colours import INK, VERMILLION
 
 
 def test_activations():
@@ -34,6 +35,10 @@ def test_the_first_stage_holds_state_and_activations():
     words = first_stage_figure(formula, "175B").words
     assert "tensor parallelism alone: 167 GB (" in words
     assert "core of attention 62 GB, other activations 62 GB); with sequence" in words
+    (axes,) = first_stage_figure(formula, "175B").figure.axes
+    totals = {text.get_text(): text.get_color() for text in axes.texts if text.get_fontweight() == "bold"}
+    assert totals["167 GB"] == VERMILLION  # beyond the limit of 80 GB
+    assert first_stage_figure(lambda *_: 0.0, "175B").figure.axes[0].texts[-1].get_color() == INK
     calculator = activation_calculator(formula)
     calculator.controls[1].value = 2048
     assert html.escape(words) in calculator.view.value  # the calculator's bars are the same

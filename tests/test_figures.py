@@ -430,6 +430,8 @@ def test_the_legend_of_a_timeline_has_spans_of_one_kind():
 
     named = replace(stuck(), spans=(Span(0, "busy", 0.0, stuck().duration_s / 2),))
     assert "span" in keys(named) and "span" not in keys(stuck())
+    passes = replace(busy(2, 1), duration_s=0.02, spans=(Span(1, "F0", 0.002, 0.01), Span(1, "B0", 0.01, 0.02)))
+    assert {"F forward", "B backward"} <= set(keys(passes))
 
 
 def test_an_unfinished_call_is_stuck_to_the_right_edge():

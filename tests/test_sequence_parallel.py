@@ -149,6 +149,8 @@ def test_the_parts_of_a_block_are_joined_by_arrows():
     (axes,) = figures.block_parts_figure().figure.axes
     arrows = [artist for artist in axes.get_children() if isinstance(artist, FancyArrowPatch)]
     assert len(arrows) == (8 + 1) + (5 + 1) + 2 + 1 + 1
+    key = {"LayerNorms", "core of attention", "qkv and out", "MLP", "masks outside the core"}
+    assert key <= {text.get_text() for text in axes.texts}
 
 
 def test_the_drift_needs_a_loss_for_each_name():

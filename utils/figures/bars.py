@@ -7,7 +7,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from utils.figures.colours import BLUE, CYCLE, FAINT, GREEN, ORANGE, SKY, VERMILLION
+from utils.figures.colours import BLUE, CYCLE, FAINT, GREEN, INK, ORANGE, SKY, VERMILLION
 from utils.figures.shapes import bar, name_rows
 from utils.figures.style import (
     WIDTH_IN,
@@ -62,7 +62,7 @@ def memory_bars(bars: Bars, limit_bytes: float | None = None, title: str = "", b
 
     bars: such as [("rank 0", run.memory[0].peak)]; limit_bytes: a line, such as what a GPU has;
     base: 1024 counts in KiB, MiB, GiB; 1000 in kB, MB, GB, as many papers do; in_kib: all numbers in whole KiB,
-    so that bars of nearly the same length can be compared.
+    so that bars of nearly the same length can be compared. A total beyond the limit has the limit's colour.
     Raises: ValueError without bars or with negative bytes.
     """
     if not bars or any(size < 0 for _, parts in bars for size in parts.values()):
@@ -108,11 +108,12 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
             bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68,
                 edge=0.5 * (size * inches_per_byte > 0.04))  # a white edge would hide a sliver
             left += size
-        total = show(left)
+        total_bytes, total = left, show(left)
         if limit_bytes and 0 <= (limit_bytes - left) * inches_per_byte < text_width_in(total, 8.5) + 0.15:
             left = limit_bytes  # the total stands behind the line that it would cover
         axes.annotate(total, (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",
                       fontsize=8.5, fontweight="bold", annotation_clip=False,
+                      color=VERMILLION if limit_bytes is not None and total_bytes > limit_bytes else INK,
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
 
 

@@ -18,6 +18,7 @@ HALVES = (
 )
 BOX_IN, GAP_IN, LEFT_IN = (0.75, 0.5), 0.26, 0.2
 MIDDLES, BETWEEN_IN = (2.15, 0.65), 1.23  # the heights of the two rows, and of the line between them
+KEY_LEFT_IN = 6.75
 CORE, MIX = "attention.", "attention.mix"
 
 
@@ -35,6 +36,10 @@ def block_parts_figure() -> Picture:
     for start, stop in itertools.pairwise(path):
         line(axes, start, stop, INK, 1.0)
     arrow(axes, (ends[1], MIDDLES[1]), (ends[1] + 0.45, MIDDLES[1]), INK, 1.0, head=7, shrink=0)
+    for number, (group, colour) in enumerate(zip(GROUPS, CYCLE, strict=False)):  # the key, right of the second half
+        low = MIDDLES[1] + 0.28 - 0.21 * number
+        tile(axes, (KEY_LEFT_IN, low), (0.22, 0.14), colour)
+        write(axes, (KEY_LEFT_IN + 0.3, low + 0.07), group, 8.5, ha="left")
     return Picture(figure, "A transformer block. v goes from qkv to attention.mix. " + " Then ".join(
         f"{flows[0]} elements at each position → " + " → ".join(
             f"{part} → {flow}" for part, flow in zip(parts, flows[1:], strict=True)) + ", added to the half's input."
@@ -73,7 +78,7 @@ def _draw_v(axes: Axes, middle: float, ends: tuple[float, float]) -> None:
     for one, other in (((start, middle), (start, middle - 0.46)), ((start, middle - 0.46), (end, middle - 0.46))):
         line(axes, one, other, FAINT, 1.0)
     arrow(axes, (end, middle - 0.46), (end, middle - BOX_IN[1] / 2), FAINT, 1.0, head=7, shrink=0)
-    write(axes, (start + 0.12, middle - 0.56), "v", 8)
+    write(axes, (start - 0.08, middle - 0.38), "v", 8)
 
 
 def _colour(part: str) -> str:

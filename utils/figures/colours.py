@@ -15,6 +15,9 @@ STEP_COLOURS = {"F": "#79C9AF", "B": "#DFA3C4", "I": YELLOW, "W": "#E8A882"}
 # One colour a rank, light enough for black text; the first eight are told apart by colour-blind eyes.
 RANK_COLOURS = ("#7FC4EE", "#F2BB4A", "#5CC4A4", "#DFA3C4", "#F0E442", "#E88D5A", "#A9B8E8", "#949494")
 
+# The same in pictures of a pipeline's layers, apart from the green and the pink of its steps.
+STAGE_COLOURS = ("#7FC4EE", "#F2BB4A", "#C9CDD6", "#A9A3E0")
+
 
 def ink_on(colour: str | tuple[float, float, float]) -> str:
     """Black or white, whichever reads better on `colour`."""

@@ -34,7 +34,7 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Picture:
         look = series_look(number) | {"color": CYCLE[(number + 1) % len(CYCLE)]}  # the first colour is the line's
         axes.plot(shown, [losses[step] for step in shown], linestyle="none", markersize=7, alpha=0.85,
                   markerfacecolor="none", markeredgewidth=1.6, label=name, **look)
-    turns = ", at other steps for each curve" * (len(others) > 1)
+    turns = "; the curves are marked at different steps" * (len(others) > 1)
     marks = f"   (a mark every {every} steps{turns})" if others and every > 1 else ""
     axes.set(xlabel=f"step{marks}", ylabel="loss of the batch (nats a byte)")
     axes.legend(loc="upper right")

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import BLUE, FAINT, GREEN, GREY, INK, ORANGE, SKY, ink_on, rank_colour
+from utils.figures.colours import BLUE, FAINT, GREEN, GREY, INK, ORANGE, SKY, STAGE_COLOURS, ink_on, rank_colour
 from utils.figures.shapes import arrow, tile, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, styled, text_width_in
 
 QKV = "q, k, v (the core's input)"
 LANE_IN = 0.3  # height of a row of tiles
-PARTS = (("input", 0.34, BLUE), (QKV, 0.34, GREEN), ("core of attention", 0.75, ORANGE),  # of a block, with inches
-         ("the rest", 0.56, GREY))
+PARTS = (("input", 0.26, BLUE), (QKV, 0.28, GREEN), ("core of attention", 1.02, ORANGE),  # of a block, with inches
+         ("the rest", 0.43, GREY))
 WAYS = (  # of keeping: name, what a block keeps, bytes of it, what runs in backward once more
     ("keep everything", ("input", QKV, "core of attention", "the rest"), "sbh(34 + 5as/h)", "nothing"),
     ("selective", ("input", QKV, "the rest"), "34 sbh", "the cores of attention"),
@@ -85,7 +85,7 @@ def interleaved_figure(n_ranks: int = 4, n_chunks: int = 2) -> Picture:
 def _owned_layers(axes: Axes, owners: Sequence[int], corner: tuple[float, float], layer_in: float) -> None:
     """Layers side by side, each in the colour of the rank that has it and with its name."""
     for layer, rank in enumerate(owners):
-        tile(axes, (corner[0] + layer * layer_in, corner[1]), (layer_in, 0.4), rank_colour(rank), "white", 1.4)
+        tile(axes, (corner[0] + layer * layer_in, corner[1]), (layer_in, 0.4), STAGE_COLOURS[rank], "white", 1.4)
         middle = (corner[0] + (layer + 0.5) * layer_in, corner[1] + 0.2)
         write(axes, middle, f"{first_that_fits(['layer ', ''], layer_in - 0.3, 8)}{layer}\nrank {rank}", 8, linespacing=1.2)
 

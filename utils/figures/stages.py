@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from matplotlib.axes import Axes
 
-from utils.figures.colours import FAINT, GREY, rank_colour
+from utils.figures.colours import FAINT, GREY, STAGE_COLOURS
 from utils.figures.shapes import arrow, line, tile, write
 from utils.figures.style import WIDTH_IN, Picture, canvas, first_that_fits, styled
 
@@ -54,7 +54,7 @@ def _rank(axes: Axes, rank: int, layers: range, left: float, width: float) -> No
 def _layers(axes: Axes, rank: int, layers: range, corner: tuple[float, float], width: float) -> None:
     """Layers side by side in the colour of their rank."""
     for place, layer in enumerate(layers):
-        tile(axes, (corner[0] + place * width, corner[1]), (width, LAYER_IN), rank_colour(rank), "white", 1.2)
+        tile(axes, (corner[0] + place * width, corner[1]), (width, LAYER_IN), STAGE_COLOURS[rank], "white", 1.2)
         number = first_that_fits([str(layer)], width - 0.06, 8.5)
         write(axes, (corner[0] + (place + 0.5) * width, corner[1] + LAYER_IN / 2), number, 8.5)
 

@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from utils.figures.colours import BLUE, INK, ORANGE, SKY, STEP_COLOURS, VERMILLION
 from utils.figures.lanes import Bar, Interval, Lanes, free_parts
 from utils.figures.style import WIDTH_IN, first_that_fits, inch_axes, new_figure, text_width_in
+from utils.schedules.schedule import KINDS
 
 SMALLEST_TEXT = 5.5  # points
 COLOURS = {"computing": "#D4D4D4", "waiting": ORANGE, "communicating": BLUE, "in flight": SKY, "stuck": "white"}
@@ -117,13 +118,23 @@ def add_legends(figure: Figure, ranks: list[Lanes], span_colours: dict[str, str]
     meanings = MEANINGS | ({"computing": "other code"} if spans else {})
     keys = [Patch(facecolor=COLOURS[kind], label=meaning, **HATCHED if kind == "stuck" else {})
             for kind, meaning in meanings.items() if kind in kinds]
-    if len(spans) == 1 and not span_colours:  # else their names in the bars tell the colours apart
+    if spans and not span_colours and spans.keys() <= KINDS.keys():
+        steps = [Patch(facecolor=colour, label=_meaning(kind)) for kind, colour in spans.items()]
+        needed_in = sum(text_width_in(key.get_label(), 9) + 0.47 for key in keys + steps)  # 0.19 of it is space after a key
+        keys += steps if needed_in - 0.19 <= WIDTH_IN - LEFT_IN - RIGHT_IN else []
+    elif len(spans) == 1 and not span_colours:  # else their names in the bars tell the colours apart
         keys.append(Patch(facecolor=next(iter(spans.values())), label="span"))
     if any(lanes.marks for lanes in ranks):
         keys.append(Line2D([], [], color=INK, marker="v", markersize=5, linestyle="none", label="mark"))
     _add_legend(figure, keys, 0.12)
     if span_colours:
-        _add_legend(figure, _fitting([Patch(facecolor=colour, label=kind) for kind, colour in span_colours.items()]), 0.38)
+        named = [Patch(facecolor=colour, label=_meaning(kind)) for kind, colour in span_colours.items()]
+        _add_legend(figure, _fitting(named), 0.38)
+
+
+def _meaning(kind: str) -> str:
+    """A kind of span, and what it means if it's a pipeline's step."""
+    return f"{kind} {KINDS[kind]}" if kind in KINDS else kind
 
 
 def _add_legend(figure: Figure, keys: list[Patch | Line2D], top_in: float) -> None:
