@@ -117,7 +117,7 @@ def _bar(axes: Axes, corner: tuple[float, float], width: float, sizes: Mapping[s
     left, bottom = corner
     parts: list[Tile] = [(corner, (width, THICK_IN), PALE)]
     for category, colour in COLOURS.items():
-        parts.append(((left, bottom), (width * sizes[category] / most_bytes, THICK_IN), colour))
+        parts.append(((left, bottom), (width * sizes.get(category, 0) / most_bytes, THICK_IN), colour))
         left += parts[-1][1][0]
     tiles(axes, parts, linewidth=0, zorder=1)
     write(axes, (corner[0] + width / 2, bottom - 0.1), human_bytes(sum(sizes.values())), 8, fontweight="bold")

@@ -155,7 +155,8 @@ def _in_words(moments: Sequence[Moment], n_ranks: int) -> str:
 
 @styled
 def hybrid_figure(n_nodes: int = 2, n_ranks: int = 4) -> Picture:
-    """Hybrid sharding: which shard each rank of each node holds, and who makes which collectives with whom.
+    """Hybrid sharding: which shard each rank of each node holds, and who makes which collectives with whom, and how many
+    elements a rank sends in them.
 
     n_ranks: of one node.  Raises: ValueError unless 2 or 3 nodes of 2 to 4 ranks.
     """
@@ -164,6 +165,7 @@ def hybrid_figure(n_nodes: int = 2, n_ranks: int = 4) -> Picture:
     left, wide, high, row_in = 1.1, 1.25, 0.5, 1.25
     figure, axes = canvas(n_nodes * row_in + 0.45)
     middles = [left + (rank + 0.5) * wide for rank in range(n_ranks)]
+    right = left + n_ranks * wide + 0.2
     for node in range(n_nodes):
         bottom = 0.95 + (n_nodes - 1 - node) * row_in
         write(axes, (0.2, bottom + high / 2), f"node {node}", 9.5, ha="left", fontweight="bold")
@@ -173,7 +175,11 @@ def hybrid_figure(n_nodes: int = 2, n_ranks: int = 4) -> Picture:
             write(axes, (middle, bottom + high / 2), f"rank {node * n_ranks + shard}\nshard {shard}", 8.5, linespacing=1.2)
             if node:
                 _both_ways(axes, (middle, bottom + high + 0.1), (middle, bottom + row_in - 0.34), VERMILLION)
+            if node and shard == n_ranks - 1:
+                between = (right, bottom + (high + row_in) / 2 - 0.12)
+                write(axes, between, "2(k−1)/k · Ψ/n_node", 9.5, ha="left", color=VERMILLION)
         _both_ways(axes, (middles[0], bottom - 0.16), (middles[-1], bottom - 0.16), BLUE)
+        write(axes, (right, bottom - 0.16), "3(n_node−1)/n_node · Ψ", 9.5, ha="left", color=BLUE)
     keys = ((BLUE, left, "inside a node: all-gather layers, reduce-scatter gradients"),
             (VERMILLION, left + 4.4, "across nodes: all-reduce shards"))
     for colour, at, text in keys:
@@ -181,7 +187,8 @@ def hybrid_figure(n_nodes: int = 2, n_ranks: int = 4) -> Picture:
         write(axes, (at + 0.5, 0.25), text, 8.5, ha="left", color=FAINT)
     return Picture(figure, f"Hybrid sharding on {n_nodes} nodes of {n_ranks} ranks. Rank r of every node holds shard r. The "
                            "ranks of a node all-gather layers and reduce-scatter gradients; the ranks of all nodes with the "
-                           "same shard all-reduce their shards of the gradients.")
+                           "same shard all-reduce their shards of the gradients. A rank sends 3(n_node−1)/n_node · Ψ "
+                           "elements inside its node and 2(k−1)/k · Ψ/n_node across the k nodes.")
 
 
 def _both_ways(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:

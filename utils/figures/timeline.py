@@ -34,11 +34,13 @@ BLOCKED = ("communicating", "waiting", "stuck")
 
 @styled
 def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str = "",
-                    names: Mapping[str, Sequence[str]] | None = None, lasts_s: float | None = None) -> Picture:
+                    names: Mapping[str, Sequence[str]] | None = None, lasts_s: float | None = None,
+                    all_spans_in_key: bool = False) -> Picture:
     """One row a rank, milliseconds to the right.  ranks: which ones, in which order; None for all that the trace has.
     after: the name of a call, such as barrier: the picture begins where the first rank leaves its last such call.
     names: {op: what to write in each rank's asynchronous calls of it, in their order}, such as {"all_gather": ["g1", "g2"]}.
     lasts_s: the time that the picture has room for, so that two of them can be compared; None for that of the run.
+    all_spans_in_key: also the spans whose names stand in their bars, so that the keys of two timelines are alike.
 
     Upper lane, the rank's own thread: computing (grey, or a span's colour and name), waiting for a partner (orange),
     communicating (blue). Lower lanes: asynchronous calls from start to completion, so that overlap can be seen. Each lies
@@ -58,7 +60,8 @@ def timeline_figure(trace: Trace, ranks: Sequence[int] | None = None, after: str
     texts = [[] if dense else span_texts(rows, lanes) for lanes in drawn]
     somewhere_unnamed = {kind for lanes, of_rank in zip(drawn, texts, strict=True)
                          for kind in _kinds(lanes.spans) - _kinds(of_rank)}
-    unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if kind in somewhere_unnamed}
+    in_key = set(span_colours) if all_spans_in_key else somewhere_unnamed
+    unnamed = {} if dense else {kind: colour for kind, colour in span_colours.items() if kind in in_key}
     unit = "milliseconds" + "   (share of the time in each column)" * dense
     figure, axes = row_axes(rows, right_s, unit, two_legends=bool(unnamed))
     for lanes, of_rank in zip(drawn, texts, strict=True):
