@@ -6,14 +6,15 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from utils.costs.tables import read_table
-from utils.figures.colours import BLUE, FAINT, GREEN, ORANGE
+from utils.figures.colours import BLUE, FAINT, GREEN, ORANGE, PURPLE
 from utils.figures.style import WIDTH_IN, Picture, inch_axes, new_figure, styled
 from utils.figures.tables import Column, Table
 
 PCIE_LANES = 16
 NEWER = {"NVLink": {"B200": 900.0}, "InfiniBand": {"XDR 800 Gb/s": 100.0}, "xGMI": {"MI300X": 64.0}}  # their data sheets
-INSIDE, BETWEEN, TPU = BLUE, ORANGE, GREEN
-PLACES = {"inside a node": INSIDE, "between nodes": BETWEEN, "between TPUs": TPU}
+MEMORY_GBPS = {"H100": 3350.0}  # HBM, by its data sheet
+ON_GPU, INSIDE, BETWEEN, TPU = PURPLE, BLUE, ORANGE, GREEN
+PLACES = {"inside a GPU": ON_GPU, "inside a node": INSIDE, "between nodes": BETWEEN, "between TPUs": TPU}
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ class Rung:
 
 
 def ladder() -> list[Rung]:
-    """The rungs from one PCIe lane to the links between nodes, speeds from utils/costs/data/links.csv and NEWER."""
+    """A GPU's memory, then one PCIe lane to the links between nodes; speeds from links.csv, NEWER and MEMORY_GBPS."""
     pcie = link_speeds("PCIe x16")
     return [
+        Rung("HBM", "a GPU to its own large memory", ON_GPU, MEMORY_GBPS),
         Rung("PCIe lane", "the thinnest wire to a GPU or card", INSIDE,
              {generation: speed / PCIE_LANES for generation, speed in pcie.items()}),
         Rung("PCIe x16", "a GPU or network card to a CPU", INSIDE, pcie),
@@ -58,12 +60,12 @@ def link_speeds(link: str) -> dict[str, float]:
 # ── the ladder ──
 
 NAME_IN, SCALE_IN, LINE_IN, ROW_GAP_IN, BOTTOM_IN = 3.15, 4.5, 0.2, 0.14, 0.55
-SPEEDS_GBPS = (1, 10, 100, 1000)  # of the scale
+SPEEDS_GBPS = (1, 10, 100, 1000, 10_000)  # of the scale
 
 
 @styled
 def ladder_figure() -> Picture:
-    """The links between GPUs and nodes, with their one-way speed in GB/s on a logarithmic scale."""
+    """A GPU's memory and the links between GPUs and nodes, with their one-way speed in GB/s on a logarithmic scale."""
     rungs = ladder()
     heights = [max(2, len(rung.speeds_GBps)) * LINE_IN + ROW_GAP_IN for rung in rungs]
     top = sum(heights)
@@ -73,7 +75,7 @@ def ladder_figure() -> Picture:
              xlabel="GB/s one way, logarithmic")
     axes.grid(axis="x")
     axes.set_axisbelow(True)
-    axes.set_xticks(SPEEDS_GBPS, SPEEDS_GBPS, color=FAINT, fontsize=8.5)
+    axes.set_xticks(SPEEDS_GBPS, [f"{speed:,}" for speed in SPEEDS_GBPS], color=FAINT, fontsize=8.5)
     axes.minorticks_off()
     axes.spines["left"].set_visible(False)
     for rung, height in zip(rungs, heights, strict=True):
@@ -99,8 +101,8 @@ def _draw_rung(axes: Axes, rung: Rung, middle: float) -> None:
     for i, (generation, speed) in enumerate(rung.speeds_GBps.items()):
         y = middle + (len(rung.speeds_GBps) / 2 - i - 0.5) * LINE_IN
         axes.plot(speed, y, "o", color=rung.colour, markersize=7)
-        beside(speed, y, f"{speed:g}", 7, fontweight="bold", fontsize=9)
-        beside(speed, y, generation, 15 + 6.5 * len(f"{speed:g}"), **small)
+        beside(speed, y, f"{speed:,g}", 7, fontweight="bold", fontsize=9)
+        beside(speed, y, generation, 15 + 6.5 * len(f"{speed:,g}"), **small)
     if rung.remark:
         beside(1, middle, rung.remark, 10, **small)
 
