@@ -418,6 +418,16 @@ def test_blocked_time_is_split_into_waiting_and_communicating():
     assert [b.labels for b in waits] == [("all_reduce",), ()]  # it mostly waits: the name stands there
 
 
+def test_a_blocking_message_is_drawn_from_its_start_not_from_its_wait():
+    def drawn(waiting, is_async=False):
+        message = call(0, 0, "send", 0.9, 1.0, 0.5, waiting, 1.5, 1, is_async)
+        return [(b.kind, b.start_s, b.end_s) for b in blocked_bars(message, right_s=2.0)]
+
+    assert drawn(0.0) == [("communicating", 0.9, 1.5)]
+    assert drawn(0.2) == [("waiting", 0.9, 1.2), ("communicating", 1.2, 1.5)]
+    assert drawn(0.0, is_async=True) == [("communicating", 1.0, 1.5)]
+
+
 def test_the_name_of_a_waiting_call_moves_to_its_communicating_part_where_it_fits():
     blocked = blocked_bars(call(0, 0, wait=1.0, blocked=0.5, waiting=0.4, end=1.5), right_s=2.0)
     rows = rows_of([lanes_of(training(), 0, 1.0)], 1.0)

@@ -61,13 +61,17 @@ def lanes_of(trace: Trace, rank: int, right_s: float) -> Lanes:
 
 
 def blocked_bars(call: Call, right_s: float) -> list[Bar]:
-    """How long the rank stood still for `call`: first waiting for a partner, then communicating; or stuck."""
+    """How long the rank stood still for `call`: first waiting for a partner, then communicating; or stuck.
+
+    A send or recv stands still from its start: gloo may carry a part of the message before the wait begins.
+    """
     if call.wait_start_s is None:
         return []
-    start, labels = call.wait_start_s, call_labels(call)
+    wait, labels = call.wait_start_s, call_labels(call)
+    start = wait if call.is_async or call.op not in ("send", "recv") else call.start_s
     if call.end_s is None and not call.blocked_s:
         return [Bar("stuck", start, right_s, labels)]
-    met, end = start + call.waiting_s, start + call.blocked_s
+    met, end = wait + call.waiting_s if call.waiting_s else start, wait + call.blocked_s
     bars = [Bar("waiting", start, met, labels), Bar("communicating", met, end, labels)]
     named = bars[end - met >= 0.5 * (met - start)]  # the call itself, unless it mostly waits
     return [bar if bar is named else Bar(bar.kind, *bar.interval) for bar in bars if bar.end_s > bar.start_s]

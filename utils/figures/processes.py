@@ -1,11 +1,12 @@
 """Ranks as processes: what goes in, what comes out, and what travels between them."""
 
-from utils.figures.colours import FAINT, PALE, rank_colour
-from utils.figures.shapes import arrow, box, tile, write
+from utils.figures.colours import FAINT, INK, PALE, rank_colour
+from utils.figures.shapes import arrow, box, line, tile, write
 from utils.figures.style import Picture, canvas, styled
 
 MOST_RANKS = 6
 HEIGHT_IN, MIDDLE_IN, FRAME_LEFT_IN, FRAME_RIGHT_IN = 2.0, 1.0, 3.3, 8.8
+BUS_IN = 0.6  # the line that all messages take
 
 
 @styled
@@ -24,14 +25,10 @@ def ranks_figure(n_ranks: int = 4) -> Picture:
           ha="left", color=FAINT)
     for rank in range(n_ranks):
         centre = FRAME_LEFT_IN + (rank + 0.5) * width
-        box(axes, (centre, 1.1), (0.62 * width, 0.62), f"rank {rank}", rank_colour(rank))
-        if rank:
-            arrow(axes, (centre - 0.69 * width, 1.18), (centre - 0.31 * width, 1.18), head=8)
-            arrow(axes, (centre - 0.31 * width, 1.02), (centre - 0.69 * width, 1.02), head=8)
-    if n_ranks > 2:  # one of the pairs that aren't neighbours stands for all of them
-        first, last = FRAME_LEFT_IN + 0.5 * width, FRAME_RIGHT_IN - 0.5 * width
-        arrow(axes, (first, 0.79), (last, 0.79), head=8, bend=0.06)
-        arrow(axes, (last, 0.79), (first, 0.79), head=8, bend=-0.06)
+        box(axes, (centre, 1.18), (0.62 * width, 0.5), f"rank {rank}", rank_colour(rank))
+        arrow(axes, (centre - 0.08, 0.93), (centre - 0.08, BUS_IN), head=8)
+        arrow(axes, (centre + 0.08, BUS_IN), (centre + 0.08, 0.93), head=8)
+    line(axes, (FRAME_LEFT_IN + 0.19 * width, BUS_IN), (FRAME_RIGHT_IN - 0.19 * width, BUS_IN), INK, 3.0)
     write(axes, ((FRAME_LEFT_IN + FRAME_RIGHT_IN) / 2, 0.42), "messages, from any rank to any other", 8.5)
     arrow(axes, (1.75, 1.25), (FRAME_LEFT_IN, 1.25), head=12)
     write(axes, ((1.75 + FRAME_LEFT_IN) / 2, 1.4), "copies", 8.5)
