@@ -61,7 +61,7 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
                 pen.block(_letter(weight), sizes[number + 1], ROWS_IN, "columns")
             if len(cuts) == 2:
                 pen.arrow(said.arrow)
-                pen.block(said.between if len(weights) == 1 else "heads' results", sizes[number + 1], ROWS_IN, "columns")
+                pen.block(said.between if len(weights) == 1 else "results", sizes[number + 1], ROWS_IN, "columns")
         else:
             pen.sign("·")
             pen.block(weights[0], sizes[number + 1], sizes[number], "rows")
