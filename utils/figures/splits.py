@@ -75,7 +75,7 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
         pen.block(f"{said.result}, whole", sizes[len(cuts)], ROWS_IN, "")
         words.append("an all-gather makes the result whole")
     pen.key()
-    figure.set_size_inches(WIDTH_IN, HEIGHT_IN * WIDTH_IN / axes.get_xlim()[1])  # one scale both ways: equal sizes look equal
+    figure.set_size_inches(WIDTH_IN, HEIGHT_IN * WIDTH_IN / axes.get_xlim()[1])  # one scale both ways
     return Picture(figure, f"A {'backward pass' if backward else 'multiplication'} on {n_ranks} ranks: {'; '.join(words)}.")
 
 
