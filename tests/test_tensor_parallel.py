@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from matplotlib.patches import Rectangle
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -200,6 +201,14 @@ def test_figures_name_what_they_can_draw(draw, message):
         draw()
 
 
+def test_attention_is_drawn_to_one_scale():
+    figure = split_figure(["outputs", "inputs"], names=("W_q W_k W_v", "attention", "W_out")).figure
+    (left, right), (low, high) = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
+    assert figure.get_figwidth() / (right - left) == pytest.approx(figure.get_figheight() / (high - low))
+    widths = [patch.get_width() for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    assert sum(width == pytest.approx(0.2) for width in widths) == 7 * 3  # W_q, W_k, W_v, q, k, v, results: 3 ranks each
+
+
 def test_the_words_of_a_figure_say_what_is_drawn():
     assert "W₁ is divided by outputs" in (words := split_figure(["outputs", "inputs"], 4).words)
     assert "W₂ is divided by inputs, and g sums" in words and "4 ranks" in words
@@ -214,7 +223,7 @@ def test_the_words_of_a_figure_say_what_is_drawn():
     assert "a link crosses" not in longer.words
     crossed = layer_times([2, 8], [300e6, 600e6], [0.004, 0.001], {"a link": 300.0})  # 4 and 1 ms against 1 and 2 ms
     assert "a link crosses the computation at 5 ranks" in crossed.words  # 4 = 2·(8/2)^(2/3) is 5.04
-    assert [text.get_text() for text in crossed.figure.axes[0].texts] == ["5"]
+    assert [text.get_text() for text in crossed.figure.axes[0].texts] == ["n = 5"]
     lines = {line.get_label(): line for line in longer.figure.axes[0].lines}
     assert "at half" in lines and list(lines["a link, 300 GB/s"].get_xdata()) == [2]  # dotted from here on
     assert "computing: 30 ms on 2 ranks, 7.5 ms on 8 ranks" in words and "a link: 1 ms on 2 ranks, 2 ms on 8 ranks" in words

@@ -104,7 +104,7 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
         left = 0.0
         for category, colour in colours.items():
             size = parts.get(category, 0)
-            text = first_that_fits(_texts(size, show) * (len(colours) > 1), size * inches_per_byte - 0.1, 8)
+            text = first_that_fits(_texts(size, show) * (size < sum(parts.values())), size * inches_per_byte - 0.1, 8)
             bar(axes, row, (left, left + size), colour, text, fontsize=8, height=0.68,
                 edge=0.5 * (size * inches_per_byte > 0.04))  # a white edge would hide a sliver
             left += size

@@ -215,8 +215,9 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
     crossings = {name: at for name, times in (links_ms | more_ms).items() if (at := _crossing(computing_ms, times))}
     for number, (n, time_ms) in enumerate(crossings.values()):
         axes.plot([n], [time_ms], "o", markersize=9, markerfacecolor="none", color=INK, zorder=4,
-                  label="" if number else "sending takes as long as the\ncomputation, on so many ranks (slanted)")
-        _write_at(axes, n, time_ms, f"{int(n)}", left=True, fontstyle="italic")
+                  label="" if number else "sending takes as long as the\ncomputation, on n ranks")
+        last = n > n_ranks[-1] / 2  # to the right there is no room
+        _write_at(axes, n, time_ms, f"n = {int(n)}", left=last, above=not last, fontstyle="italic")
     axes.set(xlabel="ranks that share the layer", ylabel="milliseconds a layer (logarithmic)")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
     axes.grid(True, axis="y")

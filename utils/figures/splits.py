@@ -9,10 +9,11 @@ from matplotlib.patches import Circle
 
 from utils.figures.colours import CYCLE, FAINT, INK, PALE
 from utils.figures.shapes import tile, write
-from utils.figures.style import Picture, canvas, styled, text_width_in
+from utils.figures.style import WIDTH_IN, Picture, canvas, styled, text_width_in
 
 OUTPUTS, INPUTS = "outputs", "inputs"
 ROWS_IN, SIZES_IN, GAP_IN, SIGN_IN = 0.55, (0.75, 1.2, 0.75), 0.14, 0.26  # batch; features before, between and behind
+SEVERAL_IN = (0.6, 0.6, 0.6)  # the same if several weights multiply x: each result is as wide as its weight
 ALONE_IN = (1.05, 1.75)  # features before and behind a layer that stands alone
 HEIGHT_IN, LABEL_IN, MOST_RANKS = 2.15, 0.2, 6
 
@@ -37,6 +38,8 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
     figure, axes = canvas(HEIGHT_IN)
     pen, words = _Pen(axes, n_ranks), []
     sizes = SIZES_IN if len(cuts) == 2 else ALONE_IN if cuts[0] == OUTPUTS else SIZES_IN[1:]
+    if len(names[0].split()) > 1 and len(cuts) == 2:
+        sizes = SEVERAL_IN
     said = _backward_names(names) if backward else _forward_names(names) if len(cuts) == 2 else ONE_LAYER
     pen.block(said.given, sizes[0], ROWS_IN, "" if cuts[0] == OUTPUTS else "columns")
     for number, cut in enumerate(cuts):
@@ -48,17 +51,17 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
             for index, weight in enumerate(weights):
                 if index:
                     pen.sign(",", SIGN_IN / 2)
-                pen.block(weight, sizes[number + 1] / len(weights) ** 0.75, sizes[number], "columns")
+                pen.block(weight, sizes[number + 1], sizes[number], "columns")
             pen.sign("=")
             if len(weights) == 1:
                 pen.block(said.product, sizes[number + 1], ROWS_IN, "columns")
             for index, weight in enumerate(weights if len(weights) > 1 else ()):
                 if index:
                     pen.sign(",", SIGN_IN / 2)
-                pen.block(_letter(weight), 0.38, ROWS_IN, "columns")
+                pen.block(_letter(weight), sizes[number + 1], ROWS_IN, "columns")
             if len(cuts) == 2:
                 pen.arrow(said.arrow)
-                pen.block(said.between if len(weights) == 1 else "heads' results", sizes[number + 1], ROWS_IN, "columns")
+                pen.block(said.between if len(weights) == 1 else "results", sizes[number + 1], ROWS_IN, "columns")
         else:
             pen.sign("·")
             pen.block(weights[0], sizes[number + 1], sizes[number], "rows")
@@ -72,6 +75,7 @@ def split_figure(cuts: Sequence[str], n_ranks: int = 3, gathered: bool = False,
         pen.block(f"{said.result}, whole", sizes[len(cuts)], ROWS_IN, "")
         words.append("an all-gather makes the result whole")
     pen.key()
+    figure.set_size_inches(WIDTH_IN, HEIGHT_IN * WIDTH_IN / axes.get_xlim()[1])  # one scale both ways
     return Picture(figure, f"A {'backward pass' if backward else 'multiplication'} on {n_ranks} ranks: {'; '.join(words)}.")
 
 
