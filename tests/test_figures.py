@@ -248,7 +248,6 @@ PICTURES = {
     "scaling, its ends named": lambda: figures.scaling_figure(
         scaling(GPT_175B, cluster_named("A100"), 1536), "GPT 175B", ends={"TP": "TP: heads end", "DP": "DP: sequences end"}),
     **{f"ports of {ranks}": (lambda ranks=ranks: figures.ports_figure(ranks)) for ranks in ((1, 2, 8), (4,))},
-    "speed": lambda: figures.speed_figure({"growing": {1024: 1.0, 4096: 4.0}, "kept": {1024: 1.0, 4096: 3.1}}, "GPT 175B"),
     "memory in KiB": lambda: figures.memory_bars(
         [("ZeRO-1", {"parameters": 1_205_862}), ("ZeRO-2", {"parameters": 1_226_342})], in_kib=True),
     "memory of nothing": lambda: figures.memory_bars([("rank 0", {"parameters": 0})]),

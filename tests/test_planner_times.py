@@ -18,7 +18,7 @@ from utils.planner.layout import Layout
 from utils.planner.memory import device_memory, device_parameters, in_flight, layer_activations, sharded_state
 from utils.planner.plan import comparison, plan
 from utils.planner.published import model_named, run_of, weak_scaling_runs
-from utils.planner.scaling import Point, bound_from, limits, scaling
+from utils.planner.scaling import bound_from, scaling
 from utils.planner.shape import ModelShape
 from utils.planner.times import (
     ALL_HIDDEN,
@@ -371,13 +371,9 @@ def test_more_rails_speed_up_rings_of_neighbours():
 
 
 def test_a_torus_has_two_links_a_dimension():
-    """scaling-book, page on training: on a v5p, 2,550 tokens a chip along one axis, a third of that along three."""
     torus = cluster_named("TPU v5p torus")
-    book = 459e12 / (2 * 90e9)
     for dimensions in (1, 3):
         peak = Assumptions(efficiency=1.0, rails=2 * dimensions)
-        ours = limits(GPT, torus, assumptions=peak)["DP"]  # of the whole step, not of its backward pass
-        assert ours * 1.5 == pytest.approx(book / dimensions) and book == pytest.approx(2550)
         gathered = Flow("DP", "parameters", "all_gather", Group(16, 1), given(1), given(1.8e9, "bytes"))
         assert flow_time(gathered, torus, peak) == pytest.approx(1.8e9 / 1.8e11 / dimensions * 15 / 16, rel=0.01)
 
@@ -391,17 +387,16 @@ def test_days():
 # ── to 100,000 devices ──
 
 
-def test_scaling_ends_where_a_kind_does_and_is_bound_where_the_closed_form_says():
+def test_scaling_ends_where_a_kind_does_and_dp_waits_as_the_closed_form_says():
     points = scaling(GPT, A100, 1536)
     last = {name: max(point.devices for point in points if point.strategy == name) for name in {p.strategy for p in points}}
     assert last["DP"] == 1024 and last["TP"] == 32 and last["PP"] == 64 and last["TP 8 × PP 16 × ZeRO-1"] == 131072
     assert bound_from(points, "TP") == 16 and bound_from(points, "PP") is None
-    ends = limits(GPT, A100)
-    assert 8 < ends["TP inside"] < 128 and ends["TP between"] < 8
+    bytes_sent = {"DP": 2 * 2, "ZeRO-3": 3 * 2}  # for a parameter; while it computes 6 FLOPs for each token
     for point in points:
         if point.strategy in ("DP", "ZeRO-3") and point.devices >= 64:
             tokens = 1536 * 2048 / point.devices
-            assert point.ratio == pytest.approx(ends[point.strategy] / tokens, rel=0.1)
+            assert point.ratio == pytest.approx(bytes_sent[point.strategy] / 25e9 / (6 * tokens / (0.7 * 312e12)), rel=0.1)
     assert last["TP with SP"] == 32 and last["CP"] == 2048 and "EP" not in last
     wide = scaling(GPT, H100, 2**17, devices=[2**17], strategies={"DP": ("dp", Layout())})
     assert len(wide) == 1 and wide[0].devices == 2**17
@@ -438,21 +433,14 @@ def test_plans_show_themselves():
             draw({})
     assert "DP" in figures.scaling_figure(scaling(GPT, A100, 64)).words
     some = scaling(GPT, A100, 64, devices=[1, 8, 16])
-    marked = figures.scaling_figure(some, simulated=[Point("DP", 8, 2.0, 1.0), Point("TP", 8, 4.0, 1.0)])
-    assert "simulated: DP 0.5 on 8; TP 0.25 on 8" in marked.words
     drawn = figures.scaling_figure(scaling(DEEPSEEK, A100, 1536)).figure.axes[0].lines
     looks = [(one.get_color(), one.get_marker(), one.get_linestyle()) for one in drawn]
     assert len(set(looks)) == len(looks) > 10
-    with pytest.raises(ValueError, match="simulated EP, but the lines are DP, ZeRO-3"):
-        figures.scaling_figure(some, simulated=[Point("EP", 8, 2.0, 1.0)])
     with pytest.raises(ValueError, match="ends of EP, but the lines are DP, ZeRO-3"):
         figures.scaling_figure(some, ends={"EP": "EP ends"})
     assert "(heads end)" in figures.scaling_figure(some, ends={"TP": "heads end"}).words
     with pytest.raises(ValueError, match="one or more"):
         figures.scaling_figure([])
-    assert "kept: 1.0 on 8, 1.5 on 16" in figures.speed_figure({"kept": {8: 1, 16: 1.5}}).words
-    with pytest.raises(ValueError, match="one or more"):
-        figures.speed_figure({"kept": {}})
     assert "does not fit" in repr(plans["a"]) and "fits" in plans["b"].heading
     assert "MFU" in str(comparison(list(plans.values()))) and "each·P/N" in str(plans["b"])
 
@@ -483,7 +471,7 @@ def test_plans_show_themselves():
     (lambda: plan(GPT, Layout(), A100, 8, dropout="no"), "dropout must be True or False"),
     (lambda: plan(GPT, Layout(), ["A100"], 8), "no cluster called"),
     (lambda: plan(GPT, Layout(), "a100", 8), "did you mean 'A100'"),
-    (lambda: scaling(GPT, "A10", 8), "did you mean 'A100'"), (lambda: limits("GPT", A100), "shape must be a ModelShape"),
+    (lambda: scaling(GPT, "A10", 8), "did you mean 'A100'"),
     (lambda: bubble_time("1F1B", 0, 1, 1, 1, 1), "stages must be at least 1"),
     (lambda: traffic(Layout(), axes=("XX",)), "no axis called 'XX'"),
     (lambda: plan(GPT, Layout(), A100, 8, order=None), "order names the axes"),

@@ -43,7 +43,7 @@ STRATEGIES = (
              "a reduce-scatter for every micro-batch", "few micro-batches a step"),
     Strategy("ZeRO-3", "05", "… and parameters", "16*P/n", WHOLE_ACTIVATIONS, f"3*m*2*P*{RING}",
              "two gathers and a reduce-scatter for every micro-batch",
-             "large micro-batches, no pipeline; no change to the model"),
+             "large micro-batches and no pipeline"),
     Strategy("tensor parallel", "06", "every layer", "16*P/n", "L*s*b*h*(10 + 24/n)", f"8*m*L*2*s*b*h*{RING}",
              "four all-reduces a layer, in the way", "inside a node, up to its devices"),
     Strategy("… with sequence parallel", "08", "… and what lies between", "16*P/n", "34*L*s*b*h/n",

@@ -24,7 +24,7 @@ _PLACES = {
     "mesh": ("mesh_box_figure", "mesh_figure"),
     "orders": ("orders_figure",),
     "pipeline": ("schedule_grid", "schedule_grids", "schedule_table"),
-    "planner_figures": ("plan_memory_figure", "plan_time_figure", "scaling_figure", "speed_figure"),
+    "planner_figures": ("plan_memory_figure", "plan_time_figure", "scaling_figure"),
     "ports": ("ports_figure",),
     "processes": ("ranks_figure",),
     "ring": ("ring_figure", "ring_filmstrip", "ring_steps"),

@@ -109,8 +109,8 @@ def _draw_bars(axes: Axes, bars: Bars, colours: dict[str, str], inches_per_byte:
                 edge=0.5 * (size * inches_per_byte > 0.04))  # a white edge would hide a sliver
             left += size
         total_bytes, total = left, show(left)
-        if limit_bytes and 0 <= (limit_bytes - left) * inches_per_byte < text_width_in(total, 8.5) + 0.15:
-            left = limit_bytes  # the total stands behind the line that it would cover
+        if limit_bytes and 0 <= (limit_bytes - left) * inches_per_byte < 0.3:
+            left = limit_bytes  # the total stands behind the line, as near to its bar
         axes.annotate(total, (left, row), xytext=(4, 0), textcoords="offset points", va="center_baseline",
                       fontsize=8.5, fontweight="bold", annotation_clip=False,
                       color=VERMILLION if limit_bytes is not None and total_bytes > limit_bytes else INK,

@@ -36,7 +36,6 @@ from utils.figures.style import (
 
 PARTS = {"compute": BLUE, "elementwise": SKY, "TP exposed": ORANGE, "CP exposed": YELLOW, "EP exposed": PURPLE,
          "bubble": GREY, "PP exposed": GREEN, "DP exposed": VERMILLION, "optimizer": BLACK}
-RING = {"marker": "o", "markersize": 11, "fillstyle": "none", "linestyle": "none", "markeredgewidth": 1.8}
 BAR_IN, TOP_IN, BOTTOM_IN, RIGHT_IN = 0.36, 0.75, 0.55, 1.6
 
 
@@ -153,12 +152,12 @@ def _seconds(time_s: float) -> str:
 
 @styled
 def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multiple of computing",
-                   simulated: Sequence[HasRatio] = (), ends: Mapping[str, str] | None = None) -> Picture:
+                   ends: Mapping[str, str] | None = None) -> Picture:
     """Waiting over computing against the number of devices, a line a strategy; above 1, no overlap can hide it.
 
-    A line ends where its strategy does: more ranks than sequences, heads, layers. simulated: of the same strategies, drawn
-    as rings. ends: strategy → what stands at the end of its line, in place of a legend.
-    Raises: ValueError without points, and for a simulated strategy, or an end, that has no line.
+    A line ends where its strategy does: more ranks than sequences, heads, layers. ends: strategy → what stands at the end
+    of its line, in place of a legend.
+    Raises: ValueError without points, and for an end that has no line.
     """
     if not points:
         raise ValueError("scaling_figure needs one or more points")
@@ -166,8 +165,6 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
     for point in points:
         if point.ratio > 0:
             lines.setdefault(point.strategy, []).append(point)
-    if unknown := {point.strategy for point in simulated} - lines.keys():
-        raise ValueError(f"simulated {', '.join(sorted(unknown))}, but the lines are {', '.join(lines)}")
     if unknown := {*(ends or ())} - lines.keys():
         raise ValueError(f"ends of {', '.join(sorted(unknown))}, but the lines are {', '.join(lines)}")
     figure, axes = plot(4.2)
@@ -177,13 +174,8 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
         looks = {name: look | {"color": BLACK if look["color"] == YELLOW else look["color"]} for name, look in looks.items()}
     for name, own in lines.items():
         axes.plot([point.devices for point in own], [point.ratio for point in own], markersize=4, label=name, **looks[name])
-    for point in simulated:
-        axes.plot(point.devices, point.ratio, **RING, color=looks[point.strategy]["color"])
-    if simulated:
-        axes.plot([], [], **RING, color=BLACK, label="simulated")
     axes.axhline(1, color=FAINT, linewidth=1)
-    axes.set(yscale="log", xlabel="devices", ylabel="waiting / computing", title=title)
-    axes.set_xscale("log", base=8)
+    axes.set(xscale="log", yscale="log", xlabel="devices", ylabel="waiting / computing", title=title)
     bottom, top = axes.get_ylim()
     axes.axhspan(1, max(top, 1), color=ORANGE, alpha=0.1, linewidth=0)
     axes.set_ylim(bottom, max(top, 1.5))
@@ -201,8 +193,7 @@ def scaling_figure(points: Sequence[HasRatio], title: str = "Waiting, as a multi
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     words = "; ".join(f"{name}: {own[0].ratio:.2g} on {own[0].devices:,}, {own[-1].ratio:.2g} on {own[-1].devices:,} devices"
                       + f" ({(ends or {}).get(name)})" * (name in (ends or {})) for name, own in lines.items())
-    rings = "; ".join(f"{point.strategy} {point.ratio:.2g} on {point.devices:,}" for point in simulated)
-    return Picture(figure, f"{title}. {words}" + f"; simulated: {rings}" * bool(rings) + ".")
+    return Picture(figure, f"{title}. {words}.")
 
 
 def _name_ends(axes: Axes, lines: Mapping[str, Sequence[HasRatio]], ends: Mapping[str, str]) -> None:
@@ -230,32 +221,3 @@ def _name_ends(axes: Axes, lines: Mapping[str, Sequence[HasRatio]], ends: Mappin
         axes.annotate(text, (lines[name][-1].devices, lines[name][-1].ratio), xytext=places[best], fontsize=8.5,
                       textcoords="offset points", va="bottom", annotation_clip=False, fontweight="bold",
                       color=axes.lines[list(lines).index(name)].get_color())
-
-
-@styled
-def speed_figure(speeds: Mapping[str, Mapping[int, float]], title: str = "Times as fast") -> Picture:
-    """Speed against the number of devices, as multiples of the least of them; a line a way, named at its end.
-
-    speeds: name → devices → how many times as fast. A dotted line shows speed in proportion to devices.
-    Raises: ValueError without a line.
-    """
-    if not speeds or not all(speeds.values()):
-        raise ValueError("speed_figure needs one or more {name: {devices: times as fast}}")
-    figure, axes = plot(3.4)
-    counts = sorted({count for own in speeds.values() for count in own})
-    axes.plot(counts, [count / counts[0] for count in counts], color=FAINT, linestyle=":", linewidth=1.2)
-    for number, (name, own) in enumerate(speeds.items()):
-        look = series_look(number)
-        axes.plot(own.keys(), own.values(), markersize=5, **look)
-        last = max(own)
-        axes.annotate(f"{own[last]:.1f} ×  {name}", (last, own[last]), xytext=(7, 0), textcoords="offset points",
-                      va="center", fontsize=8.5, fontweight="bold", color=look["color"], annotation_clip=False)
-    axes.set(xlabel="devices", ylabel="times as many tokens a second", title=title)
-    axes.set_xlim(0, counts[-1] * 1.75)
-    axes.set_xticks([count for count in counts if count >= counts[-1] / 4 or count == counts[0]])
-    axes.xaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
-    axes.set_ylim(bottom=0)
-    axes.grid(True)
-    words = "; ".join(f"{name}: " + ", ".join(f"{times:.1f} on {count:,}" for count, times in own.items())
-                      for name, own in speeds.items())
-    return Picture(figure, f"{title}. Times as fast, by devices. {words}.")

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from utils.checking import require_count, require_kind, require_name
 from utils.deadlocks.errors import BadType
 from utils.planner.conventions import ZERO_16, StateBytes
-from utils.planner.explained import Explained, explain
 from utils.planner.layout import Layout
 from utils.planner.plan import checked_cluster
 from utils.planner.shape import ModelShape
@@ -20,8 +19,6 @@ from utils.planner.times import (
     Assumptions,
     compute_time,
     flow_time,
-    inside_speed,
-    ring_speed,
     step_bubble,
     step_shares,
 )
@@ -122,26 +119,3 @@ def bound_from(points: Sequence[Point], strategy: str) -> int | None:
     require_kind("points", points, Sequence)
     require_name("strategy", strategy, {point.strategy: None for point in points})
     return min((point.devices for point in points if point.strategy == strategy and point.ratio > 1), default=None)
-
-
-def limits(shape: ModelShape, cluster: Cluster | str, state: StateBytes = ZERO_16,
-           assumptions: Assumptions = NOTHING_HIDDEN) -> dict[str, Explained]:
-    """Where each kind waits as long as it computes, in closed form for many ranks: W bytes a second of a link, X FLOP/s.
-
-    Left out: latency, attention scores and logits; multi-head attention and two FFN matrices of 4h for TP, as in GPT.
-    DP and ZeRO-3 between nodes. W: what a ring gets one way, of as many links as `assumptions.rails` allow. The roofline
-    argument of the scaling-book's page on training, which holds the backward pass alone against both directions of a link:
-    its C/W tokens a device of DP are ¾ of ours with one rail, 1½ of ours with two.
-    """
-    cluster = checked_cluster(shape, cluster, state, assumptions)
-    speed = assumptions.flops_per_s(cluster)
-    between = ring_speed(cluster, cluster.between or cluster.inside, cluster.devices_per_node, assumptions.rails)
-    ring = {"X": speed, "W": between, "gradient": state.gradient, "parameter": state.parameter}
-    tensor = "72*h**2/X/(16*h/W)"
-    return {
-        "DP": explain("tokens a device and step, DP", "tokens", "2*gradient*X/(6*W)", **ring),
-        "ZeRO-3": explain("tokens a device and micro-batch, ZeRO-3", "tokens", "(2*parameter + gradient)*X/(6*W)", **ring),
-        "TP inside": explain("tensor-parallel ranks, inside a node", "ranks", tensor, h=shape.width, X=speed,
-                             W=inside_speed(cluster)),
-        "TP between": explain("tensor-parallel ranks, between nodes", "ranks", tensor, h=shape.width, X=speed, W=between),
-    }
