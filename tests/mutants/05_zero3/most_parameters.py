@@ -15,5 +15,6 @@ CHANGES = (
     change("others divided", ROOM, "(device_bytes - other_bytes / n_ranks)"),
     change("not rounded", "//", "/"),
     change("rounded on the way", RESULT, f"{ROOM} // (whole + (16 - whole) / n_ranks)"),
+    change("full device refused", RESULT, "(n_ranks * (device_bytes - other_bytes) - 1) // (n_ranks * whole + 16 - whole)"),
     change("one too many", RESULT, f"{RESULT} + 1"),
 )
