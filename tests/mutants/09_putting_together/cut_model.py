@@ -24,7 +24,7 @@ CHANGES = (
     change("communicates", RETURN, "dist.barrier()\n    return own"),
     change("input changed", RETURN, "whole.clear()\n    return own"),
     change("nothing there", STAGE, 'rank // sizes["tp"] + sizes["pp"]'),
-    change("renamed", RETURN, "return {name.replace('blocks.1', 'blocks.0'): x for name, x in own.items()}"),
+    change("renamed", RETURN, "return {name.replace('blocks', 'layers'): x for name, x in own.items()}"),
     change("pieces of another size", 'piece(x, place, sizes["tp"]', 'piece(x, place, 2 * sizes["tp"]'),
     change("pieces of another rank", "place = rank", 'place = sizes["tp"] - 1 - rank'),
     change("names missing", RETURN, "own.popitem()\n    return own"),

@@ -70,7 +70,7 @@ EXERCISE = Exercise(
         formula("others forgotten", lambda inputs: _most(inputs | {"other_bytes": 0}),
                 "The model gets only what other_bytes leave of the device."),
         formula("others divided", lambda inputs: _most(inputs | {"other_bytes": inputs["other_bytes"] / inputs["n_ranks"]}),
-                "Every device loses other_bytes: take them off each device's memory, and don't divide them among the ranks."),
+                "Every device loses other_bytes: take them off each device's memory, and don't divide them by the ranks."),
         formula("not rounded", _in_floats, "There are no parts of parameters: return a whole number, rounded down."),
         formula("rounded on the way", lambda inputs: _in_floats(inputs, floordiv),
                 "One too few where a model fits exactly, because a float was rounded on the way. Multiply by n first, and "

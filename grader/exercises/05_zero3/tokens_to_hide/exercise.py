@@ -74,8 +74,8 @@ EXERCISE = Exercise(
                 "6 FLOPs for each parameter and token are those of forward and backward. This gather must hide behind the "
                 "forward of a layer, 2."),
         formula("at least one", lambda inputs: max(1, _fewest(inputs)), "A single rank gathers nothing and needs 0 tokens."),
-        formula("upside down", lambda inputs: int(_tokens(inputs) > 0), "The quotient is upside down: divide the time of the "
-                "all-gather by the time that the layer computes for one token."),
+        formula("upside down", lambda inputs: int(_tokens(inputs) > 0), "The quotient is upside down: divide the time of "
+                "the all-gather by the time that the layer computes for one token."),
         formula("bandwidth for beta", lambda inputs: float(_tokens(inputs) / inputs["beta_s_per_byte"] ** 2),
                 "beta_s_per_byte is the time of a byte, not the bandwidth: multiply bytes by it."),
     ),

@@ -19,6 +19,6 @@ TECHNIQUE = arithmetic(fallbacks=(
                             "longer matters. How many rows are then done in each micro_s?"),
     _only(2, "GPipe wrong", "The third number is wrong, the others are right. In GPipe rank 0 makes all forward passes "
                             "before its first backward pass. How many rows are in flight then?"),
-    _only(3, "1F1B wrong", "The fourth number is wrong, the others are right. How many micro-batches has rank 0 sent forward "
-                           "in 1F1B before the first one comes back, and how many rows do they have?"),
+    _only(3, "1F1B wrong", "The fourth number is wrong, the others are right. How many micro-batches has rank 0 sent on in "
+                           "1F1B before the first one comes back, and how many rows do they have?"),
 ))

@@ -92,8 +92,8 @@ EXERCISE = Exercise(
               "and down a rank has columns: cut_dim(name) says which dim.", _several("tp")),
         _slip("not cut", lambda inputs: _own(inputs, lambda name, x, sizes, place: x), "Weights are whole: of those that "
               "are cut, this rank has the piece of its place along tp.", _several("tp")),
-        _slip("dim 0 not cut", lambda inputs: _own(inputs, _zero_is_no), "qkv and up are whole. cut_dim(name) is 0 for them, "
-              "and 0 counts as false in an if: ask whether it is None.", _several("tp")),
+        _slip("dim 0 not cut", lambda inputs: _own(inputs, _zero_is_no), "qkv and up are whole. cut_dim(name) is 0 for "
+              "them, and 0 counts as false in an if: ask whether it is None.", _several("tp")),
         _slip("biases cut", lambda inputs: _own(inputs, _biases_too), "The biases of out and down are cut. They are "
               "whole: they belong to the sum over ranks. cut_dim(name) is None for them.", _several("tp")),
         _slip("another piece", lambda inputs: _own(inputs, _another_place), "The pieces are those of another place along "
