@@ -13,6 +13,8 @@ CHANGES = (
     change("dim 0 not cut", "dim = cut_dim(name)", "dim = cut_dim(name) or None"),
     change("biases cut", "own[name] =", 'dim = 0 if name.endswith(("out.bias", "down.bias")) else dim\n'
                                         "            own[name] ="),
+    change("thirds of qkv", PIECE, 'torch.cat([piece(third, place, sizes["tp"], dim)\n'
+           '                    for third in (x.chunk(3) if ".qkv." in name else [x])], dim)'),
     change("another piece", "place = rank", "place = (rank + 1)"),
     change("every stage's", 'if stage_of(name, n_layers, sizes["pp"]) == stage:', "if True:"),
     change("first axis fastest", STAGE, 'rank // sizes["dp"] % sizes["pp"]', f"place = {PLACE}",

@@ -25,9 +25,9 @@ TECHNIQUE = arithmetic(
                 "ranks of a stage cut it among themselves along cut_dim(name), and where that is None it stays whole.",
                 wrong_ranks(lambda look, rank, found, right: found.keys() == right.keys() and any(
                     found[name].shape != right[name].shape for name in right))),
-        Symptom("pieces of another rank", "Names and sizes are right, but the numbers are those of another piece: a rank's "
-                "place along tp is its number modulo tp.", wrong_ranks(
-                    lambda look, rank, found, right: found.keys() == right.keys() and all(
-                        found[name].shape == right[name].shape for name in right))),
+        Symptom("pieces of another rank", "Names and sizes are right, but the numbers are those of other pieces. A rank's "
+                "place along tp is its number modulo tp, and piece(x, place, n, dim) cuts pieces of neighbouring rows or "
+                "columns.", wrong_ranks(lambda look, rank, found, right: found.keys() == right.keys() and all(
+                    (found[name].shape, found[name].dtype) == (x.shape, x.dtype) for name, x in right.items()))),
     ),
 )
