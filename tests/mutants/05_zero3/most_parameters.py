@@ -10,6 +10,8 @@ CHANGES = (
     change("nothing divided", WHOLE, "16"),
     change("stages shifted", WHOLE, "(4, 2, 0, 0)[stage]"),
     change("parameters divided at 2", WHOLE, "(16, 4, 0, 0)[stage]"),
+    change("gradients first", WHOLE, "(16, 14, 2, 0)[stage]"),
+    change("one thing a stage", WHOLE, "(16, 4, 14, 14)[stage]"),
     change("state of 8 bytes", WHOLE, "(12, 4, 2, 0)[stage]", "16 - whole", "12 - whole"),
     change("others forgotten", ROOM, "device_bytes"),
     change("others divided", ROOM, "(device_bytes - other_bytes / n_ranks)"),

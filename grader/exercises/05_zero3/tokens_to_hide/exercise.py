@@ -64,7 +64,8 @@ EXERCISE = Exercise(
         formula("all of it sent", lambda inputs: math.ceil(_tokens(inputs | {"n_ranks": math.inf})),
                 "A rank already has its own shard: an all-gather moves (n−1)/n of the layer's bytes, and none on one rank."),
         formula("all ranks' bytes", lambda inputs: math.ceil(_tokens(inputs) * inputs["n_ranks"]),
-                "n − 1 shards arrive, each of them an n-th of the layer: (n−1)/n of its bytes."),
+                "That is n times as many as needed. n − 1 shards arrive, each of them an n-th of the layer: (n−1)/n of its "
+                "bytes. And the tokens are those of one rank."),
         formula("elements for bytes", lambda inputs: math.ceil(_tokens(inputs | {"element_bytes": 1})),
                 "β is the time of a byte, and each element has element_bytes of them."),
         formula("one FLOP", lambda inputs: math.ceil(_tokens(inputs, flop=1)),

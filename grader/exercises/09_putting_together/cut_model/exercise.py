@@ -102,8 +102,8 @@ EXERCISE = Exercise(
               "them, and 0 counts as false in an if: ask whether it is None.", _several("tp")),
         _slip("biases cut", lambda inputs: _own(inputs, _biases_too), "The biases of out and down are cut. They are "
               "whole: they belong to the sum over ranks. cut_dim(name) is None for them.", _several("tp")),
-        _slip("thirds of qkv", lambda inputs: _own(inputs, _thirds_of_qkv), "Of qkv these are pieces of its three thirds, as "
-              "in unit 06. Here its rows are ordered by head, so a rank has one piece of neighbouring rows.", _several("tp")),
+        _slip("thirds of qkv", lambda inputs: _own(inputs, _thirds_of_qkv), "Of qkv these are pieces of its three thirds, "
+              "as in unit 06. Here its rows are ordered by head, so a rank has one piece of them.", _several("tp")),
         _slip("another piece", lambda inputs: _own(inputs, _another_place), "The pieces are those of another place along "
               "tp: a rank's place is its number modulo tp.", _several("tp")),
         _slip("every stage's", _every_stage, "Layers of other stages are there too: stage_of(name, n_layers, n_stages) says "
