@@ -65,7 +65,7 @@ EXERCISE = Exercise(
               whole=dict.fromkeys(range(4), 16)),
         _slip("stages shifted", "Stage 0 is data parallelism and divides nothing; stage 1 divides the optimizer state.",
               whole={0: 4, 1: 2, 2: 0, 3: 0}),
-        _slip("gradients first", "The stages divide in another order: stage 1 the optimizer state, stage 2 the gradients, too, "
+        _slip("gradients first", "The stages divide in another order: stage 1 the optimizer state, stage 2 the gradients too "
               "and stage 3 everything.", whole={0: 16, 1: 14, 2: 2, 3: 0}),
         _slip("one thing a stage", "A stage also divides what the stages before it divide: stage 3 divides all 16 bytes.",
               whole={0: 16, 1: 4, 2: 14, 3: 14}),
