@@ -65,8 +65,8 @@ EXERCISE = Exercise(
               whole=dict.fromkeys(range(4), 16)),
         _slip("stages shifted", "Stage 0 is data parallelism and divides nothing; stage 1 divides the optimizer state.",
               whole={0: 4, 1: 2, 2: 0, 3: 0}),
-        _slip("gradients first", "The stages divide in another order: stage 1 the optimizer state, stage 2 the gradients too "
-              "and stage 3 everything.", whole={0: 16, 1: 14, 2: 2, 3: 0}),
+        _slip("gradients first", "Stage 1 divides the optimizer state. Stage 2 divides the gradients as well, and stage "
+              "3 everything.", whole={0: 16, 1: 14, 2: 2, 3: 0}),
         _slip("one thing a stage", "A stage also divides what the stages before it divide: stage 3 divides all 16 bytes.",
               whole={0: 16, 1: 4, 2: 14, 3: 14}),
         _slip("state of 8 bytes", "The float32 master copy is optimizer state too: 12 bytes, not 8, so 16 in all.", of=12,
