@@ -15,6 +15,7 @@ CHANGES = (
     change("other calls", _REDUCE, f"dist.broadcast(shard, src=local_rank, group=rails[local_rank])\n    {_REDUCE}"),
     change("sum of one node", _REDUCE, "pass"),
     change("not summed in the node", _SCATTER, "shard = x.chunk(node_size)[local_rank].clone()"),
+    change("different shards added", _REDUCE, "dist.all_reduce(shard)"),
     change("shard returned", _GATHER, "return shard"),
     change("mean for sum", "return x", "return x / n"),
     change("input returned", "(x, shard, group", "(torch.empty_like(x), shard, group"),

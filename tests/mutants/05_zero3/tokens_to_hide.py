@@ -11,5 +11,7 @@ CHANGES = (
     change("elements for bytes", SHARE, "(n_ranks - 1) / n_ranks"),
     change("one FLOP", "/ 2)", ")"),
     change("backward too", "/ 2)", "/ 6)"),
+    change("at least one", "math.ceil", "1 + int"),
+    change("upside down", "return math.ceil(", "return n_ranks > 1 and math.ceil(1 / "),
     change("bandwidth for beta", "flops_per_s * beta_s_per_byte", "flops_per_s / beta_s_per_byte"),
 )

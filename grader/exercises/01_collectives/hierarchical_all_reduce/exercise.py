@@ -39,6 +39,11 @@ def _own_shards(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tenso
     return torch.cat([total(xs[i::_size(case)]).chunk(_size(case))[i] for i in range(_size(case))])
 
 
+def _mixed_shards(case: Case, rank: int, right: list[torch.Tensor]) -> torch.Tensor:
+    """The shards of a node, added up."""
+    return total(right[rank].chunk(_size(case))).repeat(_size(case))
+
+
 EXERCISE = Exercise(
     title="Hierarchical all-reduce",
     parameters=("x", "node_size"),
@@ -51,6 +56,8 @@ EXERCISE = Exercise(
              "must be all-reduced with the ranks of the same local rank in the other nodes.", _of_node),
         Slip("not summed in the node", "Each shard is summed over one rank of each node only: the first step must add up "
              "the node's ranks, so that the shard that goes to the other nodes is a sum already.", _own_shards),
+        Slip("different shards added", "Different shards are added up: between the nodes, a shard must be all-reduced only "
+             "with the ranks of the same local rank, which hold the same shard.", _mixed_shards),
         Slip("shard returned", "Ranks return their own shard of the sum: the last step, an all-gather in the node, brings "
              "the shards together.", lambda case, r, right: right[r].chunk(_size(case))[r % _size(case)]),
     ),

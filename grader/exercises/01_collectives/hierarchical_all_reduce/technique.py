@@ -31,7 +31,7 @@ def _between_nodes(look: Look) -> tuple[bool, str]:
 
 
 def _groups_differ(look: Look) -> bool:
-    return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.error
+    return look.evidence.ending in (DEADLOCKED, RAISED) and "in new_group" in look.evidence.error
 
 
 def _foreign_group(look: Look) -> bool:

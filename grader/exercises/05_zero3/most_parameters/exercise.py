@@ -1,6 +1,7 @@
 """The largest model that fits at a stage of ZeRO: the number of parameters is raised until a rank is full."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from operator import floordiv, truediv
 from typing import Any
 
@@ -33,9 +34,9 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     few, prime = draw.integer(2, 9) * 1000 + draw.integer(1, 9), (7, 11, 13)[draw.integer(0, 2)]
     cases = [of(stage, *sizes) for sizes in ((80_000_000_000, 64), (80_000_000_000, 1),
                                              (few, prime, draw.integer(100, 900))) for stage in range(4)]
-    each = 4 * prime + 12  # bytes on all ranks at stage 1; of so many models the first that a rounded float keeps out
-    fits = next(k for k in range(1, 10_000) if k * each // (4 + 12 / prime) != k * prime)
-    return [*cases, of(1, fits * each, prime)]
+    # Devices that are exactly full. Rounded floats lose a parameter in the second (by // and by a reciprocal) and in the
+    # third (by int(… / …)), and in the first none.
+    return [*cases, of(0, 1025 * 16, 3), of(1, 1025 * (4 * 7 + 12), 7), of(2, 1025 * (2 * 6 + 14), 6)]
 
 
 def _slip(id: str, hint: str, **how: Any) -> Slip:
@@ -64,16 +65,23 @@ EXERCISE = Exercise(
               whole=dict.fromkeys(range(4), 16)),
         _slip("stages shifted", "Stage 0 is data parallelism and divides nothing; stage 1 divides the optimizer state.",
               whole={0: 4, 1: 2, 2: 0, 3: 0}),
+        _slip("gradients first", "Stage 1 divides the optimizer state. Stage 2 divides the gradients as well, and stage "
+              "3 everything.", whole={0: 16, 1: 14, 2: 2, 3: 0}),
+        _slip("one thing a stage", "A stage also divides what the stages before it divide: stage 3 divides all 16 bytes.",
+              whole={0: 16, 1: 4, 2: 14, 3: 14}),
         _slip("state of 8 bytes", "The float32 master copy is optimizer state too: 12 bytes, not 8, so 16 in all.", of=12,
               whole=WHOLE | {0: 12}),
         formula("others forgotten", lambda inputs: _most(inputs | {"other_bytes": 0}),
                 "The model gets only what other_bytes leave of the device."),
         formula("others divided", lambda inputs: _most(inputs | {"other_bytes": inputs["other_bytes"] / inputs["n_ranks"]}),
-                "other_bytes are those of one rank: don't divide them."),
+                "Every device loses other_bytes: take them off each device's memory, and don't divide them by the ranks."),
         formula("not rounded", _in_floats, "There are no parts of parameters: return a whole number, rounded down."),
         formula("rounded on the way", lambda inputs: _in_floats(inputs, floordiv),
                 "One too few where a model fits exactly, because a float was rounded on the way. Multiply by n first, and "
                 "divide whole numbers with //."),
+        formula("full device refused", lambda inputs: _most(inputs | {
+                    "device_bytes": inputs["device_bytes"] - Fraction(1, inputs["n_ranks"])}),
+                "One too few where a device would be exactly full. It isn't too full then, so the model still fits."),
         formula("one too many", lambda inputs: _most(inputs) + 1.0,
                 "That is one parameter too many: round down, not up, and a device that is exactly full isn't too full."),
     ),

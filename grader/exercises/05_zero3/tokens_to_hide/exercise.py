@@ -64,14 +64,19 @@ EXERCISE = Exercise(
         formula("all of it sent", lambda inputs: math.ceil(_tokens(inputs | {"n_ranks": math.inf})),
                 "A rank already has its own shard: an all-gather moves (n−1)/n of the layer's bytes, and none on one rank."),
         formula("all ranks' bytes", lambda inputs: math.ceil(_tokens(inputs) * inputs["n_ranks"]),
-                "n − 1 shards arrive, each of them an n-th of the layer: (n−1)/n of its bytes."),
+                "That is n times as many as needed. n − 1 shards arrive, each of them an n-th of the layer: (n−1)/n of its "
+                "bytes. And the tokens are those of one rank."),
         formula("elements for bytes", lambda inputs: math.ceil(_tokens(inputs | {"element_bytes": 1})),
                 "β is the time of a byte, and each element has element_bytes of them."),
         formula("one FLOP", lambda inputs: math.ceil(_tokens(inputs, flop=1)),
-                "Each token needs two FLOPs for each parameter: a product and a sum."),
+                "That is twice as many as needed. A token needs two FLOPs for each parameter, a product and a sum, and an "
+                "all-gather moves (n−1)/n of a layer once, not twice as an all-reduce does."),
         formula("backward too", lambda inputs: math.ceil(_tokens(inputs, flop=6)),
                 "6 FLOPs for each parameter and token are those of forward and backward. This gather must hide behind the "
                 "forward of a layer, 2."),
+        formula("at least one", lambda inputs: max(1, _fewest(inputs)), "A single rank gathers nothing and needs 0 tokens."),
+        formula("upside down", lambda inputs: int(_tokens(inputs) > 0), "The quotient is upside down: divide the time of "
+                "the all-gather by the time that the layer computes for one token."),
         formula("bandwidth for beta", lambda inputs: float(_tokens(inputs) / inputs["beta_s_per_byte"] ** 2),
                 "beta_s_per_byte is the time of a byte, not the bandwidth: multiply bytes by it."),
     ),

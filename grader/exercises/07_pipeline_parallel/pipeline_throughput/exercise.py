@@ -27,7 +27,8 @@ def _simulated(inputs: dict[str, Any]) -> Four:
     m = n_rows // rows
     times = {"F": micro_s / 3, "B": 2 * micro_s / 3}
     step_s, longer_s = (makespan_of(gpipe(p, count), p, times) for count in (m, m + 1))
-    return n_rows / step_s, rows / (longer_s - step_s), rows * peaks(gpipe(p, m))[0], rows * peaks(one_f_one_b(p, m))[0]
+    in_flight = (float(rows * peaks(order(p, m))[0]) for order in (gpipe, one_f_one_b))
+    return n_rows / step_s, rows / (longer_s - step_s), *in_flight
 
 
 def _place(place: int, id: str, hint: str, wrong: Callable[[int, int, int, float], float]) -> Slip:
@@ -36,7 +37,7 @@ def _place(place: int, id: str, hint: str, wrong: Callable[[int, int, int, float
     def result(case: Case, rank: int, right: list[Four]) -> Four:
         p, n_rows, rows, micro_s = case.inputs[rank].values()
         found = wrong(p, n_rows // rows, rows, micro_s)
-        return tuple(found if number == place else value for number, value in enumerate(right[rank]))
+        return tuple(float(found) if number == place else value for number, value in enumerate(right[rank]))
 
     return Slip(id, hint, result)
 
@@ -70,6 +71,11 @@ EXERCISE = Exercise(
         _all_of("micro-batches per second", "The first two numbers count micro-batches per second. A micro-batch has "
                                             "micro_rows rows.",
                 lambda right, rows: (right[0] / rows, right[1] / rows, *right[2:])),
+        _place(0, "bubble twice", "The bubble is counted twice: micro_s is the time of a micro-batch's forward and backward "
+                                  "pass together, so the bubble is p − 1 times micro_s.",
+               lambda p, m, rows, s: m * rows / ((m + 2 * p - 2) * s)),
+        _all_of("seconds per row", "The first two numbers are seconds per row. They are to be rows per second.",
+                lambda right, rows: (1 / right[0], 1 / right[1], *right[2:])),
         _place(1, "limit of all stages", "The limit is too high: p stages work at once, but each row must pass all of them. "
                                          "In the long run one micro-batch is done per micro_s.",
                lambda p, m, rows, s: p * rows / s),

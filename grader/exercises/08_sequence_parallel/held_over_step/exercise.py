@@ -15,12 +15,12 @@ def _moments(segments: Segments) -> list[float]:
     moments = []
     for number, (kept_bytes, _) in enumerate(segments):
         standing[number] = kept_bytes
-        moments.append(sum(standing.values()))
+        moments.append(sum(standing.values(), 0.0))
     for number in reversed(range(len(segments))):
         standing[number] = segments[number][1]
-        moments.append(sum(standing.values()))
+        moments.append(sum(standing.values(), 0.0))
         del standing[number]
-        moments.append(sum(standing.values()))
+        moments.append(sum(standing.values(), 0.0))
     return moments
 
 

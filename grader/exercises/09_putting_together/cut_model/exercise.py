@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank
@@ -37,10 +38,19 @@ def _along_rows(name: str, x: Tensor, sizes: Sizes, place: int) -> Tensor:
     return x if cut_dim(name) is None else piece(x, place, sizes["tp"])
 
 
+def _zero_is_no(name: str, x: Tensor, sizes: Sizes, place: int) -> Tensor:
+    return own_piece(name, x, sizes, place) if cut_dim(name) else x
+
+
 def _biases_too(name: str, x: Tensor, sizes: Sizes, place: int) -> Tensor:
     """Every parameter of the four cut layers is cut, the biases of out and down as well."""
     cut = cut_dim(name) if not name.endswith(("out.bias", "down.bias")) else 0
     return x if cut is None else piece(x, place, sizes["tp"], cut)
+
+
+def _thirds_of_qkv(name: str, x: Tensor, sizes: Sizes, place: int) -> Tensor:
+    thirds = x.chunk(3) if ".qkv." in name else [x]
+    return torch.cat([own_piece(name, third, sizes, place) for third in thirds])
 
 
 def _another_place(name: str, x: Tensor, sizes: Sizes, place: int) -> Tensor:
@@ -88,8 +98,12 @@ EXERCISE = Exercise(
               "and down a rank has columns: cut_dim(name) says which dim.", _several("tp")),
         _slip("not cut", lambda inputs: _own(inputs, lambda name, x, sizes, place: x), "Weights are whole: of those that "
               "are cut, this rank has the piece of its place along tp.", _several("tp")),
+        _slip("dim 0 not cut", lambda inputs: _own(inputs, _zero_is_no), "qkv and up are whole. cut_dim(name) is 0 for "
+              "them, and 0 counts as false in an if: ask whether it is None.", _several("tp")),
         _slip("biases cut", lambda inputs: _own(inputs, _biases_too), "The biases of out and down are cut. They are "
               "whole: they belong to the sum over ranks. cut_dim(name) is None for them.", _several("tp")),
+        _slip("thirds of qkv", lambda inputs: _own(inputs, _thirds_of_qkv), "Of qkv these are pieces of its three thirds, "
+              "as in unit 06. Here its rows are ordered by head, so a rank has one piece of them.", _several("tp")),
         _slip("another piece", lambda inputs: _own(inputs, _another_place), "The pieces are those of another place along "
               "tp: a rank's place is its number modulo tp.", _several("tp")),
         _slip("every stage's", _every_stage, "Layers of other stages are there too: stage_of(name, n_layers, n_stages) says "
