@@ -140,8 +140,8 @@ def test_no_solution_is_in_any_file(folder):
 def test_no_function_does_what_a_solution_does(folder):
     """Compared without regard to names: the oracle of an exercise in one process is often its solution."""
     shapes = {shape(ast.unparse(function)) for cell in solution_cells() for function in functions_worth_hiding(cell)}
-    renamed = ("def g(x):\n    'Words.'\n    sums = x.clone()\n    job = dist.all_reduce(sums, group=group, async_op=True)\n"
-               "    z = work_on()\n    job.wait()\n    return sums, z")
+    renamed = ("def g(x):\n    'Words.'\n    job = dist.all_reduce(x, group=group, async_op=True)\n"
+               "    z = work_on()\n    job.wait()\n    return x, z")
     assert shape(renamed) in shapes, "a solution would not be noticed"
     for name, source in python_files(folder).items():
         functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
