@@ -72,8 +72,7 @@ def trials_of(name: str, seed: int = PUBLIC_SEED, grading: bool = False) -> tupl
 
 def _check(exercise: Exercise, *args: Any) -> Verdict:
     verdict = verdict_on(exercise, only_argument(exercise.id, args))
-    if getattr(args[0], "__name__", "") != "<lambda>":  # a lambda shows what a check says: it's no try of the reader's
-        record.note_check(exercise.id, verdict.points, verdict.max_points)
+    record.note_check(exercise.id, verdict.points, verdict.max_points)
     if verdict.passed:
         return verdict
     raise CheckFailed(verdict.problem or (_one_line(verdict) if _display(verdict) else str(verdict)), verdict)

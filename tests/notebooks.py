@@ -1,11 +1,12 @@
 """The functions that a notebook's exercise cells define."""
 
 import functools
-import linecache
 from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
+
+from utils.trace.source import remember
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,9 +23,3 @@ def functions_of(folder: str, unit: str) -> dict[str, Callable]:
         source = "\n".join(line for line in cell.source.splitlines() if not line.startswith(("%", "!")))
         exec(compile(source, remember(f"{path.name}:{cell.id}", source), "exec"), namespace)
     return namespace
-
-
-def remember(name: str, source: str) -> str:
-    """A file name for code that is in no file, under which messages can show its lines."""
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    return name

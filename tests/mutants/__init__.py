@@ -12,7 +12,8 @@ from types import ModuleType
 import cloudpickle
 import nbformat
 
-from tests.notebooks import ROOT, functions_of, remember
+from tests.notebooks import ROOT, functions_of
+from utils.trace.source import remember
 
 
 def mutant(hint: str) -> Callable[[Callable], Callable]:

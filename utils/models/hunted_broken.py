@@ -1,6 +1,5 @@
 """The short programs of the bug hunt with their bugs, as the notebook gives them: they run before their text is shown."""
 
-import linecache
 from collections.abc import Callable
 from inspect import getsource
 
@@ -9,16 +8,15 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from utils.models import hunted
+from utils.trace.source import remember
 
 __all__ = ["case_1", "case_3", "case_4", "case_6", "case_9"]
 
 
 def _from_its_own_file(program: Callable) -> Callable:
     """The same program as a file "case_4.py" would give it: a verdict names such a file's lines, and none of utils."""
-    name, source = f"{program.__name__}.py", getsource(program).partition("\n")[2] + "\n"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    names: dict = {}
-    exec(compile(source, name, "exec"), globals(), names)
+    source, names = getsource(program).partition("\n")[2] + "\n", {}
+    exec(compile(source, remember(f"{program.__name__}.py", source), "exec"), globals(), names)
     return names[program.__name__]
 
 

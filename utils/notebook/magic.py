@@ -1,7 +1,6 @@
 """The %%ranks cell magic: run a cell's body on several ranks."""
 
 import argparse
-import linecache
 import shlex
 import sys
 from typing import Any
@@ -11,7 +10,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 from utils.deadlocks.errors import BadValue
 from utils.notebook.cell_body import CellBody
 from utils.ranks.run import Run, run_ranks
-from utils.trace.source import place_name
+from utils.trace.source import place_name, remember
 
 
 @magics_class
@@ -27,8 +26,7 @@ class RanksMagic(Magics):
         """
         world_size, timeout_s = _parse(line)
         source = "\n" + cell  # the magic's own line counts, so that line numbers are those of the cell
-        filename = _calling_cell(sys._getframe()) or "<%%ranks>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        filename = remember(_calling_cell(sys._getframe()) or "<%%ranks>", source)
         body = CellBody(source, filename, self.shell.user_ns)
         run = run_ranks(body, world_size, timeout_s=timeout_s)
         self.shell.user_ns["run"] = run

@@ -19,6 +19,12 @@ class Line:
         return f"{self.place}, line {self.number}" + (f": {self.code}" if self.code else "")
 
 
+def remember(name: str, source: str) -> str:
+    """`name` as the file of code that is in no file, so that messages can show its lines."""
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    return name
+
+
 def to_line(where: list | tuple | None) -> Line | None:
     """A Line for [file, line number, function], read in the process that knows the notebook's cells."""
     if not where:

@@ -64,10 +64,10 @@ def _trained(case: Case, rank: int, members: Sequence[int], weight: Weight, left
     model, n = given_model(case, rank), case.group_size(rank)
     leave_gradients(model, case.inputs[rank].get("stale"))
     optimizer = make_optimizer(case.inputs[rank], model.parameters())
-    held, losses = {id(p) for group in optimizer.param_groups for p in group["params"]}, []
+    others, losses = not_held(model, optimizer).keys(), []
     for step in range(STEPS):
-        for p in model.parameters():
-            factor = (left if id(p) in held else others_left or left)[step]
+        for name, p in model.named_parameters():
+            factor = (others_left or left if name in others else left)[step]
             p.grad = None if p.grad is None or factor is None else p.grad * factor
         for inputs in (case.inputs[member] for member in members):
             x, y = inputs["xs"][step], inputs["ys"][step]
