@@ -1,7 +1,7 @@
 """Mutants made by rules from every reference: which of them do the public checks let pass? (`make mutants`)
 
 A site is one place in a reference where one rule applies. A mutant that nothing can tell from the reference is noted, with
-its reason, in EQUIVALENT of tests/mutants/<unit>/<exercise>.py.
+its reason, in EQUIVALENT of grader/exercises/<unit>/<exercise>/mistakes.py.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from grader.exercises import UNITS, order_of
+from grader.exercises.references import reference_cell
 from tests.many import passing
-from tests.mutants import reference_cell
 
 SWAPPED = {"+": "-", "-": "+", "*": "/", "/": "*", "//": "%", "%": "//", "<": "<=", "<=": "<", ">": ">=", ">=": ">",
            "==": "!=", "!=": "==", "and": "or", "or": "and"}
@@ -168,7 +168,7 @@ def mutants(unit: str, exercise: str) -> list[tuple[str, str]]:
 
 def equivalent(unit: str, exercise: str) -> dict[str, str]:
     """name -> why nothing can tell it from the reference"""
-    return getattr(importlib.import_module(f"tests.mutants.{unit}.{exercise}"), "EQUIVALENT", {})
+    return getattr(importlib.import_module(f"grader.exercises.{unit}.{exercise}.mistakes"), "EQUIVALENT", {})
 
 
 def sample(unit: str, exercise: str, of: int) -> list[tuple[str, str]]:

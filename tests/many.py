@@ -7,10 +7,10 @@ from functools import cache
 
 from grader.checks import trials_of, tried_on, verdict_on
 from grader.exercises import EXERCISES
+from grader.exercises.references import with_source
 from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict
-from tests.mutants import with_source
 from tests.warm_ranks import WarmRanks
 from utils.ranks.place import Place
 
@@ -33,7 +33,8 @@ def passing(answers: Iterable[Answer], workers: int) -> Iterator[bool]:
 def _verdict(answer: Answer) -> Verdict | str:
     unit, name, source = answer
     try:
-        return verdict_on(_in_short(name), with_source(unit, name, source), place=_warm_ranks().place_of(EXERCISES[name]))
+        exercise = in_short_time(name)
+        return verdict_on(exercise, with_source(unit, name, source), place=_warm_ranks().place_of(exercise))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
@@ -41,7 +42,7 @@ def _verdict(answer: Answer) -> Verdict | str:
 def _passes(answer: Answer) -> bool:
     unit, name, source = answer
     try:
-        exercise = _in_short(name)
+        exercise = in_short_time(name)
         return earns_everything(exercise, with_source(unit, name, source), _warm_ranks().place_of(exercise))
     except Exception:
         return False
@@ -73,11 +74,12 @@ def _telling(exercise: Exercise, hint: str) -> Trial:
     """
     slip = next((slip for slip in exercise.slips if slip.id == hint), None)
     trials = trials_of(exercise.id)
-    shown = [trial for trial in trials if len(trial.working) > 1 and (slip is None or slip.results(trial))] or trials
+    shown = [trial for trial in trials if len(trial.working) > 1
+             and (slip is None or exercise.wrong_results(trial, [slip])[0])] or trials
     return min(shown, key=lambda trial: (abs(trial.case.world_size - 3), -trial.case.world_size))
 
 
-def _in_short(name: str) -> Exercise:
+def in_short_time(name: str) -> Exercise:
     return replace(EXERCISES[name], timeout_s=TIMEOUT_S)
 
 

@@ -14,8 +14,10 @@ import textwrap
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
+import cloudpickle
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -24,14 +26,14 @@ from packaging.utils import canonicalize_name
 
 from grader.bundle import archive as bundle
 from grader.exercises import EXERCISES, order_of, stored
-from tests.mutants import mutants_of
-from tests.notebooks import ROOT
+from grader.exercises.references import mistakes_of
+from tests.notebooks import ROOT, functions_of
 
 pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
 LARGEST_BYTES = 11_000_000
 UNIT = "00_start_here"
 NEVER = re.compile("solutions|tests|mutants|attacks|grader/(sandbox|course|report|bundle)|nbgrader|feedback|__pycache__|"
-                   "exercises/[01][^/]*/[^/]*/exercise[.]py|exercises/shared|[.]git|[.]venv|build/")
+                   "exercises/[01][^/]*/[^/]*/(exercise|mistakes)[.]py|exercises/shared|[.]git|[.]venv|build/")
 
 
 @pytest.fixture(scope="module")
@@ -267,24 +269,29 @@ def in_bundle(folder: Path, *arguments: str | Path) -> subprocess.CompletedProce
                           env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"})
 
 
-def verdicts(folder: Path, *names: str) -> dict[str, dict]:
-    """What the bundle's checks say of each of these functions (see in_bundle.py)."""
-    said = json.loads(in_bundle(folder, ROOT / "tests" / "in_bundle.py", *names).stdout)
+def verdicts(folder: Path, functions: Sequence[tuple[str, Callable]]) -> list[dict]:
+    """What the bundle's checks say of each of these functions, which the repository made (see in_bundle.py)."""
+    arguments = []
+    for number, (exercise, function) in enumerate(functions):
+        file = folder.parent / f"{number}.pickle"
+        file.write_bytes(cloudpickle.dumps(function))
+        arguments += [exercise, str(file)]
+    said = json.loads(in_bundle(folder, ROOT / "tests" / "in_bundle.py", *arguments).stdout)
     assert {"grader.judging.judge", "utils.ranks.run"} <= set(said["modules"])
     assert not [name for name, file in said["modules"].items() if not Path(file).is_relative_to(folder)]
-    return said["verdicts"]
+    return list(said["verdicts"].values())
 
 
-def test_references_earn_everything_skeletons_nothing_and_a_mutant_gets_its_hint(folder):
+def test_references_earn_everything_skeletons_nothing_and_a_mistake_gets_its_hint(folder):
     """One unit shows that the checks run in it: what they are made of is the same (see above)."""
-    hints = {f"mutants/{name}/0": mutants_of(UNIT, name)[0].hint for name in order_of(UNIT)}
-    said = verdicts(folder, *(f"{kind}/{name}" for name in order_of(UNIT) for kind in ("solutions", "notebooks")), *hints)
-    for name in order_of(UNIT):
-        right, blank = said.pop(f"solutions/{name}"), said.pop(f"notebooks/{name}")
-        assert right["passed"], right["text"]
-        assert blank["points"] == 0 and "not written yet" in blank["text"]
-    assert {name: verdict["hints"][0] for name, verdict in said.items()} == hints
-    assert not any(verdict["passed"] for verdict in said.values())
+    names, mistakes = order_of(UNIT), [mistakes_of(UNIT, name)[0] for name in order_of(UNIT)]
+    right, blank, wrong = (verdicts(folder, list(zip(names, functions, strict=True))) for functions in (
+        [functions_of("solutions", UNIT)[name] for name in names], [functions_of("notebooks", UNIT)[name] for name in names],
+        [mistake.make() for mistake in mistakes]))
+    assert all(verdict["passed"] for verdict in right), right
+    assert all(verdict["points"] == 0 and "not written yet" in verdict["text"] for verdict in blank), blank
+    assert [verdict["hints"][0] for verdict in wrong] == [mistake.id for mistake in mistakes]
+    assert not any(verdict["passed"] for verdict in wrong)
 
 
 # ── at work in it ──

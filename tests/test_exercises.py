@@ -7,26 +7,27 @@ from dataclasses import replace
 import pytest
 
 from grader.checks import PUBLIC_SEED, verdict_on
-from grader.course.broken import is_broken
 from grader.course.mark import PATIENCE
 from grader.exercises import EXERCISES, UNITS, order_of
+from grader.exercises.broken import is_broken
+from grader.exercises.references import mistakes_of, reference_cell
 from grader.judging.compare import same
+from grader.judging.exercise import Mistake
 from tests.many import TIMEOUT_S, verdict_with
-from tests.mutants import Mutant, mutants_of, reference_cell
 from tests.notebooks import ROOT, functions_of
 
 PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
 ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
 
 
-def _mutant(unit: str, name: str, number: int, mutant: Mutant):
+def _mutant(unit: str, name: str, number: int, mutant: Mistake):
     """The first one of an exercise is tried in all cases, the others in a few; pytest --every-case tries all in all."""
     marks = [pytest.mark.long] * (number > 0 and unit not in ALWAYS)
     return pytest.param(name, mutant, number == 0, id=f"{name}-{mutant.name}", marks=marks)
 
 
 MUTANTS = [_mutant(unit, name, number, mutant)
-           for unit, name in PAIRS for number, mutant in enumerate(mutants_of(unit, name))]
+           for unit, name in PAIRS for number, mutant in enumerate(mistakes_of(unit, name))]
 GRADING_SEED = 20_261
 
 
@@ -68,9 +69,9 @@ def test_mutant_gets_its_hint(name, mutant, in_all_cases, warm, request):
     if in_all_cases or request.config.getoption("--every-case"):
         verdict = verdict_on(exercise, mutant.make(), place=place)
     else:
-        verdict = verdict_with(mutant.hint, exercise, mutant.make(), place)
+        verdict = verdict_with(mutant.id, exercise, mutant.make(), place)
     assert not verdict.passed and verdict.points < verdict.max_points
-    assert verdict.hint_ids[:1] == (mutant.hint,), str(verdict)
+    assert verdict.hint_ids[:1] == (mutant.id,), str(verdict)
     assert len(str(verdict).splitlines()) <= 40, "more than one screen"
 
 
@@ -83,14 +84,15 @@ def look_alike(some: list | None, others: list | None) -> bool:
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_every_slip_shows_and_no_two_look_alike(name):
-    """Without ranks: from what the slips make of the public cases' right results."""
-    trials, slips = EXERCISES[name].trials(PUBLIC_SEED, grading=False), EXERCISES[name].slips
-    shown = {slip: [slip.results(trial) for trial in trials] for slip in slips}
+    """From what the slips make of the public cases' right results; two programs may make one mistake."""
+    exercise = EXERCISES[name]
+    trials, slips = exercise.trials(PUBLIC_SEED, grading=False), exercise.slips
+    shown = dict(zip(slips, zip(*(exercise.wrong_results(trial, slips) for trial in trials), strict=True), strict=True))
     assert [slip.id for slip, results in shown.items() if not any(results)] == []
     assert [(a.id, b.id) for a, b in itertools.combinations(slips, 2)
-            if all(map(look_alike, shown[a], shown[b]))] == []
+            if a.id != b.id and all(map(look_alike, shown[a], shown[b]))] == []
 
 
 @pytest.mark.parametrize("unit, name", PAIRS)
 def test_mutants_are_of_several_mistakes(unit, name):
-    assert len({mutant.hint for mutant in mutants_of(unit, name)}) >= 3
+    assert len({mutant.id for mutant in mistakes_of(unit, name)}) >= 3

@@ -10,8 +10,8 @@ from markupsafe import escape
 from grader.checks import verdict_on
 from grader.course import feedback
 from grader.exercises import EXERCISES
+from grader.exercises.references import mistakes_of
 from grader.judging.verdict import Verdict
-from tests.mutants import mutants_of
 from tests.notebooks import functions_of
 
 RING = EXERCISES["ring_all_reduce"]
@@ -41,7 +41,7 @@ def tells_it_as_a_skeleton(x, group):
 
 
 TELLTALES = [tells_its_input, tells_it_as_a_line, tells_it_as_a_class, tells_it_as_a_skeleton]
-WRONG = [*(mutant.make() for mutant in mutants_of("01_collectives", "ring_all_reduce")[::4]), tells_its_input]
+WRONG = [*(mutant.make() for mutant in mistakes_of("01_collectives", "ring_all_reduce")[::4]), tells_its_input]
 
 
 @pytest.mark.parametrize("fn", WRONG, ids=lambda fn: fn.__name__)

@@ -15,14 +15,14 @@ import torch
 from grader import hunt
 from grader.bundle import archive
 from grader.checks import trials_of, tried_on, verdict_on
-from grader.course.broken import MARK, broken_program, is_broken
 from grader.course.mark import mark_submission
 from grader.course.splice import is_solution, name_of
 from grader.evidence.case import FAULT, WHOLE_RUN
 from grader.exercises import EXERCISES, order_of
+from grader.exercises.broken import MARK, broken_program, is_broken
+from grader.exercises.references import reference_cell, with_source
 from grader.judging.judge import judge
 from tests.course import SANDBOX, Course
-from tests.mutants import reference_cell, with_source
 from tests.notebooks import ROOT, functions_of
 from utils import Deadlock, run_ranks
 from utils.models import hunted, hunted_broken, hunted_mesh, hunted_mesh_plain, hunted_plain, hunted_toy

@@ -3,9 +3,9 @@
 import pytest
 
 from grader.exercises import EXERCISES, UNITS, order_of
+from grader.exercises.references import with_source
 from tests.machine_mutants import equivalent, mutants, sample, sites
 from tests.many import earns_everything
-from tests.mutants import with_source
 
 ONE_IN = 24
 PAIRS = [(unit, exercise) for unit in UNITS for exercise in order_of(unit)]

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from grader.checks import verdict_on
 from grader.exercises import EXERCISES
-from tests.mutants import with_source
+from grader.exercises.references import with_source
 from tests.notebooks import functions_of
 from utils import figures, run_ranks
 from utils.models.blocks import BlockGPT

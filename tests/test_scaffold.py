@@ -16,7 +16,7 @@ UNIT = "03_zero1"
 @pytest.fixture
 def course(tmp_path):
     """The files that a new exercise touches."""
-    for folder in ("grader/exercises", f"solutions/{UNIT}", f"tests/mutants/{UNIT}"):
+    for folder in ("grader/exercises", f"solutions/{UNIT}"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
@@ -27,12 +27,12 @@ def order(course, unit) -> list[str]:
     return list(ast.literal_eval(node.value))
 
 
-def test_a_new_exercise_has_its_folder_cells_slip_and_place_for_mutants(course):
+def test_a_new_exercise_has_its_folder_cells_and_a_first_mistake(course):
     before = order(course, UNIT)
     written = begin(course, UNIT, "tree_all_gather", "All-gather along a tree")
     for path in written:
         text = (course / path).read_text()
-        assert "tree_all_gather" in text or path.endswith(".ipynb")
+        assert "tree_all_gather" in text or path.endswith((".ipynb", ".toml"))
         if path.endswith(".py"):
             ast.parse(text)
     notebook = nbformat.read(course / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
@@ -43,7 +43,9 @@ def test_a_new_exercise_has_its_folder_cells_slip_and_place_for_mutants(course):
                                       "tree_all_gather-check"]
     assert order(course, UNIT) == [*before, "tree_all_gather"]
     oracle = (course / "grader/exercises" / UNIT / "tree_all_gather" / "exercise.py").read_text()
-    assert "raise NotImplementedError" in oracle and 'Slip("mean for sum"' in oracle
+    assert "raise NotImplementedError" in oracle
+    mistakes = (course / "grader/exercises" / UNIT / "tree_all_gather" / "mistakes.py").read_text()
+    assert 'change("mean for sum"' in mistakes
 
 
 def test_it_may_come_after_another_one(course):

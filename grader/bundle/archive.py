@@ -25,7 +25,7 @@ UTILS_SUFFIXES = (".py", ".csv", ".md", ".txt")
 CHECKS = ("__init__.py", "checks.py", "contracts.py", "hunt.py", "not_written.py", "standing.py", "standing.html",
           "evidence/*.py", "calling/*.py", "judging/*.py", "judging/*.html", "exercises/__init__.py", "exercises/stored.py",
           "exercises/technique/*.py", "exercises/[0-9]*/__init__.py", "exercises/[0-9]*/*/technique.py",
-          "exercises/[0-9]*/*/call.py")
+          "exercises/[0-9]*/*/call.py", "exercises/hints.toml", "exercises/[0-9]*/*/hints.toml")
 
 
 def files() -> dict[str, bytes]:

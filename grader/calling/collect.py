@@ -69,7 +69,7 @@ def collect_one(candidate: Candidate, case: Given, place: Callable[[], Place] = 
     error = explain(outcome, candidate.timeout_s)
     ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
     return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, *_where(error), run.memory,
-                    run.output, run.elapsed_s, outcome.starved_s, crossed, messages, weights)
+                    run.output, run.elapsed_s, outcome.starved_s, crossed, messages, weights, _said(error) or refused)
 
 
 def after_begin(run: Run) -> Trace:
@@ -99,6 +99,15 @@ def _where(error: RanksError | None) -> tuple[tuple[Line, ...], str]:
     if isinstance(error, DeadlineExceeded):
         return tuple(lines[-1] for lines in error.stacks.values() if lines), ""
     return (), ""
+
+
+def _said(error: RanksError | None) -> str:
+    """Hints are chosen by these words, so no word of the student's own lines may be among them."""
+    if not isinstance(error, RankFailed):
+        return str(error or "")
+    causes = [failure for failure in error.failures if not failure.secondary] or error.failures
+    return "\n".join("\n".join([f"{one.kind}: {one.message}", *one.notes])
+                     for failure in causes for one in (failure, *failure.related))
 
 
 def _ending(error: RanksError | None) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """What a rank does with a function: make its group, ask for its inputs, call it in the exercise's way, pack the result."""
 
+import pickle
 import runpy
 from collections.abc import Callable, Sequence
 
@@ -11,6 +12,7 @@ from grader.calling.handing_out import GRADER, Given, of_way
 from grader.calling.weighing import weigh_before
 from grader.evidence.case import THINNED
 from grader.evidence.evidence import pack, unpack
+from utils.ranks.fresh_process import draw_anew, seed_of
 from utils.trace.spans import mark
 
 BEGIN = "the function begins"
@@ -38,6 +40,28 @@ def call_function(blob: bytes, done: Callable[[], None], ask: Callable[[], bytes
     result = call(fn, inputs, group)
     done()
     return pack(result, THINNED if facts["weighed"] else 1)
+
+
+def call_each(blob: bytes, done: Callable[[], None], ask: Callable[[], bytes]) -> bytes:
+    """The task of ranks that try several functions of our own, one after the other; blob and result are pickled.
+
+    Each function gets the inputs anew, and draws the same numbers. Of one that raises the result is None.
+    """
+    facts = pickle.loads(blob)
+    forbid(facts["forbidden"])
+    call = runpy.run_path(str(GRADER / facts["way"]))["call"]
+    group = _own_group(facts["groups"])
+    if group is None:
+        return pickle.dumps([None] * len(facts["functions"]))
+    inputs, results = ask(), []
+    for function in facts["functions"]:
+        draw_anew(seed_of(facts["seed"], dist.get_rank()))
+        try:
+            results.append(pack(call(cloudpickle.loads(function), unpack(inputs), group)))
+        except Exception:
+            results.append(None)
+    done()
+    return pickle.dumps(results)
 
 
 def get_ready(way: str, forbidden: Sequence[str]) -> None:

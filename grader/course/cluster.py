@@ -38,7 +38,8 @@ def default_workers() -> int:
 @functools.cache
 def code_digest() -> str:
     """A short name for the course's code: marks of two versions must not be mixed. The instructor's settings are none."""
-    paths = sorted({*ROOT.glob("utils/**/*.py"), *ROOT.glob("grader/**/*.py"), *ROOT.glob("grader/**/*.html")}
+    paths = sorted({*ROOT.glob("utils/**/*.py"), *ROOT.glob("grader/**/*.py"), *ROOT.glob("grader/**/*.html"),
+                    *ROOT.glob("grader/**/*.toml")}
                    - {ROOT / "grader" / "nbgrader_config.py"})
     return digest_of(*(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() for path in paths))[:16]
 

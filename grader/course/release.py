@@ -11,8 +11,8 @@ from nbgrader.preprocessors import ClearSolutions
 from nbgrader.utils import compute_checksum
 
 from grader.contracts import contracts_of
-from grader.course.broken import broken_program, is_broken
 from grader.course.cell import grade_id
+from grader.exercises.broken import broken_program, is_broken
 from grader.hunt import EMPTY_CELL, has_faults
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""Begin a new exercise: its folder, its four cells in the solution notebook, one slip and one mutant, all to be written.
+"""Begin a new exercise: its folder, its four cells in the solution notebook, one mistake with its hint, all to be written.
 
 Until they are, its tests fail and say what is missing; CONTRIBUTING.md goes through it step by step.
 """
@@ -59,11 +59,10 @@ def begin(root: Path, unit: str, name: str, title: str | None = None, after: str
                       f"{', '.join(names) or 'none yet'}")
     words = {"name": name, "title": title or name.replace("_", " ").capitalize()}
     folder = root / "grader" / "exercises" / unit / name
-    files = {folder / "exercise.py": "exercise", folder / "technique.py": "technique",
-             root / "tests" / "mutants" / unit / f"{name}.py": "mutants"}
+    files = [folder / file for file in ("exercise.py", "technique.py", "mistakes.py", "hints.toml")]
     folder.mkdir()
-    for path, template in files.items():
-        path.write_text(Template((TEMPLATES / f"{template}.py.txt").read_text()).substitute(words))
+    for path in files:
+        path.write_text(Template((TEMPLATES / f"{path.name}.txt").read_text()).substitute(words))
     notebook = root / "solutions" / unit / f"{unit}.ipynb"
     _add_cells(notebook, name, words["title"], after)
     names.insert(names.index(after) + 1 if after else 0, name)

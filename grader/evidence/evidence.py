@@ -55,7 +55,8 @@ class Evidence:
     that ended it; fix: what would help a deadlock; prints: what ranks printed, in order;
     loopback_bytes: all that crossed the network, headers included, counted outside the ranks (isolated runs only);
     messages: what crossed it, read outside the ranks (None where there was no witness);
-    weights: of the moments at which ranks stood still to be weighed, in order (None where nobody weighs)."""
+    weights: of the moments at which ranks stood still to be weighed, in order (None where nobody weighs);
+    said: class and message of the exceptions that ended it, without any line of the student's code."""
 
     outputs: list[Any]
     ending: str
@@ -71,6 +72,7 @@ class Evidence:
     loopback_bytes: int | None = None
     messages: Observed | None = None
     weights: list[Weight] | None = None
+    said: str = ""
 
 
 def pack(value: Any, every: int = 1) -> bytes:

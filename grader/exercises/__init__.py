@@ -1,17 +1,22 @@
 """All exercises, by id, in the order of the course. Each has a folder, <unit>/<exercise>; the unit names their ORDER.
 
 exercise: contract, cases, oracle, slips. technique: how it must be done, and how it can fail; without one it is arithmetic.
-call: how a rank calls the function, where that is unusual. A student's copy has data in place of the first, see stored.
+call: how a rank calls the function, where that is unusual. hints.toml: what a student is told, by the id of the mistake or
+demand; what is the same in many exercises stands in the hints.toml beside this file, and an exercise's own text comes before
+it. A student's copy has data in place of the first, see stored.
 shared/ holds what cases and oracles, technique/ what the technique of several exercises have in common.
 """
 
+import functools
 import importlib
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 from grader.exercises import stored
 from grader.exercises.technique.arithmetic import arithmetic
 from grader.judging.exercise import Exercise
+from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS
 
 HERE = Path(__file__).resolve().parent
 UNITS = tuple(sorted(folder.parent.name for folder in HERE.glob("[0-9]*/__init__.py")))
@@ -35,7 +40,46 @@ def load(unit: str, name: str) -> Exercise:
         exercise = stored.from_bytes((folder / stored.FILE).read_bytes())
     usual_way = "calling/with_group.py" if "group" in exercise.parameters else "calling/plain.py"
     way = f"exercises/{unit}/{name}/call.py" if (folder / "call.py").exists() else usual_way
-    return replace(exercise, id=name, unit=unit, technique=technique, way=way)
+    exercise = replace(exercise, id=name, unit=unit, technique=technique, way=way)
+    if (folder / "mistakes.py").exists() and not exercise.faults:
+        exercise = _with_mistakes(exercise)
+    return replace(exercise, hints=_hints_for(exercise, folder))
+
+
+def _with_mistakes(exercise: Exercise) -> Exercise:
+    """Those of its programs that are told by their results, beside its formulas: all but those that set off a symptom."""
+    from grader.exercises.derived import wrong_results  # a student's copy has none of this
+    from grader.exercises.references import mistakes_of
+
+    technique = exercise.technique
+    others = {known.id for known in (*exercise.slips, *technique.demands, *technique.symptoms, *technique.fallbacks,
+                                     *LAST_RESORTS, IN_GROUPS_ONLY)}
+    told = [mistake for mistake in mistakes_of(exercise.unit, exercise.id) if mistake.id not in others]
+    return replace(exercise, slips=(*exercise.slips, *told), run=wrong_results)
+
+
+def _hints_for(exercise: Exercise, folder: Path) -> dict[str, str]:
+    """Texts by id: the exercise's own and the general ones.
+
+    Raises: LookupError where an id has no text, or the exercise's file has a text for no id.
+    """
+    own, general = _texts(folder / "hints.toml"), _texts(HERE / "hints.toml")
+    technique = exercise.technique
+    ids = {known.id for known in (*exercise.slips, *technique.demands, *technique.symptoms, *technique.fallbacks)}
+    if missing := ids - own.keys() - general.keys():
+        raise LookupError(f"{exercise.id}: no text in hints.toml for {', '.join(map(repr, sorted(missing)))}")
+    if idle := own.keys() - ids - {resort.id for resort in LAST_RESORTS}:
+        raise LookupError(f"{exercise.id}: its hints.toml has a text for {', '.join(map(repr, sorted(idle)))}, and nothing "
+                          f"in its technique or slips has that id")
+    return general | own
+
+
+@functools.cache
+def _texts(file: Path) -> dict[str, str]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{file.relative_to(HERE)}: {error}. Each line is \"id\" = \"text\"") from None
 
 
 EXERCISES: dict[str, Exercise] = {name: load(unit, name) for unit in UNITS for name in order_of(unit)}

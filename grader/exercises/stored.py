@@ -20,11 +20,16 @@ def to_bytes(exercise: Exercise, trials: Sequence[Trial]) -> bytes:
     names = [trial.case.name for trial in trials]
     if len(set(names)) < len(names):
         raise ValueError(f"cases need names that differ; these are {', '.join(names)}")
+    small = [trial for trial in trials if len(pack(trial.right)) <= LARGE_BYTES]
+    wrong = [exercise.wrong_results(trial, exercise.slips) for trial in small]  # of each case, of each slip
     return pack({
         "contract": {name: getattr(exercise, name) for name in CONTRACT},
         "trials": [{"name": trial.case.name, "inputs": trial.case.inputs, "groups": trial.case.groups,
                     "right": _each_once(trial.right)} for trial in trials],
-        "slips": [{"id": slip.id, "hint": slip.hint, "wrong": _wrong(slip, trials)} for slip in exercise.slips],
+        "slips": [{"id": slip.id, "wrong": {  # by the names of the cases in which it shows
+            trial.case.name: _each_once(_closed(of_case[number]))
+            for trial, of_case in zip(small, wrong, strict=True) if of_case[number] is not None}}
+            for number, slip in enumerate(exercise.slips)],
     })
 
 
@@ -38,16 +43,9 @@ def from_bytes(content: bytes) -> Exercise:
                     slips=tuple(map(_slip, data["slips"])), **contract)
 
 
-def _wrong(slip: Slip, trials: Sequence[Trial]) -> dict[str, dict[str, list]]:
-    """By the names of the cases in which it shows."""
-    small = [trial for trial in trials if len(pack(trial.right)) <= LARGE_BYTES]
-    results = {trial.case.name: slip.results(trial) for trial in small}
-    return {name: _each_once(_closed(wrong)) for name, wrong in results.items() if wrong is not None}
-
-
 def _slip(data: dict[str, Any]) -> Slip:
     wrong = {name: _opened(_of_ranks(results)) for name, results in data["wrong"].items()}
-    return Slip(data["id"], data["hint"], lambda case, rank, right: wrong[case.name][rank], lambda case: case.name in wrong)
+    return Slip(data["id"], lambda case, rank, right: wrong[case.name][rank], lambda case: case.name in wrong)
 
 
 def _each_once(of_ranks: list[Any]) -> dict[str, list]:

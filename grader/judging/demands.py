@@ -17,7 +17,7 @@ class NotSeen(LookupError):
     """What a demand is judged by is not in the evidence; then it is not met."""
 
 
-def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
+def only_calls(*allowed: str, id: str = "library call") -> Demand:
     """Gate: no collective other than `allowed`. Beside some, a barrier brings nobody any numbers."""
     harmless = {"new_group", "barrier"} if set(allowed) - POINT_TO_POINT else {"new_group"}
 
@@ -26,16 +26,15 @@ def only_calls(*allowed: str, id: str = "library call", hint: str) -> Demand:
         return not used, f"used {', '.join(used)}"
 
     label = f"only {' and '.join(allowed)}" if allowed else "no communication"
-    return Demand(id, label, hint, judge, gate=True, forbids=True)
+    return Demand(id, label, judge, gate=True, forbids=True)
 
 
 def only_point_to_point() -> Demand:
     """Gate: the collective is written from sends and receives."""
-    return only_calls(*sorted(POINT_TO_POINT, reverse=True), hint=(
-        "Here you write the collective yourself: use only dist.send, dist.recv, isend, irecv or batch_isend_irecv."))
+    return only_calls(*sorted(POINT_TO_POINT, reverse=True))
 
 
-def bytes_sent(limit: Callable[[Look, int], float], label: str, hint: str, id: str = "too many bytes") -> Demand:
+def bytes_sent(limit: Callable[[Look, int], float], label: str, id: str = "too many bytes") -> Demand:
     """Each rank sends at most limit(look, rank) bytes, by the ring formulas for collectives."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -46,10 +45,10 @@ def bytes_sent(limit: Callable[[Look, int], float], label: str, hint: str, id: s
                 return False, f"rank {rank} sent {sent:,.0f} B, allowed {allowed:,.0f} B"
         return True, ""
 
-    return Demand(id, label, hint, judge, forbids=True)
+    return Demand(id, label, judge, forbids=True)
 
 
-def not_far_more_bytes(limit: Callable[[Look, int], float], hint: str, id: str = "far too many bytes") -> Demand:
+def not_far_more_bytes(limit: Callable[[Look, int], float], id: str = "far too many bytes") -> Demand:
     """Gate: each rank sends at most twice limit(look, rank) bytes; beyond that it is another collective."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -59,23 +58,18 @@ def not_far_more_bytes(limit: Callable[[Look, int], float], hint: str, id: str =
                 return False, f"rank {rank} sent {sent:,.0f} B, twice what is needed is {allowed:,.0f} B"
         return True, ""
 
-    return Demand(id, "at most twice the bytes that are needed", hint, judge, gate=True, forbids=True)
+    return Demand(id, "at most twice the bytes that are needed", judge, gate=True, forbids=True)
 
 
-_RING = "In a ring, a rank sends to the next rank only and receives from the one before."
-
-
-def ring_neighbours(hint: str = _RING) -> Demand:
+def ring_neighbours() -> Demand:
     """Every send goes to the next rank of the group."""
-    return Demand("not a ring", "sends to the next rank only", hint, _sends_within(1), forbids=True)
+    return Demand("not a ring", "sends to the next rank only", _sends_within(1), forbids=True)
 
 
 def only_neighbours_in_ring() -> Demand:
     """Gate: every send goes to the rank after or before; else one rank could compute for all."""
-    return Demand("past the neighbours", "sends to neighbours only", (
-        "Messages go to other ranks than neighbours: that is another algorithm, in which one rank may do the work of all. "
-        f"{_RING}"), _sends_within(1, -1), gate=True, for_right_values=True,
-        forbids=True)
+    return Demand("past the neighbours", "sends to neighbours only", _sends_within(1, -1), gate=True, for_right_values=True,
+                  forbids=True)
 
 
 def _sends_within(*steps: int) -> Callable[[Look], tuple[bool, str]]:
@@ -91,7 +85,7 @@ def _sends_within(*steps: int) -> Callable[[Look], tuple[bool, str]]:
     return judge
 
 
-def messages_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id: str = "too many messages") -> Demand:
+def messages_at_most(limit: Callable[[Look, int], int], label: str, id: str = "too many messages") -> Demand:
     """Each rank makes at most limit(look, rank) sends."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -101,10 +95,10 @@ def messages_at_most(limit: Callable[[Look, int], int], label: str, hint: str, i
                 return False, f"rank {rank} sent {count} message{'s' * (count != 1)}, allowed {allowed}"
         return True, ""
 
-    return Demand(id, label, hint, judge, forbids=True)
+    return Demand(id, label, judge, forbids=True)
 
 
-def rounds_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id: str = "too many rounds") -> Demand:
+def rounds_at_most(limit: Callable[[Look, int], int], label: str, id: str = "too many rounds") -> Demand:
     """The messages fit in limit(look, rank) rounds, in each of which a rank sends or receives one message at most."""
 
     def late(look: Look, rounds: Mapping[int, int]) -> str:
@@ -118,7 +112,7 @@ def rounds_at_most(limit: Callable[[Look, int], int], label: str, hint: str, id:
         found = late(look, messages) or late(look, last_rounds(replace(look.evidence.trace, calls=calls)))
         return not found, found
 
-    return Demand(id, label, hint, judge, forbids=True)
+    return Demand(id, label, judge, forbids=True)
 
 
 def last_rounds(trace: Trace) -> dict[int, int]:
@@ -140,7 +134,7 @@ def _partner(send: Call, waiting: dict[int, list[Call]]) -> Call | None:
     return next((c for c in waiting[send.peer] if c.op == "recv" and c.peer in (send.rank, None)), None)
 
 
-def inputs_kept(hint: str, id: str = "input changed", gate: bool = False) -> Demand:
+def inputs_kept(id: str = "input changed", gate: bool = False) -> Demand:
     """The function left its inputs as they were. Needs to be called by watching_inputs, as it usually is."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -150,10 +144,7 @@ def inputs_kept(hint: str, id: str = "input changed", gate: bool = False) -> Dem
             raise NotSeen("whether inputs were changed was not seen on every rank")
         return not changed, "rank {}: {} was changed".format(*changed[0]) if changed else ""
 
-    return Demand(id, "inputs left as they were", hint, judge, gate)
-
-
-_WAIT = "An asynchronous call was never waited for: until work.wait() returns, its tensor may hold anything."
+    return Demand(id, "inputs left as they were", judge, gate)
 
 
 def results_waited() -> Demand:
@@ -174,7 +165,7 @@ def _waited(id: str, label: str, asked: Callable[[Call], bool], gate: bool) -> D
         first = f"rank {forgotten[0].rank}: {forgotten[0].op} at {forgotten[0].source}" if forgotten else ""
         return not forgotten, first
 
-    return Demand(id, label, _WAIT, judge, gate, forbids=True)
+    return Demand(id, label, judge, gate, forbids=True)
 
 
 _OF_ALL = ("all_reduce", "reduce_scatter", "all_gather")  # where each rank's result needs every other's part
@@ -209,9 +200,7 @@ NETWORK_CALL_BYTES = 800  # headers and acknowledgements, for each member of the
 
 def network_agrees(gate: bool) -> Demand:
     """What crossed the network, counted outside the ranks, is what their calls account for."""
-    return Demand(NETWORK_DEMAND, "the network saw what the calls say", (
-        "What crossed the network, counted by the system, is not what the calls that your ranks reported account for: "
-        "data travels by dist calls only, in the open. A person should look at this."), _network_judge, gate)
+    return Demand(NETWORK_DEMAND, "the network saw what the calls say", _network_judge, gate)
 
 
 def _network_judge(look: Look) -> tuple[bool, str]:

@@ -2,7 +2,7 @@
 
 import functools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,11 +10,12 @@ from weakref import WeakKeyDictionary
 import torch
 
 from grader.evidence.case import REFUSED, THINNED, Case
-from grader.evidence.evidence import Evidence, pack, unpack
+from grader.evidence.evidence import MISSING, Evidence, pack, unpack
 from grader.judging.compare import same
 
 VALUES, TECHNIQUE = "values", "technique"
 MANY = 1 << 16  # numbers in a tensor
+ROUNDED = 1e-6  # right sums of whole numbers are exact, a third of them is not
 Wrong = Callable[[Case, int, list[Any]], Any]  # (case, rank, each rank's right result) -> what the rank then returns
 
 
@@ -53,14 +54,13 @@ class Look(Trial):
 
 @dataclass(frozen=True)
 class Slip:
-    """A known mistake. `hint` is the lesson.
+    """A known mistake in results; its lesson is the exercise's hint of this id.
 
     wrong: what a rank returns that makes this mistake; ANYTHING stands for parts that it leaves open.
     shows: the cases in which it could show; of these it does show where any rank's result is another than the right one.
     """
 
     id: str
-    hint: str
     wrong: Wrong
     shows: Callable[[Case], bool] = lambda case: True
 
@@ -84,15 +84,27 @@ _RESULTS: WeakKeyDictionary[Case, dict[Slip, list[Any] | None]] = WeakKeyDiction
 
 
 @dataclass(frozen=True)
+class Mistake:
+    """A known mistake as a program: a reference, changed. make() compiles it; `id` is that of its hint.
+
+    What it makes of a case, where its results are what tells, comes from running it: see Exercise.wrong_results.
+    """
+
+    id: str
+    name: str
+    text: str  # that tells it from any other program
+    make: Callable[[], Callable]
+
+
+@dataclass(frozen=True)
 class Symptom:
-    """A mistake of technique or of failure. `matches(look)` says whether a failed case shows it; `hint` is the lesson.
+    """A mistake of technique or of failure. `matches(look)` says whether a failed case shows it.
 
     refuted: the failed cases that rule it out. weak: a guess, which counts only where nothing else explains anything.
     alone: it says nothing unless every failed case shows it.
     """
 
     id: str
-    hint: str
     matches: Callable[[Look], bool]
     refuted: Callable[[Look], bool] = lambda look: False
     weak: bool = False
@@ -110,7 +122,6 @@ class Demand:
 
     id: str
     label: str
-    hint: str
     judge: Callable[[Look], tuple[bool, str]]
     gate: bool = False
     for_right_values: bool = False
@@ -155,7 +166,7 @@ class Exercise:
     make_cases: "Callable[[Draw, bool], Sequence[Case]]"
     oracle: Callable[[Case], list[Any]]
     points: dict[str, float] = field(default_factory=lambda: {VALUES: 2, TECHNIQUE: 2})
-    slips: tuple[Slip, ...] = ()
+    slips: "tuple[Slip | Mistake, ...]" = ()
     tolerance: float = 0.0
     timeout_s: float = 10.0
     trains: bool = False
@@ -163,10 +174,12 @@ class Exercise:
     late_s: float = 0.1
     forbidden: tuple[str, ...] = ()
     faults: int = 0
-    id: str = ""  # the last four are known from where the exercise stands, see grader.exercises
+    id: str = ""  # the last six are known from where the exercise stands, see grader.exercises
     unit: str = ""
     technique: Technique = field(default_factory=Technique)
+    hints: Mapping[str, str] = field(default_factory=dict)  # of each slip, symptom and demand, by its id
     way: str = ""  # the file that says how a rank calls the function, see grader.calling.task
+    run: "Callable[[Exercise, Case, Sequence[Mistake]], list[list[Any] | None]] | None" = None  # of programs, on ranks
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
         """The cases drawn from `seed`, with what is right."""
@@ -187,9 +200,45 @@ class Exercise:
         right = self.oracle(case)
         return unpack(pack(right, THINNED)) if case.weighed else right
 
+    def wrong_results(self, trial: Trial, slips: "Sequence[Slip | Mistake]") -> list[list[Any] | None]:
+        """For each slip what each rank returns that makes it, None for a bystander; None in all where it does not show."""
+        programs = [slip for slip in slips if isinstance(slip, Mistake)]
+        returned = dict(zip(programs, self._returned(trial, programs), strict=True))
+        return [returned[slip] if isinstance(slip, Mistake) else slip.results(trial) for slip in slips]
+
+    def _returned(self, trial: Trial, programs: Sequence[Mistake]) -> list[list[Any] | None]:
+        if not programs or self.run is None or not trial.case.shows_slips:
+            return [None] * len(programs)
+        return [returned and self._wrong(trial, returned) for returned in self.run(self, trial.case, programs)]
+
+    def _wrong(self, trial: Trial, returned: list[Any]) -> list[Any] | None:
+        """What is compared of each rank's result; None if all of it is right."""
+        read = [_numbers_as(trial.right[rank], self.read(trial.case, returned[rank])) if rank in trial.working else None
+                for rank in range(trial.case.world_size)]
+        tolerance = max(self.tolerance, ROUNDED)
+        return None if all(same(read[rank], trial.right[rank], tolerance) for rank in trial.working) else read
+
+    def read(self, case: Case, found: Any) -> Any:
+        """What of a result is compared; a result that cannot be read is compared as it is, and differs."""
+        try:
+            return found if found is MISSING else self.technique.reading(case, found)
+        except (TypeError, ValueError, LookupError, AttributeError):
+            return found
+
     @property
     def max_points(self) -> float:
         return sum(self.points.values())
+
+
+def _numbers_as(right: Any, value: Any) -> Any:
+    """A whole number where a fraction is right is the same mistake as the fraction: student and reference may differ."""
+    if isinstance(right, float) and type(value) is int:
+        return float(value)
+    if isinstance(right, dict) and isinstance(value, dict):
+        return {key: _numbers_as(right.get(key), part) for key, part in value.items()}
+    if isinstance(right, (list, tuple)) and isinstance(value, (list, tuple)) and len(right) == len(value):
+        return [_numbers_as(*pair) for pair in zip(right, value, strict=True)]
+    return value
 
 
 def _late(case: Case, rank: int, seconds: float) -> Case:

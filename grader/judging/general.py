@@ -138,95 +138,50 @@ def _ended(look: Look, ending: str, *kinds: str) -> bool:
     return look.evidence.ending == ending and look.evidence.error_kind in kinds
 
 
-_ABSENT = ("A rank waits in a call that another rank never makes: every member of a group must make every collective call, "
-           "in the same order. Look for an if, a return or a loop bound that leaves a rank out.")
+IN_GROUPS_ONLY = Symptom("only in groups", lambda look: look.case.groups is not None, alone=True)
 
-IN_GROUPS_ONLY = Symptom(
-    "only in groups", "Right for the whole world, wrong in a group: some rank, size or root is the world's. Ask "
-    "dist.get_rank(group) and dist.get_world_size(group); group_dst= and group_src= take ranks of the group, dst= and src= "
-    "the world's.", lambda look: look.case.groups is not None, alone=True)
+UNKNOWN_NAME = Symptom("unknown name", lambda look: _ended(look, RAISED, "NameError", "UnboundLocalError"))
 
 LAST_RESORTS: Sequence[Symptom] = (
-    Symptom("nothing returned", "A rank returns None where a result is due: end the function with return and the result, on "
-            "every way through its ifs.", _each_wrong_part(lambda found, right: found is None or found is MISSING)),
-    Symptom("another type", "The numbers are right, their dtype is not: torch.zeros and torch.empty make float32 unless "
-            "they are told otherwise, and .float() or .double() changes it. Keep the input's (empty_like, dtype=x.dtype).",
-            _each_wrong_part(_other_type)),
-    Symptom("another shape", "The numbers are right, but in another shape: a slice x[i:i+1] keeps the axis that x[i] drops, "
-            "and torch.cat makes no new one, as torch.stack does. Compare with the shape in the contract.",
-            _each_wrong_part(_other_shape)),
-    Symptom("tensor returned", "The result is a tensor where a plain number is asked: return tensor.item().",
-            _each_wrong_part(_tensor_for_number)),
-    Symptom("list returned", "The result is a list of tensors where one tensor is asked: put them together (torch.stack).",
-            _each_wrong_part(_list_for_tensor)),
-    Symptom("not a tensor", "A result is no tensor where one is due (the table says what it is): a work object and its "
-            "wait() hold none. Return the tensor that the call works on.", _each_wrong_part(_no_tensor)),
-    Symptom("result elsewhere", "A result is there where None is due: the contract says which ranks return something (and "
-            "which inputs have a gradient).", _each_wrong_part(lambda found, right: right is None)),
-    Symptom("other names", "A dictionary has other names than it should: the table says which are expected and which "
-            "were found.", _each_wrong_part(_other_names)),
-    Symptom("wrong shape", "A result has as many elements as it should, but another shape, and they stand elsewhere: look "
-            "at the dim along which things are cut and joined.", _each_wrong_part(_elsewhere_in_another_shape)),
-    Symptom("too long", "A result has more elements than it should (the table says how many): look at what is rounded up, "
-            "and whether padding is added where none is needed.", _each_wrong_part(_longer)),
-    Symptom("too short", "A result has fewer elements than it should (the table says how many): look at what is rounded "
-            "down, and whether a last part, or the padding, is lost.", _each_wrong_part(_shorter)),
-    Symptom("another rank's result", "Ranks return what others should: look at every index that is made from the rank, and "
-            "ask for the rank in the group, dist.get_rank(group).", _of_others),
-    Symptom("all zeros", "A result holds nothing but zeros: what was received or computed never got into it.",
-            _each_wrong_part(_only_zeros)),
-    Symptom("wrong sign", "Every number has the wrong sign.",
-            _each_wrong_part(lambda found, right: _ratio(found, right) == -1)),
-    Symptom("too large by a factor", "The numbers are right but for a factor: they are a constant number of times too "
-            "large. A division is missing, or something is counted more than once.",
-            _constant_factor(lambda ratio: ratio > 1)),
-    Symptom("too small by a factor", "The numbers are right but for a factor: they are a constant number of times too "
-            "small. Something is divided twice, or by too much, or not all is counted.",
-            _constant_factor(lambda ratio: 0 < ratio < 1)),
-    Symptom("another order", "The numbers are all there, but in another order: compare which of them stands where in the "
-            "table.", _each_wrong_part(_reordered)),
-    Symptom("ranks disagree", "All ranks of a group should return the same, and do not: after the exchange each goes on "
-            "with something of its own (its own count, say): that must be exchanged too.", _ranks_disagree),
-    raised("tensors with different dtypes", "A call is given tensors of different dtypes: torch.empty and torch.zeros make "
-           "float32, so make buffers like the data (empty_like, new_empty).", "buffer of another dtype"),
-    raised("expected tensors, numbers, strings", "What is returned is no result: a function that was never called, or a "
-           "work object, perhaps. Return the tensor or the number itself.", "no result"),
-    raised("can be waited for once", "wait() is called twice on the work object of one isend or irecv; the second wait may "
-           "never end. Wait once for each.", "waited twice"),
-    Symptom("endless recursion", "The function calls itself without end: it needs a case in which it does not call itself, "
-            "and each call must come nearer to that.", lambda look: _ended(look, RAISED, "RecursionError")),
-    Symptom("unknown name", "A name is used that nobody has defined: look at the line in the message, and define the name "
-            "before it (r = dist.get_rank(group), say) or fix its spelling. What a cell for trying something out defines is "
-            "not there when marks are given.",
-            lambda look: _ended(look, RAISED, "NameError", "UnboundLocalError")),
-    Symptom("never ends", "Time ran out while a rank was still busy, or waited for one that was: look at the line shown for "
-            "the rank that does not wait, for a loop whose end never comes.",
-            lambda look: look.evidence.ending == TIMED_OUT),
-    deadlocked("dropped message", "An isend or irecv whose work object is thrown away may never happen: keep what it "
-               "returns and call work.wait()."),
-    deadlocked("cycle of receives", "Ranks wait for each other in a circle, each in a receive, so nobody sends: start sends "
-               "with isend, receive, and only then wait for the sends."),
-    deadlocked("cycle of sends", "Ranks wait for each other in a circle, each in a send, which ends only when it is "
-               "received: start sends with isend, receive, and only then wait for the sends."),
-    deadlocked("cycle of messages", "Ranks wait for each other in a circle of sends and receives: write down who sends to "
-               "whom in which order, and start sends with isend, so that they hold nobody up."),
-    deadlocked("receive from the wrong rank", "A message goes to a rank that waits for one from somebody else: whoever "
-               "sends to rank i, rank i must receive from."),
-    deadlocked("tags differ", "A message is sent with one tag or group and awaited with another: use the same on both "
-               "sides."),
-    deadlocked("send without receive", "A rank sends a message that nobody receives: for each send the other rank must make "
-               "one recv. Compare who sends and who receives, and how often."),
-    deadlocked("receive without send", "A rank waits for a message that nobody sends: for each recv the other rank must "
-               "make one send. Compare who sends and who receives, and how often."),
-    deadlocked("rank returned early", _ABSENT),
-    deadlocked("rank never calls", _ABSENT, "rank returned early"),
-    deadlocked("member does not join", _ABSENT, "rank returned early"),
-    deadlocked("opposite order", "Ranks make the same calls in different orders, so they wait for each other: choose one "
-               "order for all."),
-    deadlocked("dtype differs", "The two ends of a message, or the members of a collective, give tensors of different "
-               "dtypes: make buffers like the data (empty_like, dtype=x.dtype)."),
-    deadlocked("size differs", "The two ends of a message, or the members of a collective, give tensors of different sizes: "
-               "all must agree on how many elements travel."),
-    deadlocked("differs", "Ranks call different things at the same point: all members of a group must make the same calls "
-               "with the same arguments, in the same order."),
+    Symptom("nothing returned", _each_wrong_part(lambda found, right: found is None or found is MISSING)),
+    Symptom("another type", _each_wrong_part(_other_type)),
+    Symptom("another shape", _each_wrong_part(_other_shape)),
+    Symptom("tensor returned", _each_wrong_part(_tensor_for_number)),
+    Symptom("list returned", _each_wrong_part(_list_for_tensor)),
+    Symptom("not a tensor", _each_wrong_part(_no_tensor)),
+    Symptom("result elsewhere", _each_wrong_part(lambda found, right: right is None)),
+    Symptom("other names", _each_wrong_part(_other_names)),
+    Symptom("wrong shape", _each_wrong_part(_elsewhere_in_another_shape)),
+    Symptom("too long", _each_wrong_part(_longer)),
+    Symptom("too short", _each_wrong_part(_shorter)),
+    Symptom("another rank's result", _of_others),
+    Symptom("all zeros", _each_wrong_part(_only_zeros)),
+    Symptom("wrong sign", _each_wrong_part(lambda found, right: _ratio(found, right) == -1)),
+    Symptom("too large by a factor", _constant_factor(lambda ratio: ratio > 1)),
+    Symptom("too small by a factor", _constant_factor(lambda ratio: 0 < ratio < 1)),
+    Symptom("another order", _each_wrong_part(_reordered)),
+    Symptom("ranks disagree", _ranks_disagree),
+    raised("tensors with different dtypes", "buffer of another dtype"),
+    raised("expected tensors, numbers, strings", "no result"),
+    raised("can be waited for once", "waited twice"),
+    raised("values to unpack", "unpacked otherwise"),
+    raised("'tuple' object does not support item assignment", "tuple changed"),
+    Symptom("endless recursion", lambda look: _ended(look, RAISED, "RecursionError")),
+    UNKNOWN_NAME,
+    Symptom("never ends", lambda look: look.evidence.ending == TIMED_OUT),
+    deadlocked("dropped message"),
+    deadlocked("cycle of receives"),
+    deadlocked("cycle of sends"),
+    deadlocked("cycle of messages"),
+    deadlocked("receive from the wrong rank"),
+    deadlocked("tags differ"),
+    deadlocked("send without receive"),
+    deadlocked("receive without send"),
+    deadlocked("rank returned early"),
+    deadlocked("rank never calls", "rank returned early"),
+    deadlocked("member does not join", "rank returned early"),
+    deadlocked("opposite order"),
+    deadlocked("dtype differs"),
+    deadlocked("size differs"),
+    deadlocked("differs"),
 )

@@ -1,21 +1,20 @@
 """From an exercise, its trials and the evidence to a verdict. A pure function: it never runs student code."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from grader.evidence.case import Case
-from grader.evidence.evidence import MISSING, NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
+from grader.evidence.evidence import NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
 from grader.judging.compare import bounded, first_difference, same
 from grader.judging.demands import NotSeen, network_agrees
-from grader.judging.exercise import TECHNIQUE, VALUES, Demand, Exercise, Look, Slip, Symptom, Trial
+from grader.judging.exercise import ROUNDED, TECHNIQUE, VALUES, Demand, Exercise, Look, Mistake, Slip, Symptom, Trial
 from grader.judging.faults import counted
-from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS
+from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS, UNKNOWN_NAME
 from grader.judging.verdict import CaseVerdict, DemandVerdict, Verdict
 from utils.trace.source import Line
 
 DETAIL = 500  # characters of what was seen; names of calls in it are the ranks' own
-ROUNDED = 1e-6  # right sums of whole numbers are exact, a third of them is not
+FEW = 3  # what explains fewer than one failed case in FEW gives way to a general hint that explains more
 
 
 def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evidence]) -> Verdict:
@@ -39,8 +38,10 @@ def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evide
         VALUES: exercise.points.get(VALUES, 0) * (values_right and gates_met),
         TECHNIQUE: exercise.points.get(TECHNIQUE, 0) * (values_right and technique_met),
     }
-    return Verdict(exercise.id, exercise.title, tuple(rows), _hints(exercise, looks, rows), earned,
-                   dict(exercise.points), skipped=len(trials) - len(rows))
+    first = _first_to_fix(exercise, looks, rows)
+    hints, shown = (((first.known.id, exercise.hints[first.known.id]),), first.cases) if first else ((), ())
+    return Verdict(exercise.id, exercise.title, tuple(rows), hints, earned, dict(exercise.points),
+                   skipped=len(trials) - len(rows), explained=shown)
 
 
 def _not_written(exercise: str, lines: Sequence[Line]) -> str:
@@ -58,7 +59,7 @@ def _bounded(evidence: Evidence, right: Sequence[Any]) -> Evidence:
 def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
     problems = {}
     for rank, found, expected in look.pairs():
-        difference = first_difference(_read(exercise, look.case, found), expected, exercise.tolerance)
+        difference = first_difference(exercise.read(look.case, found), expected, exercise.tolerance)
         if difference:
             problems[rank] = difference
     ended = look.evidence.ending == RETURNED
@@ -66,14 +67,6 @@ def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
     return CaseVerdict(look.case.name, look.case.world_size, tuple(look.working), problems, look.evidence.ending,
                        look.evidence.error, demands, look.evidence.error_kind,
                        tuple(dict.fromkeys(line.code for line in look.evidence.lines if line.code)), look.evidence.fix)
-
-
-def _read(exercise: Exercise, case: Case, found: Any) -> Any:
-    """What of a result is compared; a result that cannot be read is compared as it is, and differs."""
-    try:
-        return found if found is MISSING else exercise.technique.reading(case, found)
-    except (TypeError, ValueError, LookupError, AttributeError):
-        return found
 
 
 def asked_of(exercise: Exercise, look: Look) -> tuple[Demand, ...]:
@@ -92,50 +85,73 @@ def _judge_demand(demand, look: Look) -> DemandVerdict:
     return DemandVerdict(demand.id, demand.label, bool(met), detail[:DETAIL], demand.gate)
 
 
-def _hints(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> tuple[tuple[str, str], ...]:
-    """(id, text) of the one thing to fix first: an unmet gate, else what explains the failed cases, else another demand."""
+@dataclass(frozen=True)
+class _Explanation:
+    """What may be wrong, and the names of the failed cases that it explains."""
+
+    known: Symptom | Slip | Mistake | Demand
+    cases: tuple[str, ...]
+
+
+def _first_to_fix(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> _Explanation | None:
+    """An unmet gate, else what explains the failed cases, else another demand."""
     unmet = {d.id for row in rows for d in row.demands if not d.met}
     failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
     failed = [look for look in failed if look.case.shows_slips] or failed
     demands = list(dict.fromkeys(demand for look in looks for demand in asked_of(exercise, look)))
-    gates = [d for d in demands if d.gate and d.id in unmet and not (failed and d.for_right_values)]
-    others = [d for d in demands if d.id in unmet] if not failed else []
-    return tuple((first.id, first.hint) for first in (gates or _explanations(exercise, failed) or others)[:1])
+    gates = [_Explanation(d, ()) for d in demands if d.gate and d.id in unmet and not (failed and d.for_right_values)]
+    others = [_Explanation(d, ()) for d in demands if d.id in unmet] if not failed else []
+    passed = [look for look, row in zip(looks, rows, strict=True) if row.right]
+    return next(iter(gates or _explanations(exercise, failed, passed) or others), None)
 
 
-def _explanations(exercise: Exercise, failed: list[Look]) -> list[Symptom | Slip]:
-    """What explains the failed cases: all of them, if anything does; else most. At last: what any function can do."""
+def _explanations(exercise: Exercise, failed: list[Look], passed: list[Look]) -> list[_Explanation]:
+    """What explains most of the failed cases; what any function can do comes last, unless it explains more than the rest."""
     technique = exercise.technique
 
-    def matched(symptoms: Sequence[Symptom]) -> list[tuple[int, Symptom]]:
-        counts = []
+    def matched(symptoms: Sequence[Symptom]) -> list[_Explanation]:
+        found = []
         for symptom in symptoms:
-            count = sum(bool(_tried(symptom.matches, look)) for look in failed)
+            cases = tuple(look.case.name for look in failed if _tried(symptom.matches, look))
             refuted = any(_tried(symptom.refuted, look) for look in failed)
-            if not refuted and (count == len(failed) or not symptom.alone):
-                counts.append((count, symptom))
-        return counts
+            if cases and not refuted and (len(cases) == len(failed) or not symptom.alone):
+                found.append(_Explanation(symptom, cases))
+        return found
 
-    slips = [(_tried(_explained, slip, exercise, failed), slip) for slip in exercise.slips]
-    known = [*matched(technique.symptoms), *slips, *matched([*technique.fallbacks, IN_GROUPS_ONLY])]
-    sure = [(count, mistake) for count, mistake in known if not getattr(mistake, "weak", False)]
-    explained = sure if any(count for count, _ in sure) else [*matched(LAST_RESORTS), *known]
-    most = max((count for count, _ in explained), default=0)
-    return [mistake for count, mistake in explained if count == most and count]
+    if misspelt := matched([UNKNOWN_NAME]):  # nothing else can be told of a function that never came further
+        return misspelt
+    symptoms = matched(technique.symptoms)
+    slips = []
+    if not any(len(symptom.cases) == len(failed) and not symptom.known.weak for symptom in symptoms):
+        slips = _explained(exercise, failed, passed)  # else none explains more, and to ask what they make takes long
+    known = [*symptoms, *slips, *matched([*technique.fallbacks, IN_GROUPS_ONLY])]
+    sure = [one for one in known if not getattr(one.known, "weak", False)]
+    explained = sure or [*matched(LAST_RESORTS), *known]
+    if explained and FEW * max(len(one.cases) for one in explained) < len(failed):
+        explained += matched(LAST_RESORTS)
+    most = max((len(one.cases) for one in explained), default=0)
+    return [one for one in explained if len(one.cases) == most]
 
 
-def _explained(slip: Slip, exercise: Exercise, failed: list[Look]) -> int:
-    """How many failed cases a slip explains; none if one in which it shows refutes it."""
-    count, tolerance = 0, max(exercise.tolerance, ROUNDED)
-    for look in failed:
-        wrong = slip.results(look)
-        if wrong is None:
-            continue
-        if look.evidence.ending != RETURNED or not all(
-                same(_read(exercise, look.case, found), wrong[rank], tolerance) for rank, found, _ in look.pairs()):
-            return 0
-        count += 1
-    return count
+def _explained(exercise: Exercise, failed: list[Look], passed: list[Look]) -> list[_Explanation]:
+    """The slips that no case refutes in which they show, be it failed or passed, each with the cases that it explains."""
+    tolerance, cases = max(exercise.tolerance, ROUNDED), {slip: () for slip in exercise.slips}
+
+    def explains(look: Look, wrong: list[Any]) -> bool:
+        return look.evidence.ending == RETURNED and all(
+            same(exercise.read(look.case, found), wrong[rank], tolerance) for rank, found, _ in look.pairs())
+
+    for look in sorted(failed, key=lambda look: (look.evidence.ending != RETURNED, abs(len(look.working) - 3))):
+        slips = list(cases)
+        for slip, wrong in zip(slips, exercise.wrong_results(look, slips), strict=True):
+            if wrong is not None and not _tried(explains, look, wrong):
+                del cases[slip]
+            elif wrong is not None:
+                cases[slip] += (look.case.name,)
+    slips = [slip for slip, names in cases.items() if names]
+    for look in passed:
+        slips = [slip for slip, wrong in zip(slips, exercise.wrong_results(look, slips), strict=True) if wrong is None]
+    return [_Explanation(slip, cases[slip]) for slip in slips]
 
 
 def _tried(question: Callable[..., int], *arguments: Any) -> int:

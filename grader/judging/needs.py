@@ -40,11 +40,7 @@ def needs(moves: Moves) -> Demand:
                         return False, f"rank {rank} {done} {seen:,.0f} B, its part takes {wanted:,.0f} B"
         return True, ""
 
-    return Demand(NOT_CROSSED, "what the results need crossed the network", (
-        "The result is right, but less crossed between the ranks than it takes: what a rank does not have must come to it "
-        "by a dist call, and what only it has must leave it. Nothing computed twice, no other way and no shorter dtype "
-        "stands for that."),
-        judge, gate=True, for_right_values=True)
+    return Demand(NOT_CROSSED, "what the results need crossed the network", judge, gate=True, for_right_values=True)
 
 
 def each_way(nbytes: Callable[[Look, int], float]) -> Moves:

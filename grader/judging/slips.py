@@ -8,9 +8,9 @@ import torch
 from grader.judging.exercise import Case, Slip
 
 
-def times(id: str, factor: Callable[[Case, int], float], hint: str) -> Slip:
+def times(id: str, factor: Callable[[Case, int], float]) -> Slip:
     """Tensors (alone, or all that a list or dictionary holds) that are factor(case, rank) times too large."""
-    return Slip(id, hint, lambda case, rank, right: _scaled(right[rank], factor(case, rank)))
+    return Slip(id, lambda case, rank, right: _scaled(right[rank], factor(case, rank)))
 
 
 def _scaled(value: Any, factor: float) -> Any:
@@ -21,16 +21,6 @@ def _scaled(value: Any, factor: float) -> Any:
     return value * factor if isinstance(value, torch.Tensor) else value
 
 
-def unchanged(hint: str, id: str = "input returned", parameter: str = "x") -> Slip:
+def unchanged(id: str = "input returned", parameter: str = "x") -> Slip:
     """Each rank returns its own input."""
-    return Slip(id, hint, lambda case, rank, right: case.inputs[rank][parameter])
-
-
-def of_another(id: str, shift: int, hint: str) -> Slip:
-    """Each rank returns what belongs to the rank `shift` further on in its group."""
-
-    def wrong(case: Case, rank: int, right: list[Any]) -> Any:
-        members = case.members(rank)
-        return right[members[(members.index(rank) + shift) % len(members)]]
-
-    return Slip(id, hint, wrong)
+    return Slip(id, lambda case, rank, right: case.inputs[rank][parameter])

@@ -5,7 +5,6 @@ from typing import Any
 
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judging.compare import same
-from grader.judging.demands import results_waited
 from grader.judging.exercise import Look, Symptom
 
 
@@ -24,7 +23,7 @@ def wrong_ranks(test: Callable[[Look, int, Any, Any], bool]) -> Callable[[Look],
     return matches
 
 
-def deadlocked(kind: str, hint: str, id: str | None = None) -> Symptom:
+def deadlocked(kind: str, id: str | None = None) -> Symptom:
     """The run stood still in a known pattern, or ranks disagreed; an empty kind matches any but another dtype.
 
     kind: (part of) what utils.deadlocks.verdicts calls it: "cycle of receives", "cycle of sends", "cycle of messages",
@@ -36,26 +35,20 @@ def deadlocked(kind: str, hint: str, id: str | None = None) -> Symptom:
         ended, found = look.evidence.ending == DEADLOCKED, look.evidence.error_kind
         return ended and kind in found and (bool(kind) or "dtype differs" not in found)
 
-    return Symptom(id or kind, hint, matches)
+    return Symptom(id or kind, matches)
 
 
-def raised(text: str, hint: str, id: str) -> Symptom:
+def raised(text: str, id: str) -> Symptom:
     """The run failed with an error that holds `text` (an empty one matches any)."""
-    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and text in look.evidence.error)
+    return Symptom(id, lambda look: look.evidence.ending == RAISED and text in look.evidence.said)
 
 
-def too_few_gradients(returned: str) -> Symptom:
+def too_few_gradients() -> Symptom:
     """An autograd function whose backward returns something else than one value for each argument of forward."""
-    return raised("number of gradients", f"backward returns one value for each argument of forward after ctx: {returned}.",
-                  "too few gradients")
+    return raised("number of gradients", "too few gradients")
 
 
-_ASK_THE_GROUP = ("With a group that is not the whole world the ranks miss each other: ask dist.get_rank(group) and "
-                  "dist.get_world_size(group), and address peers with group_dst= and group_src=, which count in the group "
-                  "(dst= and src= count in the world).")
-
-
-def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:
+def group_ignored() -> Symptom:
     """In a case with groups: a call on another group, or a peer outside the group or the rank itself.
 
     Where the whole world fails too, something else comes first.
@@ -64,10 +57,10 @@ def group_ignored(hint: str = _ASK_THE_GROUP) -> Symptom:
 
     def matches(look: Look) -> bool:
         elsewhere = any(c.members != look.case.members(c.rank) for c in look.evidence.trace.calls)
-        lost = look.evidence.ending == RAISED and any(text in look.evidence.error for text in strays)
+        lost = look.evidence.ending == RAISED and any(text in look.evidence.said for text in strays)
         return look.case.groups is not None and (elsewhere or lost)
 
-    return Symptom("group ignored", hint, matches, refuted=lambda look: look.case.groups is None)
+    return Symptom("group ignored", matches, refuted=lambda look: look.case.groups is None)
 
 
 def unwaited() -> Symptom:
@@ -82,23 +75,20 @@ def unwaited() -> Symptom:
             return "dropped message" in evidence.error_kind
         return evidence.ending in (RETURNED, TIMED_OUT) and any(not c.waited for c in evidence.trace.calls)
 
-    return Symptom("missing wait", results_waited().hint, matches)
+    return Symptom("missing wait", matches)
 
 
 def changed_under_way() -> Symptom:
     """A tensor that somebody wrote into between the start of an asynchronous call on it and the wait."""
-    return Symptom(
-        "changed under way", "A tensor is changed (divided, say, or added to) while an asynchronous call on it is still "
-        "under way, so the call may read or write other numbers: leave it alone from the call's start to its wait().",
-        lambda look: look.evidence.ending == RETURNED and any(call.changed for call in look.evidence.trace.calls))
+    return Symptom("changed under way",
+                   lambda look: look.evidence.ending == RETURNED and any(call.changed for call in look.evidence.trace.calls))
 
 
 def forgotten_send() -> Symptom:
     """A message that was given up, because the Work of its isend was thrown away."""
-    return deadlocked("dropped message", "An isend was never waited for, so its message may never leave. Keep what isend "
-                      "returns, work = dist.isend(...), and call work.wait() after the receive.", "wait forgotten")
+    return deadlocked("dropped message", "wait forgotten")
 
 
-def no_such_rank(hint: str) -> Symptom:
+def no_such_rank() -> Symptom:
     """A message to or from a rank that the group does not have."""
-    return raised("there is no rank", hint, "no such rank")
+    return raised("there is no rank", "no such rank")

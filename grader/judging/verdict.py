@@ -9,6 +9,7 @@ from grader.judging.html import fill_in
 
 ERROR_LINES_SHOWN = 14
 DIFFERENCES_SHOWN = 2
+OTHER_ERRORS_SHOWN = 2
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Verdict:
     skipped: int = 0
     problem: str = ""  # why there is no evidence at all
     instead: tuple[CaseVerdict, ...] = ()  # what the student is shown in the place of the cases, if they would tell too much
+    explained: tuple[str, ...] = ()  # the failed cases that the hint is about
 
     @property
     def shown(self) -> tuple[CaseVerdict, ...]:
@@ -145,15 +147,26 @@ class Verdict:
         return f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})"
 
     def _explanation(self) -> list[str]:
-        """The first failed case, in detail; of several, one that ended and can show numbers comes first."""
-        failed = sorted((case for case in self.shown if not case.right), key=lambda case: not case.problems_shown)
+        """A failed case in detail: one that the hint explains, and of these one that can show numbers; and other errors."""
+        failed = sorted((case for case in self.shown if not case.right),
+                        key=lambda case: (case.name not in self.explained, not case.problems_shown))
         if not failed:
             return []
         first = failed[0]
         lines = first.problems_shown[:DIFFERENCES_SHOWN] or first.error.splitlines()[:ERROR_LINES_SHOWN]
         if self.skipped and not self.instead:
             lines = [*lines, f"({self.skipped} more cases were not run)"]
-        return [f"In the case “{first.name}”:", *(f"  {line}" for line in lines)] if lines else []
+        told = [f"In the case “{first.name}”:", *(f"  {line}" for line in lines)] if lines else []
+        return told + self._other_errors(first, failed[1:])
+
+    def _other_errors(self, first: CaseVerdict, others: Sequence[CaseVerdict]) -> list[str]:
+        """One line for each kind of exception that was raised in other cases, and not in the one that is shown."""
+        by_kind: dict[str, list[CaseVerdict]] = {}
+        for case in others:
+            if case.error and case.error_kind != first.error_kind:
+                by_kind.setdefault(case.error_kind, []).append(case)
+        return [f"In {len(cases)} other case{'s' * (len(cases) > 1)}, such as “{cases[0].name}”: "
+                f"{cases[0].error.splitlines()[0]}" for cases in by_kind.values()][:OTHER_ERRORS_SHOWN]
 
     # ── HTML ──
 

@@ -81,7 +81,7 @@ def _evidence(stem: str, files: Mapping[str, bytes]) -> Evidence:
         if len(found) > most:
             raise TooMuch(f"{len(found):,} {what} in one case are more than the {most:,} that are judged")
     outputs = [MISSING if rank in missing else value for rank, value in enumerate(values)]
-    return dataclasses.replace(evidence, outputs=outputs, error=evidence.error[:MAX_ERROR],
+    return dataclasses.replace(evidence, outputs=outputs, error=evidence.error[:MAX_ERROR], said=evidence.said[:MAX_ERROR],
                                error_kind=evidence.error_kind[:MAX_KIND], lines=evidence.lines[:MAX_LINES],
                                prints={rank: _first(lines, MAX_PRINTED) for rank, lines in evidence.prints.items()})
 

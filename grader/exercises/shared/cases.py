@@ -116,6 +116,11 @@ def xs_of(case: Case, rank: int) -> list[torch.Tensor]:
     return case.peers_inputs(rank, "x")
 
 
+def root_x(case: Case, rank: int) -> torch.Tensor:
+    """x of the root of `rank`'s group."""
+    return xs_of(case, rank)[case.inputs[rank]["root"]]
+
+
 def pieces(x: torch.Tensor, n: int) -> list[torch.Tensor]:
     """x in n shards of one length, the last ones filled up with zeros."""
     return list(torch.cat([x, x.new_zeros(-len(x) % n)]).view(n, -1).unbind())

@@ -1,4 +1,4 @@
-"""What the exercises on f and g share: cases, what can be made of x and of dy, and slips that make something else of it."""
+"""What the exercises on f and g share: cases, and what can be made of x and of dy."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,10 +8,9 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.technique.splitting import TOLERANCE
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 Way = Callable[[Case, int, str], Tensor]  # (case, rank, "x" or "dy") -> what a rank has of it in the end
-MADE_OF = {"y": "x", "dx": "dy"}
 
 
 def conjugate_cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -36,19 +35,11 @@ def conjugate_cases(draw: Draw, grading: bool) -> Sequence[Case]:
 DIFFERENTIABLE = ("torch.distributed._functional_collectives", "torch.distributed.nn.functional")  # torch's own pairs
 
 
-def conjugate(title: str, slips: tuple[Slip, ...], **ways: Way) -> Exercise:
+def conjugate(title: str, y: Way, dx: Way) -> Exercise:
     """The exercise whose y is made of x in one way, and whose dx is made of dy in another."""
-    return Exercise(title, ("x", "group"), conjugate_cases, each_rank(lambda case, rank: _made(case, rank, ways)),
-                    slips=slips, tolerance=TOLERANCE, forbidden=DIFFERENTIABLE)
-
-
-def made_by(id: str, hint: str, **ways: Way) -> Slip:
-    """A slip that makes y of x, or dx of dy, or both in another way."""
-    return Slip(id, hint, lambda case, rank, right: right[rank] | _made(case, rank, ways))
-
-
-def _made(case: Case, rank: int, ways: dict[str, Way]) -> dict[str, Tensor]:
-    return {part: way(case, rank, MADE_OF[part]) for part, way in ways.items()}
+    return Exercise(title, ("x", "group"), conjugate_cases,
+                    each_rank(lambda case, rank: {"y": y(case, rank, "x"), "dx": dx(case, rank, "dy")}),
+                    tolerance=TOLERANCE, forbidden=DIFFERENTIABLE)
 
 
 def own(case: Case, rank: int, name: str) -> Tensor:
@@ -59,43 +50,3 @@ def own(case: Case, rank: int, name: str) -> Tensor:
 def total(case: Case, rank: int, name: str) -> Tensor:
     """The sum over the group."""
     return torch.stack([x.double() for x in case.peers_inputs(rank, name)]).sum(0).to(own(case, rank, name).dtype)
-
-
-def total_of_the_world(case: Case, rank: int, name: str) -> Tensor:
-    """The sum over all ranks, those of other groups too."""
-    return torch.stack([inputs[name].double() for inputs in case.inputs]).sum(0).to(own(case, rank, name).dtype)
-
-
-def total_times_n(case: Case, rank: int, name: str) -> Tensor:
-    """The sum over the group, summed once more."""
-    return total(case, rank, name) * case.group_size(rank)
-
-
-def total_of_the_second_call(case: Case, rank: int, name: str) -> Tensor:
-    """The sum over the group of −x, see call_conjugate."""
-    return -total(case, rank, name)
-
-
-def mean(case: Case, rank: int, name: str) -> Tensor:
-    """The mean over the group."""
-    return total(case, rank, name) / case.group_size(rank)
-
-
-def largest(case: Case, rank: int, name: str) -> Tensor:
-    """The largest of the group, number by number."""
-    return torch.stack(case.peers_inputs(rank, name)).amax(0)
-
-
-def of_first(case: Case, rank: int, name: str) -> Tensor:
-    """The group's first rank's."""
-    return case.peers_inputs(rank, name)[0]
-
-
-def on_first(case: Case, rank: int, name: str) -> Tensor:
-    """This rank's on the group's first rank, zeros on the others."""
-    return own(case, rank, name) * (case.group_rank(rank) == 0)
-
-
-def own_times_n(case: Case, rank: int, name: str) -> Tensor:
-    """This rank's, n times."""
-    return own(case, rank, name) * case.group_size(rank)

@@ -23,11 +23,11 @@ def first_enough(enough: Callable[[int], bool]) -> int:
     return tried[bisect.bisect_left(tried, True, key=enough)]
 
 
-def formula(id: str, wrong: Callable[[dict[str, Any]], Any], hint: str) -> Slip:
+def formula(id: str, wrong: Callable[[dict[str, Any]], Any]) -> Slip:
     """The result is wrong(inputs)."""
-    return Slip(id, hint, lambda case, rank, right: wrong(case.inputs[rank]))
+    return Slip(id, lambda case, rank, right: wrong(case.inputs[rank]))
 
 
-def pair(id: str, wrong: Callable[[dict[str, Any], float, float], tuple[float, float]], hint: str) -> Slip:
+def pair(id: str, wrong: Callable[[dict[str, Any], float, float], tuple[float, float]]) -> Slip:
     """Where two numbers are asked, wrong(inputs, right first, right second)."""
-    return Slip(id, hint, lambda case, rank, right: wrong(case.inputs[rank], *right[rank]))
+    return Slip(id, lambda case, rank, right: wrong(case.inputs[rank], *right[rank]))

@@ -10,8 +10,7 @@ from grader.calling.sharding import ROUNDS, dtype_of
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.split_inputs import numbers
 from grader.exercises.shared.zero_cases import slices_on
-from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Slip
+from grader.judging.exercise import Case, Draw
 
 Pieces = list[Tensor | None]
 Shapes = Sequence[tuple[int, ...]]
@@ -55,38 +54,3 @@ def gathered_states(case: Case, rank: int) -> dict[str, Any]:
         states[f"whole, round {number}"] = [p * sign for p in whole]
         states[f"pieces, round {number}"] = [piece if piece is None else piece * sign for piece in states["pieces"]]
     return {**states, "pieces as before": True}  # the sign was changed twice
-
-
-def stale_slip(hint: str) -> Slip:
-    """Every gather brings the numbers of the first one."""
-
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-        first = {f"{part}, round {number}": right[rank][f"{part}, round 0"] for part in ("whole", "gathered again")
-                 for number in range(ROUNDS)}
-        rest = {f"pieces, round {number}": ANYTHING for number in range(1, ROUNDS)}
-        return right[rank] | first | rest | {"pieces as before": ANYTHING}
-
-    return Slip("never stepped", hint, wrong)
-
-
-def in_own_dtype_slip(hint: str) -> Slip:
-    """The compute dtype is ignored."""
-
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-        parameters = case.inputs[rank]["parameters"]
-        return right[rank] | {part: [p * (-1) ** number for p in parameters] for number in range(ROUNDS)
-                              for part in (f"whole, round {number}", f"gathered again, round {number}")}
-
-    return Slip("compute dtype ignored", hint, wrong)
-
-
-def rounded_slip(hint: str) -> Slip:
-    """A round leaves the shard with the digits of the compute dtype."""
-
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-        dtype = dtype_of(case.inputs[rank]["compute_dtype"])
-        shard = [piece for piece in right[rank]["pieces"] if piece is not None]
-        exact = dtype is None or all(torch.equal(piece, piece.to(dtype).to(piece.dtype)) for piece in shard)
-        return right[rank] | {"pieces as before": exact}
-
-    return Slip("precision lost", hint, wrong)

@@ -1,6 +1,6 @@
-"""What the exercises on split linear layers share: cases of whole layers, one process's result, slips that change it."""
+"""What the exercises on split linear layers share: cases of whole layers, and one process's result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,12 +10,10 @@ from torch import Tensor
 from grader.calling.sealing import Cut
 from grader.evidence.case import SEALED, WEIGHED
 from grader.exercises.shared.cases import group_case
-from grader.exercises.shared.split_inputs import divides, in_dtype_of, in_float64, numbers, whole_linear
+from grader.exercises.shared.split_inputs import in_dtype_of, in_float64, numbers, whole_linear
 from grader.exercises.technique.linears import IN, OUT
-from grader.judging.exercise import Case, Draw, Slip
+from grader.judging.exercise import Case, Draw
 from utils.models.shards import piece
-
-Parts = dict[str, Any]  # y, dx, and the gradients by name
 
 
 def linear_cases(draw: Draw, grading: bool, dim: int) -> Sequence[Case]:
@@ -53,15 +51,14 @@ def _cuts(dim: int, n: int) -> dict[str, Cut]:
 
 
 def whole(case: Case, rank: int) -> dict[str, Tensor | None]:
-    """One process: x, dy, y, dx, weight and bias with their gradients, all whole, in float64. Without a bias db is None."""
+    """One process: dy, y, dx, weight, its gradient and the bias's, all whole, in float64. Without a bias db is None."""
     x, dy = _whole_tensor(case, rank, "x"), _whole_tensor(case, rank, "dy")
     linear = in_float64(case.inputs[rank]["linear"])
-    weight, has_bias = linear["weight"], linear["bias"] is not None
-    bias = linear["bias"] if has_bias else weight.new_zeros(len(weight))
-    y = F.linear(x.requires_grad_(), weight.requires_grad_(), bias.requires_grad_())
+    weight, bias = (None if (p := linear[name]) is None else p.requires_grad_() for name in ("weight", "bias"))
+    y = F.linear(x.requires_grad_(), weight, bias)
     y.backward(dy)
-    return {"x": x.detach(), "dy": dy, "y": y.detach(), "dx": x.grad, "dW": weight.grad,
-            "db": bias.grad if has_bias else None, "weight": weight.detach(), "bias": bias.detach()}
+    return {"dy": dy, "y": y.detach(), "dx": x.grad, "dW": weight.grad, "db": None if bias is None else bias.grad,
+            "weight": weight.detach()}
 
 
 def _whole_tensor(case: Case, rank: int, name: str) -> Tensor:
@@ -72,25 +69,7 @@ def _whole_tensor(case: Case, rank: int, name: str) -> Tensor:
     return (parts[0] if parts[0].shape[-1] == size else torch.cat(parts, -1)).clone()
 
 
-def result(case: Case, rank: int, y: Tensor, dx: Tensor, gradients: dict[str, Tensor | None]) -> Parts:
+def result(case: Case, rank: int, y: Tensor, dx: Tensor, gradients: dict[str, Tensor | None]) -> dict[str, Any]:
     """As a rank returns it; a gradient that is None is not there."""
     there = {name: gradient for name, gradient in gradients.items() if gradient is not None}
     return in_dtype_of({"y": y, "dx": dx, "gradients": there}, case.inputs[rank]["x"])
-
-
-def changed(id: str, hint: str, change: Callable[[Case, int, Parts], Parts],
-            shows: Callable[[Case], bool] = lambda case: True) -> Slip:
-    """A slip of the parts that change(case, rank, right parts) gives; the others are right, those not asked for left out."""
-
-    def wrong(case: Case, rank: int, right: list[Any]) -> Parts:
-        parts = {"y": right[rank]["y"], "dx": right[rank]["dx"], **right[rank]["gradients"]}
-        parts |= {name: part for name, part in change(case, rank, parts).items() if name in parts}
-        return right[rank] | result(case, rank, parts.pop("y"), parts.pop("dx"), parts)
-
-    return Slip(id, hint, wrong, shows=lambda case: divides(case) and shows(case))
-
-
-def times_n(id: str, hint: str, *names: str, power: int = 1) -> Slip:
-    """These parts are n (or n to this power) times what they should be."""
-    return changed(id, hint, lambda case, rank, right: {
-        name: right[name] * float(case.group_size(rank)) ** power for name in names if name in right})

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from grader.evidence.case import REFUSED
 from grader.exercises.shared.cases import ranks
-from grader.exercises.shared.split_inputs import first_wrong_slip
-from grader.judging.exercise import Case, Draw, Slip
+from grader.judging.exercise import Case, Draw
 
 TOLERANCE = 1e-6
 SEQUENCE = 2  # the dim of q, k and v
@@ -31,8 +30,7 @@ def named(n: int, heads: int, rows: int, size: int, dtype: torch.dtype = torch.f
     return f"{ranks(n)}, {heads} head{'s' * (heads > 1)}, {rows} rows a rank, K = {size}{what}"
 
 
-def whole_attention(case: Case, rank: int, cut: Cut = torch.chunk, join: Join = torch.cat,
-                    causal: bool = True) -> dict[str, Any]:
+def whole_attention(case: Case, rank: int, cut: Cut = torch.chunk, join: Join = torch.cat) -> dict[str, Any]:
     """This rank's part of causal attention over the whole sequence, by torch's own, and of its gradients.
 
     cut: the sequence into the ranks' shards, one piece each if nothing else is said; join: those to the sequence.
@@ -40,7 +38,7 @@ def whole_attention(case: Case, rank: int, cut: Cut = torch.chunk, join: Join = 
     if not sizes_fit(case):
         return {REFUSED: case.inputs[rank]["sizes"]}
     q, k, v = (join(case.peers_inputs(rank, name), SEQUENCE).requires_grad_() for name in "qkv")
-    o = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     (o * join(case.peers_inputs(rank, "weights"), SEQUENCE)).sum().backward()
     n, r = case.group_size(rank), case.group_rank(rank)
     wholes = {"o": o.detach(), "dq": q.grad, "dk": k.grad, "dv": v.grad}
@@ -50,8 +48,3 @@ def whole_attention(case: Case, rank: int, cut: Cut = torch.chunk, join: Join = 
 def sizes_fit(case: Case) -> bool:
     """Whether nothing is to be refused."""
     return "sizes" not in case.inputs[0]
-
-
-def another_o(id: str, hint: str, output: Callable[[Case, int], Tensor]) -> Slip:
-    """o is output(case, rank) on every rank."""
-    return first_wrong_slip(id, hint, "o", lambda case, rank, o: output(case, rank), sizes_fit)

@@ -1,6 +1,4 @@
-"""A GPT's parameters by name, what a rank of a mesh has of them, and what it has after a mistake."""
-
-from collections.abc import Callable
+"""A GPT's parameters by name, and what a rank of a mesh has of them."""
 
 import torch
 from torch import Tensor
@@ -13,7 +11,6 @@ from utils.models.shards import cut_dim, piece
 WIDTH, POSITIONS, WORDS = 8, 3, 5
 State = dict[str, Tensor]
 Sizes = dict[str, int]
-Pieces = Callable[[str, Tensor, Sizes, int], Tensor]  # (name, whole, sizes, place along tp) -> what a rank has of it
 
 
 def drawn_state(draw: Draw, n_layers: int) -> State:
@@ -29,13 +26,9 @@ def drawn_state(draw: Draw, n_layers: int) -> State:
     return state | {"norm.weight": draw.tensor(d), "norm.bias": draw.tensor(d), "head.weight": state["embedding.weight"]}
 
 
-def own_piece(name: str, x: Tensor, sizes: Sizes, place: int) -> Tensor:
-    """As it is right."""
-    return x if cut_dim(name) is None else piece(x, place, sizes["tp"], cut_dim(name))
-
-
-def of_rank(whole: State, n_layers: int, sizes: Sizes, rank: int, own: Pieces = own_piece) -> State:
+def of_rank(whole: State, n_layers: int, sizes: Sizes, rank: int) -> State:
     """What a rank of a mesh has of a model."""
     place = place_of(sizes, rank)
-    return {name: own(name, x, sizes, place["tp"]) for name, x in whole.items()
-            if stage_of(name, n_layers, sizes["pp"]) == place["pp"]}
+    mine = {name: x for name, x in whole.items() if stage_of(name, n_layers, sizes["pp"]) == place["pp"]}
+    return {name: x if (dim := cut_dim(name)) is None else piece(x, place["tp"], sizes["tp"], dim)
+            for name, x in mine.items()}

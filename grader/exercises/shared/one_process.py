@@ -1,6 +1,5 @@
 """What one plain process computes: the oracle of every exercise that trains a model."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,14 +44,12 @@ def mean_gradients(case: Case, rank: int, x_and_y: Sequence[tuple[Tensor, Tensor
 
 
 @once_a_group
-def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, zeros_from: float = math.inf,
-          set_to_none: bool = True, standing: float = 1.0) -> dict[str, Any]:
+def train(case: Case, rank: int) -> dict[str, Any]:
     """One process with the whole batch: losses, the gradients of the first step, the parameters at the end.
 
     inputs["gamma"], if there: what the learning rate is multiplied by after each step; inputs["left"]: what gradients are
     left from before; inputs["kept"]: the steps, from 1 on, after which gradients stay; inputs["twice"]: those that
-    are made twice. Wrong ways: gradients times `factor`; gradients never forgotten; from a step on, zeros where there is no
-    gradient; zeros where one is forgotten; gradients that stand when a pass begins times `standing`.
+    are made twice.
     """
     inputs, model = case.inputs[rank], model_of(case, rank)
     leave_gradients(model, inputs.get("left"))
@@ -62,22 +59,17 @@ def train(case: Case, rank: int, factor: float = 1.0, forget: bool = True, zeros
     for number in range(len(inputs["xs"])):
         x, y = (torch.cat([of_rank[number] for of_rank in case.peers_inputs(rank, name)]) for name in ("xs", "ys"))
         loss = loss_rows(model(x), y).mean() / micro
-        for p in trained:
-            if p.grad is not None:
-                p.grad *= standing
         if loss.requires_grad:
-            (loss * factor).backward()
+            loss.backward()
         losses.append(loss.detach())
         if (number + 1) % micro == 0:
             first = first or gradients(model)
             step = (number + 1) // micro
             if optimizer:
-                for p in trained if step >= zeros_from else ():
-                    p.grad = torch.zeros_like(p) if p.grad is None else p.grad
                 for _ in range(1 + (step in inputs.get("twice", ()))):
                     optimizer.step()
-                if forget and step not in inputs.get("kept", ()):
-                    optimizer.zero_grad(set_to_none)
+                if step not in inputs.get("kept", ()):
+                    optimizer.zero_grad()
                 for group in optimizer.param_groups:
                     group["lr"] *= inputs.get("gamma", 1.0)
     return {"losses": losses, "gradients": first, "parameters": parameters(model)}

@@ -4,25 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.calling.schedules_run import call_generator
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
 from utils.schedules.schedule import Schedule, Step
 
 Make = Callable[..., Schedule]  # from the numbers that an exercise gives, by their names
 
 
 def schedule_exercise(title: str, sizes: Callable[[Draw], list[Sequence[int]]], for_grading: list[Sequence[int]],
-                      reading: Callable[[Case, Any], Any], right: Make, slips: Sequence[tuple[str, str, Make]],
+                      reading: Callable[[Case, Any], Any], right: Make,
                       parameters: tuple[str, ...] = ("n_stages", "n_micro"), points: float = 4) -> Exercise:
-    """An exercise that makes a schedule from a few numbers; a size is one of each, in the order of the parameters.
-
-    slips: (id, hint, what makes the wrong schedule); they show where `right` does not refuse with a ValueError.
-    """
-
-    def result(case: Case, make: Make) -> Any:
-        return reading(case, call_generator(make, case.inputs[0], None))
-
-    def slip(id: str, hint: str, make: Make) -> Slip:
-        return Slip(id, hint, lambda case, rank, right: result(case, make), lambda case: "ranks" in result(case, right))
+    """An exercise that makes a schedule from a few numbers; a size is one of each, in the order of the parameters."""
 
     def case(size: Sequence[int]) -> Case:
         return Case(", ".join(map(_counted, parameters, size)), (dict(zip(parameters, size, strict=True)),))
@@ -31,11 +22,10 @@ def schedule_exercise(title: str, sizes: Callable[[Draw], list[Sequence[int]]], 
         title=title,
         parameters=parameters,
         make_cases=lambda draw, grading: [case(size) for size in sizes(draw) + (for_grading if grading else [])],
-        oracle=lambda case: [result(case, right)],
+        oracle=lambda case: [reading(case, call_generator(right, case.inputs[0], None))],
         forbidden=("torch.distributed.pipelining",),
         tolerance=1e-9,
         points={VALUES: points},
-        slips=tuple(slip(*texts_and_make) for texts_and_make in slips),
     )
 
 

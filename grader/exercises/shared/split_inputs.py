@@ -45,8 +45,8 @@ def or_refused(result: Callable[[Case, int], Any]) -> Callable[[Case], list]:
     return each_rank(lambda case, rank: result(case, rank) if divides(case) else {REFUSED: case.inputs[rank]["refused"]})
 
 
-def first_wrong_slip(id: str, hint: str, part: str, value: Callable[[Case, int, Any], Any],
+def first_wrong_slip(id: str, part: str, value: Callable[[Case, int, Any], Any],
                      shows: Callable[[Case], bool] = lambda case: True) -> Slip:
     """`part` of a result is value(case, rank, its right value); what stands before it is right, the rest may be anything."""
-    return Slip(id, hint, lambda case, rank, right: wrong_from(right[rank], part, value(case, rank, right[rank][part])),
+    return Slip(id, lambda case, rank, right: wrong_from(right[rank], part, value(case, rank, right[rank][part])),
                 shows=lambda case: divides(case) and shows(case))

@@ -1,4 +1,4 @@
-"""Cases of models: each with 1 to 4 ranks, some in groups, every odd model at least once; slips with their gradients."""
+"""Cases of models: each with 1 to 4 ranks, some in groups, every odd model at least once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,10 +6,7 @@ from typing import Any
 from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import group_case, ranks
 from grader.exercises.shared.one_process import batch
-from grader.exercises.technique.models import reduced
-from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw
-from grader.judging.slips import times
 
 SEEDS = 1 << 30
 IN_WORDS = {"mlp": "MLP", "tied": "tied weights", "tied ends": "tied weights", "frozen": "a frozen layer",
@@ -49,22 +46,3 @@ def with_batches(draw: Draw, rows: Callable[[int], int], steps: int, **more: Any
                 for batches in of_ranks]
 
     return inputs
-
-
-def unreached_open(case: Case, rank: int, gradients: dict[str, Any], number: int = 0) -> dict[str, Any]:
-    """Of what backward pass `number` does not reach, a gradient that is left from before may be anything."""
-    reached = reduced(case, rank, number)
-    return {name: g if g is None or name in reached else ANYTHING for name, g in gradients.items()}
-
-
-# Where a mean over ranks is asked.
-WRONGLY_SCALED = (
-    times("sum for mean", Case.group_size,
-          "Every gradient is exactly n times too large: you summed where the step needs the mean. Divide by the number of "
-          "ranks."),
-    times("divided by the world", lambda case, rank: case.group_size(rank) / case.world_size,
-          "Right for the whole world, too small in a group: divide by the number of ranks that took part, "
-          "dist.get_world_size(group)."),
-    times("divided twice", lambda case, rank: 1 / case.group_size(rank),
-          "Every gradient is exactly n times too small: it is divided by n twice."),
-)

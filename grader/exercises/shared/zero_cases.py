@@ -1,7 +1,6 @@
-"""Cases, results and known mistakes that the exercises of ZeRO share."""
+"""Cases and results that the exercises of ZeRO share."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -42,11 +41,6 @@ def optimizer_for(model: str, n_ranks: int) -> dict[str, Any]:
     return {"optimizer": "AdamW", "options": {}}
 
 
-def with_inputs(case: Case, **changed: Any) -> Case:
-    """The same case with some inputs changed, on all ranks."""
-    return replace(case, inputs=tuple(inputs | changed for inputs in case.inputs))
-
-
 # ── which part of a flat buffer is whose ──
 
 
@@ -61,9 +55,6 @@ def slices_on(case: Case, rank: int, tensors: Sequence[Tensor]) -> list[Tensor]:
     return slices_of(shard, [tensor.shape for tensor in tensors], first=case.group_rank(rank) * len(shard))
 
 
-Shards = dict[str, Tensor]
-
-
 @once_a_group
 def _mean(case: Case, rank: int, number: int) -> dict[str, Tensor | None]:
     """The mean gradients of one backward pass."""
@@ -72,12 +63,11 @@ def _mean(case: Case, rank: int, number: int) -> dict[str, Tensor | None]:
     return mean_gradients(case, rank, batches)
 
 
-def mean_shards(case: Case, rank: int, passes: Sequence[int],
-                cut: Callable[[Case, int, Tensor], Tensor] = own_shard) -> Shards:
+def mean_shards(case: Case, rank: int, passes: Sequence[int]) -> dict[str, Tensor]:
     """This rank's pieces of the mean gradients, summed over these backward passes; of the gradients that exist."""
     total: dict[str, Tensor] = {}
     for number in passes:
         for name, gradient in _mean(case, rank, number).items():
             if gradient is not None:
                 total[name] = total.get(name, 0) + gradient
-    return {name: cut(case, rank, gradient.flatten()) for name, gradient in total.items()}
+    return {name: own_shard(case, rank, gradient.flatten()) for name, gradient in total.items()}

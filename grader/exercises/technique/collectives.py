@@ -20,7 +20,7 @@ from grader.judging.demands import (
 )
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
-from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, unwaited, wrong_ranks
+from grader.judging.symptoms import forgotten_send, group_ignored, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 
 # ── whole techniques ──
@@ -95,9 +95,7 @@ def tree_rounds(look: Look, rank: int) -> int:
     return math.ceil(math.log2(look.case.group_size(rank)))
 
 
-TREE_BYTES = bytes_sent(
-    lambda look, r: tree_rounds(look, r) * tensor_bytes(look, r), "at most ⌈log2 n⌉·M bytes a rank",
-    "More bytes travel than one x a message: send x itself and nothing else.")
+TREE_BYTES = bytes_sent(lambda look, r: tree_rounds(look, r) * tensor_bytes(look, r), "at most ⌈log2 n⌉·M bytes a rank")
 
 
 def places_mixed_up(upwards: bool = False) -> Symptom:
@@ -116,12 +114,10 @@ def places_mixed_up(upwards: bool = False) -> Symptom:
         n = look.case.group_size(0)
         if look.case.groups is not None or n.bit_count() != 1 or not look.case.inputs[0]["root"]:
             return False
-        lost = any(text in look.evidence.error for text in (*_TO_ITSELF, "there is no rank"))
+        lost = any(text in look.evidence.said for text in (*_TO_ITSELF, "there is no rank"))
         return lost or any(astray(look, c.rank, c.peer) for c in look.evidence.trace.of(op="send"))
 
-    return Symptom("places mixed up", "Messages go to other ranks than the tree's: places count from the root, place = (r − "
-                   "root) % n, and the rank at place p is (p + root) % n. Every peer must be turned back into a rank.",
-                   matches)
+    return Symptom("places mixed up", matches)
 
 
 # ── symptoms ──
@@ -129,22 +125,18 @@ def places_mixed_up(upwards: bool = False) -> Symptom:
 _TO_ITSELF = ("itself: skip the exchange", "not be the same as the rank of the current process")  # ours; torch's, of send
 
 
-def message_to_itself(hint: str) -> Symptom:
+def message_to_itself() -> Symptom:
     """A send or receive whose peer is the rank itself (in a case with groups it is a sign of mixed-up ranks)."""
-    return Symptom("message to itself", hint,
-                   lambda look: look.case.groups is None and any(text in look.evidence.error for text in _TO_ITSELF))
+    return Symptom("message to itself",
+                   lambda look: look.case.groups is None and any(text in look.evidence.said for text in _TO_ITSELF))
 
-
-NOT_SENT_TO_ALL = deadlocked(
-    "receive without send", "Some ranks wait for a message that nobody sends them: the root must send to every other rank "
-    "of the group, however many there are.", id="not sent to all")
 
 _OTHER_TYPE_SENT = Symptom(
-    "another type sent", "Messages travel in another dtype than the data has: a shorter one loses digits, a longer one "
-    "takes more bytes. Send x as it is, and what you pad or join it with in its dtype (x.new_zeros).",
+    "another type sent",
     lambda look: look.evidence.ending == RETURNED and any(
         c.dtype != str(value.dtype).removeprefix("torch.") for c in look.evidence.trace.of(op="send")
-        for name, value in look.case.inputs[c.rank].items() if name == "x"))
+        for name, value in look.case.inputs[c.rank].items() if name == "x"),
+)
 
 
 def _sends_again_before_the_wait(look: Look, rank: int) -> bool:
@@ -152,28 +144,23 @@ def _sends_again_before_the_wait(look: Look, rank: int) -> bool:
     return any(a.wait_start_s is None or a.wait_start_s > b.start_s for a, b in pairwise(sends) if a.is_async)
 
 
-_WAITED_LATE = Symptom(
-    "waited late", "The result is wrong, and sends are waited for only after others were started: until its wait, what an "
-    "isend is sending must not change. Wait for each before you write into its tensor.",
-    lambda look: look.evidence.ending == RETURNED and any(
+_WAITED_LATE = Symptom("waited late", lambda look: look.evidence.ending == RETURNED and any(
         _sends_again_before_the_wait(look, rank) for rank in look.working), weak=True)
 
-_OTHER_WAY_ROUND = Symptom(
-    "wrong way round", "Messages go to the rank before: in this ring r sends to (r + 1) % n and receives from (r − 1) % n; "
-    "the chunks' numbers belong to that direction.",
-    lambda look: look.evidence.ending == RETURNED and not ring_neighbours().judge(look)[0])
+_OTHER_WAY_ROUND = Symptom("wrong way round",
+                           lambda look: look.evidence.ending == RETURNED and not ring_neighbours().judge(look)[0])
 
 
-def out_of_step(hint: str) -> Symptom:
+def out_of_step() -> Symptom:
     """As many messages as it takes, each waited for in time, and yet a wrong result: what else than the indices?"""
-    return Symptom("out of step", hint, lambda look: look.evidence.ending == RETURNED and look.case.world_size > 1 and all(
+    return Symptom("out of step", lambda look: look.evidence.ending == RETURNED and look.case.world_size > 1 and all(
         len(look.evidence.trace.of(rank, "send")) >= look.case.group_size(rank) - 1
         and not _sends_again_before_the_wait(look, rank) for rank in look.working), weak=True)
 
 
-def powers_of_two_only(hint: str) -> Symptom:
+def powers_of_two_only() -> Symptom:
     """It stops, but never where n is a power of two."""
-    return Symptom("powers of two only", hint, lambda look: look.evidence.ending in (DEADLOCKED, RAISED),
+    return Symptom("powers of two only", lambda look: look.evidence.ending in (DEADLOCKED, RAISED),
                    refuted=everyone_has_a_partner)
 
 
@@ -183,26 +170,13 @@ def everyone_has_a_partner(look: Look) -> bool:
 
 
 # Where what arrives is written over what is still to be sent.
-INPUT_OVERWRITTEN = Symptom(
-    "input overwritten", "The input is overwritten before all of it has been sent: receive into a new tensor "
-    "(torch.empty_like), and leave what an isend is sending as it is until its wait.",
-    lambda look: look.evidence.ending == RETURNED and any(
+INPUT_OVERWRITTEN = Symptom("input overwritten", lambda look: look.evidence.ending == RETURNED and any(
         span.name == INPUTS_LOOKED_AT and span.facts["changed"] for span in look.evidence.trace.spans))
 
-EVERYONE_WAITS = Symptom(
-    "everyone waits", "All ranks make the same blocking call first and wait for each other in a circle: start the send with "
-    "isend, receive, and only then wait for the send.",
-    lambda look: look.evidence.ending == DEADLOCKED and look.evidence.error_kind in ("cycle of receives", "cycle of sends"))
+EVERYONE_WAITS = Symptom("everyone waits", lambda look: look.evidence.ending == DEADLOCKED
+                         and look.evidence.error_kind in ("cycle of receives", "cycle of sends"))
 
-_RING_IS_OPEN = Symptom(
-    "open ring", "The ring is not closed: after the last rank comes rank 0, so the next is (r + 1) % n and the one before "
-    "(r − 1) % n.", lambda look: look.case.groups is None and "there is no rank" in look.evidence.error)
-
-# Where the root is right.
-RESULT_EVERYWHERE = Symptom(
-    "result not only on root", "The root's result is right, but the other ranks return something too: they return None, "
-    "since only the root has the result.",
-    wrong_ranks(lambda look, r, found, expected: expected is None and isinstance(found, torch.Tensor)))
+_RING_IS_OPEN = Symptom("open ring", lambda look: look.case.groups is None and "there is no rank" in look.evidence.said)
 
 
 def _too_few_steps(phases: int) -> Symptom:
@@ -212,8 +186,7 @@ def _too_few_steps(phases: int) -> Symptom:
         n, sent = look.case.group_size(rank), len(look.evidence.trace.of(rank, "send")) / calls_made(look, rank)
         return n > 1 and (sent or n == 2) and sent < phases * (n - 1) and sent != n - 1
 
-    return Symptom("too few steps", "Too few messages: a ring takes n−1 steps to go round, for reduce-scatter and for "
-                   "all-gather. After fewer, some ranks' parts have not come by.",
+    return Symptom("too few steps",
                    lambda look: look.evidence.ending == RETURNED and all(sent_too_few(look, r) for r in look.working))
 
 
@@ -226,8 +199,7 @@ def _one_step_too_many(phases: int) -> Symptom:
 
     def matches(look: Look) -> bool:
         if look.case.world_size == 1:
-            return "itself: skip the exchange" in look.evidence.error
+            return "itself: skip the exchange" in look.evidence.said
         return look.evidence.ending == RETURNED and all(sent_too_many(look, rank) for rank in look.working)
 
-    return Symptom("one step too many", "The ring takes n−1 steps to go round, not n: after them everything has "
-                                        "arrived, and a rank on its own has no step to make.", matches)
+    return Symptom("one step too many", matches)

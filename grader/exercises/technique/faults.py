@@ -34,7 +34,7 @@ def _found(sentence: Any) -> Found:
     return Found(match[1], _WHY[match[2]]) if match else Found()
 
 
-def wrongly(id: str, hint: str, test: Callable[[Found, Found], bool]) -> Symptom:
+def wrongly(id: str, test: Callable[[Found, Found], bool]) -> Symptom:
     """Of every list of a case whose fault is not the right one test(found, right) holds."""
 
     def matches(look: Look) -> bool:
@@ -42,4 +42,4 @@ def wrongly(id: str, hint: str, test: Callable[[Found, Found], bool]) -> Symptom
         wrong = [(_found(found[name]), _found(right[name])) for name in right if found[name] != right[name]]
         return look.evidence.ending == RETURNED and bool(wrong) and all(test(*pair) for pair in wrong)
 
-    return Symptom(id, hint, matches)
+    return Symptom(id, matches)

@@ -8,12 +8,7 @@ from grader.exercises.technique.sharding import divided, freed_after_forward, ga
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import needs
-from grader.judging.symptoms import group_ignored, raised, unwaited
-
-NOT_DIVIDED = ("A rank keeps whole parameters between the steps: every p.data, of frozen layers too, must be this rank's "
-               "slice, so that the optimizer's state is divided as well.")
-TOO_MANY_WHOLE = ("Too many layers are gathered at once: free each one in a forward hook of its own, and prefetch no more "
-                  "than the next one, in the order in which layers run, which need not be that of their registration.")
+from grader.judging.symptoms import group_ignored, unwaited
 
 
 def _whole_bytes(look: Look, rank: int, computing: bool = False) -> float:
@@ -56,21 +51,15 @@ def sent_in_gathers(look: Look, rank: int) -> float:
 
 LIMITS = (  # of every wrapper of this kind
     needs(needed),
-    only_calls("all_gather", "reduce_scatter", "broadcast", hint=(
-        "All-gather parameters, reduce-scatter gradients (and broadcast the start): those are all the communication. An "
-        "all-reduce brings every rank whole gradients.")),
-    Demand("parameters not divided", "between steps each rank holds its shard only", NOT_DIVIDED, divided),
+    only_calls("all_gather", "reduce_scatter", "broadcast"),
+    Demand("parameters not divided", "between steps each rank holds its shard only", divided),
 )
 SENT = (
-    bytes_sent(sent, "3Ψ a pass (2Ψ where layers stay gathered after forward)",
-               "Right, but too much was sent: each layer is gathered once in forward, once in backward, and reduced once a "
-               "pass, all in the compute dtype."),
+    bytes_sent(sent, "3Ψ a pass (2Ψ where layers stay gathered after forward)"),
     results_waited(),
 )
 SYMPTOMS = (
-    Symptom("parameters not divided", NOT_DIVIDED, lambda look: not divided(look)[0]),
-    raised("required positional argument", "forward passes everything on to the module: *args and **kwargs.",
-           "keywords dropped"),
-    group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to broadcast."),
+    Symptom("parameters not divided", lambda look: not divided(look)[0]),
+    group_ignored(),
     unwaited(),
 )

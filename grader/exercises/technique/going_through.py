@@ -22,10 +22,8 @@ ROUNDING = {torch.float64: 1e-8, torch.float32: 2.0 ** -12, torch.bfloat16: 2.0 
 
 def passes_are(fault: Callable[[Look, int], str], gate: bool) -> Demand:
     """What goes through are the micro-batches, all the way. fault(look, rank): what is wrong with that, in words."""
-    return Demand("other numbers", "each pass on its own micro-batch, all the way", (
-        "Results are right, but they did not come of the stages' passes: some pass was on other numbers than a "
-        "micro-batch's (zeros, say), came twice, or broke off. Call the stage once for each micro-batch, go backward from "
-        "what it returned, and send what comes of that."), on_each_rank(fault), gate=gate, for_right_values=True)
+    return Demand("other numbers", "each pass on its own micro-batch, all the way", on_each_rank(fault), gate=gate,
+                  for_right_values=True)
 
 
 @dataclass(frozen=True)

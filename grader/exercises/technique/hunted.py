@@ -23,15 +23,13 @@ MLP_PADDING_BYTES = sum(p.itemsize for p in small_mlp().parameters())
 
 
 def repaired(limit: Callable[[Look, int], float], moves: Moves, *demands: Demand, symptoms: tuple[Symptom, ...] = (),
-             fallbacks: tuple[Symptom, ...] = (),
-             spent: str = "The notes are right, but more is sent than the contract says. Is something reduced or gathered "
-                          "twice, and did the second time make no difference?") -> Technique:
+             fallbacks: tuple[Symptom, ...] = ()) -> Technique:
     """The technique of one case.
 
     limit: bytes that a rank may send; moves: what it needs; symptoms: the case's own, before those of all.
     """
     return Technique(
-        demands=(*demands, bytes_sent(limit, "no byte more than needed", spent), needs(moves), results_waited(),
+        demands=(*demands, bytes_sent(limit, "no byte more than needed"), needs(moves), results_waited(),
                  sends_waited()),
         symptoms=(*symptoms, group_ignored(), unwaited(), *_FAILURES),
         fallbacks=(*fallbacks, *_FALLBACKS),
@@ -69,10 +67,8 @@ def _other_weights(look: Look, rank: int) -> str:
     return "" if wrong is None else f"rank {rank}'s pass {wrong} computed with other weights than its notes lead to"
 
 
-PASSES_TRAINED = Demand(  # of a pipeline
-    "another stage passes", "what is noted is the stage that made the passes",
-    "The notes are right, but the passes were those of a stage with other weights: note the stage that you train.",
-    on_each_rank(_other_weights), for_right_values=True)
+PASSES_TRAINED = Demand("another stage passes", "what is noted is the stage that made the passes",
+                        on_each_rank(_other_weights), for_right_values=True)
 
 
 def _where_wrong(test: Callable[[Any, Any], bool]) -> Callable[[Look], bool]:
@@ -83,10 +79,6 @@ def _where_wrong(test: Callable[[Any, Any], bool]) -> Callable[[Look], bool]:
         return look.evidence.ending == RETURNED and bool(wrong) and all(test(*pair) for pair in wrong)
 
     return matches
-
-
-def _number_of_notes(found: Any, right: Any) -> bool:
-    return not isinstance(found, list) or len(found) != len(right)
 
 
 def _only(kind: str) -> Callable[[Any, Any], bool]:
@@ -137,39 +129,16 @@ def _first_gradients(found: Any, right: Any) -> bool:
 
 
 _FAILURES = (
-    raised("NoneType", "Something is None: gradients are there after the backward pass, and until they are cleared.",
-           "too early"),
-    raised("object is not iterable", "Something that is run through is no list: compare with the released cell what was "
-                                     "changed.", "not iterable"),
-    deadlocked("", "The ranks wait for each other in a call that not all of them make, or not in the same order. The "
-                   "verdict names the line: which ranks come there, and how often?", "some ranks only"),
+    raised("NoneType", "too early"),
+    deadlocked("", "some ranks only"),
 )
 _FALLBACKS = (
-    Symptom("other number of notes", "The program is to return a list with one note a step: hunted.note(...) after each "
-                                     "optimizer's step.", _where_wrong(_number_of_notes)),
-    Symptom("loss noted wrong", "Gradients and weights are those of the plain process; only the loss that is noted is not. "
-                                "It stays as it was in the program that you got.", _where_wrong(_only("loss"))),
-    Symptom("gradients noted wrong", "The weights are right, the gradients that were noted are not: they are what the "
-                                     "optimizer used, noted after its step and before they are cleared. (Or each rank used "
-                                     "its own, and weights were averaged: bring the gradients together before the step.)",
-            _where_wrong(_only("gradients"))),
-    Symptom("fewer digits", "The notes are nearly right: somewhere on the way numbers lose digits. All of this is float64.",
-            _where_wrong(_fewer_digits)),
-    Symptom("weights noted wrong", "The first step's gradients are right, the weights that it leads to are not: gradients "
-                                   "must be complete before the optimizer's step, the learning rate is lr, and the note "
-                                   "comes last.", _where_wrong(_first_weights)),
-    Symptom("by a factor", "The first gradients (and the loss, perhaps) are the right ones but for a factor, the same for "
-                           "all: something is divided too often, or too seldom, or by another number. The table beside "
-                           "the plain process names the factor.",
-            _where_wrong(_by_a_factor)),
-    Symptom("first loss", "The loss of the very first step is another one than the plain process's: nothing was trained by "
-                          "then, so model, random numbers or forward pass are not what the contract says.",
-            _first_loss),
-    Symptom("ranks disagree", "The ranks use different gradients of weights that should be the same on all of them, so "
-                              "their copies drift apart, unless someone copies weights about: what was to bring the "
-                              "gradients together before the step is left out, or reaches not all.",
-            _ranks_disagree),
-    Symptom("first gradients", "The first loss is right, the first gradients are not. Between the backward pass and the "
-                               "optimizer's step something is left out, is too much, or is done among the wrong ranks: the "
-                               "table beside the plain process names the parameters.", _where_wrong(_first_gradients)),
+    Symptom("loss noted wrong", _where_wrong(_only("loss"))),
+    Symptom("gradients noted wrong", _where_wrong(_only("gradients"))),
+    Symptom("notes with fewer digits", _where_wrong(_fewer_digits)),
+    Symptom("weights noted wrong", _where_wrong(_first_weights)),
+    Symptom("by a factor", _where_wrong(_by_a_factor)),
+    Symptom("first loss", _first_loss),
+    Symptom("gradients disagree", _ranks_disagree),
+    Symptom("first gradients", _where_wrong(_first_gradients)),
 )

@@ -18,7 +18,7 @@ def messages(look: Look, rank: int) -> list[Call]:
     return [call for call in look.evidence.trace.of(rank) if call.op != "new_group"]
 
 
-def only_along(axes: Sequence[str], hint: str) -> Demand:
+def only_along(axes: Sequence[str]) -> Demand:
     """Every call is on this rank's group along one of these axes."""
 
     def stray(look: Look, rank: int) -> str:
@@ -26,15 +26,14 @@ def only_along(axes: Sequence[str], hint: str) -> Demand:
         call = next((call for call in messages(look, rank) if call.members not in allowed), None)
         return f"rank {rank} called {call.op} on ranks {', '.join(map(str, call.members))}" if call else ""
 
-    return Demand("outside its lines", f"calls only along {', '.join(axes)}", hint, on_each_rank(stray),
-                  forbids=True)
+    return Demand("outside its lines", f"calls only along {', '.join(axes)}", on_each_rank(stray), forbids=True)
 
 
-def numbers_left(hint: str) -> Demand:
+def numbers_left() -> Demand:
     """No tensor is asked for its numbers, so that the function can be simulated."""
 
     def asked(look: Look, rank: int) -> str:
         by = the_mark(look, rank, NUMBERS)["by"]
         return f"rank {rank} asked a tensor for its numbers by {', '.join(by)}" if by else ""
 
-    return Demand("numbers asked for", "no tensor is asked for its numbers", hint, on_each_rank(asked))
+    return Demand("numbers asked for", "no tensor is asked for its numbers", on_each_rank(asked))

@@ -23,9 +23,7 @@ ByStage = Callable[[int, int, int], int]  # (stages, stage, micro-batches) -> a 
 
 
 def only_neighbours() -> Demand:
-    return only_calls("send", "recv", hint=(
-        "Stages are neighbours: each talks to the one before it and the next one only, by send and recv (isend, irecv, "
-        "batch_isend_irecv). A collective would make all of them wait."))
+    return only_calls("send", "recv")
 
 
 def passes(look: Look, rank: int) -> list[tuple[str, int, float]]:
@@ -44,12 +42,10 @@ def oldest_first() -> Demand:
                 return False, f"rank {rank} went backward through micro-batches {', '.join(map(str, micros))}"
         return True, ""
 
-    return Demand("newest first", "backward through the oldest micro-batch first", "The gradients are right, but backward "
-                  "takes the newest micro-batch that is kept. It should take the oldest (first in, first out): the next "
-                  "stage sends gradients in the order in which it got the activations.", judge)
+    return Demand("newest first", "backward through the oldest micro-batch first", judge)
 
 
-def order(wanted: Callable[[int, int, int], str], id: str, label: str, hint: str) -> Demand:
+def order(wanted: Callable[[int, int, int], str], id: str, label: str) -> Demand:
     """Each rank's passes come in the order wanted(stages, stage, micro-batches), such as "FFFBBB"."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -59,10 +55,10 @@ def order(wanted: Callable[[int, int, int], str], id: str, label: str, hint: str
                 return False, f"rank {rank} did {done or 'nothing'}, wanted {right}"
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, judge)
 
 
-def in_flight_at_most(limit: ByStage, label: str, hint: str) -> Demand:
+def in_flight_at_most(limit: ByStage, label: str) -> Demand:
     """Autograd never keeps the activations of more micro-batches than limit(stages, stage, micro-batches).
 
     Outputs whose backward is done may be held a little longer: one of them, as a variable that is not yet overwritten.
@@ -83,7 +79,7 @@ def in_flight_at_most(limit: ByStage, label: str, hint: str) -> Demand:
                 return False, f"rank {rank} held outputs of {held} micro-batches, allowed {allowed}"
         return True, ""
 
-    return Demand("activations kept too long", label, hint, judge)
+    return Demand("activations kept too long", label, judge)
 
 
 def _following(look: Look, rank: int) -> tuple[int, ...]:
@@ -97,7 +93,7 @@ def _place(look: Look, rank: int) -> tuple[int, int, int]:
     return len(members), members.index(rank), look.case.inputs[rank]["n_micro"]
 
 
-def outputs_sent(label: str, hint: str, back: bool) -> Demand:
+def outputs_sent(label: str, back: bool) -> Demand:
     """A stage sends its outputs to the next one and, if `back`, the gradients of its inputs to the one before."""
 
     def limit(look: Look, rank: int) -> int:
@@ -106,7 +102,7 @@ def outputs_sent(label: str, hint: str, back: bool) -> Demand:
         backward = inputs[rank]["like"].nbytes if back and place else 0
         return inputs[rank]["n_micro"] * (forward + backward)
 
-    return bytes_sent(limit, label, hint)
+    return bytes_sent(limit, label)
 
 
 def messages_with_passes(back: bool) -> Demand:
@@ -118,10 +114,7 @@ def messages_with_passes(back: bool) -> Demand:
             return said
         return _beside_passes(look, rank, "B", members[place - 1], rank) if back and place else ""
 
-    return Demand("not with the passes", "each message leaves with its pass", (
-        "The result is right, but messages do not go with the passes: send each micro-batch's output as soon as its pass "
-        "is done (and its input's gradient likewise), so that the next stage can work meanwhile."),
-        on_each_rank(fault), forbids=True)
+    return Demand("not with the passes", "each message leaves with its pass", on_each_rank(fault), forbids=True)
 
 
 def received_with_passes(back: bool) -> Demand:
@@ -142,9 +135,7 @@ def received_with_passes(back: bool) -> Demand:
                             f"{nbytes:,} B each")
         return ""
 
-    return Demand("received first", "a stage computes as soon as it has a micro-batch", (
-        "Results are right, but a stage waits for more than it needs before it computes: receive one, compute, send, and "
-        "only then wait for the next."), on_each_rank(fault), forbids=True)
+    return Demand("received first", "a stage computes as soon as it has a micro-batch", on_each_rank(fault), forbids=True)
 
 
 def sent_ahead(sends: Iterable[Call], made_s: list[float], nbytes: int) -> int:
@@ -209,9 +200,6 @@ def neighbours_needed(back: bool) -> Demand:
     return needs(moves)
 
 
-UNLIKE = ("A message is received into a tensor of another size or dtype: what comes forward is like like_bD, a gradient is "
-          "like the output that it belongs to. What goes back is the gradient of a stage's input.")
-
 # ── a training step ──
 
 
@@ -230,21 +218,19 @@ def _sent_onwards(look: Look) -> bool:
 def _nothing_sent_back(look: Look) -> bool:
     """Some stage has gone backward, and none has sent anything to the stage before it."""
     backward = any(kind == "B" for rank in look.working for kind, *_ in passes(look, rank))
-    return backward and not any(call.peer == look.case.members(rank)[look.case.group_rank(rank) - 1]
-                   for rank in look.working if look.case.group_rank(rank) > 0
-                   for call in look.evidence.trace.of(rank, "send"))
+    return backward and not any(
+        call.peer == look.case.members(rank)[look.case.group_rank(rank) - 1]
+        for rank in look.working if look.case.group_rank(rank) > 0 for call in look.evidence.trace.of(rank, "send"))
 
 
-def step_technique(passes: tuple[Demand, ...], crossing: str) -> Technique:
-    """passes: what is asked of the passes' order; crossing: the hint where sends wait for each other."""
+def step_technique(passes: tuple[Demand, ...]) -> Technique:
+    """passes: what is asked of the passes' order."""
     return Technique(
         demands=(
             only_neighbours(),
             *passes,
             oldest_first(),
-            outputs_sent("each output forward once, each gradient back once",
-                         "Right, but more is sent than needed: outputs to the next stage, gradients of inputs to the one "
-                         "before.", back=True),
+            outputs_sent("each output forward once, each gradient back once", back=True),
             messages_with_passes(back=True),
             received_with_passes(back=True),
             neighbours_needed(back=True),
@@ -252,58 +238,37 @@ def step_technique(passes: tuple[Demand, ...], crossing: str) -> Technique:
             sends_waited(),
             micro_batches_themselves(),
         ),
-        symptoms=_message_symptoms(crossing),
+        symptoms=_message_symptoms(),
         fallbacks=(
-            Symptom("nothing backward", "A stage has no gradients: call backward for each micro-batch on every stage.",
-                    wrong_ranks(_no_gradients)),
-            Symptom("loss elsewhere", "Only the last rank has the loss: the others return None.",
-                    wrong_ranks(lambda look, rank, found, right: found["loss"] == SOMETHING)),
-            Symptom("loss attached", "The loss that comes back still holds its graph, and that the activations: return "
-                                     "loss.detach().",
+            Symptom("nothing backward", wrong_ranks(_no_gradients)),
+            Symptom("loss elsewhere", wrong_ranks(lambda look, rank, found, right: found["loss"] == SOMETHING)),
+            Symptom("loss attached",
                     wrong_ranks(lambda look, rank, found, right: same({**found, "detached": True}, right, 1e-6))),
-            Symptom("loss wrong", "The gradients are right, the loss is not: return the mean over all micro-batches, on the "
-                                  "last stage.", wrong_ranks(_lost_loss)),
-            Symptom("activations overwritten", "The loss is right, the gradients are not: a backward met activations of "
-                                               "another micro-batch. Receive each one into a new tensor (torch.empty_like), "
-                                               "and keep it unchanged until its own gradient has come.", _only_gradients),
-            Symptom("loss of other rows", "Loss and gradients are wrong: the k-th output belongs to the k-th rows of y, and "
-                                          "each micro-batch's loss counts 1/n_micro.", _wrong_loss),
+            Symptom("loss wrong", wrong_ranks(_lost_loss)),
+            Symptom("activations overwritten", _only_gradients),
+            Symptom("other rows of y", _wrong_loss),
         ),
     )
 
 
-def _message_symptoms(crossing: str) -> tuple[Symptom, ...]:
+def _message_symptoms() -> tuple[Symptom, ...]:
     """Runs that come to no end, or to an error."""
     return (
         group_ignored(),
         forgotten_send(),
-        raised("can require gradients", "The first stage's input may be tokens, whole numbers: nobody wants a gradient of "
-               "it. Only what was received asks for one.", "gradient of tokens"),
-        raised("modified by an inplace operation", "An activation was overwritten before its backward: receive each "
-               "micro-batch into a new tensor (torch.empty_like).", "overwritten in place"),
-        *(raised(error, "A pass found nothing to do: no micro-batch is left, or none is kept whose backward could come. "
-                        "Count this stage's passes: n_micro each, a micro-batch's forward before its backward, also where "
-                        "n_micro is smaller than p.", id) for error, id in (
-            ("pop from", "nothing kept"), ("index out of range", "no micro-batch left"), ("StopIteration", "no more of "
-                                                                                                           "them"))),
-        deadlocked("size differs", UNLIKE, "another size"),
-        deadlocked("dtype differs", UNLIKE, "another dtype"),
-        Symptom("sent the wrong way", "Gradients go back: the gradient of a stage's input goes to the stage before it, "
-                                      "which made that input.",
-                lambda look: look.evidence.ending != RETURNED and _sent_onwards(look)),
-        raised("NoneType", "Something is None: the gradient of a received x is there only after "
-               "x.requires_grad_() before the forward pass; y and the loss exist on the last stage only, x_BD on the first.",
-               "no gradient of the input"),
-        raised("does not require grad", "Backward found no graph: the forward pass must be recorded (no torch.no_grad, "
-                                        "and no detach before backward).", "no graph"),
-        raised("second time", "A micro-batch's backward ran twice: each one's output is kept until its own gradient comes, "
-               "once.", "backward twice"),
-        deadlocked("cycle of sends", crossing, "crossing sends"),
-        Symptom("gradient not sent", "A stage waits for a gradient that never comes: after its backward pass every stage "
-                                     "but the first sends x.grad to the stage before it.",
+        raised("can require gradients", "gradient of tokens"),
+        raised("modified by an inplace operation", "activations overwritten"),
+        *(raised(error, "nothing kept") for error in ("pop from", "index out of range", "StopIteration")),
+        deadlocked("size differs", "another size"),
+        deadlocked("dtype differs", "another size"),
+        Symptom("sent the wrong way", lambda look: look.evidence.ending != RETURNED and _sent_onwards(look)),
+        raised("NoneType", "no gradient of the input"),
+        raised("does not require grad", "no graph"),
+        raised("second time", "backward twice"),
+        deadlocked("cycle of sends", "crossing sends"),
+        Symptom("gradient not sent",
                 lambda look: look.evidence.ending in (DEADLOCKED, TIMED_OUT) and _nothing_sent_back(look)),
-        deadlocked("", "The stages wait for each other. Write down, for two neighbours, the messages that each one sends "
-                       "and receives, in order: the lists must fit.", "messages do not fit"),
+        deadlocked("", "messages do not fit"),
         unwaited(),
     )
 

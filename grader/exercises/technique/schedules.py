@@ -92,9 +92,9 @@ def makespan_of(schedule: Schedule, n_stages: int, durations: dict[str, float], 
     return max(ends.values())
 
 
-def peaks(schedule: Schedule, changes: dict[str, int] = IN_FLIGHT) -> list[int]:
+def peaks(schedule: Schedule) -> list[int]:
     """For each rank the most micro-batches in flight, counted per stage."""
-    return [max(accumulate((changes[step.kind] for step in steps), initial=0)) for steps in schedule]
+    return [max(accumulate((IN_FLIGHT[step.kind] for step in steps), initial=0)) for steps in schedule]
 
 
 def summary(returned: Any, shape: Shape, durations: dict[str, float]) -> dict[str, Any]:

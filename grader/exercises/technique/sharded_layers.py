@@ -8,8 +8,6 @@ from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import raised, wrong_ranks
 
 SLACK_BYTES = 256
-EMPTIED = ("The result is right, but the flat buffer is still in memory after {call}: shrink its storage to 0 "
-           "(untyped_storage().resize_(0)){more}.")
 
 
 def shard_length(look: Look, rank: int) -> int:
@@ -23,14 +21,14 @@ def row_bytes(look: Look, rank: int) -> int:
     return shard_length(look, rank) * look.case.group_size(rank) * dtype.itemsize
 
 
-def nothing_whole(phases: list[str], call: str, more: str = "") -> Demand:
+def nothing_whole(phases: list[str], call: str) -> Demand:
     """In these phases a rank holds two shards at most."""
-    return held_at_most("not freed", phases, lambda look, rank: max(2 * 8 * shard_length(look, rank) + SLACK_BYTES,
-                                                                    FREED_BYTES),
-                        f"nothing as large as the flat buffer is left after {call}", EMPTIED.format(call=call, more=more))
+    return held_at_most("not freed", phases,
+                        lambda look, rank: max(2 * 8 * shard_length(look, rank) + SLACK_BYTES, FREED_BYTES),
+                        f"nothing as large as the flat buffer is left after {call}")
 
 
-def returns_at_once(id: str, method: str, op: str, name: str, hint: str) -> Demand:
+def returns_at_once(id: str, method: str, op: str, name: str) -> Demand:
     """`method` has begun an `op` and not waited for it, when its spans of this name begin.
 
     What is in flight then is no less than a call of this kind ever was: an empty one beside it moves nothing.
@@ -48,22 +46,22 @@ def returns_at_once(id: str, method: str, op: str, name: str, hint: str) -> Dema
                     return False, f"rank {rank}: {method}() waited for its {op}"
         return True, ""
 
-    return Demand(id, f"{method}() only starts", hint, judge)
+    return Demand(id, f"{method}() only starts", judge)
 
 
-def shard_cast(hint: str) -> Symptom:
+def shard_cast() -> Symptom:
     """The slices are not in the parameters' own dtype."""
 
     def cast(look: Look, rank: int, found: dict[str, Any], right: dict[str, Any]) -> bool:
         pairs = [(a, b) for a, b in zip(found["pieces"], right["pieces"], strict=False) if a is not None and b is not None]
         return not pairs or any(a.dtype != b.dtype for a, b in pairs)
 
-    return Symptom("shard cast", hint, wrong_ranks(cast))
+    return Symptom("shard cast", wrong_ranks(cast))
 
 
-def not_at_rest(hint: str) -> Symptom:
+def not_at_rest() -> Symptom:
     """A parameter has another shape than its slice, where the layer should be at rest."""
-    return raised("not at rest", hint, "not at rest")
+    return raised("not at rest", "not at rest")
 
 
 def each_round(rounds: int, *parts: str) -> tuple[str, ...]:

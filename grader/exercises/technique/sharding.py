@@ -20,13 +20,12 @@ from utils.trace.trace import Span
 ROWS = 2  # of each rank's batch, where layers are counted
 LAYER_BYTES = 8 * DEEP_WIDTH * (DEEP_WIDTH + 1)
 ACTIVATION_BYTES = 8 * ROWS * DEEP_WIDTH * 4 * DEEP_LAYERS  # twice what a layer keeps: its output and its tanh
-_TO_EVERY_CALL = "The ranks of other groups are touched: pass group=group to every call."
 
 
-def by_collectives(*demands: Demand, group_hint: str = _TO_EVERY_CALL, symptoms: tuple[Symptom, ...] = (),
+def by_collectives(*demands: Demand, symptoms: tuple[Symptom, ...] = (),
                    fallbacks: tuple[Symptom, ...] = ()) -> Technique:
     """With the group's collectives, all of them waited for. group_hint: for whoever calls them on another group."""
-    return Technique((*demands, results_waited()), (group_ignored(group_hint), unwaited(), *symptoms), fallbacks)
+    return Technique((*demands, results_waited()), (group_ignored(), unwaited(), *symptoms), fallbacks)
 
 
 def spans_of(look: Look, rank: int, name: str) -> list[Span]:
@@ -59,7 +58,7 @@ def gathered_and_reduced(whole: Callable[[Look, int], float], gathers: int = 1, 
                                      ("reduce_scatter", reductions * whole(look, rank))])
 
 
-def gathered_again(given: Callable[[Look, int], float], hint: str) -> Demand:
+def gathered_again(given: Callable[[Look, int], float]) -> Demand:
     """Each rank of several gave its all-gathers at least given(look, rank) bytes: what is not kept is asked for again."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -69,10 +68,10 @@ def gathered_again(given: Callable[[Look, int], float], hint: str) -> Demand:
                 return False, f"rank {rank} gave {seen:,} B to its all-gathers, wanted {wanted:,.0f} B"
         return True, ""
 
-    return Demand("not gathered again", "what is not kept is gathered again", hint, judge)
+    return Demand("not gathered again", "what is not kept is gathered again", judge)
 
 
-def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], float], label: str, hint: str) -> Demand:
+def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], float], label: str) -> Demand:
     """Each rank's marks called HELD say in these phases at most allowed(look, rank) bytes."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -85,7 +84,7 @@ def held_at_most(id: str, phases: Iterable[str], allowed: Callable[[Look, int], 
                     return False, f"rank {rank}, {phase}: held {most:,} B, allowed {limit:,.0f} B"
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, judge)
 
 
 def divided(look: Look) -> tuple[bool, str]:
@@ -104,7 +103,7 @@ def freed_after_forward(inputs: Mapping[str, Any]) -> bool:
     return inputs.get("wrapping", {}).get("reshard_after_forward", True)
 
 
-def layers_stand_at_most(phase: str, layers: int, hint: str) -> Demand:
+def layers_stand_at_most(phase: str, layers: int) -> Demand:
     """Of the deep model, freed after forward, the numbers of so many layers stand at once, copies included."""
 
     def allowed(look: Look, rank: int) -> float:
@@ -115,4 +114,4 @@ def layers_stand_at_most(phase: str, layers: int, hint: str) -> Demand:
         return layers * LAYER_BYTES + ACTIVATION_BYTES + shards
 
     label = f"never more than {layers} layers' elements at once, {phase}"
-    return held_at_most(f"whole layers in {phase}", [phase], allowed, label, hint)
+    return held_at_most(f"whole layers in {phase}", [phase], allowed, label)

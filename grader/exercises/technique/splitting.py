@@ -34,8 +34,7 @@ def calls_in(look: Look, rank: int, phase: str) -> list[Call]:
             if any(s.start_s <= c.start_s <= s.end_s for s in spans)]
 
 
-def calls_are(phase: str, wanted: Mapping[str, int] | Callable[[Look, int], Mapping[str, int]], hint: str,
-              id: str = "") -> Demand:
+def calls_are(phase: str, wanted: Mapping[str, int] | Callable[[Look, int], Mapping[str, int]], id: str = "") -> Demand:
     """In `phase` each rank makes these calls (operation → how many) and no others; alone in its group it may make none."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -49,14 +48,14 @@ def calls_are(phase: str, wanted: Mapping[str, int] | Callable[[Look, int], Mapp
         return True, ""
 
     label = f"{phase}: {_counted(wanted)}" if not callable(wanted) else f"the right calls, {phase}"
-    return Demand(id or f"{phase} calls", label, hint, judge)
+    return Demand(id or f"{phase} calls", label, judge)
 
 
 def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {op}" for op, count in sorted(counts.items()) if count) or "no communication"
 
 
-def all_reduces(phase: str, wanted: Count, nbytes: Count, id: str, label: str, hint: str) -> Demand:
+def all_reduces(phase: str, wanted: Count, nbytes: Count, id: str, label: str) -> Demand:
     """In one phase exactly wanted(look, rank) all-reduces of nbytes(look, rank), in groups of more than one rank."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -66,10 +65,10 @@ def all_reduces(phase: str, wanted: Count, nbytes: Count, id: str, label: str, h
                 return False, f"rank {rank} made {made}, wanted {wanted(look, rank)}"
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, judge)
 
 
-def sent_at_most(phase: str, limit: Callable[[Look, int], float], label: str, hint: str, id: str) -> Demand:
+def sent_at_most(phase: str, limit: Callable[[Look, int], float], label: str, id: str) -> Demand:
     """In `phase` each rank sends at most limit(look, rank) bytes, by the ring formulas."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -79,7 +78,7 @@ def sent_at_most(phase: str, limit: Callable[[Look, int], float], label: str, hi
                 return False, f"rank {rank} sent {sent:,.0f} B {phase}, allowed {allowed:,.0f} B"
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, judge)
 
 
 def all_reduced(nbytes: Count) -> Callable[[Look, int], float]:
@@ -99,32 +98,22 @@ def sums_needed(nbytes: Callable[[Look, int], float]) -> Demand:
 def share_only() -> tuple[Demand, Demand, Demand]:
     """Each rank's parameters have no more numbers than the right gradients, and nothing whole stands behind them."""
     return (
-        _marked_at_most("parameters not divided", "each rank's parameters are its share only", OWN_NUMBERS, "gradients",
-                        "The result is right, but the module still has whole weights among its parameters: it must not keep "
-                        "the layer that it was made from."),
+        _marked_at_most("parameters not divided", "each rank's parameters are its share only", OWN_NUMBERS, "gradients"),
         _marked_at_most("whole weight kept", "the whole weights are not kept alive", HELD, "gradients",
-                        "The result is right, but the whole weight stays in memory behind this rank's part: a slice is a "
-                        "view of it. Copy the part (clone), and do not keep the layer that it came from.",
                         slack=HELD_SLACK_BYTES),
-        _marked_at_most("whole bias kept", "no parameter is a view of a whole one", KEPT_ALIVE, "gradients",
-                        "The result is right, but a parameter (the bias?) is a view of the whole one, which stays in memory "
-                        "as long as the view does: copy the part (clone)."))
+        _marked_at_most("whole bias kept", "no parameter is a view of a whole one", KEPT_ALIVE, "gradients"))
 
 
-def part_only(part: str, too_many: str, kept_alive: str) -> tuple[Demand, Demand, Demand]:
+def part_only(part: str) -> tuple[Demand, Demand, Demand]:
     """Each rank's parameters are no more than `part` of its right result, and keep no more alive; a hint for each. Nor does
     anything else."""
     return (
-        _marked_at_most("parameters not divided", "each rank holds its part only", OWN_NUMBERS, part, too_many),
-        _marked_at_most("whole weights kept alive", "no view of a whole weight", KEPT_ALIVE, part, kept_alive,
-                        slack=KEPT_SLACK_BYTES),
-        _marked_at_most("whole weights kept", "nothing whole beside the parameters", HELD, part,
-                        "The result is right, but more stays in memory than the parameters: whole weights, or tensors made "
-                        "once for later passes, in a list, an attribute or a closure. Keep this rank's part alone.",
-                        slack=HELD_SLACK_BYTES))
+        _marked_at_most("parameters not divided", "each rank holds its part only", OWN_NUMBERS, part),
+        _marked_at_most("whole weights kept alive", "no view of a whole weight", KEPT_ALIVE, part, slack=KEPT_SLACK_BYTES),
+        _marked_at_most("whole weights kept", "nothing whole beside the parameters", HELD, part, slack=HELD_SLACK_BYTES))
 
 
-def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack: int = 0) -> Demand:
+def _marked_at_most(id: str, label: str, name: str, part: str, slack: int = 0) -> Demand:
     """A rank's marks called `name` say no more numbers, or bytes, than the tensors in `part` of its right result have."""
     fact, unit = ("count", "numbers") if name == OWN_NUMBERS else ("bytes", "B")
 
@@ -137,17 +126,13 @@ def _marked_at_most(id: str, label: str, name: str, part: str, hint: str, slack:
                 return False, f"rank {rank}: {most:,} {unit}, its part is {allowed:,}"
         return True, ""
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, judge)
 
 
 # ── what is computed ──
 
 
-_PARTS_OF_OTHERS = ("The result is right, but ranks compute what is not theirs: with n ranks each one does an n-th of the "
-                    "products, forward and backward, with its part of the weights, and none of them twice.")
-
-
-def work_divided(forward: Callable[[Look, int], list[float]], hint: str = _PARTS_OF_OTHERS) -> Demand:
+def work_divided(forward: Callable[[Look, int], list[float]]) -> Demand:
     """Gate: in each step a rank does an n-th of what one process would, forward and backward.
 
     forward: FLOPs of each step's whole forward pass. Backward takes twice as many: gradients of the input and of the
@@ -165,7 +150,7 @@ def work_divided(forward: Callable[[Look, int], list[float]], hint: str = _PARTS
                     return False, f"rank {rank} computed {count:,} FLOPs, its share is {share:,.0f}"
         return True, ""
 
-    return Demand("work not divided", "each rank computes its share only", hint, judge, gate=True, for_right_values=True)
+    return Demand("work not divided", "each rank computes its share only", judge, gate=True, for_right_values=True)
 
 
 def linear_flops(*names: str) -> Callable[[Look, int], list[float]]:
@@ -187,27 +172,26 @@ def _not_refused(look: Look) -> list[int]:
     return [] if look.refused else look.working
 
 
-def sizes_taken(id: str, hint: str) -> Symptom:
+def sizes_taken(id: str) -> Symptom:
     """A case whose sizes do not divide went on, or failed in another way."""
-    return Symptom(id, hint, lambda look: look.refused and look.evidence.ending != DEADLOCKED)
+    return Symptom(id, lambda look: look.refused and look.evidence.ending != DEADLOCKED)
 
 
 def refused_to_cut(look: Look) -> tuple[int, int] | None:
     """The size and the number of ranks of which own_slice (or own_part) said that they do not fit."""
-    found = re.search(r"(\d+) [\w ]+ cannot be divided evenly among (\d+) ranks", look.evidence.error)
+    found = re.search(r"(\d+) [\w ]+ cannot be divided evenly among (\d+) ranks", look.evidence.said)
     return (int(found[1]), int(found[2])) if found and look.evidence.ending == RAISED and not look.refused else None
 
 
-def sizes_differ(hint: str, id: str, *said: str) -> Symptom:
+def sizes_differ(id: str, *said: str) -> Symptom:
     """torch says that sizes do not fit, in one of these words, if some are given; not where a ValueError is asked for."""
     words = said or ("shapes cannot be multiplied", "shape", "size of tensor", "expanded size", "size mismatch",
                      "input of size", "cannot be divided evenly", "Expected size for")
-    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and not look.refused
-                   and any(text in look.evidence.error for text in words))
+    return Symptom(id, lambda look: look.evidence.ending == RAISED and not look.refused
+                   and any(text in look.evidence.said for text in words))
 
 
-VIEWED = raised("view size is not compatible", "x need not be contiguous in memory, and view() takes only what is: use "
-                "reshape(), or flatten() and unflatten().", "not contiguous")
+VIEWED = raised("view size is not compatible", "not contiguous")
 
 
 # ── where a result first differs ──
@@ -222,29 +206,26 @@ def within_group() -> Demand:
                 return False, f"rank {call.rank} called {call.op} on ranks {', '.join(map(str, call.members))}"
         return True, ""
 
-    return Demand("other ranks called", "calls on its own group only", (
-        "The result is right, but ranks of other groups are called: pass group=group to every call."), judge, forbids=True)
+    return Demand("other ranks called", "calls on its own group only", judge, forbids=True)
 
 
-def part_missing(hint: str) -> Symptom:
+def part_missing() -> Symptom:
     """What was made has not the parts that it must have."""
-    return raised(NO_PART, hint, "part missing")
+    return raised(NO_PART, "part missing")
 
 
-def other_dtype(hint: str = "The numbers have another dtype than those that came in: make new tensors in the dtype of what "
-                            "you were given.") -> Symptom:
+def other_dtype() -> Symptom:
     """A result of the right shape, but of another dtype; or torch says that dtypes do not fit."""
     said = ("same dtype", "different dtypes", "scalar type", "expected dtype", "same type")
 
     def matches(look: Look) -> bool:
         if look.evidence.ending != RETURNED:
-            return any(text in look.evidence.error for text in said) or "dtype" in look.evidence.error_kind
+            return any(text in look.evidence.said for text in said) or "dtype" in look.evidence.error_kind
         leaves = [(found, right) for _, *pair in look.pairs() for found, right in zip(*map(tree_leaves, pair), strict=True)]
         return any(isinstance(found, Tensor) and isinstance(right, Tensor) and found.shape == right.shape
                    and found.dtype != right.dtype for found, right in leaves)
 
-    return Symptom("other dtype", hint, matches)
-
+    return Symptom("other dtype", matches)
 
 
 def first_wrong(part: str, test: Callable[[Look, int, Any], bool] = lambda look, rank, found: True,

@@ -37,10 +37,7 @@ def gradient_bytes_once(steps: int = 1, extra: Callable[[Look, int], float] = la
         nbytes = _gradient_bytes(look, rank, steps) + steps * A_LOSS_BYTES
         return bytes_sent_per_rank("all_reduce", nbytes, look.case.group_size(rank)) + extra(look, rank)
 
-    return bytes_sent(
-        limit, "at most 2(n−1)/n of the gradients' bytes a step",
-        "More bytes than the gradients have: each gradient must be all-reduced once a step, a tied weight's once too, and "
-        "nothing that is frozen or was reduced before.", id="reduced twice")
+    return bytes_sent(limit, "at most 2(n−1)/n of the gradients' bytes a step", id="reduced twice")
 
 
 def gradients_needed(steps: int = 1, more: Moves = lambda look, rank: ()) -> Demand:
@@ -60,22 +57,17 @@ def _dtypes_missing(look: Look, rank: int) -> str:
     return f"rank {rank} sent no {' and no '.join(sorted(missing))}" if missing and not alone else ""
 
 
-OWN_DTYPES = Demand(
-    "promoted", "gradients travel in their own dtype",
-    "torch.cat makes float64 of float32 and float64 together, so the float32 gradients travel at twice their size: one flat "
-    "tensor for each dtype.", on_each_rank(_dtypes_missing))
+OWN_DTYPES = Demand("promoted", "gradients travel in their own dtype", on_each_rank(_dtypes_missing))
 
-FROZEN_HOOKED = raised(
-    "require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.", "frozen hooked")
+FROZEN_HOOKED = raised("require grad", "frozen hooked")
 
 
 def _without_gradient(look: Look) -> bool:
-    raised = look.evidence.ending == RAISED and "NoneType" in look.evidence.error
+    raised = look.evidence.ending == RAISED and "NoneType" in look.evidence.said
     return raised and len(reduced(look.case, 0)) < len(list(model_seen(look.case, 0).parameters()))
 
 
-NO_GRADIENT = Symptom("no gradient", "A parameter that took no part, or is frozen, has p.grad None: leave it out, on all "
-                                     "ranks.", _without_gradient)
+NO_GRADIENT = Symptom("no gradient", _without_gradient)
 
 
 def reduced_less(look: Look, rank: int, steps: int = 1) -> str:
@@ -91,20 +83,15 @@ def left_out(steps: int = 1) -> Symptom:
     def fewer(look: Look, rank: int, found: object, right: object) -> bool:
         return bool(reduced_less(look, rank, steps))
 
-    return Symptom("some left out", "Fewer bytes were reduced than the gradients have: every parameter of the model that "
-                                    "got a gradient is to be reduced, each with its own gradient.", wrong_ranks(fewer))
+    return Symptom("some left out", wrong_ranks(fewer))
 
 
-FEW_DIGITS = Symptom(
-    "few digits", "Right in the first digits only: the numbers pass through a type that has fewer, or something small was "
-    "added on the way. Let each tensor travel in its own dtype, and add nothing.",
-    every_rank(lambda _, rank, found, right: same_at_first(found, right)))
+FEW_DIGITS = Symptom("few digits", every_rank(lambda _, rank, found, right: same_at_first(found, right)))
 
 
 def instead(demand: Demand) -> Symptom:
     """A demand's lesson for wrong values as well."""
-    return Symptom(demand.id, demand.hint,
-                   lambda look: look.evidence.ending == RETURNED and not demand.judge(look)[0])
+    return Symptom(demand.id, lambda look: look.evidence.ending == RETURNED and not demand.judge(look)[0])
 
 
 # ── beside the backward pass ──
@@ -211,15 +198,7 @@ def some_unused(look: Look, rank: int) -> bool:
 
 
 OVERLAPPED = (
-    Demand("blocking call", "the all-reduces are asynchronous",
-           "The all-reduce blocks, so the backward pass stands still meanwhile: async_op=True returns a Work at once.",
-           on_each_rank(_blocking)),
-    Demand("not overlapped", "all-reduces start during the backward pass",
-           "Most of the gradients, or all, are not on their way before the backward pass is over, so hardly anything "
-           "overlaps: start each all-reduce in a hook of its parameter (register_post_accumulate_grad_hook).",
-           on_each_rank(_begun_late)),
-    Demand("waited too early", "the waits come after the backward pass",
-           "A hook waits for an all-reduce, its own or an earlier one, so the backward pass stands still: keep the "
-           "Works, and wait in the end.",
-           _waited_in_backward),
+    Demand("blocking call", "the all-reduces are asynchronous", on_each_rank(_blocking)),
+    Demand("not overlapped", "all-reduces start during the backward pass", on_each_rank(_begun_late)),
+    Demand("waited too early", "the waits come after the backward pass", _waited_in_backward),
 )

@@ -42,12 +42,9 @@ def weighs_at_most(allowed: Mapping[str, Allowed]) -> tuple[Demand, Demand]:
         return ""
 
     return (
-        Demand("process too large", "each rank's process has the memory of its share only", (
-            "The result is right, but the process of each rank holds more than the technique leaves it: let go of all that "
-            "is whole. Whoever keeps a slice of a tensor keeps all of it."), on_each_rank(too_large), forbids=True),
-        Demand(HIDDEN_DEMAND, "memory is held in tensors, none of it hidden", (
-            "The ranks' processes hold more than the technique leaves them, in places that are no tensors of theirs (copies "
-            "in NumPy, on another thread, in files). A person should look at this."), on_each_rank(hidden), gate=True))
+        Demand("process too large", "each rank's process has the memory of its share only", on_each_rank(too_large),
+               forbids=True),
+        Demand(HIDDEN_DEMAND, "memory is held in tensors, none of it hidden", on_each_rank(hidden), gate=True))
 
 
 def _weights(look: Look, rank: int) -> list[Weight]:

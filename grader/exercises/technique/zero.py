@@ -62,10 +62,7 @@ def something_sharded() -> Demand:
                 return False, f"every rank holds all {whole:,} B of it"
         return True, ""
 
-    return Demand("not sharded", "optimizer state in shards", (
-        "Every rank holds the optimizer's state of all parameters, and all do the same update: that is data parallelism, "
-        "and saves nothing. Give each rank's wrapped optimizer its own share only, and send round what it updated."),
-        judge, gate=True)
+    return Demand("not sharded", "optimizer state in shards", judge, gate=True)
 
 
 LEAST_STATE = 0.45  # shards of half the width have half the state, and a demand of their own
@@ -81,13 +78,11 @@ def state_kept() -> Demand:
                 return False, f"the ranks' optimizers hold {together:,} B together, of {whole:,} B"
         return True, ""
 
-    return Demand("state not kept", "the state of all parameters is with the ranks' optimizers", (
-        "The result is right, but the optimizers of all ranks together hold less state than one process would have: the "
-        "update must be the wrapped optimizer's own, and its state must stay in it from step to step."),
-        judge, gate=True, for_right_values=True)
+    return Demand("state not kept", "the state of all parameters is with the ranks' optimizers", judge, gate=True,
+                  for_right_values=True)
 
 
-def state_divided(allowed: Callable[[Look, int], float], hint: str) -> Demand:
+def state_divided(allowed: Callable[[Look, int], float]) -> Demand:
     """No rank holds more than allowed(look, rank) bytes of state."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -97,7 +92,7 @@ def state_divided(allowed: Callable[[Look, int], float], hint: str) -> Demand:
                 return False, f"rank {rank} holds {held:,} B of {sum(whole_state(look, rank)):,} B, allowed {limit:,.0f} B"
         return True, ""
 
-    return Demand("state not divided", "each rank holds its share of the optimizer's state", hint, judge)
+    return Demand("state not divided", "each rank holds its share of the optimizer's state", judge)
 
 
 def check_bytes(look: Look, rank: int, times: int = 1) -> int:
@@ -148,19 +143,16 @@ def never_all_gradients() -> Demand:
                 return False, f"rank {rank} held {most:,} B of {sum(sizes):,} B at once, allowed {allowed:,} B"
         return True, ""
 
-    return Demand("full gradients", "never more than the two largest gradients at once",
-                  "The result is right, but whole gradients pile up during the backward pass: reduce-scatter each as soon "
-                  "as it is there, keep the shard, and set p.grad to None in the hook. (Whoever keeps a slice of a tensor "
-                  "keeps all of it: clone() the slice.)", judge)
+    return Demand("full gradients", "never more than the two largest gradients at once", judge)
 
 
-def nothing_else_kept(hint: str) -> Demand:
+def nothing_else_kept() -> Demand:
     """Afterwards no more is held than the shards, and what belongs to them; and perhaps the room of one gradient."""
 
     def allowed(look: Look, rank: int) -> float:
         return max(padded_rows(look, rank), default=0) + CHECK_BYTES
 
-    return held_at_most("more kept", [AFTER], allowed, "afterwards only shards are kept", hint)
+    return held_at_most("more kept", [AFTER], allowed, "afterwards only shards are kept")
 
 
 def own_dtypes(in_16_bits: str = "") -> Demand:
@@ -174,9 +166,7 @@ def own_dtypes(in_16_bits: str = "") -> Demand:
             others |= {call.dtype} - wanted if "float" in call.dtype else set()
         return f"rank {rank} sent {' and '.join(sorted(others))}" if others else ""
 
-    return Demand("another type on the way", "elements travel in their own dtype", (
-        "On the way the elements have another dtype than the gradients: float32 cuts float64 short, and doubles the bytes "
-        "of bfloat16. Leave each gradient and each parameter its own dtype."), on_each_rank(fault), forbids=True)
+    return Demand("another type on the way", "elements travel in their own dtype", on_each_rank(fault), forbids=True)
 
 
 def reductions(look: Look, rank: int, span: Span) -> list[float]:
@@ -188,33 +178,27 @@ def reductions(look: Look, rank: int, span: Span) -> list[float]:
 # ── ways to fail ──
 
 
-def raised_any(id: str, hint: str, *texts: str) -> Symptom:
+def raised_any(id: str, *texts: str) -> Symptom:
     """The run failed with an error that holds one of these texts."""
-    return Symptom(id, hint, lambda look: look.evidence.ending == RAISED and any(
-        text in look.evidence.error for text in texts))
+    return Symptom(id, lambda look: look.evidence.ending == RAISED and any(text in look.evidence.said for text in texts))
 
 
 def other_type() -> Symptom:
     """The output of a collective has not the type of its input."""
     texts = ("dtype()", "same type")  # of gloo, of NCCL
-    hint = ("Output and input are of different types (the models here compute in float64): flat.new_empty(…) and "
-            "torch.empty_like(…) make a tensor of the same type.")
-    return raised_any("other dtype", hint, *texts)
+    return raised_any("buffer of another dtype", *texts)
 
 
 def super_forgotten() -> Symptom:
     """A subclass of torch's Optimizer without what its constructor makes."""
-    hint = ("Optimizer's own constructor makes self.param_groups, with the options in each: call "
-            "super().__init__(params, options).")
-    return raised_any("super forgotten", hint, "attribute 'param_groups'", "attribute 'defaults'",
-                      "_optimizer_step_pre_hooks", "KeyError: 'lr'")
+    return raised_any("super forgotten", "attribute 'param_groups'", "attribute 'defaults'", "_optimizer_step_pre_hooks",
+                      "KeyError: 'lr'")
 
 
 def misfit() -> Symptom:
     """A tensor that n does not divide was not padded."""
     texts = ("size", "outputShape", "divisible")  # of views and copies, of gloo's reduce-scatter, of NCCL's
-    hint = "The sizes do not fit: pad each flat tensor with zeros to n shards of ⌈numel/n⌉ elements."
-    return raised_any("not padded", hint, *texts)
+    return raised_any("not padded", *texts)
 
 
 def hooked_twice() -> Symptom:
@@ -225,27 +209,23 @@ def hooked_twice() -> Symptom:
         return len(list(model.named_parameters(remove_duplicate=False))) > len(list(model.parameters()))
 
     def matches(look: Look) -> bool:
-        return look.evidence.ending == RAISED and "NoneType" in look.evidence.error and tied(look)
+        return look.evidence.ending == RAISED and "NoneType" in look.evidence.said and tied(look)
 
-    return Symptom("hooked twice", (
-        "A tied weight gets its hook twice, and at the second call its gradient is gone: it stands in two modules, but is "
-        "one parameter. model.parameters() names it once; a walk through the modules or layers names it twice."),
-        matches, refuted=lambda look: not tied(look))
+    return Symptom("hooked twice", matches, refuted=lambda look: not tied(look))
 
 
-def group_demanded(what: str) -> Symptom:
+def group_demanded() -> Symptom:
     """Without a group nothing works."""
     nobody = ("'NoneType' object has no attribute 'rank'", "'NoneType' object has no attribute 'size'", "argument: 'group'")
 
     def matches(look: Look) -> bool:
         alone = look.evidence.ending == RAISED and look.case.groups is None
-        return alone and any(text in look.evidence.error for text in nobody)
+        return alone and any(text in look.evidence.said for text in nobody)
 
-    return Symptom("group demanded", f"{what} without a group must work: group=None means the world, as dist's functions "
-                                     f"take it; it has no methods.", matches)
+    return Symptom("group demanded", matches)
 
 
-def drifted(id: str, hint: str, parameters: Callable[[dict], dict]) -> Symptom:
+def drifted(id: str, parameters: Callable[[dict], dict]) -> Symptom:
     """Ranks that trained together hold different parameters. parameters: what a rank returned -> its parameters."""
 
     def matches(look: Look) -> bool:
@@ -254,4 +234,4 @@ def drifted(id: str, hint: str, parameters: Callable[[dict], dict]) -> Symptom:
         held = {rank: parameters(output) for rank, output, _ in look.pairs()}
         return not all(same(held[rank], held[look.case.members(rank)[0]]) for rank in held)
 
-    return Symptom(id, hint, matches)
+    return Symptom(id, matches)

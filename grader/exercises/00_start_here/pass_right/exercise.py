@@ -5,9 +5,7 @@ from dataclasses import replace
 import torch
 
 from grader.exercises.shared.cases import again, each_rank, same_shape, sweep, xs_of
-from grader.exercises.shared.collectives import written_over
-from grader.judging.exercise import Case, Draw, Exercise, Slip
-from grader.judging.slips import of_another, unchanged
+from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> list[Case]:
@@ -23,14 +21,4 @@ EXERCISE = Exercise(
     parameters=("x", "group"),
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: xs_of(case, rank)[case.group_rank(rank) - 1]),
-    slips=(
-        of_another("passed left", 2, "The tensors travel the wrong way: receive from the rank before, send to the rank "
-                                     "after."),
-        Slip("open line", "The circle is not closed: rank 0 gets back its own x, but the rank before it is the last one. "
-             "The last rank sends to rank 0, (r + 1) % n.",
-             lambda case, r, right: case.inputs[r]["x"] if case.group_rank(r) == 0 else right[r]),
-        written_over("What a call returned is what a later one received: both received into one tensor, kept from call to "
-                     "call. Make a new one in each call, torch.empty_like(x)."),
-        unchanged("Each rank returns its own x: return the tensor that you received into."),
-    ),
 )

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any
 from grader.judging.demands import only_point_to_point, results_waited, sends_waited
-from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, wrong_ranks
+from grader.judging.exercise import Demand, Look, Technique
+from grader.judging.symptoms import group_ignored, no_such_rank, raised
 from utils.trace.calls import POINT_TO_POINT
 from utils.trace.trace import Call, Trace
 
@@ -104,47 +104,20 @@ def _met(trace: Trace, a: int, b: int) -> list[tuple[Call, Call]]:
 
 TECHNIQUE = Technique(
     demands=(
-        Demand("silent in a later call", "speaks in each call",
-               "The text is said in the first call only: whether a rank has spoken must not be remembered from call to call "
-               "(in a global, say). Each call of the function says its text once.",
-               on_each_rank(_silent_again), gate=True, forbids=True),
-        Demand("not said once", "each rank says its text once",
-               "Call say(text) exactly once on each rank, with the text as it came.",
-               on_each_rank(_not_said_once), gate=True),
-        Demand("does not wait", "waits for its turn",
-               "A rank speaks before anything told it to: if the order was right, it was luck. Every rank but the "
-               "first receives the token before it speaks.", _waits, gate=True),
-        Demand("passed on too early", "speaks, then passes on",
-               "A rank passes the token on before it speaks, so the next one may overtake it. The order is: receive, "
-               "speak, send.", _speaks_first, gate=True),
-        Demand("order by luck", "speaks after the rank before",
-               "A rank may speak before the one in front of it has: the token must come from the rank directly before.",
-               _in_order, gate=True),
-        replace(only_point_to_point(), id="not a token", gate=False, hint=(
-            "A collective stops every rank each time it is called. Pass a token instead: use only dist.send and "
-            "dist.recv.")),
-        Demand("group ignored", "talks within its group", "Your messages go round the whole world: ask "
-               "dist.get_rank(group) and dist.get_world_size(group), and address peers with group_dst= and group_src=.",
-               _within_group, gate=True, forbids=True),
-        Demand("detour", "one message a rank, to the next",
-               "Messages take detours: each rank sends one token, to the next rank, and the last rank sends none.",
-               _passed_on, forbids=True),
+        Demand("silent in a later call", "speaks in each call", on_each_rank(_silent_again), gate=True, forbids=True),
+        Demand("not said once", "each rank says its text once", on_each_rank(_not_said_once), gate=True),
+        Demand("does not wait", "waits for its turn", _waits, gate=True),
+        Demand("passed on too early", "speaks, then passes on", _speaks_first, gate=True),
+        Demand("order by luck", "speaks after the rank before", _in_order, gate=True),
+        replace(only_point_to_point(), id="not a token", gate=False),
+        Demand("group ignored", "talks within its group", _within_group, gate=True, forbids=True),
+        Demand("detour", "one message a rank, to the next", _passed_on, forbids=True),
         results_waited(),
         sends_waited(),
     ),
     symptoms=(
-        Symptom("something returned", "Something is returned, such as what say(text) gave back: to speak and to pass the "
-                "token on is all, so end without a return.", wrong_ranks(lambda look, r, found, right: found is not None)),
-        deadlocked("cycle of receives", "Everybody waits for the token and nobody has it: rank 0 speaks without "
-                   "receiving."),
-        deadlocked("receive from the wrong rank", "A token went to one rank, another waits for it: rank r receives "
-                   "from rank r−1 and sends to rank r+1, counted in the group."),
-        deadlocked("send without receive", "The last rank sends the token to a rank that does not wait for it: it has "
-                   "nobody to pass it to.", "sent past the end"),
-        replace(raised("itself", "With one rank there is nobody to wait for and nobody to pass to: it only speaks.",
-                       "no neighbour"), refuted=lambda look: look.case.world_size > 1),
+        replace(raised("itself", "no such rank"), refuted=lambda look: look.case.world_size > 1),
         group_ignored(),
-        no_such_rank("The last rank passes the token to nobody: there is no next one."),
-        forgotten_send(),
+        no_such_rank(),
     ),
 )

@@ -1,8 +1,6 @@
 """Algorithm and bus bandwidth, against measurements that were published with both."""
 
-import math
-
-from grader.exercises.shared.formula_cases import FORMULAS, pair, single
+from grader.exercises.shared.formula_cases import FORMULAS, single
 from grader.judging.exercise import Case, Draw, Exercise
 from utils.costs.formulas import bus_factor
 from utils.costs.tables import read_table
@@ -40,52 +38,4 @@ EXERCISE = Exercise(
     oracle=_oracle,
     points={"values": 2},
     tolerance=PUBLISHED,
-    slips=(
-        pair("bits for bytes", lambda i, algorithm, bus: (8 * algorithm, 8 * bus),
-             "Both are 8 times too large: GB/s counts bytes, Gb/s bits."),
-        pair("GiB for GB", lambda i, algorithm, bus: (algorithm * 1e9 / 2**30, bus * 1e9 / 2**30),
-             "Both are about 7% too small: you divided by 2³⁰, but a GB is 10⁹ bytes (2³⁰ is a GiB)."),
-        pair("bus factor forgotten", lambda i, algorithm, bus: (algorithm, algorithm),
-             "The bus bandwidth equals the algorithm bandwidth: multiply it by what each rank sends for every byte of "
-             "the array, 2(n−1)/n in an all-reduce."),
-        pair("swapped", lambda i, algorithm, bus: (bus, algorithm),
-             "The two have changed places: return (algorithm bandwidth, bus bandwidth)."),
-        pair("upside down", lambda i, algorithm, bus: (algorithm, algorithm**2 / bus),
-             "You divided by the factor: the bus carries factor × M bytes in the same time, so multiply."),
-        *(pair("factor of another collective",
-               lambda i, algorithm, bus, op=op: (algorithm, bus * bus_factor(op, 2) / bus_factor(i["op"], 2)),
-               "The bus bandwidth has another collective's factor: 2(n−1)/n is for the all-reduce, (n−1)/n for "
-               "reduce-scatter and for all-gather, which are half of it.") for op in ("all_reduce", "all_gather")),
-        pair("both ways counted", lambda i, algorithm, bus: (algorithm, 2 * bus),
-             "Every bus bandwidth is twice too large: count the bytes that a rank sends; those that it receives come at the "
-             "same time."),
-        pair("a caller's shard", lambda i, algorithm, bus: (
-            algorithm / (i["n_ranks"] if i["op"] == "reduce_scatter" else 1), bus),
-             "The algorithm bandwidth of the reduce-scatter is n times too small: M is the whole array there too, not the "
-             "shard that a rank gets."),
-        pair("n for n−1", lambda i, algorithm, bus: (algorithm, algorithm * (2 if i["op"] == "all_reduce" else 1)),
-             "The bus bandwidth lacks (n−1)/n: a rank sends n−1 of the n chunks in each phase."),
-        *(pair("other units", lambda i, algorithm, bus, factor=factor: (factor * algorithm, factor * bus),
-               "Both are off by a power of 1000: GB/s are asked, and a GB is 10⁹ bytes.")
-          for factor in (1e9, 1e6, 1e3, 1e-3)),
-        *(pair("factor on both", wrong, "The factor belongs to the bus bandwidth only: the algorithm bandwidth is M / time, "
-               "whatever travels.")
-          for wrong in (lambda i, algorithm, bus: (bus, bus),
-                        lambda i, *right: tuple(part * (i["n_ranks"] - 1) / i["n_ranks"] for part in right))),
-        pair("seconds a byte", lambda i, algorithm, bus: (1 / algorithm, bus / algorithm**2),
-             "You divided the time by the bytes: a bandwidth is bytes divided by time."),
-        pair("n over n−1", lambda i, algorithm, bus: (algorithm, bus * (i["n_ranks"] / (i["n_ranks"] - 1)) ** 2),
-             "Your factor holds n/(n−1): a rank sends (n−1)/n of the array in each phase, less than all of it."),
-        pair("bytes of all ranks", lambda i, algorithm, bus: (algorithm, bus * i["n_ranks"]),
-             "The bus bandwidth is n times too large: count what one rank sends, (n−1)/n·M a phase, not what all send."),
-        *(pair("whole bytes", lambda i, algorithm, bus, rounded=rounded: (
-            algorithm, bus * rounded(i["total_bytes"] / i["n_ranks"]) * i["n_ranks"] / i["total_bytes"]),
-               "The bus bandwidth counts chunks of whole bytes: each is M/n as it is, so divide with /.")
-          for rounded in (math.floor, math.ceil)),
-        *(pair("rounded", lambda i, *right, digits=digits: tuple(round(part, digits) for part in right),
-               "Both are rounded: return the numbers as they are, and round only what you print.") for digits in (0, 1, 2)),
-        *(pair("bytes of one rank",
-               lambda i, algorithm, bus, power=power: (algorithm * i["n_ranks"]**power, bus * i["n_ranks"]**power),
-               "The algorithm bandwidth is n times off: total_bytes is the whole array already.") for power in (1, -1)),
-    ),
 )

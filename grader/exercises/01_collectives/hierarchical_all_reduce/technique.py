@@ -31,7 +31,7 @@ def _between_nodes(look: Look) -> tuple[bool, str]:
 
 
 def _groups_differ(look: Look) -> bool:
-    return look.evidence.ending in (DEADLOCKED, RAISED) and "in new_group" in look.evidence.error
+    return look.evidence.ending in (DEADLOCKED, RAISED) and "in new_group" in look.evidence.said
 
 
 def _foreign_group(look: Look) -> bool:
@@ -43,31 +43,19 @@ def _foreign_group(look: Look) -> bool:
 TECHNIQUE = Technique(
     demands=(
         needed("all_reduce"),
-        only_calls("reduce_scatter", "all_reduce", "all_gather", id="other calls", hint=(
-            "Make the groups with dist.new_group, and use the library's reduce-scatter, all-reduce and all-gather in them, "
-            "nothing else.")),
-        Demand("mixed groups", "each collective stays in one node, or takes one rank of each", (
-            "The sum is right, but a collective has several ranks of a node and of other nodes, too. There are two kinds of "
-            "groups: all ranks of a node, which are neighbours, from node·node_size on; and the ranks with one local rank, "
-            "node_size apart."), _in_node_or_rail, gate=True, for_right_values=True, forbids=True),
-        Demand("whole arrays between nodes", "only shards travel between nodes", (
-            "The sum is right, but more travels between nodes than an all-reduce of one shard: reduce-scatter inside the "
-            "node first, and let only the shard leave it, in the group of the ranks with the same local rank."),
-            _between_nodes, gate=True, for_right_values=True, forbids=True),
-        bytes_sent(formula_bytes("all_reduce"), "at most 2(n−1)/n·M bytes in all",
-                   "The sum is right and only shards leave the node, but inside it more travels than a reduce-scatter and "
-                   "an all-gather of x: an all-reduce in the node sends twice what its reduce-scatter does."),
+        only_calls("reduce_scatter", "all_reduce", "all_gather", id="other calls"),
+        Demand("mixed groups", "each collective stays in one node, or takes one rank of each", _in_node_or_rail, gate=True,
+               for_right_values=True, forbids=True),
+        Demand("whole arrays between nodes", "only shards travel between nodes", _between_nodes, gate=True,
+               for_right_values=True, forbids=True),
+        bytes_sent(formula_bytes("all_reduce"), "at most 2(n−1)/n·M bytes in all"),
         results_waited(),
     ),
     symptoms=(
         unwaited(),
-        Symptom("not everyone makes every group",
-                "Ranks call new_group with different lists, or not equally often: every rank must call it for the groups of "
-                "all nodes and all local ranks, in the same order, also for those that it is not in.", _groups_differ),
+        Symptom("not everyone makes every group", _groups_differ),
     ),
     fallbacks=(
-        Symptom("another rank's group", "Some ranks take part in nothing: each rank uses the group of its own node and that "
-                "of its own local rank (with a group that it is not in, a collective returns at once and does nothing).",
-                _foreign_group),
+        Symptom("another rank's group", _foreign_group),
     ),
 )

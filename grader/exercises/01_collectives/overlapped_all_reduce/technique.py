@@ -54,33 +54,24 @@ def _not_once(look: Look, rank: int) -> str:
 TECHNIQUE = Technique(
     demands=(
         needs(lambda look, r: [("all_reduce", tensor_bytes(look, r))]),
-        only_calls("all_reduce", hint="One dist.all_reduce is all the communication that this exercise needs."),
+        only_calls("all_reduce"),
         Demand("blocking call", "the all-reduce is asynchronous",
-               "The all-reduce blocks, so nothing overlaps: with async_op=True it returns a work object at once.",
                _each(lambda call, span: not call.is_async, "called a blocking all_reduce")),
-        Demand("compute once", "compute() is called once",
-               "The results are right, but compute() is called twice, or never: call it once and keep what it returns.",
-               on_each_rank(_not_once)),
+        Demand("compute once", "compute() is called once", on_each_rank(_not_once)),
         Demand("computed first", "the all-reduce starts before compute()",
-               "compute() ran before the all-reduce was started, so nothing overlaps: start the communication first.",
                _each(lambda call, span: call.start_s > span.start_s, "started the all_reduce after compute()")),
-        Demand("waited too early", "the wait comes after compute()",
-               "The wait came before compute(), so nothing overlaps: compute first, then wait for the sum.",
-               _waited_early),
-        bytes_sent(_sent, "one all-reduce of x",
-                   "Right, but more was sent than one all-reduce of x takes: a single call is all that is needed."),
+        Demand("waited too early", "the wait comes after compute()", _waited_early),
+        bytes_sent(_sent, "one all-reduce of x"),
         results_waited(),
         sends_waited(),
     ),
     symptoms=(
-        group_ignored("The sum runs over ranks that are not in the group: pass group=group to all_reduce."),
+        group_ignored(),
         unwaited(),
     ),
     fallbacks=(
         changed_under_way(),
-        Symptom("read too early", "The first result is not the sum, though somebody waited for it: return the tensor that "
-                "all_reduce works on, and read it (or copy it) only after the wait.",
-                wrong_ranks(lambda look, r, found, expected: same(found[1], expected[1]) and isinstance(
+        Symptom("read too early", wrong_ranks(lambda look, r, found, expected: same(found[1], expected[1]) and isinstance(
                     found[0], torch.Tensor) and found[0].shape == expected[0].shape), weak=True),
     ),
 )

@@ -18,17 +18,10 @@ def _own_row_overwritten(look: Look, rank: int, found: torch.Tensor, expected: t
 TECHNIQUE = around_a_ring(
     needs(lambda look, r: [("all_gather", calls_made(look, r) * look.right[r].nbytes)]),
     bytes_sent(lambda look, r: calls_made(look, r) * (look.case.group_size(r) - 1) * tensor_bytes(look, r),
-               "at most (n−1)·C elements = (n−1)/n·M",
-               "All rows arrive, but more than n−1 rows leave a rank: in each step pass on one row, the one that came last, "
-               "and stop after n−1 steps.",
-               id="whole tensors"),
+               "at most (n−1)·C elements = (n−1)/n·M", id="whole tensors"),
     fallbacks=(
-        Symptom("own row overwritten", "The own row was overwritten by another: in step s the row (r − s) % n "
-                "is on its way out, and what comes is the row (r − s − 1) % n.", wrong_ranks(_own_row_overwritten)),
-        Symptom("a row missing", "One row is missing: n−1 steps bring those of the others, and your own is copied "
-                "into row r.",
-                wrong_ranks(lambda look, r, *pair: len(wrong_rows(*pair)) == 1)),
-        out_of_step("The messages are as they should be, the rows are not: in step s a rank sends the row (r − s) % n, at "
-                    "first its own, and what comes is the row (r − s − 1) % n."),
+        Symptom("own row overwritten", wrong_ranks(_own_row_overwritten)),
+        Symptom("a row missing", wrong_ranks(lambda look, r, *pair: len(wrong_rows(*pair)) == 1)),
+        out_of_step(),
     ),
 )

@@ -5,7 +5,6 @@ from grader.exercises.technique.rank_by_rank import on_each_rank
 from grader.judging.demands import bytes_sent, inputs_kept, not_far_more_bytes
 from grader.judging.exercise import Demand, Look
 
-_WHOLE = "The sum is right, but whole tensors travel: a ring passes one row of C elements a step, n−1 steps in all."
 _NEEDED_BYTES = formula_bytes("reduce_scatter")
 
 
@@ -24,16 +23,12 @@ def _in_own_type(look: Look) -> tuple[bool, str]:
 
 TECHNIQUE = around_a_ring(
     needed("reduce_scatter"),
-    Demand("widened", "partial sums travel in x's dtype", "The sum is right, but partial sums travel in another dtype than "
-           "x_NC has, and a longer one takes more bytes: send and add them in x_NC's own.", _in_own_type, forbids=True),
-    Demand("one hop too many", "n−1 rows leave each rank", (
-        "The sum is right, but each rank sends n rows, one more than it takes, to bring the sums home: start with row "
-        "r − 1, not r, and what is complete after n−1 steps is your own."), on_each_rank(_brought_home), forbids=True),
-    bytes_sent(_NEEDED_BYTES, "at most (n−1)/n·M bytes", _WHOLE, id="whole tensors"),
-    not_far_more_bytes(_NEEDED_BYTES, _WHOLE),
-    inputs_kept("The sum is right, but x_NC was overwritten: add into a clone of it, or into what you received."),
+    Demand("widened", "partial sums travel in x's dtype", _in_own_type, forbids=True),
+    Demand("one hop too many", "n−1 rows leave each rank", on_each_rank(_brought_home), forbids=True),
+    bytes_sent(_NEEDED_BYTES, "at most (n−1)/n·M bytes", id="whole tensors"),
+    not_far_more_bytes(_NEEDED_BYTES),
+    inputs_kept(),
     fallbacks=(
-        out_of_step("The messages are as they should be, the sums are not: in step s a rank sends the chunk (r − 1 − s) % "
-                    "n, adds its own part to the chunk (r − 2 − s) % n that comes, and at the end it returns row r."),
+        out_of_step(),
     ),
 )

@@ -63,40 +63,22 @@ def _clock_first(look: Look) -> bool:
 TECHNIQUE = Technique(
     demands=(
         needs(lambda look, r: [("all_reduce", A_NUMBER_BYTES)]),
-        Demand("not timed", "run_once is called repeats times",
-               "The number was not measured: call run_once() repeats times between two readings of the clock.",
-               on_each_rank(_not_timed), gate=True),
-        Demand("no barrier", "a barrier after the warm-up, before the clock starts",
-               "The number is right for this clock, but with a real one it holds the time in which early ranks wait for "
-               "late ones: after the warm-up, meet at dist.barrier(group), then read the clock.",
-               on_each_rank(_not_together)),
-        Demand("one warm-up", "one call before the clock starts", "The number is right, but run_once() is called more than "
-               "once before the clock starts: one warm-up is asked, each further one costs time.", on_each_rank(_warm_ups)),
-        Demand("other calls timed", "nothing but run_once between the readings", "Between the two readings of the clock "
-               "there are other calls, whose time is measured too: there, call run_once() and nothing else.",
-               on_each_rank(_in_between)),
-        Demand("two readings", "the clock is read twice", "The clock is read more than twice: read it before the first and "
-               "after the last of the repeats. A clock has a cost and a grain of its own.", on_each_rank(_readings)),
+        Demand("not timed", "run_once is called repeats times", on_each_rank(_not_timed), gate=True),
+        Demand("no barrier", "a barrier after the warm-up, before the clock starts", on_each_rank(_not_together)),
+        Demand("one warm-up", "one call before the clock starts", on_each_rank(_warm_ups)),
+        Demand("other calls timed", "nothing but run_once between the readings", on_each_rank(_in_between)),
+        Demand("two readings", "the clock is read twice", on_each_rank(_readings)),
     ),
     symptoms=(
-        Symptom("another clock", "Some rank never calls clock(): the time comes from another clock. Use the one that is "
-                                 "handed in, which on a GPU may be a different one.", _no_clock),
-        group_ignored("The time is that of ranks outside the group: give barrier and all_reduce the group."),
-        Symptom("warm-up timed", "The first call is in the measurement, and it alone takes far longer (connections, "
-                                 "buffers): call run_once() once before the first clock().", _clock_first),
+        Symptom("another clock", _no_clock),
+        group_ignored(),
+        Symptom("warm-up timed", _clock_first),
     ),
     fallbacks=(
-        Symptom("each call timed", "The clock is read around every call, and the result is made of these parts: read it "
-                "twice, before the first and after the last of the repeats, and divide by repeats.",
-                lambda look: look.evidence.ending == RETURNED and any(
+        Symptom("each call timed", lambda look: look.evidence.ending == RETURNED and any(
                     len(_marks_s(look, rank, "clock")) > 2 for rank in look.working)),
-        Symptom("digits lost", "The first digits are right, the last ones are lost: a float32 holds seven of them, and "
-                "round() keeps fewer. Make the tensor with dtype=torch.float64, and do not round.",
-                every_rank(lambda look, r, found, expected: same(found, expected, 1e-4))),
+        Symptom("digits lost", every_rank(lambda look, r, found, expected: same(found, expected, 1e-4))),
         Symptom("result not everywhere",
-                "Only some ranks have the result: every rank returns it, so use all_reduce rather than reduce.",
                 wrong_ranks(lambda look, r, found, _: found is None or found == 0 or look.evidence.trace.of(r, "reduce"))),
-        Symptom("a tensor", "The result is a tensor: return a plain number, tensor.item().",
-                wrong_ranks(lambda look, r, found, expected: same(found.item(), expected))),
     ),
 )

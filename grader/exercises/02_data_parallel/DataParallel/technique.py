@@ -44,9 +44,14 @@ def _broadcast_again(look: Look, rank: int) -> str:
     return f"rank {rank} called broadcast {len(late)} times later" if late else ""
 
 
-def _begins_to_differ(id: str, part: str, hint: str) -> Symptom:
+def _begins_to_differ(id: str, part: str) -> Symptom:
     """Of the result's three parts, `part` is the first that is wrong on any rank."""
-    return Symptom(id, hint, lambda look: _first_wrong(look) == part)
+    return Symptom(id, lambda look: _first_wrong(look) == part)
+
+
+def _in_gradients(symptom: Symptom) -> Symptom:
+    """The same where the first step's gradients are the first that is wrong."""
+    return replace(symptom, matches=lambda look: _first_wrong(look) == "gradients" and symptom.matches(look))
 
 
 def _first_wrong(look: Look) -> str:
@@ -55,15 +60,11 @@ def _first_wrong(look: Look) -> str:
 
 def _arguments_lost(look: Look) -> bool:
     said = ("unexpected keyword argument", "required positional argument", "positional arguments but")
-    return look.evidence.ending == RAISED and any(text in look.evidence.error for text in said)
+    return look.evidence.ending == RAISED and any(text in look.evidence.said for text in said)
 
 
-QUIET_IN = Demand("communicates in no_sync", "nothing is sent inside no_sync()",
-                  "Gradients that only accumulate are reduced already: inside no_sync() the hooks must do nothing.",
-                  _quiet_in(QUIET))
-QUIET_NESTED = Demand("inner no_sync", "nothing is sent after an inner no_sync()",
-                      "The end of an inner no_sync() switches sending on while the outer one still holds: on leaving, put "
-                      "back what was before.", _quiet_in(NESTED))
+QUIET_IN = Demand("communicates in no_sync", "nothing is sent inside no_sync()", _quiet_in(QUIET))
+QUIET_NESTED = Demand("inner no_sync", "nothing is sent after an inner no_sync()", _quiet_in(NESTED))
 LEFT_OUT = training.left_out(STEPS)
 WAITED = results_waited()
 
@@ -76,54 +77,39 @@ def _waited_aloud(look: Look) -> tuple[bool, str]:
 
 def _bucket_incomplete(look: Look) -> bool:
     """Something was left out, and there is a parameter whose gradient never comes."""
-    return _first_wrong(look) == "gradients" and LEFT_OUT.matches(look) and training.some_unused(look, 0)
+    return _in_gradients(LEFT_OUT).matches(look) and training.some_unused(look, 0)
 
 
 ONCE = training.gradient_bytes_once(STEPS, _broadcast_bytes)
 TECHNIQUE = Technique(
     demands=(
         training.gradients_needed(STEPS, _model_from_first),
-        only_calls("all_reduce", "broadcast", hint="dist.broadcast and dist.all_reduce are all that this exercise needs."),
+        only_calls("all_reduce", "broadcast"),
         *training.OVERLAPPED,
         QUIET_IN,
         QUIET_NESTED,
-        Demand("broadcast again", "broadcasts on wrapping only",
-               "Something is broadcast again after wrapping, perhaps in every forward pass: buffers and parameters travel "
-               "once, when the module is wrapped.", on_each_rank(_broadcast_again)),
+        Demand("broadcast again", "broadcasts on wrapping only", on_each_rank(_broadcast_again)),
         training.OWN_DTYPES,
         ONCE,
         replace(WAITED, judge=_waited_aloud),
     ),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every call, and group_src=0 to "
-                      "broadcast."),
+        group_ignored(),
         unwaited(),
         training.instead(QUIET_IN),
         training.instead(QUIET_NESTED),
         training.instead(ONCE),
-        raised("argument: 'group'", "DataParallel(module) without a group must work: group=None means the world.",
-               "group demanded"),
-        Symptom("arguments lost", "forward passes on everything that it is given: positional arguments and keywords.",
-                _arguments_lost),
-        raised("no_sync", "no_sync() is missing, or not a context manager (contextlib.contextmanager makes one).",
-               "no no_sync"),
-        raised("NoneType", "A parameter that took no part has p.grad None: leave it out, on all ranks.", "no gradient"),
+        raised("argument: 'group'", "group demanded"),
+        Symptom("arguments lost", _arguments_lost),
+        raised("NoneType", "no gradient"),
         training.FROZEN_HOOKED,
-        Symptom("bucket never sent", "A bucket with a parameter that takes no part is never complete, so it was never sent, "
-                                     "and what else is in it was not reduced: finish_gradient_synchronization() starts "
-                                     "what is incomplete, with the gradients that are there.", _bucket_incomplete,
-                refuted=lambda look: not training.some_unused(look, 0)),
+        Symptom("bucket never sent", _bucket_incomplete, refuted=lambda look: not training.some_unused(look, 0)),
     ),
     fallbacks=(
-        changed_under_way(),
-        _begins_to_differ("start not shared", "start", "The ranks begin with different parameters or buffers: broadcast "
-                                                       "both from the group's rank 0 when wrapping."),
-        replace(LEFT_OUT, matches=lambda look: _first_wrong(look) == "gradients" and LEFT_OUT.matches(look)),
-        _begins_to_differ("gradients wrong", "gradients", "The ranks begin alike, but the first step's gradients are not "
-                                                          "the mean over ranks of all that was accumulated: all-reduce "
-                                                          "p.grad once it is stored, and touch it again only after wait()."),
-        _begins_to_differ("later steps wrong", "parameters", "The first step's gradients are right, and the parameters at "
-                                                             "the end are not: what is left over from one step must not "
-                                                             "act in the next."),
+        _begins_to_differ("start not shared", "start"),
+        _in_gradients(changed_under_way()),
+        _in_gradients(LEFT_OUT),
+        _begins_to_differ("gradients wrong", "gradients"),
+        _begins_to_differ("later steps wrong", "parameters"),
     ),
 )

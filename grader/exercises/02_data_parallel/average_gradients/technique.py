@@ -47,30 +47,21 @@ def _replaced(look: Look, rank: int) -> str:
 TECHNIQUE = Technique(
     demands=(
         gradients_needed(),
-        only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
+        only_calls("all_reduce"),
         OWN_DTYPES,
         gradient_bytes_once(),
-        Demand("a call each", "one all-reduce for each dtype",
-               "The mean is right, but there is more than one call for a dtype, and each costs its latency α: copy all "
-               "gradients of one dtype, wherever they stand, into one flat tensor, all-reduce that, copy back.",
-               on_each_rank(_many_calls), forbids=True),
+        Demand("a call each", "one all-reduce for each dtype", on_each_rank(_many_calls), forbids=True),
         results_waited(),
-        Demand(GRADIENT_REPLACED, "the gradients stay the same tensors",
-               "The mean is right, but p.grad is another tensor now, or has other memory (p.grad.data = …), and who holds "
-               "the old one does not see it: copy the pieces into the gradients that are there.", on_each_rank(_replaced)),
+        Demand(GRADIENT_REPLACED, "the gradients stay the same tensors", on_each_rank(_replaced)),
     ),
     symptoms=(
-        group_ignored("The mean runs over ranks that are not in the group: pass group=group, and divide by the group's "
-                      "size."),
+        group_ignored(),
         unwaited(),
-        raised("NoneType", "A parameter that took no part, or is frozen, has p.grad None: leave it out, on all ranks.",
-               "no gradient"),
+        raised("NoneType", "no gradient"),
     ),
     fallbacks=(
         FEW_DIGITS,
-        Symptom("dtype left", "The gradients of one dtype are right, those of another are not: every dtype that occurs has "
-                              "a flat tensor of its own, cut from its beginning.", wrong_ranks(_one_dtype_right)),
-        Symptom("pieces misplaced", "The right numbers, in the wrong places: cut the flat tensor in the order in which you "
-                                    "put it together, each piece where the one before it ends.", wrong_ranks(_all_there)),
+        Symptom("dtype left", wrong_ranks(_one_dtype_right)),
+        Symptom("pieces misplaced", wrong_ranks(_all_there)),
     ),
 )

@@ -34,23 +34,16 @@ def _some_layers(look: Look, rank: int, found: dict[str, Tensor], right: dict[st
 TECHNIQUE = Technique(
     demands=(
         needs(lambda look, r: [("recv" if look.case.group_rank(r) else "send", _bytes(look, r))]),
-        only_calls("broadcast", hint="dist.broadcast, from the group's rank 0, is all that this exercise needs."),
-        Demand(REPLACED, "the parameters stay the same objects",
-               "The model has new Parameter objects now: an optimizer made before still holds, and updates, the old ones. "
-               "Broadcast into the tensors that are there.", on_each_rank(_replaced)),
+        only_calls("broadcast"),
+        Demand(REPLACED, "the parameters stay the same objects", on_each_rank(_replaced)),
         bytes_sent(lambda look, r: bytes_sent_per_rank("broadcast", _bytes(look, r), look.case.group_size(r)),
-                   "every parameter and buffer once",
-                   "All models are equal, but more was sent than the model has: each parameter and each buffer once, "
-                   "also one that two layers share (model.parameters() gives it once).",
-                   id="sent twice"),
+                   "every parameter and buffer once", id="sent twice"),
         results_waited(),
     ),
     symptoms=(
-        group_ignored("Right for the whole world, wrong in a group: the source is the group's rank 0, group_src=0; "
-                      "src=0 is rank 0 of the world, which need not be in the group."),
+        group_ignored(),
         unwaited(),
-        Symptom("layers forgotten", "Some layers' parameters are equal now, others are not: model.parameters() finds them "
-                                    "all, at every depth, and each once.", wrong_ranks(_some_layers)),
+        Symptom("layers forgotten", wrong_ranks(_some_layers)),
     ),
     fallbacks=(FEW_DIGITS,),
 )

@@ -16,8 +16,6 @@ from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
 from utils.costs.flops import FlopCounter
 
 STEPS = 3
-_OTHERS = ("Gradients of parameters that the optimizer does not hold are not summed, and whoever looks at them, to clip or "
-           "to log, sees another one on every rank: go by model.parameters().")
 
 
 def _forward_flops(look: Look, rank: int) -> list[float]:
@@ -59,39 +57,30 @@ def _some_left_out(look: Look, rank: int) -> str:
 TECHNIQUE = Technique(
     demands=(
         gradients_needed(STEPS),
-        only_calls("all_reduce", hint="dist.all_reduce is all the communication that this exercise needs."),
-        Demand("by the optimizer", "each gradient of the model is all-reduced, whoever steps on its parameter", _OTHERS,
+        only_calls("all_reduce"),
+        Demand("by the optimizer", "each gradient of the model is all-reduced, whoever steps on its parameter",
                on_each_rank(_some_left_out)),
         gradient_bytes_once(STEPS),
-        work_divided(_forward_flops, "The numbers are right, but a rank computes with other rows than its own: each one "
-                                     "goes forward and backward with its share of the batch, once."),
+        work_divided(_forward_flops),
         results_waited(),
     ),
     symptoms=(
-        group_ignored("The sum runs over ranks that are not in the group: pass group=group."),
+        group_ignored(),
         unwaited(),
-        Symptom("not a number", "A rank without rows has a loss of nan: the mean of nothing. Sum the rows' losses and "
-                                "divide by batch_size.", wrong_ranks(_nan)),
-        Symptom("stopped without rows", "A rank without rows stops early, and the others wait for it: the sum of no rows is "
-                                        "0, and goes backward and through every all-reduce like any other.", _without_rows),
-        raised("NoneType", "A parameter that took no part, or is frozen, has p.grad None: leave it out, on all ranks.",
-               "no gradient"),
+        Symptom("not a number", wrong_ranks(_nan)),
+        Symptom("stopped without rows", _without_rows),
+        raised("NoneType", "no gradient"),
     ),
     fallbacks=(
-        Symptom("by the optimizer", _OTHERS, wrong_ranks(
+        Symptom("by the optimizer", wrong_ranks(
             lambda look, rank, found, right: bool(_some_left_out(look, rank)) and _only_others(found, right))),
-        Symptom("loss attached", "The loss that comes back still holds its graph, and that the activations: return "
-                                 "loss.detach().",
-                wrong_ranks(lambda _, rank, found, right: same({**found, "detached": True}, right))),
-        Symptom("loss not a tensor", "The parameters are right, but the loss is no tensor: return it detached, and leave "
-                                     ".item() to the caller.", wrong_ranks(_no_tensor)),
-        Symptom("loss of another type", "The losses are right, but come in another dtype than the model's: a tensor that "
-                "is made of a number, torch.tensor(loss.item()), is float32. Return loss.detach().", wrong_ranks(
+        Symptom("loss attached", wrong_ranks(lambda _, rank, found, right: same({**found, "detached": True}, right))),
+        Symptom("loss not a tensor", wrong_ranks(_no_tensor)),
+        Symptom("loss of another type", wrong_ranks(
                     lambda _, rank, found, right: same(found["parameters"], right["parameters"]) and all(
                         loss.dtype != wanted.dtype and same(loss.to(wanted.dtype), wanted, 1e-5)
                         for loss, wanted in zip(found["losses"], right["losses"], strict=True)))),
-        Symptom("own loss returned", "The parameters are right, the loss is not the whole batch's: what each rank's rows "
-                                     "add to the mean is to be summed over the ranks as well.",
+        Symptom("own loss returned",
                 wrong_ranks(lambda look, rank, found, right: same(found["parameters"], right["parameters"])
                             and same(found["others"], right["others"]) and not _nan(look, rank, found, right))),
         left_out(STEPS),

@@ -14,10 +14,7 @@ def _exchanged(look: Look, rank: int, found: dict[str, float], right: dict[str, 
 
 TECHNIQUE = arithmetic(
     fallbacks=(
-        Symptom("items exchanged", "The five numbers are right, but some stand with another item's name: go through them "
-                                   "one by one. Who uses this item, forward and backward or the optimizer's step?",
-                wrong_ranks(_exchanged)),
-        Symptom("keys", f"The result is a dictionary with the keys {', '.join(map(repr, ITEMS))}.",
-                wrong_ranks(lambda _, rank, found, right: not isinstance(found, dict) or set(found) != set(ITEMS))),
+        Symptom("items exchanged", wrong_ranks(_exchanged)),
+        Symptom("keys", wrong_ranks(lambda _, rank, found, right: not isinstance(found, dict) or set(found) != set(ITEMS))),
     ),
 )

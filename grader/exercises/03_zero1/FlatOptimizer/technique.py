@@ -7,7 +7,7 @@ from torch import nn
 
 from grader.calling.training import options_of
 from grader.calling.weighing import END
-from grader.evidence.evidence import RAISED, RETURNED
+from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called, spans_if_any, the_mark
@@ -37,9 +37,7 @@ def _only_both() -> Demand:
         others = {op for made in _calls_of_steps(look, rank) for op in made} - WANTED.keys()
         return f"rank {rank} used {', '.join(sorted(others))}" if others else ""
 
-    return Demand("library call", "only reduce_scatter and all_gather in a step", (
-        "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication of a step. An "
-        "all-reduce brings each rank gradients that it does not need."), on_each_rank(fault), gate=True)
+    return Demand("library call", "only reduce_scatter and all_gather in a step", on_each_rank(fault), gate=True)
 
 
 def _one_of_each() -> Demand:
@@ -53,9 +51,7 @@ def _one_of_each() -> Demand:
         seen = " and ".join(f"{count} {op}" for op, count in sorted(wrong[0].items())) if wrong else ""
         return f"rank {rank}: {seen or 'no collective'} in a step"
 
-    return Demand("several calls", "one reduce-scatter and one all-gather a step", (
-        "Right, but a step makes other calls than one reduce-scatter and one all-gather. Each call costs its latency α: "
-        "put all gradients into one flat buffer, and let one message carry it."), on_each_rank(fault))
+    return Demand("several calls", "one reduce-scatter and one all-gather a step", on_each_rank(fault))
 
 
 def _state_divided() -> Demand:
@@ -66,9 +62,7 @@ def _state_divided() -> Demand:
         allowed = whole / look.case.group_size(rank) + NUMBER_BYTES + zero.STATE_SLACK_BYTES
         return "" if 0 < held <= allowed else f"rank {rank} holds {held:,} B of {whole:,} B, allowed {allowed:,.0f} B"
 
-    return Demand("state not divided", "each rank's optimizer holds one n-th of the state", (
-        "The result is right, but the optimizer's state is not divided: optimizer_class gets one parameter, this rank's "
-        "shard of the flat buffer, ⌈Ψ/n⌉ elements long, and makes state for nothing else."), on_each_rank(fault))
+    return Demand("state not divided", "each rank's optimizer holds one n-th of the state", on_each_rank(fault))
 
 
 def _whole_piece() -> Demand:
@@ -80,9 +74,7 @@ def _whole_piece() -> Demand:
         wrong = [numbers for numbers in made if numbers != [wanted]]
         return f"rank {rank}: one of {wrong[0]} elements, wanted one parameter of {wanted}" if wrong else ""
 
-    return Demand("piece without padding", "optimizer_class gets one parameter of ⌈Ψ/n⌉ elements", (
-        "The result is right, but optimizer_class does not get one parameter of ⌈Ψ/n⌉ elements on every rank. Padding "
-        "belongs to the shard: without it the last ranks' shards are shorter, perhaps empty."), on_each_rank(fault))
+    return Demand("piece without padding", "optimizer_class gets one parameter of ⌈Ψ/n⌉ elements", on_each_rank(fault))
 
 
 def _fault_of_options(look: Look, rank: int) -> str:
@@ -91,10 +83,8 @@ def _fault_of_options(look: Look, rank: int) -> str:
     return f"rank {rank} was made with {own[0]}, which nobody gave" if own else ""
 
 
-OWN_OPTIONS = Demand("options of its own", "the inner optimizer gets **options and nothing else", (
-    "The inner optimizer gets an option that the caller did not name, such as a default lr of yours, and so never its own "
-    "default, which other optimizers have otherwise (Adagrad 0.01, Adadelta 1). Hand **options on as they come."),
-    on_each_rank(_fault_of_options), forbids=True)
+OWN_OPTIONS = Demand("options of its own", "the inner optimizer gets **options and nothing else",
+                     on_each_rank(_fault_of_options), forbids=True)
 
 
 def _in_other_digits(look: Look, rank: int) -> str:
@@ -109,9 +99,7 @@ def _stood_still(look: Look, rank: int) -> str:
     return f"rank {rank}: without a gradient nothing moved" if stood else ""
 
 
-OWN_TYPE = Demand("piece of another type", "the shard has the parameters' dtype", (
-    "The result is right in float32, but the shard that optimizer_class gets has another dtype than the parameters: float32 "
-    "is another update for bfloat16, and cuts float64 short."), on_each_rank(_in_other_digits))
+OWN_TYPE = Demand("piece of another type", "the shard has the parameters' dtype", on_each_rank(_in_other_digits))
 
 
 def _trained(look: Look, rank: int) -> list[nn.Parameter]:
@@ -133,9 +121,7 @@ def _padded_once() -> Demand:
             return ""
         return f"rank {rank}: flat buffers of {' and '.join(map(str, rows)) or 'no'} B, wanted {_padded_bytes(look, rank)} B"
 
-    return Demand("padded too often", "the flat buffer is padded once, at its end", (
-        "The flat buffer is longer than it need be: join all parameters first, and pad once, at the end. A padding for each "
-        "parameter makes shards of more than ⌈Ψ/n⌉ elements."), on_each_rank(fault))
+    return Demand("padded too often", "the flat buffer is padded once, at its end", on_each_rank(fault))
 
 
 def _sent(look: Look, rank: int) -> float:
@@ -143,48 +129,32 @@ def _sent(look: Look, rank: int) -> float:
     return steps * gathers_and_reductions(look, rank, _padded_bytes(look, rank)) + zero.check_bytes(look, rank)
 
 
-GROUP = ("Right for the whole world, wrong in a group: hand the group on to every call, and ask dist.get_rank(group) and "
-         "dist.get_world_size(group).")
-PAD = ("The sizes do not fit: pad the flat buffer with zeros at its end, so that n divides its length, and cut the slices "
-       "for the parameters from what comes before the padding.")
 TECHNIQUE = by_collectives(
     zero.trained_needed(lambda look, r: len(look.case.inputs[r]["xs"]), "reduce_scatter", "all_gather"),
     _only_both(),
     zero.something_sharded(),
     zero.state_kept(),
     _state_divided(),
-    *weighs_at_most({END: models(2, each_share=5)}),  # a shard, its gradient, AMSGrad's three; a row
+    *weighs_at_most({END: models(2, each_share=5)}),
     _one_of_each(),
     zero.own_dtypes(IN_16_BITS),
     _padded_once(),
     _whole_piece(),
     OWN_OPTIONS,
     OWN_TYPE,
-    Demand("nothing done without gradients", "a step without any gradient lets weight decay go on", (
-        "A step in which no parameter has a gradient does nothing: None counts as zeros, so momentum and weight decay go "
-        "on, and the other ranks may have gradients and wait."), on_each_rank(_stood_still)),
-    bytes_sent(_sent, "2(n−1)/n of the flat buffer's bytes a step",
-               "Right, but more was sent than one reduce-scatter and one all-gather of the padded flat buffer: each element "
-               "travels once on each of the two ways."),
-    group_hint=GROUP,
+    Demand("nothing done without gradients", "a step without any gradient lets weight decay go on",
+           on_each_rank(_stood_still)),
+    bytes_sent(_sent, "2(n−1)/n of the flat buffer's bytes a step"),
     symptoms=(
         instead(OWN_OPTIONS),
-        Symptom("no gradient", "A parameter that took no part in this step has p.grad None: leave zeros in its place in the "
-                               "flat buffer, so that all the others keep theirs.",
-                lambda look: look.evidence.ending == RAISED and zero.has_rests(look) and "NoneType" in look.evidence.error,
-                refuted=lambda look: not zero.has_rests(look)),
-        raised("NoneType", "The shard's .grad is None until you give it a tensor (torch.empty_like(shard_C)); and the "
-                           "output comes first: dist.reduce_scatter_single(output, input, group=group).", "no output"),
-        raised("non-empty list", "params may be a generator, such as model.parameters(), which can be run through only "
-                                 "once: make a list of it first, and keep that.", "generator"),
-        zero.group_demanded("FlatOptimizer(params, AdamW)"),
+        replace(raised("NoneType", "no gradient"),  # a rank alone makes a step more, in which nothing has one
+                refuted=lambda look: look.case.world_size > 1 and not zero.has_rests(look)),
+        replace(raised("non-empty list", "generator"), alone=True),
         zero.other_type(),
-        Symptom("group ignored", GROUP, lambda look: look.evidence.ending != RETURNED and zero.misfit().matches(look),
+        Symptom("group ignored", lambda look: look.evidence.ending != RETURNED and zero.misfit().matches(look),
                 refuted=lambda look: look.case.groups is None),
-        replace(zero.misfit(), hint=PAD),
-        deadlocked("size differs", PAD, zero.misfit().id),
-        zero.drifted("parameters not gathered", "The ranks' models differ: each has its own shard updated, and not those of "
-                                                "the others. All-gather the updated shards into the flat buffer after "
-                                                "the inner step.", lambda result: result["parameters"]),
+        zero.misfit(),
+        deadlocked("size differs", zero.misfit().id),
+        zero.drifted("parameters not gathered", lambda result: result["parameters"]),
     ),
 )

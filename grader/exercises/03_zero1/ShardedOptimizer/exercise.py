@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from grader.calling.training import make_optimizer, param_groups, parameters
 from grader.calling.zoo import loss_rows
 from grader.exercises.shared.cases import each_group, once_a_group
 from grader.exercises.shared.one_process import TOLERANCE, model_of
 from grader.exercises.shared.training_cases import weighed_case, with_batches
-from grader.exercises.shared.zero_cases import odd_models, optimizer_for, with_inputs
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.exercises.shared.zero_cases import odd_models, optimizer_for
+from grader.judging.exercise import Case, Draw, Exercise
 
 STEPS, LR = 4, 0.05
 
@@ -28,24 +26,17 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 
 @once_a_group
-def _train(case: Case, rank: int, factor: float = 1.0, zeros: bool = False) -> dict[str, Any]:
-    """One process on the mean gradient. factor: of the gradients. zeros: where there is no gradient."""
+def _train(case: Case, rank: int) -> dict[str, Any]:
+    """One process on the mean gradient."""
     inputs, model = case.inputs[rank], model_of(case, rank)
     optimizer = make_optimizer(inputs, param_groups(model, inputs))
-
-    def fill() -> None:
-        for p in model.parameters() if zeros else ():
-            p.grad = torch.zeros_like(p) if p.requires_grad and p.grad is None else p.grad
-
     if inputs["model"] == "seldom":  # as its ranks do: before there is any gradient
-        fill()
         optimizer.step()
     for step in range(STEPS):
         optimizer.zero_grad()
         losses = [loss_rows(model(xs[step]), ys[step]).mean()
                   for xs, ys in zip(case.peers_inputs(rank, "xs"), case.peers_inputs(rank, "ys"), strict=True)]
-        (sum(losses) / len(losses) * factor).backward()
-        fill()
+        (sum(losses) / len(losses)).backward()
         optimizer.step()
     return {"parameters": parameters(model)}
 
@@ -60,18 +51,4 @@ EXERCISE = Exercise(
     forbidden=("torch.distributed.optim", "torch.distributed.fsdp"),
     tolerance=TOLERANCE,
     points={"values": 2, "technique": 3},
-    slips=(
-        Slip("sum for mean", "The owner steps with the sum of the gradients: divide by the number of ranks.",
-             lambda case, r, right: _train(case, r, factor=case.group_size(r)),
-             shows=lambda case: all(inputs["optimizer"] == "SGD" for inputs in case.inputs)),  # AdamW hardly feels a scale
-        Slip("divided by the world", "Right for the whole world, wrong in a group: divide by the number of ranks that took "
-                                     "part, dist.get_world_size(group).",
-             lambda case, r, right: _train(case, r, factor=case.group_size(r) / case.world_size),
-             shows=lambda case: case.groups is not None),
-        Slip("groups ignored", "Parameter groups have options of their own (here a learning rate): make the wrapped "
-                               "optimizer with the same groups, each with this rank's part of its parameters.",
-             lambda case, r, right: _train(with_inputs(case, two_groups=False), r)),
-        Slip("zeros for None", "A parameter whose grad is None keeps its value and its state: zeros in its place let weight "
-                               "decay and momentum move it.", lambda case, r, right: _train(case, r, zeros=True)),
-    ),
 )

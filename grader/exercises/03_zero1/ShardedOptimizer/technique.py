@@ -44,13 +44,6 @@ def _taken(look: Look, rank: int) -> str:
     return zero.wrongly_taken(look, rank) if look.case.inputs[rank]["model"] == "linear" else ""
 
 
-def _never_reduced(look: Look) -> bool:
-    """Nothing is reduced in any step, where there are several ranks."""
-    several = any(look.case.group_size(rank) > 1 for rank in look.working)
-    return look.evidence.ending == RETURNED and several and not any(
-        zero.reductions(look, rank, step) for rank in look.working for step in spans_if_any(look, rank, STEP))
-
-
 def _old_plan(look: Look) -> bool:
     """The last step reduces no more than the one before it, in which a layer rested, and not all there is."""
     if look.evidence.ending != RETURNED or not zero.has_rests(look):
@@ -60,43 +53,25 @@ def _old_plan(look: Look) -> bool:
     return all(counts[-2:] == 2 * counts[-1:] and counts[-1:] < [n_parameters] for counts, n_parameters in steps)
 
 
-NOT_SENT = zero.drifted("parameters not sent", (
-    "The ranks' parameters differ: each owner updated its tensors, and the others never heard of it. After the step, "
-    "broadcast every parameter from its owner."), lambda result: result["parameters"])
 OWN_DTYPES = zero.own_dtypes()
 TECHNIQUE = by_collectives(
     zero.trained_needed(lambda look, r: len(look.case.inputs[r]["xs"]), "reduce_scatter", "all_gather"),
     zero.something_sharded(),
     zero.state_kept(),
-    only_calls("reduce", "broadcast", "reduce_scatter", "all_gather", hint=(
-        "Reduce each gradient to its owner and broadcast its parameters from there (or reduce-scatter and all-gather): "
-        "an all-reduce brings every rank gradients that it does not use.")),
-    zero.state_divided(_balanced_share, "The result is right, but some ranks hold much more state than others: balance "
-                                        "the tensors by size, those of all groups together."),
-    *weighs_at_most({END: models(1.9, each_share=3)}),  # AMSGrad's state
+    only_calls("reduce", "broadcast", "reduce_scatter", "all_gather"),
+    zero.state_divided(_balanced_share),
+    *weighs_at_most({END: models(1.9, each_share=3)}),
     OWN_DTYPES,
-    Demand("accepted", "parameters that differ between ranks, or none, are a ValueError", (
-        "No parameters, or parameters that are not equal on all ranks, in whichever group, must be refused with a "
-        "ValueError when the optimizer is made: require_equal compares all of them."), on_each_rank(_taken)),
-    bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step",
-               "More was sent than one reduction of the gradients and one copy of the parameters: no more than data "
-               "parallelism sends."),
-    group_hint="The ranks of other groups are touched: pass group=group to every call, and group_dst or group_src.",
+    Demand("accepted", "parameters that differ between ranks, or none, are a ValueError", on_each_rank(_taken)),
+    bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step"),
     symptoms=(
         zero.super_forgotten(),
-        zero.group_demanded("ShardedOptimizer(params, AdamW)"),
-        raised("NoneType", "A parameter that took no part has grad None: leave it out, on all ranks.", "no gradient"),
-        Symptom("old plan", "A layer that had no gradient in one step has one later, and nobody reduces or sends it: the "
-                            "list of what is sent was made in an earlier step. Ask in each step anew whose grad is not "
-                            "None.", _old_plan, refuted=lambda look: not zero.has_rests(look)),
-        Symptom("gradients not reduced", "Each owner steps with its own gradient: bring it the sum over all ranks first.",
-                _never_reduced),
-        NOT_SENT,
+        zero.group_demanded(),
+        raised("NoneType", "no gradient"),
+        Symptom("old plan", _old_plan, refuted=lambda look: not zero.has_rests(look)),
+        zero.drifted("parameters not sent", lambda result: result["parameters"]),
         instead(OWN_DTYPES),
-        raised("empty parameter list", "params may be a generator, such as model.parameters(), which can be run through "
-                                       "only once: make a list of it first, or read self.param_groups. A rank that owns "
-                                       "nothing has empty groups.", "generator"),
-        deadlocked("", "The ranks miss each other: every one of the group, owner or not, calls each reduce and each "
-                       "broadcast, in one order.", "not all take part"),
+        raised("empty parameter list", "generator"),
+        deadlocked("", "not all take part"),
     ),
 )

@@ -1,8 +1,6 @@
 """ZeRO-1's step: reduce-scatter the gradients, update this rank's shard, all-gather the parameters."""
 
-import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,9 +11,8 @@ from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.split_inputs import numbers
-from grader.exercises.shared.zero_cases import own_shard, with_inputs
-from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.exercises.shared.zero_cases import own_shard
+from grader.judging.exercise import Case, Draw, Exercise
 
 STEPS, LR = 3, 0.05
 MANY = 1 << 20  # numbers of a shard that shows from outside
@@ -45,14 +42,14 @@ def _padded(inputs: dict[str, Any]) -> dict[str, Any]:
     return inputs
 
 
-def _train(case: Case, rank: int, skipped: bool = False) -> Tensor:
-    """All parameters after plain steps on the mean gradient; skipped: a shard stays where all of that is 0."""
+def _train(case: Case, rank: int) -> Tensor:
+    """All parameters after plain steps on the mean gradient."""
     inputs, n = case.inputs[rank], case.group_size(rank)
     shards = [nn.Parameter(shard.clone()) for shard in inputs["flat"].chunk(n)]
     optimizer = make_optimizer(inputs, shards)
     for gradients in zip(*case.peers_inputs(rank, "gradients"), strict=True):
         for shard, gradient in zip(shards, torch.stack(gradients).mean(0).chunk(n), strict=True):
-            shard.grad = None if skipped and not gradient.any() else gradient
+            shard.grad = gradient
         optimizer.step()
     return torch.cat(shards).detach()
 
@@ -60,17 +57,6 @@ def _train(case: Case, rank: int, skipped: bool = False) -> Tensor:
 def _result(case: Case, rank: int) -> dict[str, Tensor]:
     flat = _train(case, rank)
     return {"flat": flat, "shard": own_shard(case, rank, flat)}
-
-
-def _piled_up(case: Case) -> Case:
-    """Each step's gradients are added to those of the steps before."""
-    return replace(case, inputs=tuple(
-        inputs | {"gradients": list(itertools.accumulate(inputs["gradients"]))} for inputs in case.inputs))
-
-
-def _updated(id: str, hint: str, flat: Callable[[Case, int], Tensor], **shows: Callable[[Case], bool]) -> Slip:
-    """The shard is this rank's part of flat(case, rank); whatever was gathered then."""
-    return Slip(id, hint, lambda case, r, right: {"flat": ANYTHING, "shard": own_shard(case, r, flat(case, r))}, **shows)
 
 
 EXERCISE = Exercise(
@@ -81,31 +67,4 @@ EXERCISE = Exercise(
     trains=True,
     measured=True,
     tolerance=TOLERANCE,
-    slips=(
-        _updated("sum for mean", "The shard was updated with the sum of the gradients: divide by the number of ranks.",
-                 lambda case, r: _train(with_inputs(case, lr=LR * case.group_size(r)), r),  # a step n times as long
-                 shows=lambda case: case.inputs[0]["optimizer"] == "SGD"),
-        _updated("divided by the world", "Right for the whole world, wrong in a group: divide by the number of ranks that "
-                                         "took part, dist.get_world_size(group).",
-                 lambda case, r: _train(with_inputs(case, lr=LR * case.group_size(r) / case.world_size), r),
-                 shows=lambda case: case.groups is not None),
-        _updated("divided twice", "The shard's gradient is n times too small: the mean is divided by n once, before the "
-                                  "reduce-scatter or after it.",
-                 lambda case, r: _train(with_inputs(case, lr=LR / case.group_size(r)), r),
-                 shows=lambda case: case.inputs[0]["optimizer"] == "SGD"),
-        _updated("gradients pile up", "The first step is right, later ones also hold the gradients of the steps before: "
-                                      "shard_C.grad is to be replaced, not added to.",
-                 lambda case, r: _train(_piled_up(case), r)),
-        _updated("optimizer passed by", "The shard was moved against the gradient by hand. It is optimizer.step() that "
-                                        "knows how to update, by momentum and variance too: put the mean into shard_C.grad.",
-                 lambda case, r: _train(with_inputs(case, optimizer="SGD"), r)),
-        _updated("own gradient", "Each rank updated its shard with its own gradient: the shard's gradient is the mean over "
-                                 "ranks, which the reduce-scatter brings.",
-                 lambda case, r: _train(with_inputs(case, gradients=case.inputs[r]["gradients"]), r)),
-        _updated("zeros skipped", "Where the shard's gradient is all zeros, no step is made: momentum and weight decay move "
-                                  "the parameters all the same, so call optimizer.step() whatever the gradient.",
-                 lambda case, r: _train(case, r, skipped=True)),
-        _updated("not updated", "The shard is what it was: put the reduced gradient into shard_C.grad and call "
-                                "optimizer.step().", lambda case, r: case.inputs[r]["flat"]),
-    ),
 )

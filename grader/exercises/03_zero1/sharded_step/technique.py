@@ -39,26 +39,14 @@ def _state_kept(look: Look, rank: int) -> str:
 
 TECHNIQUE = by_collectives(
     gathered_and_reduced(lambda look, r: len(look.case.inputs[r]["gradients"]) * look.case.inputs[r]["flat"].nbytes),
-    only_calls("reduce_scatter", "all_gather", hint=(
-        "Reduce-scatter the gradients, all-gather the parameters: those two are all the communication. An all-reduce, of "
-        "either, brings each rank what it does not need.")),
-    bytes_sent(_bytes, "2(n−1)/n of the flat buffer's bytes a step",
-               "Right, but more was sent than one reduce-scatter and one all-gather of Ψ elements: that is as much as "
-               "data parallelism's all-reduce, and enough."),
-    Demand("state elsewhere", "the given optimizer updates the shard", (
-        "The result is right, but the optimizer that was given has no state: give shard_C.grad the mean, and let "
-        "optimizer.step() do the update."), on_each_rank(_state_kept), gate=True, for_right_values=True),
+    only_calls("reduce_scatter", "all_gather"),
+    bytes_sent(_bytes, "2(n−1)/n of the flat buffer's bytes a step"),
+    Demand("state elsewhere", "the given optimizer updates the shard", on_each_rank(_state_kept), gate=True,
+           for_right_values=True),
     *weighs_at_most({END: _flat_and_shards}),
-    group_hint="The ranks of other groups are touched: pass group=group to both calls.",
-    symptoms=(
-        raised("NoneType", "shard_C.grad is None until you give it a tensor (torch.empty_like(shard_C)); and the output "
-                           "comes before the input: dist.reduce_scatter_single(output, input, group=group).", "no output"),
-        other_type(),
-    ),
+    symptoms=(raised("NoneType", "no output"), other_type()),
     fallbacks=(
-        Symptom("parameters not gathered", "Each rank's shard is updated, but flat_Z is not, or not all of it: all-gather "
-                                           "the updated parameters into it, in place (flat_Z = … would be another tensor). "
-                                           "Gathered gradients, as some notes have them, update nothing.",
+        Symptom("parameters not gathered",
                 wrong_ranks(lambda look, r, result, right: same(result["shard"], right["shard"]))),
     ),
 )

@@ -18,7 +18,7 @@ from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import changed_under_way, raised, wrong_ranks
+from grader.judging.symptoms import changed_under_way, wrong_ranks
 from utils.trace.trace import Call, Span
 
 HEADERS = 1.04  # gloo cuts the rows of a list into more messages than one row; what is sent twice is far more
@@ -161,57 +161,27 @@ def _laid_end_to_end(look: Look) -> bool:
 
 TECHNIQUE = by_collectives(
     zero.trained_needed(lambda look, r: 1, "reduce_scatter"),
-    only_calls("reduce_scatter", hint="dist.reduce_scatter_single is all the communication that this exercise needs: an "
-               "all-reduce would bring every rank the whole gradients."),
-    Demand("blocking call", "the reduce-scatters are asynchronous",
-           "The reduce-scatter blocks, so the backward pass stands still meanwhile: async_op=True returns a Work at once.",
-           on_each_rank(_blocking)),
-    Demand("not overlapped", "each full bucket leaves during the backward pass",
-           "Full buckets wait, for a later gradient or for the end of the backward pass: the hook that brings a bucket to "
-           "bucket_bytes or more starts its reduce-scatter; only the last one, which is not full, is left for "
-           "finish().", on_each_rank(_begun_late)),
-    Demand("too many in flight", "at most `in_flight` reductions in flight at once",
-           "More reduce-scatters are in flight than `in_flight` allows, and each keeps a whole bucket in memory: when so "
-           "many are in flight, wait for the oldest before you start another one.", on_each_rank(_too_many), forbids=True),
-    Demand("waited too early", "a hook waits only where one more bucket must leave",
-           "A bucket is waited for though there was room for it to travel on, so the backward pass stands still: wait for "
-           "the oldest only when `in_flight` of them are in flight and another bucket is full; for the rest in finish().",
-           on_each_rank(_waited_early)),
-    Demand("full gradients", "never more gradients than an open bucket and the newest",
-           "The result is right, but gradients stay after their bucket has left: set p.grad to None as soon as the flat "
-           "buffer is made, and keep no other name for them.", on_each_rank(_standing)),
-    held_at_most("rows kept", [BACKWARD], _room, "flat buffers are freed after their wait", (
-        "The result is right, but the flat buffers of buckets that have arrived are still there: when you have waited for a "
-        "bucket, keep its shards and let go of its flat buffer (pop it from the list).")),
-    zero.nothing_else_kept("The result is right, but after finish() more is kept than the shards: let go of the flat "
-                           "buffers, and of each Work, when they have been waited for."),
+    only_calls("reduce_scatter"),
+    Demand("blocking call", "the reduce-scatters are asynchronous", on_each_rank(_blocking)),
+    Demand("not overlapped", "each full bucket leaves during the backward pass", on_each_rank(_begun_late)),
+    Demand("too many in flight", "at most `in_flight` reductions in flight at once", on_each_rank(_too_many), forbids=True),
+    Demand("waited too early", "a hook waits only where one more bucket must leave", on_each_rank(_waited_early)),
+    Demand("full gradients", "never more gradients than an open bucket and the newest", on_each_rank(_standing)),
+    held_at_most("rows kept", [BACKWARD], _room, "flat buffers are freed after their wait"),
+    zero.nothing_else_kept(),
     *weighs_at_most({GRADIENT: models(1.5, each_share=1)}),
     zero.own_dtypes(),
-    Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more",
-           "More reduce-scatters than there are buckets: let gradients gather until together they have bucket_bytes or "
-           "more, and send them as one flat buffer.", on_each_rank(_too_small)),
-    Demand("left too early", "only full buckets leave during the backward pass",
-           "A bucket leaves before it has bucket_bytes: count the gradients' own bytes, without padding, of those that wait "
-           "now, and begin anew when they have left, in finish() too.", on_each_rank(_left_early), forbids=True),
-    bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass",
-               "Right, but gradients were reduced more than once a backward pass."),
-    group_hint="The ranks of other groups are touched: pass group=group.",
+    Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more", on_each_rank(_too_small)),
+    Demand("left too early", "only full buckets leave during the backward pass", on_each_rank(_left_early), forbids=True),
+    bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass"),
     symptoms=(
-        Symptom("bucket left behind", "Some gradients never travel in their pass: the last bucket need not be full, and "
-                                      "finish() must send what is in it before it waits.", _some_left_out),
+        Symptom("bucket left behind", _some_left_out),
         changed_under_way(),
         zero.other_type(),
         zero.hooked_twice(),
-        raised("attribute 'shards'", "The dictionary parameter → shard is looked for in self.shards.", "no shards"),
-        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
-               "frozen hooked"),
     ),
     fallbacks=(
-        Symptom("laid end to end", "The ranks hold the right elements, but not each its own: a reduce-scatter deals a "
-                                   "buffer out from front to back, so shard 0 of every gradient comes first, then shard 1 "
-                                   "of every gradient, and so on, as pack() lays them.", _laid_end_to_end),
-        Symptom("gradients left", "The shards are right, but gradients are still there after finish(): set p.grad to None "
-                                  "when the bucket leaves.", wrong_ranks(
-                                      lambda look, r, result, right: same(result["shards"], right["shards"]))),
+        Symptom("laid end to end", _laid_end_to_end),
+        Symptom("gradients left", wrong_ranks(lambda look, r, result, right: same(result["shards"], right["shards"]))),
     ),
 )

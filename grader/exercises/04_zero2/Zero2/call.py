@@ -30,7 +30,7 @@ from utils.trace.memory import held_bytes
 from utils.trace.spans import mark, span
 
 WAITING = "after a backward pass"
-ANOTHER, STEPPED_IN = "another optimizer", "types of the shards"
+STEPPED_IN = "types of the shards"
 IN_FLIGHT = 2  # gradients
 OF_16_BITS = "types of the shards of a module of bfloat16"
 
@@ -67,7 +67,7 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
     """trainer = fn(module, buckets, optimizer class, group, lr=…); steps of `micro` backward passes each → the parameters.
 
     Marks what each backward pass leaves behind; what is held in the end beside the module, the shards and their state;
-    another optimizer than at the start; and, where the case asks for it, which modules are taken though they must not be.
+    and, where the case asks for it, which modules are taken though they must not be.
     """
     model = build(inputs["model"], inputs["seed"])
     if inputs["model"] == "linear":
@@ -92,8 +92,6 @@ def call(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any]:
                 trainer.zero_grad()
             scheduler.step()
     weigh(inputs, END)
-    if trainer.optimizer is not optimizer:
-        mark(ANOTHER)
     mark(STEPPED_IN, dtypes=_dtypes(optimizer))
     own = _bytes_of(optimizer)
     mark(HELD, phase=AFTER, bytes=settled_bytes(start, own) - own)

@@ -8,11 +8,11 @@ from grader.exercises.technique.sharding import by_collectives, held_at_most
 from grader.exercises.technique.training import dtypes_of, instead
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
-from grader.judging.exercise import Demand, Look, Symptom
+from grader.judging.exercise import Demand, Look
 from grader.judging.symptoms import deadlocked, raised
 from utils.costs.formulas import bytes_sent_per_rank
 
-from .call import ANOTHER, OF_16_BITS, STEPPED_IN, WAITING
+from .call import OF_16_BITS, STEPPED_IN, WAITING
 
 STATE_TENSORS = {"AdamW": 2, "SGD": 1}  # of the parameter's size; SGD with momentum
 
@@ -66,46 +66,24 @@ TECHNIQUE = by_collectives(
     zero.trained_needed(_steps, "all_reduce", "all_gather"),
     zero.something_sharded(),
     zero.state_kept(),
-    only_calls("all_reduce", "all_gather", "broadcast", hint=(
-        "The buckets reduce the gradients. All that is left to send are the updated parameters: all-gather them.")),
-    zero.state_divided(_share, "The result is right, but ranks hold optimizer state for more than their shards: give "
-                               "the optimizer one shard of each parameter."),
-    zero.nothing_else_kept("The result is right, but more is kept than the shards and their state. Whoever keeps a slice "
-                           "of a tensor keeps all of it: clone() the shard; p.grad is to be None after each pass; and no "
-                           "copy of the parameters is needed."),
-    held_at_most("gradients kept", [WAITING], _room, "a backward pass leaves shards only", (
-        "The result is right, but after a backward pass more is there than the shards: the buckets have reduced the "
-        "gradients, so keep no gradient and no copy of one.")),
+    only_calls("all_reduce", "all_gather", "broadcast"),
+    zero.state_divided(_share),
+    zero.nothing_else_kept(),
+    held_at_most("gradients kept", [WAITING], _room, "a backward pass leaves shards only"),
     *weighs_at_most(dict.fromkeys((GRADIENT, END), models(1.5, each_share=SHARDS))),
     OWN_DTYPES,
-    Demand("shards of another type", "each shard has its parameter's dtype", (
-        "The shards have another dtype than their parameters: float32 cuts the elements of a float64 "
-        "module short, and torch.cat makes one dtype of all. Cut each shard out of its parameter as it is."),
-        on_each_rank(_shortened)),
-    Demand("accepted", "a module whose parameters differ between ranks, or with nothing to train, is a ValueError", (
-        "A module with nothing to train, or one that is not equal on all ranks, must be refused with a ValueError when the "
-        "trainer is made: require_equal(trained_parameters, group) compares."), on_each_rank(_taken)),
-    bytes_sent(_sent, "one all-gather of Ψ a step, and what the buckets send",
-               "Right, but more was sent: parameters are gathered once a step, and the buckets do all the rest."),
+    Demand("shards of another type", "each shard has its parameter's dtype", on_each_rank(_shortened)),
+    Demand("accepted", "a module whose parameters differ between ranks, or with nothing to train, is a ValueError",
+           on_each_rank(_taken)),
+    bytes_sent(_sent, "one all-gather of Ψ a step, and what the buckets send"),
     symptoms=(
-        raised("attribute 'optimizer'", "A scheduler needs the optimizer that steps on the shards: keep it as "
-                                        "self.optimizer.", "no optimizer"),
-        Symptom("optimizer replaced", "self.optimizer is another one than at the start: a new optimizer knows nothing of "
-                                      "the steps before, and a scheduler holds the old one. Make it once.",
-                lambda look: any(s.name == ANOTHER for s in look.evidence.trace.spans)),
         instead(OWN_DTYPES),
-        zero.group_demanded("Zero2(module, buckets, AdamW)"),
-        deadlocked("", "The ranks miss each other: every one of the group calls each all-gather, in one order, whatever "
-                       "it owns.", "not all take part"),
-        zero.drifted("ranks drift apart", "The ranks' models differ from one another: every rank must gather all shards, in "
-                                           "rank order, into p.data.", lambda parameters: parameters),
+        zero.group_demanded(),
+        deadlocked("", "not all take part"),
+        zero.drifted("ranks drift apart", lambda parameters: parameters),
         zero.other_type(),
         zero.misfit(),
-        raised("empty parameter list", "A rank on which all shards are padding gave the optimizer an empty list: every rank "
-                                       "hands over one shard for each trained parameter, be there only padding in it.",
-               "no shards of padding"),
-        zero.raised_any("no gradient", "A parameter that took no part has no gradient in this step: leave it, and its "
-                                       "shard, alone.", "KeyError", "NoneType"),
-        raised("zero_grad", "zero_grad() is missing: it drops the accumulated gradients.", "no zero_grad"),
+        raised("empty parameter list", "no shards of padding"),
+        zero.raised_any("no gradient", "KeyError", "NoneType"),
     ),
 )

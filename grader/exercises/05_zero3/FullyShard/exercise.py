@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_group
-from grader.exercises.shared.one_process import TOLERANCE, train
+from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.training_cases import SEEDS, model_cases, weighed_case, with_batches
-from grader.exercises.shared.wrappers import of_own_starts, own_slices, plain
+from grader.exercises.shared.wrappers import plain
 from grader.exercises.technique.sharding import ROWS
-from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 STEPS, LR = 2, 0.05
 
@@ -39,19 +38,4 @@ EXERCISE = Exercise(
     forbidden=("torch.distributed.fsdp",),
     tolerance=TOLERANCE,
     points={"values": 3, "technique": 3},
-    slips=(
-        Slip("shards returned", "full_parameters() returns this rank's slices: gather every layer first.",
-             lambda case, r, right: {"start": own_slices(case, r, case.members(r)[0]), "digits kept": ANYTHING,
-                                      "buffers": ANYTHING, "parameters": ANYTHING}),
-        Slip("start not shared", "The ranks' modules differed, and each took its shard of its own: broadcast parameters and "
-                                 "buffers from the group's rank 0 before you shard.", of_own_starts),
-        Slip("precision lost", "full_parameters() has lost digits: for a checkpoint the shards are gathered as they are, "
-                               "in their own dtype, and never by way of compute_dtype.",
-             lambda case, r, right: right[r] | {"digits kept": case.inputs[r]["compute_dtype"] is None}),
-        Slip("nothing trained", "The parameters at the end are those of the start: after the backward pass every p.grad "
-                                "must hold the gradient of p's slice.",
-             lambda case, r, right: right[r] | {"parameters": right[r]["start"]}),
-        Slip("sum for mean", "The gradients are n times too large: divide by the number of ranks.",
-             lambda case, r, right: right[r] | {"parameters": train(case, r, factor=case.group_size(r))["parameters"]}),
-    ),
 )

@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from grader.calling.training import gradients, parameters
-from grader.calling.zoo import loss_rows
+from grader.calling.training import parameters
 from grader.exercises.shared.cases import each_group, group_case, ranks
 from grader.exercises.shared.one_process import TOLERANCE, train
 from grader.exercises.shared.training_cases import IN_WORDS, SEEDS, with_batches
 from grader.exercises.technique.models import model_of
-from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 STEPS, LR, ROWS = 2, 0.05, 2
 ALL = 10**6  # more numbers than any parameter of these models has
@@ -51,30 +48,6 @@ def _plain(case: Case, rank: int) -> dict[str, Any]:
             "parameters": trained["parameters"]}
 
 
-def _of_pass(case: Case, rank: int, number: int, members: Sequence[int]) -> dict[str, Tensor | None]:
-    """The small ones' gradients in one pass over these members' rows."""
-    model, inputs = model_of(case, rank), case.inputs[rank]
-    x, y = (torch.cat([case.inputs[member][part][number] for member in members]) for part in ("xs", "ys"))
-    (loss_rows(model(x), y).mean() / inputs["micro"]).backward()
-    return _small(case, rank, gradients(model))
-
-
-def _reduced(case: Case, rank: int, right: list[Any], factor: float, own: bool = False) -> dict[str, Any]:
-    """After each pass of a step, what has come together is averaged times `factor`; own: over the rank's own rows only."""
-    sums: dict[str, Tensor | None] = {}
-    for number in range(min(case.inputs[rank]["micro"], len(case.inputs[rank]["xs"]))):
-        for name, gradient in _of_pass(case, rank, number, [rank] if own else case.members(rank)).items():
-            before = sums.get(name)
-            sums[name] = gradient if gradient is None else factor * (gradient if before is None else before + gradient)
-    return right[rank] | {"gradients": sums, "parameters": ANYTHING}
-
-
-def _zeros_for_none(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    zeros = {name: torch.zeros_like(p) for name, p in right[rank]["start"].items()}
-    given = right[rank]["gradients"]
-    return right[rank] | {"gradients": {name: zeros[name] if g is None else g for name, g in given.items()}}
-
-
 EXERCISE = Exercise(
     title="Keep small parameters whole",
     parameters=("module", "keep_whole_below", "compute_dtype", "group"),
@@ -84,19 +57,4 @@ EXERCISE = Exercise(
     forbidden=("torch.distributed.fsdp",),
     tolerance=TOLERANCE,
     points={"values": 2, "technique": 2},
-    slips=(
-        Slip("not averaged", "The whole parameters have gradients of their own rank's rows, so the ranks drift apart: "
-                             "nobody reduces what FullyShard does not see. Average them over the group in "
-                             "finish_gradient_synchronization().",
-             lambda case, r, right: _reduced(case, r, right, 1, own=True)),
-        Slip("sum for mean", "The whole parameters' gradients are n times too large: divide by the number of ranks.",
-             lambda case, r, right: _reduced(case, r, right, case.group_size(r))),
-        Slip("zeros for none", "A parameter without a gradient has one of zeros now, by which AdamW would decay it: leave "
-                               "None, and join only the gradients that are there.", _zeros_for_none),
-        Slip("divided twice", "The whole parameters' gradients are n times too small: they are divided by n twice.",
-             lambda case, r, right: _reduced(case, r, right, 1 / case.group_size(r))),
-        Slip("divided by the world", "Right for the whole world, too small in a group: divide by the group's number of "
-                                     "ranks.",
-             lambda case, r, right: _reduced(case, r, right, case.group_size(r) / case.world_size)),
-    ),
 )

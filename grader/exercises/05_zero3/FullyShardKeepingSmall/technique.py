@@ -63,8 +63,6 @@ def _needed(look: Look, rank: int) -> list[tuple[str, float]]:
     return [("all_gather", large), ("reduce_scatter", gradients), ("all_reduce", small)]
 
 
-SMALL_DIVIDED = ("Parameters under the threshold are sharded: they must be hidden from FullyShard's constructor, so that it "
-                 "neither shards nor hooks them. The threshold counts elements, p.numel(), not bytes.")
 _small_whole = _each_held(lambda numbers, below, held, n: numbers < below and held != n * numbers, "to be whole")
 
 
@@ -73,46 +71,29 @@ def _tied_divided(look: Look) -> bool:
     model, below = model_seen(look.case, look.working[0]), look.case.inputs[0]["keep_whole_below"]
     places = Counter(p for _, p in model.named_parameters(remove_duplicate=False) if p.numel() < below)
     in_two = any(count > 1 for count in places.values())
-    return in_two and ("size in broadcast" in look.evidence.error or not _small_whole(look)[0])
+    return in_two and ("size in broadcast" in look.evidence.said or not _small_whole(look)[0])
 
 
 TECHNIQUE = by_collectives(
     needs(_needed),
-    only_calls("all_gather", "reduce_scatter", "all_reduce", "broadcast", hint=(
-        "FullyShard's collectives for the shards, an all-reduce for the gradients of what is whole: no others are needed.")),
-    Demand("small divided", "small parameters are whole between the steps", SMALL_DIVIDED, _small_whole),
-    Demand("large not divided", "all other parameters are sharded", (
-        "Parameters above the threshold are whole on every rank: FullyShard must shard them as before."),
-        _each_held(lambda numbers, below, held, n: numbers > below and held > numbers, "to be sharded")),
-    Demand("at the threshold", "a parameter of exactly keep_whole_below elements is sharded", (
-        "A parameter with exactly keep_whole_below elements stays whole: only those with fewer do."),
-        _each_held(lambda numbers, below, held, n: numbers == below and held > numbers, "to be sharded")),
-    bytes_sent(_sent, "FullyShard's bytes for what is sharded, an all-reduce a pass of what is whole", (
-        "Right, but too much was sent: of what is whole only the gradients travel, once a pass, and of what is sharded only "
-        "what FullyShard sends.")),
+    only_calls("all_gather", "reduce_scatter", "all_reduce", "broadcast"),
+    Demand("small divided", "small parameters are whole between the steps", _small_whole),
+    Demand("large not divided", "all other parameters are sharded",
+           _each_held(lambda numbers, below, held, n: numbers > below and held > numbers, "to be sharded")),
+    Demand("at the threshold", "a parameter of exactly keep_whole_below elements is sharded",
+           _each_held(lambda numbers, below, held, n: numbers == below and held > numbers, "to be sharded")),
+    bytes_sent(_sent, "FullyShard's bytes for what is sharded, an all-reduce a pass of what is whole"),
     symptoms=(
-        Symptom("tied one divided", "A small parameter that stands in two places (tied weights) is sharded: "
-                                    "FullyShard still saw it at the second one. named_parameters() names only one; hiding() "
-                                    "takes it away wherever it stands.", _tied_divided),
-        Symptom("small divided", SMALL_DIVIDED, lambda look: not _small_whole(look)[0]),
-        raised("full_parameters", "full_parameters() must work as FullyShard's does: call super().full_parameters(), and "
-               "add what is whole.", "no full_parameters"),
-        raised("NoneType", "A parameter that FullyShard did not see is not back in its place, or one without a gradient is "
-               "reduced: hiding() puts parameters back when its with block ends, and p.grad may be None.", "nothing there"),
-        Symptom("whole ones missing", "full_parameters() has other names than the module: FullyShard knows only what it "
-                                      "shards; add the whole parameters, under their names in module.named_parameters().",
+        Symptom("tied one divided", _tied_divided),
+        Symptom("small divided", lambda look: not _small_whole(look)[0]),
+        raised("NoneType", "nothing there"),
+        Symptom("whole ones missing",
                 wrong_ranks(lambda look, rank, found, right: found["start"].keys() != right["start"].keys())),
     ),
     fallbacks=(
-        Symptom("small ones cast", "What stays whole stays in its own dtype as well: compute_dtype is for what is gathered.",
-                wrong_ranks(lambda look, rank, found, right: any(
+        Symptom("small ones cast", wrong_ranks(lambda look, rank, found, right: any(
                     found["start"].get(name, p).dtype != p.dtype for name, p in right["start"].items()))),
-        Symptom("start not shared", "The ranks do not begin with rank 0's elements: FullyShard broadcasts what it sees, so "
-                                    "the whole parameters must be broadcast as well.", first_wrong_is("start")),
-        Symptom("wrong gradients", "The gradients of the whole parameters are not the mean over the ranks; those of several "
-                                   "passes add up.", first_wrong_is("gradients")),
-        Symptom("later parameters wrong", "Start and gradients are right, the parameters after training are not: what "
-                                          "full_parameters() returns of the whole ones must be their present elements.",
-                first_wrong_is("parameters")),
+        Symptom("start not shared", first_wrong_is("start")),
+        Symptom("wrong gradients", first_wrong_is("gradients")),
     ),
 )

@@ -2,7 +2,7 @@
 
 from grader.calling.sharding import FORWARD
 from grader.evidence.evidence import RETURNED
-from grader.exercises.technique.fully_sharded import LIMITS, SENT, SYMPTOMS, TOO_MANY_WHOLE, gathered, sent_in_gathers
+from grader.exercises.technique.fully_sharded import LIMITS, SENT, SYMPTOMS, gathered, sent_in_gathers
 from grader.exercises.technique.models import model_seen, reduced
 from grader.exercises.technique.sharding import first_wrong_is, freed_after_forward
 from grader.judging.compare import same
@@ -58,35 +58,22 @@ def _never_freed(look: Look) -> bool:
 TECHNIQUE = Technique(
     demands=(
         *LIMITS,
-        Demand("gathered too often", "one all-gather a pass where layers are kept after forward",
-               "Layers are gathered twice a pass although reshard_after_forward is False: then they stay whole from forward "
-               "until their gradients are reduced.", _gathered_too_often, forbids=True),
+        Demand("gathered too often", "one all-gather a pass where layers are kept after forward", _gathered_too_often,
+               forbids=True),
         *SENT,
     ),
     symptoms=(
         *SYMPTOMS,
-        raised("storage of size 0", "Backward found a layer that was freed: gather it again before its backward (a hook on "
-               "its output), and free it only when nothing of it is needed any more, its frozen weights neither.",
-               "freed too early"),
-        Symptom("outputs without hooks", "Backward found a layer at rest, which was not gathered again: register a hook "
-                                         "on each tensor that it returns, in tuples and dictionaries too (tensors_in).",
-                lambda look: "non-singleton dimension" in look.evidence.error and ", line " not in look.evidence.error),
-        raised("require grad", "A frozen parameter takes no hook: only those with requires_grad have a gradient.",
-               "frozen hooked"),
+        raised("storage of size 0", "freed too early"),
+        Symptom("outputs without hooks",
+                lambda look: "non-singleton dimension" in look.evidence.said and not look.evidence.lines),
+        raised("require grad", "frozen hooked"),
     ),
     fallbacks=(
-        Symptom("base not right", "What full_parameters() returns before the first step is wrong, or the buffers are. Both "
-                                  "come from FullyShard, whose check must pass first.",
-                first_wrong_is("start", "digits kept", "buffers")),
-        Symptom("incomplete layers", "Parameters that share a layer with a frozen or an unused one are never trained: that "
-                                     "layer waits for a gradient which never comes. finish_gradient_synchronization() must "
-                                     "reduce every layer that is still whole, not only free it.", _incomplete_lost),
-        Symptom(f"whole layers in {FORWARD}", TOO_MANY_WHOLE, _never_freed),
-        Symptom("kept from a pass before", "Right until a pass skips a layer: what was prefetched for it stays, and after "
-                                           "an update it is out of date. When forward has ended, free what was started and "
-                                           "not used (free() waits for it first).", _kept_from_before),
-        Symptom("later parameters wrong", "The start is right, the parameters after training are not: every gradient must "
-                                          "be the mean over ranks, and those of several passes add up.",
-                first_wrong_is("parameters")),
+        Symptom("base not right", first_wrong_is("start", "digits kept", "buffers")),
+        Symptom("incomplete layers", _incomplete_lost),
+        Symptom(f"whole layers in {FORWARD}", _never_freed),
+        Symptom("kept from a pass before", _kept_from_before),
+        Symptom("later parameters wrong", first_wrong_is("parameters")),
     ),
 )

@@ -8,17 +8,9 @@ import torch
 from grader.calling.sharding import ROUNDS
 from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.layer_cases import (
-    gathered_states,
-    in_own_dtype_slip,
-    layer_cases,
-    pieces_on,
-    rounded_slip,
-    same_on_all,
-    stale_slip,
-)
+from grader.exercises.shared.layer_cases import gathered_states, layer_cases, pieces_on, same_on_all
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -37,10 +29,6 @@ def _states(case: Case, rank: int) -> dict[str, Any]:
     return states
 
 
-def _without_gradients(states: dict[str, Any]) -> dict[str, Any]:
-    return states | {f"gradients, round {number}": [None] * len(states["pieces"]) for number in range(ROUNDS)}
-
-
 EXERCISE = Exercise(
     title="Gather a layer, and free it",
     parameters=("parameters", "group", "compute_dtype"),
@@ -51,13 +39,4 @@ EXERCISE = Exercise(
     measured=True,
     tolerance=TOLERANCE,
     points={"values": 1, "technique": 1},
-    slips=(
-        in_own_dtype_slip("While the layer is gathered, its parameters have the compute dtype: cast the shard before you "
-                          "send it."),
-        rounded_slip("After a round the slices have lost digits: the shard must keep its own dtype. Cast a copy only."),
-        stale_slip("An optimizer's changes to p.data don't reach the next gather(). At rest p.data must be a view of "
-                   "shard_C, and every gather() must send shard_C as it is now."),
-        Slip("gradients dropped", "The gradients of the slices are lost: gather() puts each p.grad aside, and free() gives "
-                                  "it back.", lambda case, r, right: _without_gradients(right[r])),
-    ),
 )

@@ -19,37 +19,21 @@ def _states(look: Look, rank: int) -> float:
 
 TECHNIQUE = by_collectives(
     needs(lambda look, r: [("all_gather", ROUNDS * row_bytes(look, r))]),
-    only_calls("all_gather", hint="One all-gather for each gather() is all the communication."),
+    only_calls("all_gather"),
     nothing_whole([AT_REST, FREED], "free()"),
-    gathered_again(lambda look, r: 2 * ROUNDS * row_bytes(look, r) / look.case.group_size(r), (
-        "The result is right, but a gather() after free() gathered nothing, so all elements were kept somewhere. After "
-        "free() only the slices may be left, and every gather() asks all ranks for their shards.")),
+    gathered_again(lambda look, r: 2 * ROUNDS * row_bytes(look, r) / look.case.group_size(r)),
     *weighs_at_most({END: _states}),
     bytes_sent(lambda look, r: gathers_and_reductions(look, r, row_bytes(look, r), gathers=2 * ROUNDS, reductions=0),
-               "(n−1)/n of the flat buffer for each gather, in the compute dtype",
-               "Right, but too much was sent: make one all-gather for each gather(), in the compute dtype, and none if the "
-               "layer is gathered already."),
+               "(n−1)/n of the flat buffer for each gather, in the compute dtype"),
     symptoms=(
-        not_at_rest("After free(), which the constructor calls too, the layer is at rest: every p.data must be its slice."),
-        raised("free() at rest changed", "free() does nothing at rest, but here it gave back gradients that zero_grad() had "
-               "set to None. Look at is_whole first.", "given back twice"),
-        raised("storage of size 0", "A view that autograd kept has no memory in backward: gather() must fill the same "
-               "flat buffer again that free() emptied, not a new one. Enlarge its storage before the all-gather.",
-               "another row"),
+        not_at_rest(),
+        raised("free() at rest changed", "given back twice"),
+        raised("storage of size 0", "another row"),
     ),
     fallbacks=(
-        shard_cast("The slices aren't in the parameters' own dtype. The shard, which the optimizer updates, keeps its "
-                   "dtype; only the copy that is sent is cast to compute_dtype."),
-        Symptom("wrong pieces", "At rest every p.data must be this rank's slice of that parameter: own_slices(shard_C) has "
-                                "them. If you didn't change the constructor, look at flat_shard: its check must pass first.",
-                first_wrong_is("pieces")),
-        Symptom("wrong whole", "gather() must give every p.data all its elements, in its shape: slices_of(flat_Z, shapes) "
-                               "has them, flat.", first_wrong_is(*each_round(ROUNDS, "whole"))),
-        Symptom("gradient in the way", "While the layer is gathered, every p.grad must be None: put the slice's gradient "
-                                       "aside, or backward adds a whole gradient to a slice.",
-                first_wrong_is(*each_round(ROUNDS, "gradients while whole"))),
-        Symptom("views out of date", "Autograd's views have other elements in backward than in forward: the second gather() "
-                                     "must bring them back into the same flat buffer.",
-                first_wrong_is(*each_round(ROUNDS, "gathered again"))),
+        shard_cast(),
+        Symptom("wrong pieces", first_wrong_is("pieces")),
+        Symptom("wrong whole", first_wrong_is(*each_round(ROUNDS, "whole", "gathered again"))),
+        Symptom("gradient in the way", first_wrong_is(*each_round(ROUNDS, "gradients while whole"))),
     ),
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from grader.calling.sharding import ROUNDS
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.layer_cases import gathered_states, in_own_dtype_slip, layer_cases, same_on_all, stale_slip
+from grader.exercises.shared.layer_cases import gathered_states, layer_cases, same_on_all
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.judging.exercise import Case, Draw, Exercise
 
@@ -29,10 +29,4 @@ EXERCISE = Exercise(
     measured=True,
     tolerance=TOLERANCE,
     points={"values": 1, "technique": 1},
-    slips=(
-        in_own_dtype_slip("While the layer is gathered, its parameters have the compute dtype: cast the shard before you "
-                          "send it, as in GatheredLayer."),
-        stale_slip("The second round gathers the elements of the first one. Each start_gather() must send shard_C as it is "
-                   "now, after the optimizer's step."),
-    ),
 )

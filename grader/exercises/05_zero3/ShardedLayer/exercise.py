@@ -1,20 +1,16 @@
 """ShardedLayer: a layer in shards whose gradients are reduced to this rank's slices of their mean."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from grader.calling.sharding import ROUNDS, dtype_of
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.layer_cases import Pieces, Shapes, layer_cases, pieces_on
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.split_inputs import numbers
-from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise, Slip
-
-THERE = [f"gradients there, round {number}" for number in range(ROUNDS)]
+from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -66,27 +62,6 @@ def _states(case: Case, rank: int) -> dict[str, Any]:
     return states
 
 
-def _with_gradients(states: dict[str, Any], change: Callable[..., Tensor | None]) -> dict[str, Any]:
-    """After every round change(gradient, its parameter's slice) instead of the gradient."""
-    rounds = [f"gradients, round {number}" for number in range(ROUNDS)]
-    return states | {part: [change(*both) for both in zip(states[part], states["pieces"], strict=True)] for part in rounds}
-
-
-def _times(states: dict[str, Any], factor: float) -> dict[str, Any]:
-    return _with_gradients(states, lambda gradient, piece: None if gradient is None else gradient * factor)
-
-
-def _zeros_for_none(states: dict[str, Any]) -> dict[str, Any]:
-    return _with_gradients(states, lambda gradient, piece: gradient if gradient is not None or piece is None
-                           else torch.zeros_like(piece)) | {there: ANYTHING for there in THERE}
-
-
-def _empty_without(states: dict[str, Any]) -> dict[str, Any]:
-    """Slices without elements never get a gradient."""
-    return states | {there: [has and piece is not None for has, piece in zip(states[there], states["pieces"], strict=True)]
-                     for there in THERE}
-
-
 EXERCISE = Exercise(
     title="Reduce the gradients of a layer",
     parameters=("parameters", "group", "compute_dtype"),
@@ -97,21 +72,4 @@ EXERCISE = Exercise(
     measured=True,
     tolerance=TOLERANCE,
     points={"values": 2, "technique": 2},
-    slips=(
-        Slip("sum for mean", "The gradients are n times too large: divide by the number of ranks.",
-             lambda case, r, right: _times(right[r], case.group_size(r))),
-        Slip("divided twice", "The gradients are n times too small: they are divided by n twice.",
-             lambda case, r, right: _times(right[r], 1 / case.group_size(r))),
-        Slip("divided by the world", "Right for the whole world, too small in a group: divide by the group's number of "
-                                     "ranks.",
-             lambda case, r, right: _times(right[r], case.group_size(r) / case.world_size)),
-        Slip("last round only", "The gradients of the first round are lost: finish() adds to the gradient that is there.",
-             lambda case, r, right: right[r] | {
-                 f"gradients, round {ROUNDS - 1}": _gradients(case, r, [ROUNDS - 1]), THERE[-1]: ANYTHING}),
-        Slip("zeros for none", "A parameter without a gradient has one of zeros now, by which AdamW would decay it: leave "
-                               "None.", lambda case, r, right: _zeros_for_none(right[r])),
-        Slip("empty left out", "A parameter of which this rank holds nothing had a gradient and has none now. Its slice is "
-                               "an empty tensor and gets an empty gradient, so that p.grad is None on all ranks or none.",
-             lambda case, r, right: _empty_without(right[r])),
-    ),
 )

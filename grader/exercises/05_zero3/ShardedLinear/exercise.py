@@ -13,7 +13,7 @@ from grader.exercises.shared.cases import counted, each_rank, group_case, pieces
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.split_inputs import numbers
 from grader.exercises.shared.zero_cases import own_shard
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 ROWS = 2  # of each rank's batch
 
@@ -50,23 +50,12 @@ def _passes(case: Case, rank: int) -> tuple[Tensor, Tensor, list[Tensor]]:
     return y.detach(), x.grad, [weight.grad.flatten() for weight in weights]
 
 
-def _own_shards(case: Case, rank: int, gradients: Sequence[Tensor]) -> list[Tensor]:
-    return [own_shard(case, rank, gradient) for gradient in gradients]
-
-
 def _plain(case: Case, rank: int) -> dict[str, Any]:
     """This rank's y and dx; its pieces of the mean gradients."""
     y, dx, _ = _passes(case, rank)
     of_members = [_passes(case, member)[2] for member in case.members(rank)]
     means = [sum(of_layer) / case.group_size(rank) for of_layer in zip(*of_members, strict=True)]
-    return {"y": y, "dx": dx, "dshards": _own_shards(case, rank, means), "dy as it was": True}
-
-
-def _dx_divided(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Each layer divides what it hands back, and so what all before it get."""
-    n, layers = case.group_size(rank), len(right[rank]["dshards"])
-    return right[rank] | {"dx": right[rank]["dx"] / n ** layers, "dshards": [
-        shard / n ** (layers - 1 - number) for number, shard in enumerate(right[rank]["dshards"])]}
+    return {"y": y, "dx": dx, "dshards": [own_shard(case, rank, mean) for mean in means], "dy as it was": True}
 
 
 EXERCISE = Exercise(
@@ -79,22 +68,4 @@ EXERCISE = Exercise(
     measured=True,
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
-    slips=(
-        Slip("sum for mean", "The shards' gradients are n times too large: each rank has the gradient of its own rows' "
-                             "loss, and the step needs the mean. Divide by the number of ranks.",
-             lambda case, r, right: right[r] | {"dshards": [shard * case.group_size(r) for shard in right[r]["dshards"]]}),
-        Slip("divided by the world", "Right for the whole world, too small in a group: divide by the number of ranks of the "
-                                     "group, dist.get_world_size(ctx.group).", lambda case, r, right: right[r] | {
-                 "dshards": [shard * case.group_size(r) / case.world_size for shard in right[r]["dshards"]]}),
-        Slip("mean over rows", "The gradients are divided by the number of rows too: only the mean over ranks is asked; "
-                               "what a loss does with its rows is in dy.",
-             lambda case, r, right: right[r] | {"dshards": [shard / ROWS for shard in right[r]["dshards"]]}),
-        Slip("dx divided", "Every layer's dx is divided by n: each rank has its own rows, and so its own dx. Only the "
-                           "shards' gradients are means.", _dx_divided),
-        Slip("dy changed", "The gradients are right, but dy was changed in place: autograd may hand the same tensor to "
-                           "others. Divide a tensor of your own, such as the shard's gradient.",
-             lambda case, r, right: right[r] | {"dy as it was": False}),
-        Slip("own gradient", "Each shard's gradient is that of this rank's rows alone: reduce-scatter it.",
-             lambda case, r, right: right[r] | {"dshards": _own_shards(case, r, _passes(case, r)[2])}),
-    ),
 )

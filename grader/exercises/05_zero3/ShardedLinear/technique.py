@@ -13,13 +13,7 @@ from grader.exercises.technique.sharding import (
 from grader.exercises.technique.weights import weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.symptoms import raised, too_few_gradients
-
-SIZES = ("The sizes do not fit: cut the gathered flat buffer at n_out·I elements before viewing it as (n_out, I), "
-         "and pad the gradient before the reduce-scatter.")
-
-DTYPE = ("The elements have another dtype than the shard, here float64: new tensors must have the shard's own "
-         "(shard_C.new_empty, torch.empty_like).")
+from grader.judging.symptoms import raised
 
 
 def _whole_bytes(look: Look, rank: int) -> int:
@@ -53,37 +47,26 @@ def _returned_having_gathered_once(look: Look) -> bool:
         count == len(look.case.inputs[rank]["shards"]) for rank, count in zip(look.working, gathers, strict=True))
 
 
-GATHERED_ONCE = Demand(
-    "gathered once", "one all-gather in forward, one in backward",
-    "The weight is gathered once only, so somebody keeps it: free it after the forward pass and gather it again "
-    "in backward.", _gathers_twice)
+GATHERED_ONCE = Demand("gathered once", "one all-gather in forward, one in backward", _gathers_twice)
 
 TECHNIQUE = by_collectives(
     gathered_and_reduced(_whole_bytes),
-    only_calls("all_gather", "reduce_scatter", hint=(
-        "All-gather the weight, reduce-scatter its gradient: those two are all the communication.")),
-    held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight is kept between forward and backward",
-                 "The result is right, but each layer's whole weight is kept from the forward pass to the backward pass "
-                 "(saved in ctx): save x and the shard only, and gather the weight again."),
+    only_calls("all_gather", "reduce_scatter"),
+    held_at_most("weight kept", [FORWARD], _kept_at_most, "no weight is kept between forward and backward"),
     *weighs_at_most({END: lambda look, rank: _shards(look, rank) + _kept_at_most(look, rank)}),
     GATHERED_ONCE,
     bytes_sent(lambda look, r: gathers_and_reductions(look, r, _whole_bytes(look, r), gathers=2),
-               "3(n−1)/n of the weights' bytes",
-               "Right, but more was sent than two all-gathers and one reduce-scatter of each weight."),
+               "3(n−1)/n of the weights' bytes"),
     symptoms=(
-        raised("invalid tensor type", DTYPE, "other dtype"),
-        raised("same dtype", DTYPE, "other dtype"),
-        raised("shape", SIZES, "padding"),
-        raised("size", SIZES, "padding"),
-        too_few_gradients("dx, dshard, None, None"),
+        raised("invalid tensor type", "other dtype"),
+        raised("same dtype", "other dtype"),
+        raised("shape", "padding"),
+        raised("size", "padding"),
     ),
     fallbacks=(
-        Symptom("gathered once", GATHERED_ONCE.hint, _returned_having_gathered_once),
-        Symptom("wrong output", "y is wrong: y = x Wᵀ with W the gathered flat buffer as (n_out, I), as "
-                                "in nn.Linear.",
-                first_wrong_is("y")),
-        Symptom("wrong dx", "y is right, dx is not: dx = dy W.", first_wrong_is("dx")),
-        Symptom("wrong dW", "y and dx are right, the shards' gradients are not: dW = dyᵀ x, flattened and padded as the "
-                            "weight is.", first_wrong_is("dshards")),
+        Symptom("gathered once", _returned_having_gathered_once),
+        Symptom("wrong output", first_wrong_is("y")),
+        Symptom("wrong dx", first_wrong_is("dx")),
+        Symptom("wrong dW", first_wrong_is("dshards")),
     ),
 )

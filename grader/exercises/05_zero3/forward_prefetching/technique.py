@@ -99,26 +99,15 @@ def _too_few_rows(look: Look) -> bool:
 
 TECHNIQUE = by_collectives(
     gathered_and_reduced(_whole_bytes, reductions=0),
-    only_calls("all_gather", hint="All-gather is all the communication that this exercise needs."),
-    Demand("not prefetched", "when layer i computes, the gathers of layers up to i + depth have started",
-           "Too little is gathered while a layer computes: before you compute it, the all-gathers of all the next `depth` "
-           "layers must have been started (async_op=True), not only of some.", _begun_before),
-    Demand("too far ahead", "never more than `depth` layers ahead",
-           "More layers are gathered ahead than allowed: memory would hold them all. Start layer i + depth when layer i "
-           "is about to compute, not earlier.", _not_too_far),
-    Demand("waited too early", "a layer is waited for only when its turn comes",
-           "The next layer's all-gather blocks, or is waited for, before this layer computes: so nothing overlaps. Keep "
-           "the Work and wait for it when its layer's turn comes.", _waited_late),
-    Demand("never freed", "earlier layers are freed",
-           "The layers that were used already are still there: let go of each flat buffer after its layer (del it, or pop "
-           "it from the list or dictionary).", _freed),
-    bytes_sent(_sent, "(n−1)/n of the layers' bytes", "Right, but layers are gathered more than once."),
-    inputs_kept("The next pass needs `shards` again, whole and as they were: count layers, or take them off a list of your "
-                "own."),
+    only_calls("all_gather"),
+    Demand("not prefetched", "when layer i computes, the gathers of layers up to i + depth have started", _begun_before),
+    Demand("too far ahead", "never more than `depth` layers ahead", _not_too_far),
+    Demand("waited too early", "a layer is waited for only when its turn comes", _waited_late),
+    Demand("never freed", "earlier layers are freed", _freed),
+    bytes_sent(_sent, "(n−1)/n of the layers' bytes"),
+    inputs_kept(),
     symptoms=(
-        Symptom("row overwritten", "A layer is gathered into a flat buffer that is still needed: while layer i computes, "
-                "depth + 1 buffers are in use, its own and those in flight. Use depth + 1 buffers in turn, or a new one "
-                "for each layer.", _too_few_rows),
-        raised("out of range", "`depth` may reach beyond the last layer: start only what exists.", "beyond the end"),
+        Symptom("row overwritten", _too_few_rows),
+        raised("out of range", "beyond the end"),
     ),
 )

@@ -1,12 +1,11 @@
 """The fewest tokens that hide a layer's all-gather: a time line of a forward pass, with more and more tokens."""
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, ranks
-from grader.exercises.shared.formula_cases import FORMULAS, first_enough, formula, single
+from grader.exercises.shared.formula_cases import FORMULAS, first_enough, single
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
 LAYERS, PARAMETERS, FLOP = 4, 1000, 2  # FLOP: for each parameter and token
@@ -30,9 +29,9 @@ def _fewest(inputs: dict[str, Any]) -> int:
     return first_enough(lambda tokens: not _waits(inputs, tokens)) if _waits(inputs, 0) else 0
 
 
-def _tokens(inputs: dict[str, Any], flop: float = FLOP) -> float:
+def _tokens(inputs: dict[str, Any]) -> float:
     """Not rounded."""
-    return inputs["flops_per_s"] * inputs["beta_s_per_byte"] * inputs["element_bytes"] * (1 - 1 / inputs["n_ranks"]) / flop
+    return inputs["flops_per_s"] * inputs["beta_s_per_byte"] * inputs["element_bytes"] * (1 - 1 / inputs["n_ranks"]) / FLOP
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -57,27 +56,4 @@ EXERCISE = Exercise(
     oracle=each_rank(lambda case, rank: _fewest(case.inputs[rank])),
     tolerance=1e-9,  # far less than a token
     points={VALUES: 2},
-    slips=(
-        formula("one too few", lambda inputs: int(_tokens(inputs)), "With that many tokens the layer computes a little too "
-                "briefly: round up."),
-        formula("not rounded", _tokens, "There are no parts of tokens: return a whole number, rounded up (math.ceil)."),
-        formula("all of it sent", lambda inputs: math.ceil(_tokens(inputs | {"n_ranks": math.inf})),
-                "A rank already has its own shard: an all-gather moves (n−1)/n of the layer's bytes, and none on one rank."),
-        formula("all ranks' bytes", lambda inputs: math.ceil(_tokens(inputs) * inputs["n_ranks"]),
-                "That is n times as many as needed. n − 1 shards arrive, each of them an n-th of the layer: (n−1)/n of its "
-                "bytes. And the tokens are those of one rank."),
-        formula("elements for bytes", lambda inputs: math.ceil(_tokens(inputs | {"element_bytes": 1})),
-                "β is the time of a byte, and each element has element_bytes of them."),
-        formula("one FLOP", lambda inputs: math.ceil(_tokens(inputs, flop=1)),
-                "That is twice as many as needed. A token needs two FLOPs for each parameter, a product and a sum, and an "
-                "all-gather moves (n−1)/n of a layer once, not twice as an all-reduce does."),
-        formula("backward too", lambda inputs: math.ceil(_tokens(inputs, flop=6)),
-                "6 FLOPs for each parameter and token are those of forward and backward. This gather must hide behind the "
-                "forward of a layer, 2."),
-        formula("at least one", lambda inputs: max(1, _fewest(inputs)), "A single rank gathers nothing and needs 0 tokens."),
-        formula("upside down", lambda inputs: int(_tokens(inputs) > 0), "The quotient is upside down: divide the time of "
-                "the all-gather by the time that the layer computes for one token."),
-        formula("bandwidth for beta", lambda inputs: float(_tokens(inputs) / inputs["beta_s_per_byte"] ** 2),
-                "beta_s_per_byte is the time of a byte, not the bandwidth: multiply bytes by it."),
-    ),
 )

@@ -7,8 +7,5 @@ from grader.judging.symptoms import every_rank
 DIGITS_OF_FLOAT32 = 1e-6
 
 TECHNIQUE = Technique(fallbacks=(
-    Symptom("few digits", "The formula is right, its digits are not: a tensor that torch makes of Python's numbers has "
-                          "float32, some seven digits, and here there are ten and more. Compute with Python's own numbers, "
-                          "or in float64.",
-            every_rank(lambda look, rank, found, right: same(found, right, DIGITS_OF_FLOAT32))),
+    Symptom("few digits", every_rank(lambda look, rank, found, right: same(found, right, DIGITS_OF_FLOAT32))),
 ))

@@ -1,11 +1,10 @@
 """ParallelDropout: equal masks where the ranks hold the same numbers, different ones where each holds its part."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.split_inputs import first_wrong_slip
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 STEPS = 3
 # and what may lie between the ranks' own seeds: round numbers, primes, powers of two
@@ -36,32 +35,9 @@ def _facts(case: Case, rank: int) -> dict[str, Any]:
     return dict.fromkeys(true, True) | {"dtype": f"torch.{case.inputs[rank]['dtype']}"}
 
 
-def _false(id: str, fact: str, hint: str, shows: Callable[[Case], bool] = lambda case: True) -> Slip:
-    """The first fact that does not hold."""
-    return first_wrong_slip(id, hint, fact, lambda case, rank, right: False, shows)
-
-
 EXERCISE = Exercise(
     title="Dropout, replicated and split",
     parameters=("p", "seed", "split", "group"),
     make_cases=_cases,
     oracle=each_rank(_facts),
-    slips=(
-        _false("global state disturbed", "global random state as it was",
-               "torch's global random state is another one afterwards, so whatever draws next on this rank changes: use a "
-               "torch.Generator of your own."),
-        _false("not reproducible", "same masks with the same seed",
-               "Two modules with one seed draw different masks: draw from your own generator only, which starts from the "
-               "seed alone."),
-        _false("input changed", "input left as it was",
-               "x itself was changed: others may still need it, so make a new tensor."),
-        _false("not scaled", "what is kept is scaled",
-               "What is kept must be divided by 1 − p, so that the mean stays.", lambda case: case.inputs[0]["p"] > RARE),
-        _false("another mask in backward", "gradient through the same mask",
-               "The gradient goes through another mask than the elements went through: keep the mask of the forward pass "
-               "(autograd does, if you multiply by it)."),
-        _false("drops in eval", "eval changes nothing", "In eval() nothing is dropped: ask self.training."),
-        _false("draws in eval", "eval draws nothing", "An evaluation in between changes the masks that follow: in eval() "
-               "draw no numbers either (ask self.training first), and afterwards go on where you were."),
-    ),
 )

@@ -127,44 +127,25 @@ def _counts_vary(look: Look) -> tuple[bool, str]:
     return True, ""
 
 
-def _gate(id: str, label: str, hint: str, judge: Callable[[Look], tuple[bool, str]]) -> Demand:
-    return Demand(id, label, hint, judge, gate=True)
+def _gate(id: str, label: str, judge: Callable[[Look], tuple[bool, str]]) -> Demand:
+    return Demand(id, label, judge, gate=True)
 
 
 TECHNIQUE = Technique(
     demands=(
-        only_calls(id="communicates", hint=(
-            "No message is needed: ranks that begin with the same seed draw the same numbers.")),
-        _gate("one number for many", "a number is drawn for each element",
-              "The same pattern comes again and again within one mask: draw a number for each element of x, not one for a "
-              "row or a column.", _each_number_drawn),
-        _gate("wrong rate", "the share p is dropped",
-              "Not the share p is dropped: keep a number with probability 1 − p.", _rate),
-        _gate("same mask every call", "a new mask at every call",
-              "Every call draws the same mask: the generator goes on from call to call, so seed it once, in __init__.",
-              _new_every_call),
+        only_calls(id="communicates"),
+        _gate("one number for many", "a number is drawn for each element", _each_number_drawn),
+        _gate("wrong rate", "the share p is dropped", _rate),
+        _gate("same mask every call", "a new mask at every call", _new_every_call),
         _gate("masks differ where replicated", "one mask for all ranks where they hold the same tensor",
-              "split=False: all ranks hold the same tensor and must drop the same elements, or their copies drift apart. "
-              "Seed a generator of your own, alike on all ranks.", _same_where_replicated),
-        _gate("same mask where split", "another mask on every rank where each holds its part",
-              "split=True: each rank holds another part of one tensor, so every rank needs another mask. Make the rank "
-              "part of the seed.", _different_where_split),
-        _gate("same mask, shifted", "masks that have nothing to do with each other",
-              "split=True: the ranks' masks are the same, only shifted by some places or calls. Draw each rank's from a "
-              "generator of its own, seeded once, with a seed in which the rank counts.", _not_shifted),
-        Demand("seed ignored", "another seed draws other masks",
-               "The masks are right, but they are the same for every seed: make both the seed and the rank part of the "
-               "generator's seed.", _seed_counts),
-        Demand("seeds collide", "other seed, other masks, on all ranks",
-               "The masks are right, but two pairs of seed and rank draw the same: with seed + rank it is 5 on rank 1 and 6 "
-               "on rank 0, with a product it is seed 0 everywhere. Make a seed from both that no other pair gives, such "
-               "as seed·(n + 1) + rank.", _no_collision),
-        _gate("an exact share", "each number by itself is dropped or not", (
-            "Every mask drops exactly the same count of elements. Probability p is for each element by itself, so that the "
-            "count varies: draw one random number for each, and compare it with p."), _counts_vary),
+              _same_where_replicated),
+        _gate("same mask where split", "another mask on every rank where each holds its part", _different_where_split),
+        _gate("same mask, shifted", "masks that have nothing to do with each other", _not_shifted),
+        Demand("seed ignored", "another seed draws other masks", _seed_counts),
+        Demand("seeds collide", "other seed, other masks, on all ranks", _no_collision),
+        _gate("an exact share", "each number by itself is dropped or not", _counts_vary),
     ),
     symptoms=(
-        Symptom("dtype changed", "The result must have the dtype of x: a mask of floats takes a short x into its own dtype.",
-                wrong_ranks(lambda look, rank, found, right: found["dtype"] != right["dtype"])),
+        Symptom("dtype changed", wrong_ranks(lambda look, rank, found, right: found["dtype"] != right["dtype"])),
     ),
 )

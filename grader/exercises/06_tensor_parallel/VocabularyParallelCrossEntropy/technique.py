@@ -3,18 +3,11 @@
 from torch import Tensor
 
 from grader.calling.splitting import BACKWARD
-from grader.exercises.technique.splitting import (
-    all_reduced,
-    calls_in,
-    first_wrong,
-    other_dtype,
-    sums_needed,
-    within_group,
-)
+from grader.exercises.technique.splitting import all_reduced, calls_in, first_wrong, other_dtype, sums_needed, within_group
 from grader.judging.demands import bytes_sent, not_far_more_bytes, only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
-from grader.judging.symptoms import group_ignored, raised, too_few_gradients, unwaited
+from grader.judging.symptoms import group_ignored, raised, too_few_gradients
 
 
 def _reduced_bytes(look: Look, rank: int) -> int:
@@ -50,39 +43,25 @@ LARGE, FAR = 80.0, 200.0  # a logit whose exp no float32 holds; a loss that no c
 TECHNIQUE = Technique(
     demands=(
         sums_needed(lambda look, r: tensor_bytes(look, r, "weights")),
-        only_calls("all_reduce", hint=(
-            "The logits must never be gathered: a maximum, a sum and the target's logit for each row are all that ranks "
-            "must tell each other, by all-reduce.")),
-        not_far_more_bytes(all_reduced(_reduced_bytes),
-                           "Far more is sent than three times (B,): no rows of logits in forward, nothing in backward."),
-        Demand("sent in backward", "nothing sent in backward", "The result is right, but backward communicates: with the "
-               "softmax of its own columns saved, each rank has all that it needs.", _silent_backward),
+        only_calls("all_reduce"),
+        not_far_more_bytes(all_reduced(_reduced_bytes)),
+        Demand("sent in backward", "nothing sent in backward", _silent_backward),
         within_group(),
-        bytes_sent(all_reduced(_reduced_bytes), "three all-reduces of (B,)",
-                   "The result is right, but more is sent than three numbers a row."),
+        bytes_sent(all_reduced(_reduced_bytes), "three all-reduces of (B,)"),
         results_waited(),
     ),
     symptoms=(
-        raised("index", "A target lies outside your columns: subtract your first id, and take column 0 for foreign "
-                        "targets.", "targets not shifted"),
-        group_ignored("The ranks of other groups are touched: pass group to every call, and ask for the rank in the group."),
+        raised("index", "targets not shifted"),
+        group_ignored(),
         IN_GROUPS_ONLY,
-        unwaited(),
         other_dtype(),
-        too_few_gradients("dlogits, None, None"),
-        Symptom("log of 0", "A loss is infinite where the target's logit lies far below the maximum: its exponential is 0, "
-                            "so take no logarithm of its probability. The loss is log Σ exp(z − m) − (z_target − m).",
-                first_wrong("losses", _logarithm_of_0)),
-        Symptom("overflow", "exp of a large logit is infinite, and of very negative ones all 0: subtract each row's "
-                            "maximum first, the largest over all ranks (ReduceOp.MAX).",
-                first_wrong("losses", _overflowed)),
-        Symptom("foreign targets not 0", "The losses are far too large: where the target is on another rank, put 0 into the "
-                                         "all-reduce, and no large negative number.", first_wrong("losses", _absurd)),
+        too_few_gradients(),
+        Symptom("log of 0", first_wrong("losses", _logarithm_of_0)),
+        Symptom("overflow", first_wrong("losses", _overflowed)),
+        Symptom("foreign targets not 0", first_wrong("losses", _absurd)),
     ),
     fallbacks=(
-        Symptom("wrong losses", "The losses are wrong. Each is log Σ exp(z − m) − (z_target − m), with one maximum m a row, "
-                                "the same on every rank.", first_wrong("losses")),
-        Symptom("wrong dlogits", "The losses are right, dlogits are not: of your columns softmax minus one-hot, times "
-                                 "dloss_B row by row.", first_wrong("dlogits")),
+        Symptom("wrong losses", first_wrong("losses")),
+        Symptom("wrong dlogits", first_wrong("dlogits")),
     ),
 )

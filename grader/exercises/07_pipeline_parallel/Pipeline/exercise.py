@@ -1,6 +1,6 @@
 """One executor for all schedules: any valid one, run with real tensors, in its own order and memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,13 +10,12 @@ from grader.exercises.shared import right_orders
 from grader.exercises.shared.cases import each_rank, group_case
 from grader.exercises.shared.one_process import TOLERANCE
 from grader.exercises.shared.right_faults import fault_of
-from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise, Slip
+from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise
 from utils.schedules.schedule import Schedule, parse_schedule, shape_of
 
 from .call import floating, squared_error
 from .technique import refusal, schedule_in, shape_in
 
-Counts = Callable[[int, int, int], bool]
 ROWS, DIM = 2, 3
 
 
@@ -81,15 +80,14 @@ def _losses(case: Case, rank: int) -> list[list[Tensor]]:
             for xs, ys in zip(inputs["xs"], inputs["ys"], strict=True)]
 
 
-def _gradients(case: Case, rank: int, counts: Counts = lambda stage, step, micro: True) -> dict[str, Tensor]:
-    """Of the stages of this rank: those of each step's mean loss, added over the micro-batches that count."""
+def _gradients(case: Case, rank: int) -> dict[str, Tensor]:
+    """Of the stages of this rank: those of each step's mean loss, added up."""
     inputs, added = case.inputs[rank], {}
     for stage in _own_stages(case, rank):
         stages = [[tensor.clone().requires_grad_() for tensor in both] for both in inputs["weights"]]
-        for step, (xs, ys) in enumerate(zip(inputs["xs"], inputs["ys"], strict=True)):
-            for micro, (x, y) in enumerate(zip(xs, ys, strict=True)):
-                if counts(stage, step, micro):
-                    (_loss(stages, x, y) / len(xs)).backward()
+        for xs, ys in zip(inputs["xs"], inputs["ys"], strict=True):
+            for x, y in zip(xs, ys, strict=True):
+                (_loss(stages, x, y) / len(xs)).backward()
         for name, tensor in zip(("weight", "bias"), stages[stage], strict=True):
             added[f"{stage}.inner.{name}"] = tensor.grad
     return added
@@ -102,42 +100,6 @@ def _expected(case: Case, rank: int) -> dict[str, Any]:
     return {"losses": _losses(case, rank), "gradients": _gradients(case, rank)}
 
 
-# ── slips ──
-
-
-def _wrong(id: str, hint: str, part: str, wrong: Callable[[Case, int, Any], Any]) -> Slip:
-    """One part of the result, where the schedule can run, is wrong(case, rank, the right one)."""
-    return Slip(id, hint, lambda case, rank, right: right[rank] | {part: wrong(case, rank, right[rank][part])},
-                lambda case: fault_of(schedule_in(case), shape_in(case)) is None)
-
-
-def _as_computed(case: Case, rank: int, right: list[list[Tensor]]) -> list[list[Tensor]]:
-    last = shape_in(case, rank).n_stages - 1
-    order = [micro for row in schedule_in(case, rank) for kind, micro, stage in row if (kind, stage) == ("F", last)]
-    return [[losses[micro] for micro in order] if losses else [] for losses in right]
-
-
-def _steps_of_last(case: Case, rank: int) -> int:
-    """How many steps the rank of the last stage has."""
-    return len(schedule_in(case, rank)[(shape_in(case, rank).n_stages - 1) % shape_in(case, rank).n_ranks])
-
-
-def _times(gradients: dict[str, Tensor], factor: float) -> dict[str, Tensor]:
-    return {name: gradient * factor for name, gradient in gradients.items()}
-
-
-def _of_last_micro_batch(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The one that goes backward last on each stage."""
-    row, last_step = schedule_in(case, rank)[case.group_rank(rank)], len(case.inputs[rank]["xs"]) - 1
-    last = {stage: micro for kind, micro, stage in row if kind in "BW"}
-    return _gradients(case, rank, lambda stage, step, micro: (step, micro) == (last_step, last[stage]))
-
-
-def _of_last_step(case: Case, rank: int, right: dict[str, Tensor]) -> dict[str, Tensor]:
-    last_step = len(case.inputs[rank]["xs"]) - 1
-    return _gradients(case, rank, lambda stage, step, micro: step == last_step)
-
-
 EXERCISE = Exercise(
     title="One executor for all schedules",
     parameters=("stages", "schedule", "shape", "loss_fn", "like", "group"),
@@ -147,24 +109,4 @@ EXERCISE = Exercise(
     oracle=each_rank(_expected),
     tolerance=TOLERANCE,
     points={VALUES: 4, TECHNIQUE: 4},
-    slips=(
-        _wrong("losses divided", "The losses that come back are divided by n_micro: divide what backward starts from, and "
-                                 "return each micro-batch's own loss.", "losses",
-               lambda case, rank, right: [[loss / shape_in(case, rank).n_micro for loss in losses] for losses in right]),
-        _wrong("losses as computed", "The losses come back in the order in which the schedule computes them: return them in "
-                                     "the order of the micro-batches, as xs and ys are.", "losses", _as_computed),
-        _wrong("divided by steps", "The loss is divided by the number of steps in the rank's list: it counts 1/n_micro.",
-               "gradients", lambda case, rank, right: _times(
-                   right, shape_in(case, rank).n_micro / _steps_of_last(case, rank))),
-        _wrong("sum for mean", "Gradients are n_micro times too large: they are to be those of the losses' mean, so each "
-                               "micro-batch's loss counts 1/n_micro.", "gradients",
-               lambda case, rank, right: _times(right, shape_in(case, rank).n_micro)),
-        _wrong("last micro-batch only", "Gradients are those of the last micro-batch alone: they add up over micro-batches.",
-               "gradients", _of_last_micro_batch),
-        _wrong("last step only", "Gradients of earlier calls of step() are gone: they add to .grad.", "gradients",
-               _of_last_step),
-        _wrong("weights doubled", "With the backward in two halves the weights' gradients are twice too large: I computes "
-                                  "them already (a whole backward), and W once more.", "gradients",
-               lambda case, rank, right: _times(right, 2 if "W" in shape_in(case).kinds else 1)),
-    ),
 )

@@ -224,80 +224,44 @@ def _part_wrong(part: str) -> Callable[[Look], bool]:
     return matches
 
 
-OVERWRITTEN = ("Each backward needs its own micro-batch's activations: receive every message into a new tensor like `like`, "
-               "and begin at the last stage with loss / n_micro.")
-HANDED_OVER = ("Two stages of one rank have one graph: what a stage hands over is detached, and the next one asks for a "
-               "gradient of it, as if it had been received.")
-
 TECHNIQUE = Technique(
     reading=_reading,
     demands=(
         needs(lambda look, r: [("send", _sent(look, r)), ("recv", _received(look, r))]),
-        only_calls("send", "recv", hint="Activations and gradients go from stage to stage by send and recv (isend, irecv); "
-                                        "no collective is needed."),
-        Demand("another order", "steps in the schedule's order",
-               "Losses and gradients are right, but the steps were not done in the order of the schedule.", _in_order),
-        Demand("no spans", "each step inside a span of its name",
-               "Right, but the watch cell will see nothing of it: each step, W as well, computes inside `with "
-               "span(str(step)):`.",
-               _spanned),
-        Demand("messages in spans", "no message begins inside a step's span",
-               "Right, but messages begin inside the steps' spans, so waiting looks like computation in the picture: "
-               "receive, compute inside `with span(str(step)):`, send.", on_each_rank(_messages_inside), forbids=True),
-        Demand("kept too long", "activations let go at B or W",
-               "Right, but activations of more micro-batches are kept than the schedule has in flight: after a backward "
-               "nothing may hold the micro-batch's output, input or graph.", _let_go),
-        Demand("messages kept", "messages let go after the step",
-               "Right, but after the step inputs or outputs are still held: take each out (pop) when it is used, and clear "
-               "self.sends once its Works are waited for.", _nothing_left),
-        bytes_sent(_sent, "one message for each stage's neighbour",
-                   "More was sent than one activation forward and one gradient backward for each micro-batch between two "
-                   "stages on different ranks."),
-        Demand("sent ahead", "messages come of the schedule's steps",
-               "Results are right, but messages leave before the steps that make them: every activation and every gradient "
-               "that travels is to be computed in its step.", on_each_rank(_sent_ahead),
-               gate=True, for_right_values=True, forbids=True),
+        only_calls("send", "recv"),
+        Demand("another order", "steps in the schedule's order", _in_order),
+        Demand("no spans", "each step inside a span of its name", _spanned),
+        Demand("messages in spans", "no message begins inside a step's span", on_each_rank(_messages_inside), forbids=True),
+        Demand("kept too long", "activations let go at B or W", _let_go),
+        Demand("messages kept", "messages let go after the step", _nothing_left),
+        bytes_sent(_sent, "one message for each stage's neighbour"),
+        Demand("sent ahead", "messages come of the schedule's steps", on_each_rank(_sent_ahead), gate=True,
+               for_right_values=True, forbids=True),
         passes_are(_other_numbers, gate=True),
         results_waited(),
         sends_waited(),
     ),
     symptoms=(
         group_ignored(),
-        Symptom("runs what cannot run", "A schedule that cannot run is to be refused: __init__ raises "
-                                        "ValueError(str(fault)) with validate_schedule's fault.",
-                _refused),
-        Symptom("refused", "A schedule that can run is refused: ask validate_schedule without limits, and raise only if it "
-                           "names a fault.", lambda look: any("ValueError" in found for _, found, _ in look.pairs())),
+        Symptom("runs what cannot run", _refused),
+        Symptom("refused", lambda look: any("ValueError" in found for _, found, _ in look.pairs())),
         forgotten_send(),
-        no_such_rank("A stage's neighbour is on rank s % n_ranks: after the last rank's stage comes rank 0's next one."),
-        raised("can require gradients", "Stage 0 may get tokens, which are integers: nobody wants a gradient of xs. Only "
-               "what comes from another stage asks for one.", "gradient of tokens"),
-        raised("modified by an inplace operation", OVERWRITTEN, "overwritten in place"),
-        raised("itself", "Two stages of one rank: hand the tensor over within the rank, no message.", "message to itself"),
-        deadlocked("", "Ranks wait for each other. Sends must not block (isend, and wait for them later), a receive should "
-                       "come right before the step that needs it, with the tag of the message that it wants.", "deadlock"),
+        no_such_rank(),
+        raised("can require gradients", "gradient of tokens"),
+        raised("modified by an inplace operation", "gradients alone wrong"),
+        raised("itself", "message to itself"),
+        deadlocked("", "deadlock"),
         unwaited(),
     ),
     fallbacks=(
-        Symptom("losses elsewhere", "Only the rank of the last stage returns losses; others return [].",
-                wrong_ranks(_loss_elsewhere)),
-        raised("does not require grad", "A received activation needs requires_grad_() before its stage computes, or no "
-               "gradient comes back for the stage before.", "no gradient for the input"),
-        raised("NoneType", "A received activation needs requires_grad_() before its stage computes, or its gradient is "
-                           "None.", "no gradient of the input"),
-        raised("implicitly created only for scalar", "A stage that is not the last one went backward without a gradient: "
-               "what was handed over within the rank was None, or the activations were another stage's. What a stage hands "
-               "over is detached, and the next one asks for a gradient of it; keep activations by micro-batch and stage.",
-               "no gradient to begin with"),
-        raised("second time", HANDED_OVER, "graphs joined"),
-        Symptom("messages mixed up", "A forward got another micro-batch's message: it wants them in another order than they "
-                                     "were sent. Give each message a tag of its own, from kind, micro-batch and stage.",
-                _mixed_up("F")),
-        Symptom("activations mixed up", "A backward met another micro-batch's activations: keep them by micro-batch and "
-                                        "stage, since the schedule may want them in any order.", _mixed_up("BIW")),
-        Symptom("gradients alone wrong", f"The losses are right, the gradients are not. {OVERWRITTEN}",
-                _part_wrong("gradients")),
-        Symptom("losses alone wrong", "The gradients are right, the losses are not: step() returns a list, each "
-                                      "micro-batch's own loss, in the order of xs.", _part_wrong("losses")),
+        Symptom("losses elsewhere", wrong_ranks(_loss_elsewhere)),
+        raised("does not require grad", "no gradient of the input"),
+        raised("NoneType", "no gradient of the input"),
+        raised("implicitly created only for scalar", "graphs joined"),
+        raised("second time", "graphs joined"),
+        Symptom("messages mixed up", _mixed_up("F")),
+        Symptom("activations mixed up", _mixed_up("BIW")),
+        Symptom("gradients alone wrong", _part_wrong("gradients")),
+        Symptom("losses alone wrong", _part_wrong("losses")),
     ),
 )

@@ -16,7 +16,7 @@ def _reading(case: Case, found: Any) -> Any:
     return {step: sorted(map(tuple, needs)) for step, needs in found.items()}
 
 
-def _wrongly(id: str, hint: str, test: Callable[[Look, tuple, Needs, Needs], bool]) -> Symptom:
+def _wrongly(id: str, test: Callable[[Look, tuple, Needs, Needs], bool]) -> Symptom:
     """Of every step whose needs are not the right ones test(look, step, found, right) holds."""
 
     def matches(look: Look) -> bool:
@@ -25,7 +25,7 @@ def _wrongly(id: str, hint: str, test: Callable[[Look, tuple, Needs, Needs], boo
         return look.evidence.ending == RETURNED and bool(wrong) and all(
             test(look, step, set(found[step]), set(right[step])) for step in wrong)
 
-    return Symptom(id, hint, matches)
+    return Symptom(id, matches)
 
 
 def _outside(look: Look, step: tuple, found: Needs, right: Needs) -> bool:
@@ -52,31 +52,19 @@ def _indirect(look: Look, step: tuple, found: Needs, right: Needs) -> bool:
 
 TECHNIQUE = Technique(
     reading=_reading,
-    demands=(only_calls(id="communicates", hint="This is a question about data: no message is needed."),),
+    demands=(only_calls(id="communicates"),),
     symptoms=(
-        raised("NoneType", "Some step gets no answer: return a list for every kind, an empty one where nothing is needed.",
-               "None for a list"),
-        raised("expected a list of steps", "Return a list of Steps: what uses it goes through it more than once.", "no "
-                                                                                                                   "list"),
+        raised("NoneType", "None for a list"),
+        raised("expected a list of steps", "no list"),
     ),
     fallbacks=(
-        _wrongly("other side", "One direction is the wrong way round: activations come from the stage before (stage − 1), "
-                               "gradients from the stage after (stage + 1).", _mirrored),
-        _wrongly("no such stage", "A step waits for a stage that there is not: the first stage's forward waits for nobody, "
-                                  "nor does the last stage's backward wait for a stage after it.", _outside),
-        _wrongly("another micro-batch", "A step waits for another micro-batch. Those do not need each other: in which order "
-                                        "a rank takes them, the schedule says.",
-                 lambda look, step, found, right: any(micro != step[1] for _, micro, _ in found)),
-        _wrongly("indirect needs too", "Only direct needs: what they need in turn they have waited for "
-                                       "themselves.", _indirect),
-        _wrongly("W alone", "W is wrong: it uses what the I of its own stage found on its way, and nothing from another "
-                            "stage.", lambda look, step, found, right: step[0] == "W"),
-        _wrongly("I alone", "B is right, I is not: it needs what B needs, but from the I of the stage after.",
-                 lambda look, step, found, right: step[0] == "I"),
-        _wrongly("a need is missing", "Something that a step uses is not in its list. A forward uses the activations of the "
-                                      "stage before; a backward its own forward's activations and the gradient of the stage "
-                                      "after; W what its I found.", lambda look, step, found, right: not right <= found),
-        _wrongly("too many needs", "A step lists something that it does not use, or the same step twice.",
-                 lambda look, step, found, right: right <= found),
+        _wrongly("other side", _mirrored),
+        _wrongly("no such stage", _outside),
+        _wrongly("another micro-batch", lambda look, step, found, right: any(micro != step[1] for _, micro, _ in found)),
+        _wrongly("indirect needs too", _indirect),
+        _wrongly("W alone", lambda look, step, found, right: step[0] == "W"),
+        _wrongly("I alone", lambda look, step, found, right: step[0] == "I"),
+        _wrongly("a need is missing", lambda look, step, found, right: not right <= found),
+        _wrongly("too many needs", lambda look, step, found, right: right <= found),
     ),
 )

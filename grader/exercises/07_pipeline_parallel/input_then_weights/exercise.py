@@ -1,14 +1,14 @@
 """Half a backward, and the other half: the gradient of the input at once, those of the weights later."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 KINDS = "weight", "bias", "added", "unused"  # a layer's tensors, in this order
 Gradients = dict[str, Tensor | None]  # of each weight and bias, by name; None for a frozen one
@@ -63,26 +63,17 @@ def _forward(named: dict[str, Tensor], x: Tensor) -> list[Tensor]:
     return zs
 
 
-def _backward(case: Case, micro: int, chained: bool = False, past: bool = True) -> tuple[Tensor | None, Gradients]:
-    """dx and the gradients of one micro-batch.
-
-    chained: all z are asked at once, so each one's gradient flows on into the layers below a second time. past: a connection
-    past some layers counts too.
-    """
+def _backward(case: Case, micro: int) -> tuple[Tensor | None, Gradients]:
+    """dx and the gradients of one micro-batch."""
     x, dy = case.inputs[0]["xs"][micro].clone(), case.inputs[0]["dys"][micro]
     x.requires_grad_(case.inputs[0]["x_needs_gradient"])
     named = _named(case)
     zs = _forward(named, x)
     sources = {name: tensor for name, tensor in {**named, "x": x}.items() if tensor.requires_grad}
-    y = zs[-1] + zs[0] if past and case.inputs[0]["residual"] else zs[-1]
+    y = zs[-1] + zs[0] if case.inputs[0]["residual"] else zs[-1]
     y = y.sum() if dy is None else y
-    gradients = dict(zip(sources, torch.autograd.grad(y, [*sources.values()], dy, retain_graph=True, allow_unused=True),
-                         strict=True))
+    gradients = dict(zip(sources, torch.autograd.grad(y, [*sources.values()], dy, allow_unused=True), strict=True))
     dx = gradients.pop("x", None)
-    if chained:
-        dzs = torch.autograd.grad(y, zs, dy, retain_graph=True)
-        trained = [named[name] for name in gradients]
-        gradients = dict(zip(gradients, torch.autograd.grad(zs, trained, dzs, allow_unused=True), strict=True))
     return dx, dict.fromkeys(named) | gradients
 
 
@@ -90,26 +81,11 @@ def _added(some: Gradients, more: Gradients) -> Gradients:
     return {name: None if gradient is None else gradient + more[name] for name, gradient in some.items()}
 
 
-def _sums(of_micro_batches: Iterable[Gradients]) -> list[Gradients]:
-    """What is in .grad after each of them."""
-    return list(itertools.accumulate(of_micro_batches, _added))
-
-
-def _expected(case: Case, past: bool = True) -> list[dict[str, Any]]:
-    every = [_backward(case, micro, past=past) for micro in range(len(case.inputs[0]["xs"]))]
-    return [{"dx": [dx for dx, _ in every], "early": [], "gradients": _sums(gradients for _, gradients in every)}]
-
-
-# ── slips ──
-
-
-def _of_weights(id: str, hint: str, wrong: Callable[[Case, list[Gradients]], list[Gradients]]) -> Slip:
-    """dx is right, the weights' gradients after each micro-batch are wrong(case, right)."""
-    return Slip(id, hint, lambda case, rank, right: right[rank] | {"gradients": wrong(case, right[rank]["gradients"])})
-
-
-def _of_each_call(case: Case, chained: bool = False) -> list[Gradients]:
-    return [_backward(case, micro, chained)[1] for micro in range(len(case.inputs[0]["xs"]))]
+def _expected(case: Case) -> list[dict[str, Any]]:
+    """gradients: what is in .grad after each micro-batch."""
+    every = [_backward(case, micro) for micro in range(len(case.inputs[0]["xs"]))]
+    sums = list(itertools.accumulate((gradients for _, gradients in every), _added))
+    return [{"dx": [dx for dx, _ in every], "early": [], "gradients": sums}]
 
 
 EXERCISE = Exercise(
@@ -120,17 +96,4 @@ EXERCISE = Exercise(
     forbidden=("torch.distributed.pipelining",),
     oracle=_expected,
     tolerance=TOLERANCE,
-    slips=(
-        _of_weights("paths counted twice", "Gradients are too large in all layers but the last: with all z asked at once "
-                                           "each gradient also flows on into the layers below, where it is counted a second "
-                                           "time. Ask layer by layer.",
-                    lambda case, right: _sums(_of_each_call(case, chained=True))),
-        Slip("taken for a chain", "What a layer puts out may go past the next one too (a residual connection): going from "
-             "each z to the one before it loses that way. Ask for the gradients of all z from y, in one call.",
-             lambda case, rank, right: _expected(case, past=False)[rank], shows=lambda case: case.inputs[0]["residual"]),
-        _of_weights("not added", "weights() must add to .grad: what earlier micro-batches left is gone.",
-                    lambda case, right: _of_each_call(case)),
-        _of_weights("doubled", "The weights' gradients are twice too large.",
-                    lambda case, right: [_added(gradients, gradients) for gradients in right]),
-    ),
 )

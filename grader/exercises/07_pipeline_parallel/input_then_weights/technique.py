@@ -73,46 +73,27 @@ def _first_right_only(look: Look, rank: int, found: Any, right: Any) -> bool:
     return same({**found, "gradients": found["gradients"][:1]}, {**right, "gradients": right["gradients"][:1]}, 1e-6)
 
 
-_OWN_Z = ("A layer's weights do not get the gradient of their own z: keep the gradients of all z, in the order of the "
-          "layers, and start each layer's from its own.")
-
 TECHNIQUE = Technique(
     demands=(
-        only_calls(id="communicates", hint="Autograd alone does this: no message is needed."),
-        Demand("weights early", "no weight's gradient before weights() is called",
-               "The weights' gradients are computed in the first half already. Ask autograd.grad for the gradients of x and "
-               "of the layers' outputs only; the weights' come from those, later.", _not_early),
-        Demand("computed twice", "back through each layer once",
-               "The gradients are right, but you go back through the layers twice. Ask for the gradients of all z in the "
-               "first half; in the second each layer's weights come from its own z alone.", _input_at_once),
+        only_calls(id="communicates"),
+        Demand("weights early", "no weight's gradient before weights() is called", _not_early),
+        Demand("computed twice", "back through each layer once", _input_at_once),
     ),
     symptoms=(
-        raised("does not require grad", "x of the first stage needs no gradient (x.requires_grad is False): do not ask for "
-               "one; frozen weights are not in the list of parameters.", "x without gradient"),
-        raised("a second time", "The first half freed the graph that the second needs: retain_graph=True.", "graph freed"),
-        raised("not have been used", "A layer may have a weight that it did not use: ask with allow_unused=True, and leave "
-               "the .grad of such a one alone.", "weight not used"),
-        Symptom("x's gradient set", "All is right but x.grad, which is filled now: return dx and leave .grad alone "
-                                    "(autograd.grad, not backward).",
-                wrong_ranks(lambda look, rank, found, right: same({**found, "early": []}, right)
-                            and set(found["early"]) == {"x"})),
-        Symptom("gradients set early", "After the first half gradients are set already: that is a whole backward. The "
-                                       "weights' wait until weights() is called.",
-                every_rank(lambda look, rank, found, right: found["early"] != [])),
+        raised("does not require grad", "x without gradient"),
+        raised("a second time", "graph freed"),
+        raised("not have been used", "weight not used"),
+        Symptom("x's gradient set", wrong_ranks(lambda look, rank, found, right: same({**found, "early": []}, right) and (
+            set(found["early"]) == {"x"}))),
+        Symptom("gradients set early", every_rank(lambda look, rank, found, right: found["early"] != [])),
     ),
     fallbacks=(
-        Symptom("zeros for none", "A parameter that was not used has zeros now: y.backward(dy) leaves its .grad None, so "
-                                  "leave it alone too.", wrong_ranks(_zeros_for_none)),
-        Symptom("gradients in one memory", "With the second micro-batch gradients grow too much where autograd handed out "
-                                           "one tensor twice, as for two weights that are simply added. Never add into a "
-                                           "tensor that autograd gave you: .grad takes a copy, or a new sum.",
-                wrong_ranks(_first_right_only), refuted=lambda look: len(look.case.inputs[0]["weights"][0]) == 2),
-        Symptom("wrong dx", "dx is wrong: it is torch.autograd.grad(y, x, dy), None where x needs none.",
-                wrong_ranks(lambda look, rank, found, right: not same(found["dx"], right["dx"]))),
-        raised("Mismatch in shape", _OWN_Z, "gradient of another layer"),
-        Symptom("parameters left out", "Some parameters have no gradient afterwards: a layer has a list of them, and each "
-                                       "gets its own, for every micro-batch.", wrong_ranks(_left_out)),
-        Symptom("gradients of other layers", _OWN_Z,
-                wrong_ranks(lambda look, rank, found, right: same(found["dx"], right["dx"]))),
+        Symptom("zeros for none", wrong_ranks(_zeros_for_none)),
+        Symptom("gradients in one memory", wrong_ranks(_first_right_only),
+                refuted=lambda look: len(look.case.inputs[0]["weights"][0]) == 2),
+        Symptom("wrong dx", wrong_ranks(lambda look, rank, found, right: not same(found["dx"], right["dx"]))),
+        raised("Mismatch in shape", "gradients of other layers"),
+        Symptom("parameters left out", wrong_ranks(_left_out)),
+        Symptom("gradients of other layers", wrong_ranks(lambda look, rank, found, right: same(found["dx"], right["dx"]))),
     ),
 )

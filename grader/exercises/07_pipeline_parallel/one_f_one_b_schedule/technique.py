@@ -16,16 +16,9 @@ TECHNIQUE = Technique(
     demands=(NO_MESSAGE,),
     fallbacks=(
         *PLAIN.own_fault_symptoms(),
-        Symptom("newest first", "Micro-batches should go backward in the order in which they went forward, the oldest "
-                                "first, on every rank.", _newest_first),
-        PLAIN.fault_seen("deadlock", "The schedule cannot run: a rank waits for a gradient that a later rank cannot give "
-                                     "before it gets a further forward. Every rank goes forward and backward in turn after "
-                                     "its warm-up.", STUCK),
-        Symptom("too many in flight", "It can run, but a rank has more in flight than n_stages − r: its warm-up is too "
-                                      "long. After it each turn begins with a forward, which is one more.",
-                lambda look: max(PLAIN.surplus(look)) > 0),
-        Symptom("warm-up too short", "It can run, but ranks wait: the warm-up is too short. While the first gradient is on "
-                                     "its way to rank r, n_stages − 1 − r forwards fit before the turns begin.",
-                lambda look: min(PLAIN.surplus(look)) < 0),
+        Symptom("newest first", _newest_first),
+        PLAIN.fault_seen("deadlock", STUCK),
+        Symptom("too many in flight", lambda look: max(PLAIN.surplus(look)) > 0),
+        Symptom("warm-up too short", lambda look: min(PLAIN.surplus(look)) < 0),
     ),
 )

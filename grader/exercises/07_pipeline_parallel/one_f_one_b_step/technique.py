@@ -45,22 +45,9 @@ def _answered(look: Look, rank: int, sent: Call) -> bool:
 
 TECHNIQUE = step_technique(
     passes=(
-        in_flight_at_most(lambda p, r, m: min(p - r, m), "at most p − r micro-batches in flight on stage r",
-                          "The gradients are right, but activations pile up: after its warm-up of p − 1 − r (each turn "
-                          "then begins with a forward pass) a stage starts a new micro-batch only when it has done a "
-                          "backward pass for one, and backward frees that one's (no retain_graph)."),
-        order(wanted_order, "another order", "warm-up of p − 1 − r, then forward and backward in turn",
-              "The gradients are right, but the passes come in another order than 1F1B's: min(p − 1 − r, n_micro) forward "
-              "passes first, then one forward and one backward in turn, then the backward passes that are left."),
-        Demand("two under way", "one message in flight in each direction",
-               "The gradients are right, but a message starts while the last one in its direction has not been waited for, "
-               "so two tensors are held: wait for the old Work first, then send.",
-               on_each_rank(_two_under_way), forbids=True),
-        Demand("held up", "no message waits for one to another rank",
-               "The gradients are right, but a message to one neighbour starts only when one to the other has arrived: "
-               "keep a Work for each place, and wait only for the last message to the same one.",
-               on_each_rank(_held_up), forbids=True),
+        in_flight_at_most(lambda p, r, m: min(p - r, m), "at most p − r micro-batches in flight on stage r"),
+        order(wanted_order, "another order", "warm-up of p − 1 − r, then forward and backward in turn"),
+        Demand("two under way", "one message in flight in each direction", on_each_rank(_two_under_way), forbids=True),
+        Demand("held up", "no message waits for one to another rank", on_each_rank(_held_up), forbids=True),
     ),
-    crossing="A stage sends an output to the next one, which at that moment sends a gradient back: each waits for the other "
-             "to receive. Use isend, and wait for the Works later.",
 )

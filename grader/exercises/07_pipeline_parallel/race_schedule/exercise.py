@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.exercises.shared.right_orders import all_kept, put_off
-from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise, Slip
+from grader.judging.exercise import TECHNIQUE, VALUES, Case, Draw, Exercise
 from utils.schedules.schedule import Schedule
 
 from .technique import makespan_in, reading
@@ -57,7 +57,4 @@ EXERCISE = Exercise(
     oracle=_right,
     forbidden=("torch.distributed.pipelining",),
     points={VALUES: 3, TECHNIQUE: 3},
-    slips=(Slip("1F1B in pieces", "This is 1F1B, only with its backward in two halves: each W follows its own "
-                                  "I at once. Nobody waits for a W, so put it off to where the rank would be idle.",
-                lambda case, rank, right: reading(case, _of(case, _one_f_one_b))),),
 )

@@ -7,7 +7,7 @@ from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.generators import NO_MESSAGE, PLAIN, Generator
 from grader.exercises.technique.schedules import makespan_of, peaks, read_schedule
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
-from utils.schedules.faults import MISSING, STUCK, TOO_EARLY, UNKNOWN_KIND
+from utils.schedules.faults import STUCK, UNKNOWN_KIND
 from utils.schedules.schedule import SPLIT, Schedule
 
 RACE = Generator(lambda case: PLAIN.shape(case)._replace(kinds=SPLIT), dict.fromkeys(SPLIT, 1.0))
@@ -45,7 +45,7 @@ def _read(look: Look) -> dict[str, Any]:
         return {}
 
 
-def _bar(id: str, label: str, hint: str, asked: Callable[[dict[str, Any]], bool]) -> Demand:
+def _bar(id: str, label: str, asked: Callable[[dict[str, Any]], bool]) -> Demand:
     """In the cases that are asked for, it takes no longer than the bar."""
 
     def judge(look: Look) -> tuple[bool, str]:
@@ -58,47 +58,26 @@ def _bar(id: str, label: str, hint: str, asked: Callable[[dict[str, Any]], bool]
         return makespan <= inputs["bar"] + ROUNDING, (
             f"{idle(look.case, makespan)} of the time is idle, the bar is {idle(look.case, inputs['bar'])}")
 
-    return Demand(id, label, hint, judge)
+    return Demand(id, label, judge)
 
 
 def _over(look: Look) -> bool:
     return RACE.can_run(look) and max(peaks(read_schedule(look.outputs[0]))) > look.case.inputs[0]["most"]
 
 
-def _all_forward_first(look: Look) -> bool:
-    rows, n_micro = read_schedule(look.outputs[0]), look.case.inputs[0]["n_micro"]
-    return _over(look) and all({step.kind for step in row[:n_micro]} == {"F"} for row in rows)
-
-
 TECHNIQUE = Technique(
     reading=reading,
     demands=(
         NO_MESSAGE,
-        _bar("bar of ZB-H1", "no more idle than ZB-H1 in its memory",
-             "It can run, in the memory, and beats 1F1B; ZB-H1 leaves less idle in the same memory. Where a rank starts a W "
-             "just before a gradient arrives, all stages before it wait. Put W off as far as the memory lets you: by r "
-             "micro-batches on rank r.",
-             lambda inputs: inputs["most"] == inputs["n_stages"]),
+        _bar("bar of ZB-H1", "no more idle than ZB-H1 in its memory", lambda inputs: inputs["most"] == inputs["n_stages"]),
         _bar("bar with more memory", "no more idle than ZB-H2, or a line between it and ZB-H1, with more memory",
-             "More than n_stages may be in flight here, and the idle time is not yet what that memory buys: longer "
-             "warm-ups on the first ranks, W put off further on the last ones, until every rank is full.",
              lambda inputs: inputs["most"] > inputs["n_stages"]),
     ),
     fallbacks=(
-        RACE.fault_seen("still whole", "There is a step of another kind than F, I and W: the backward comes in two steps "
-                                       "here.", UNKNOWN_KIND),
-        RACE.fault_seen("weights never", "W steps are missing: every micro-batch needs one on every stage, the last ones "
-                                         "after the last I.", MISSING, "W"),
-        RACE.fault_seen("weights before input", "A W comes before its own I.", TOO_EARLY, "W"),
+        RACE.fault_seen("still whole", UNKNOWN_KIND),
         *RACE.own_fault_symptoms(),
-        RACE.fault_seen("deadlock", "The schedule cannot run: ranks wait for each other in a circle. Ask validate_schedule "
-                                    "which step is stuck; a warm-up must not grow from one stage to the next.", STUCK),
-        Symptom("all forward first", "All forwards come first, as in GPipe, so each rank holds all n_micro: begin with I "
-                                     "and W before more than `most` are in flight.", _all_forward_first),
-        Symptom("too much in flight", "More than `most` micro-batches are in flight on some rank, from F until W: shorten "
-                                      "its warm-up, or begin sooner with its W.", _over),
-        Symptom("bubble left", "It can run, in the memory, but there is as much idle time as in 1F1B, or more: simulate it, "
-                               "draw it with figures.schedule_grid, and look for what the idle ranks wait for.",
-                lambda look: RACE.can_run(look) and not _over(look)),
+        RACE.fault_seen("deadlock", STUCK),
+        Symptom("too much in flight", _over),
+        Symptom("bubble left", lambda look: RACE.can_run(look) and not _over(look)),
     ),
 )

@@ -40,34 +40,21 @@ def _own_twice(look: Look, rank: int, found: Any, right: Any) -> bool:
 TECHNIQUE = Technique(
     demands=(
         needs(each_way(_sent)),
-        only_calls("send", "recv", "all_reduce", hint="The two ends exchange their gradients: one message each way is "
-                                                      "enough."),
-        Demand("others take part", "only the first and the last stage communicate",
-               "Stages in the middle hold nothing of this weight: only the first and the last one talk to each other.",
-               _only_the_ends, gate=True, forbids=True),
-        bytes_sent(_sent, "one gradient each way", "Right, but more is sent than one gradient each way."),
+        only_calls("send", "recv", "all_reduce"),
+        Demand("others take part", "only the first and the last stage communicate", _only_the_ends, gate=True, forbids=True),
+        bytes_sent(_sent, "one gradient each way"),
         results_waited(),
         sends_waited(),
     ),
     symptoms=(
         group_ignored(),
-        raised("NoneType", "Stages between the ends have no copy of the weight (None), and nothing to say: only the first "
-               "and the last take part.", "middle stages"),
-        deadlocked("cycle of sends", "Both ends send first, and a send ends only when it is received: let one receive "
-                                     "first, or use isend.", "both send first"),
-        deadlocked("cycle of receives", "Both ends receive first, and nobody sends: let one send first, or use isend.",
-                   "both receive first"),
+        raised("NoneType", "middle stages"),
+        deadlocked("cycle of", "both do the same"),
         unwaited(),
-        deadlocked("", "The two ends wait for messages that do not come. Nobody between them calls anything: a collective "
-                       "on the whole group would wait for all of them. Send to the other end, and receive from it.", "ends "
-                                                                                                                     "wait"),
+        deadlocked("", "ends wait"),
     ),
     fallbacks=(
-        Symptom("changed before it was sent", "An end's own gradient came back to it within the other's: that one was added "
-                                              "to before it was sent, or while it was. Add only when the send is waited "
-                                              "for.",
-                wrong_ranks(_own_twice)),
-        Symptom("not reduced", "An end kept its own gradient only: both must end with the sum, or the two copies of the "
-                               "weight drift apart.", wrong_ranks(_own)),
+        Symptom("changed before it was sent", wrong_ranks(_own_twice)),
+        Symptom("not reduced", wrong_ranks(_own)),
     ),
 )

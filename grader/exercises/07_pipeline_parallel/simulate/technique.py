@@ -41,21 +41,11 @@ def _starts(early: bool) -> Callable[[Look], bool]:
 
 TECHNIQUE = arithmetic(
     fallbacks=(
-        Symptom("one peak for all", "peaks is a list, one number for each rank.",
-                lambda look: len(look.outputs[0]["peaks"]) != len(look.case.inputs[0]["schedule"])),
-        Symptom("length for end", "times maps each step to its start and its end; yours has how long it takes in place of "
-                                  "the end.", _lengths),
-        Symptom("peaks", "Only peaks is wrong: walk through each rank's list, one up at every F and one down at every B (or "
-                         "W), whichever micro-batch and stage it is, and keep the most.", _only("peaks")),
-        Symptom("bubble rate", "Only the bubble rate is wrong: busy is the sum of all steps' durations, without hops, and "
-                               "the time of all ranks is n_ranks · makespan.", _only("bubble rate")),
-        Symptom("steps left out", "times holds every step of every rank, and nothing else.",
-                lambda look: look.outputs[0]["times"].keys() != look.right[0]["times"].keys()),
-        Symptom("makespan", "The makespan is the last end on any rank.", _only_makespan),
-        Symptom("starts early", "A step starts before its rank is free, or before all that it needs has arrived: its start "
-                                "is the latest of these.", _starts(early=True)),
-        Symptom("starts late", "A step starts later than it must: as soon as its rank is free and all that it needs has "
-                               "arrived. A hop delays what is needed from another rank, and nothing else.",
-                _starts(early=False)),
+        Symptom("length for end", _lengths),
+        Symptom("peaks", _only("peaks")),
+        Symptom("bubble rate", _only("bubble rate")),
+        Symptom("makespan", _only_makespan),
+        Symptom("starts early", _starts(early=True)),
+        Symptom("starts late", _starts(early=False)),
     ),
 )

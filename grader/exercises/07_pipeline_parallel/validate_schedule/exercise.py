@@ -1,20 +1,16 @@
 """Explain a bad schedule: each rank's own faults, deadlocks between ranks, too much in flight."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from grader.exercises.shared import right_orders
-from grader.exercises.shared.right_faults import own_fault, stuck_fault
+from grader.exercises.shared.right_faults import fault_of
 from grader.exercises.technique.faults import sentences
 from grader.exercises.technique.schedules import IN_FLIGHT, peaks
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
 from utils.schedules.faults import TOO_MANY
 from utils.schedules.schedule import Fault, Schedule, Shape, Step, parse_schedule
-
-Limits = list[int] | None
-Look = Callable[[Schedule, Shape, Limits], Fault | None]
 
 
 def _limits(shape: Shape) -> list[int]:
@@ -87,81 +83,25 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return [Case(name, ({"schedules": schedules},)) for name, schedules in groups.items()]
 
 
-# ── the first fault, and wrong ways to look for it ──
-
-
-def _own(schedule: Schedule, shape: Shape, limits: Limits) -> Fault | None:
-    return own_fault(schedule, shape)
-
-
-def _stuck(schedule: Schedule, shape: Shape, limits: Limits, pick: Callable = min) -> Fault | None:
-    return stuck_fault(schedule, shape, pick)
-
-
-def _memory(schedule: Schedule, shape: Shape, limits: Limits, changes: dict[str, int] = IN_FLIGHT) -> Fault | None:
+def _memory_fault(schedule: Schedule, limits: list[int] | None) -> Fault | None:
     """The first step that puts more in flight than its rank may have; None without limits."""
     for rank, steps in enumerate(schedule if limits else ()):
-        for step, count in zip(steps, accumulate(changes[step.kind] for step in steps), strict=True):
+        for step, count in zip(steps, accumulate(IN_FLIGHT[step.kind] for step in steps), strict=True):
             if count > limits[rank]:
                 return Fault(rank, step, TOO_MANY)
     return None
 
 
-def _less_memory(schedule: Schedule, shape: Shape, limits: Limits) -> Fault | None:
-    return _memory(schedule, shape, limits and [limit - 1 for limit in limits])
-
-
-def _first(looks: Sequence[Look], inputs: tuple[Schedule, Shape, Limits]) -> Fault | None:
-    return next(filter(None, (look(*inputs) for look in looks)), None)
-
-
-def _found(case: Case, *looks: Look) -> dict[str, Any]:
-    """Of each schedule the fault that is found when these looks are taken one after the other."""
-    return sentences({name: _first(looks, inputs) for name, inputs in case.inputs[0]["schedules"].items()})
-
-
-def _short_ones_pass(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    short = [name for name, (schedule, shape, _) in case.inputs[0]["schedules"].items() if len(schedule) < shape.n_ranks]
-    return right[rank] | dict.fromkeys(short)
-
-
-def _stuck_backwards_of_chunks_pass(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return right[rank] | {name: None for name, (schedule, shape, limits) in case.inputs[0]["schedules"].items()
-                          if shape.n_stages > shape.n_ranks and not own_fault(schedule, shape)
-                          and (fault := _stuck(schedule, shape, limits)) and fault.step.kind == "B"}
-
-
-def _found_by(id: str, hint: str, *looks: Look) -> Slip:
-    return Slip(id, hint, lambda case, rank, right: _found(case, *looks))
+def _faults(case: Case) -> dict[str, Any]:
+    """The first fault of each schedule."""
+    return sentences({name: fault_of(schedule, shape) or _memory_fault(schedule, limits)
+                      for name, (schedule, shape, limits) in case.inputs[0]["schedules"].items()})
 
 
 EXERCISE = Exercise(
     title="Explain a bad schedule",
     parameters=("schedule", "shape", "limits"),
     make_cases=_cases,
-    oracle=lambda case: [_found(case, _own, _stuck, _memory)],
+    oracle=lambda case: [_faults(case)],
     points={VALUES: 4},
-    slips=(
-        _found_by("ranks' own faults not seen", "Faults within one rank's list pass: ask rank_fault for every rank first.",
-                  _stuck, _memory),
-        Slip("ranks without a list", "A schedule with fewer lists than ranks passes: all steps of such a rank are MISSING.",
-             _short_ones_pass),
-        Slip("as many stages as ranks", "A rank may have several stages, and then stage n_ranks − 1 is not the last one: "
-                                        "its backward waits as well. Ask dependencies(step, shape.n_stages).",
-             _stuck_backwards_of_chunks_pass),
-        _found_by("stuck before memory", "A schedule that cannot run is STUCK, whatever it would hold: look at memory last.",
-                  _own, _memory, _stuck),
-        _found_by("deadlocks not seen", "A schedule that can never run passes: let all ranks go as far as they can, again "
-                                        "and again, and look who is left.", _own, _memory),
-        _found_by("gone at I", "With the backward in two halves the activations go at W, not at I: the weights' gradients "
-                               "need them.", _own, _stuck, partial(_memory, changes=IN_FLIGHT | {"I": -1, "W": 0})),
-        _found_by("memory not checked", "More in flight than the limits allow passes: count forwards up and backwards down, "
-                                        "rank by rank. (And return early only with a fault.)", _own, _stuck),
-        _found_by("highest rank named", "Of the ranks that are stuck the lowest one is to be named.",
-                  _own, partial(_stuck, pick=max), _memory),
-        _found_by("limit is allowed", "As many in flight as the limit says are allowed: only more are TOO_MANY.",
-                  _own, _stuck, _less_memory),
-        _found_by("nothing goes", "After its backward a micro-batch is no longer in flight: count down as well.",
-                  _own, _stuck, partial(_memory, changes=IN_FLIGHT | {"B": 0, "W": 0})),
-    ),
 )

@@ -5,7 +5,7 @@ from typing import Any
 from grader.exercises.technique.generators import NO_MESSAGE, PLAIN, Generator, rows_of
 from grader.exercises.technique.schedules import peaks
 from grader.judging.exercise import Case, Look, Symptom, Technique
-from utils.schedules.faults import MISSING, STUCK, TOO_EARLY
+from utils.schedules.faults import STUCK
 from utils.schedules.schedule import SPLIT
 
 TIMES = {"F": 1.0, "I": 1.0, "W": 1.0}
@@ -42,15 +42,9 @@ TECHNIQUE = Technique(
     reading=reading,
     demands=(NO_MESSAGE,),
     fallbacks=(
-        ZERO_BUBBLE.fault_seen("weights never", "W steps are missing: every micro-batch needs one on every stage, the last "
-                                                "ones after the last I.", MISSING, "W"),
-        ZERO_BUBBLE.fault_seen("weights before input", "A W comes before its own I.", TOO_EARLY, "W"),
         *ZERO_BUBBLE.own_fault_symptoms(),
-        ZERO_BUBBLE.fault_seen("deadlock", "The schedule cannot run: F and I should come in the order that F and B have in "
-                                           "1F1B.", STUCK),
-        Symptom("too much in flight", "More in flight than 1F1B has on its first rank: put W off by r micro-batches on rank "
-                                      "r, no more.", _too_much),
-        Symptom("bubble left", "It can run, in the memory of 1F1B, but there is more idle time than need be: put W off by r "
-                               "micro-batches on rank r.", lambda look: ZERO_BUBBLE.can_run(look) and not _too_much(look)),
+        ZERO_BUBBLE.fault_seen("deadlock", STUCK),
+        Symptom("too much in flight", _too_much),
+        Symptom("bubble left", lambda look: ZERO_BUBBLE.can_run(look) and not _too_much(look)),
     ),
 )

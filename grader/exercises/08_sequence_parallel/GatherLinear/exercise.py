@@ -5,12 +5,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank, group_case, ranks
-from grader.exercises.shared.sequence_inputs import divided_by_n, joined, own_piece
-from grader.exercises.shared.split_inputs import first_wrong_slip
+from grader.exercises.shared.sequence_inputs import joined, own_piece
 from grader.judging.exercise import Case, Draw, Exercise
 
 
@@ -43,11 +41,6 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
     return {"y": ys[r].detach(), "dx": own_piece(case, rank, x.grad), "dweight": weights[r].grad, "dbias": biases[r].grad}
 
 
-def _own_dw(case: Case, rank: int, _: Tensor) -> Tensor:
-    dy = own_piece(case, rank, case.inputs[rank]["weights"])
-    return dy.flatten(0, 1).T @ case.inputs[rank]["x"].flatten(0, 1)
-
-
 EXERCISE = Exercise(
     title="A linear layer that keeps a shard",
     parameters=("x_PBI", "weight_OI", "bias_O", "group"),
@@ -58,22 +51,4 @@ EXERCISE = Exercise(
     oracle=each_rank(_right),
     tolerance=1e-9,
     points={"values": 3, "technique": 3},
-    slips=(
-        first_wrong_slip("bias forgotten", "The bias is missing: y = x Wᵀ + b.", "y",
-                         lambda case, r, y: y - case.inputs[r]["bias"]),
-        first_wrong_slip("bias on every rank", "The bias is in y n times: each rank has its own columns here, and adds its "
-                         "own bias once.", "y", lambda case, r, y: y + (case.group_size(r) - 1) * case.inputs[r]["bias"]),
-        first_wrong_slip("gradient not summed", "dx comes from this rank's columns alone: all ranks' columns have used x, "
-                         "so reduce-scatter dy W.", "dx",
-                         lambda case, r, dx: own_piece(case, r, case.inputs[r]["weights"] @ case.inputs[r]["weight"])),
-        first_wrong_slip("mean for sum", "dx is n times too small: the columns' gradients are summed.", "dx",
-                         divided_by_n),
-        first_wrong_slip("dW of the piece", "dW comes from this rank's positions alone: its columns have met the whole "
-                         "sequence, so gather x again.", "dweight", _own_dw),
-        first_wrong_slip("db of the piece", "db comes from this rank's positions alone: its columns' bias was added at "
-                         "every position of the sequence.", "dbias", lambda case, r, db: own_piece(
-                             case, r, case.inputs[r]["weights"]).sum((0, 1))),
-        first_wrong_slip("dW divided", "dW is n times too small: this rank's columns are its own, and nobody shares their "
-                         "gradient.", "dweight", divided_by_n),
-    ),
 )

@@ -2,12 +2,7 @@
 
 from grader.calling.sequences import BACKWARD, FORWARD
 from grader.calling.weighing import END
-from grader.exercises.technique.sequences import (
-    first_wrong_is,
-    function_symptoms,
-    kept_at_most,
-    whole_bytes,
-)
+from grader.exercises.technique.sequences import first_wrong_is, function_symptoms, kept_at_most, whole_bytes
 from grader.exercises.technique.sharding import gathered_and_reduced, gathers_and_reductions
 from grader.exercises.technique.splitting import calls_in
 from grader.exercises.technique.weights import weighs_at_most
@@ -27,29 +22,20 @@ def _gathers_in_backward(look: Look) -> tuple[bool, str]:
 TECHNIQUE = Technique(
     demands=(
         gathered_and_reduced(whole_bytes),
-        only_calls("all_gather", "reduce_scatter", hint=(
-            "All-gather x, reduce-scatter its gradient: those two are all the communication. dW and db are this rank's own "
-            "outputs', and an all-reduce of dx gives every rank positions that are not its own.")),
-        kept_at_most(lambda look, rank: 1.4 * look.case.inputs[rank]["x"].nbytes, "no whole x between forward and backward",
-                     "The result is right, but the gathered x is kept from forward to backward: save the shard, and gather "
-                     "it again in backward."),
+        only_calls("all_gather", "reduce_scatter"),
+        kept_at_most(lambda look, rank: 1.4 * look.case.inputs[rank]["x"].nbytes, "no whole x between forward and backward"),
         *weighs_at_most({END: lambda look, rank: 1.6 * look.case.inputs[rank]["x"].nbytes}),  # a copy, and room
-        Demand("gathered once", "one all-gather in forward, one in backward",
-               "x is gathered once only, so somebody keeps it whole: gather it again in backward.", _gathers_in_backward),
+        Demand("gathered once", "one all-gather in forward, one in backward", _gathers_in_backward),
         bytes_sent(lambda look, rank: gathers_and_reductions(look, rank, whole_bytes(look, rank), gathers=2),
-                   "3(n−1)/n of x's bytes", "Right, but more was sent than two all-gathers of x and one reduce-scatter of "
-                                            "its gradient."),
+                   "3(n−1)/n of x's bytes"),
         results_waited(),
     ),
-    symptoms=function_symptoms("dx, dweight, dbias and None"),
+    symptoms=function_symptoms(),
     fallbacks=(
         IN_GROUPS_ONLY,
-        Symptom("wrong y", "y is wrong: y = x Wᵀ + b with x the whole sequence, as in F.linear.",
-                first_wrong_is("y")),
-        Symptom("wrong dx", "y is right, dx is not: this rank's shard of the sum over ranks of dy W.",
-                first_wrong_is("dx")),
-        Symptom("wrong dW", "y and dx are right, dW is not: dyᵀ x with sequence and batch as one dim.",
-                first_wrong_is("dweight")),
-        Symptom("wrong db", "Only db is wrong: dy summed over sequence and batch.", first_wrong_is("dbias")),
+        Symptom("wrong y", first_wrong_is("y")),
+        Symptom("wrong dx", first_wrong_is("dx")),
+        Symptom("wrong dW", first_wrong_is("dweight")),
+        Symptom("wrong db", first_wrong_is("dbias")),
     ),
 )

@@ -5,17 +5,9 @@ from typing import Any
 
 import torch
 
-from grader.exercises.shared.cases import each_rank, group_case, ranks, total, xs_of
+from grader.exercises.shared.cases import each_rank, group_case, ranks, total
 from grader.exercises.shared.conjugates import DIFFERENTIABLE
-from grader.exercises.shared.sequence_inputs import (
-    divided_by_n,
-    joined,
-    of_the_second_call,
-    own_piece,
-    x_and_weights,
-)
-from grader.exercises.shared.split_inputs import first_wrong_slip
-from grader.exercises.technique.sequences import WRITTEN_OVER
+from grader.exercises.shared.sequence_inputs import joined, own_piece, x_and_weights
 from grader.judging.exercise import Case, Draw, Exercise
 
 
@@ -46,19 +38,4 @@ EXERCISE = Exercise(
     trains=True,
     oracle=each_rank(_right),
     tolerance=1e-9,
-    slips=(
-        first_wrong_slip("pieces reversed", "The shards are in reverse order: rank r's positions come r-th.", "y",
-                         lambda case, r, y: torch.cat(xs_of(case, r)[::-1])),
-        *(first_wrong_slip("gathered along the batch", "The shards were joined along another dim: the sequence is dim 0.",
-                           "y", lambda case, r, y, dim=dim: torch.cat(xs_of(case, r), dim)) for dim in (1, 2)),
-        first_wrong_slip("written over", WRITTEN_OVER, "y", of_the_second_call),
-        first_wrong_slip("gradient not summed", "dx is the gradient of this rank's own use of x. But every rank has used "
-                         "your shard: the conjugate of an all-gather sums over ranks, and each keeps its shard.", "dx",
-                         lambda case, r, dx: own_piece(case, r, case.inputs[r]["weights"])),
-        first_wrong_slip("another rank's gradient", "dx is what belongs to another rank: the r-th shard of the summed "
-                         "gradient goes to rank r, whose positions those are.", "dx", lambda case, r, dx: own_piece(
-                             case, r, total(case.peers_inputs(r, "weights")).flip(0)).flip(0)),
-        first_wrong_slip("mean for sum", "dx is n times too small: the ranks' gradients of one loss are summed, not "
-                         "averaged.", "dx", divided_by_n),
-    ),
 )

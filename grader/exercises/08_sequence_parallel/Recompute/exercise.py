@@ -1,6 +1,6 @@
 """Keep only a layer's input, and run the layer again in backward: activation recomputation as an autograd function."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,11 +12,9 @@ from grader.calling.rings import layer, trained
 from grader.evidence.case import WEIGHED
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.one_process import TOLERANCE
-from grader.exercises.shared.sequence_inputs import wrong_from
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 ROWS, MANY, WIDER = 32, 1024, 16  # a layer's inside is 16 times as wide as its input: what is kept shows
-Gradients = list[list[Tensor | None]]  # of up and down in each layer
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -80,56 +78,6 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
             "random after forward": random[0], "random after backward": random[1]}
 
 
-# ── slips ──
-
-
-def _ones_from_above(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Each layer's gradients are those of the sum of its own outputs."""
-    with _seeded(case):
-        outputs, weights = _forward(case)
-    own = [_gradients(output.sum(), pair) for output, pair in zip(outputs[1:], weights, strict=True)]
-    return right[rank] | {"dx": _gradients(outputs[1].sum(), outputs[:1])[0], "dparameters": own}
-
-
-def _rewound(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Each layer, and what comes after, draws the same random numbers."""
-    y = case.inputs[0]["x"]
-    for pair in case.inputs[0]["layers"]:
-        with _seeded(case):
-            y = layer(y, pair["up"], pair["down"], case.inputs[0]["p"])
-    with _seeded(case):
-        return wrong_from(right[rank], "y", y) | {"random after forward": torch.rand(3)}
-
-
-def _each(gradients: Gradients, change: Callable[[Tensor], Tensor | None]) -> Gradients:
-    return [[None if gradient is None else change(gradient) for gradient in pair] for pair in gradients]
-
-
-def _not_tied(case: Case) -> bool:
-    return not case.inputs[0]["tied"]
-
-
-def _parameters(id: str, hint: str, wrong: Callable[[Tensor], Tensor | None]) -> Slip:
-    """Each parameter's gradient is wrong(the right one)."""
-    return Slip(id, hint, lambda case, rank, right: right[rank] | {
-        "dparameters": _each(right[rank]["dparameters"], wrong)}, _not_tied)
-
-
-def _lost(gradient: Tensor) -> None:
-    return None
-
-
-def _input_lost(of_input: Callable[[Tensor], Tensor | None]) -> Callable[[Case, int, list[Any]], dict[str, Any]]:
-    """Nothing reaches what is before the last layer: x has of_input(its gradient), the layers there have zeros."""
-
-    def wrong(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-        dx, (*others, last) = right[rank]["dx"], right[rank]["dparameters"]
-        return right[rank] | {"dx": None if dx is None else of_input(dx),
-                              "dparameters": [*_each(others, torch.zeros_like), last]}
-
-    return wrong
-
-
 EXERCISE = Exercise(
     title="Run the layer again in backward",
     parameters=("run", "x", "*parameters"),
@@ -140,20 +88,4 @@ EXERCISE = Exercise(
     oracle=each_rank(_right),
     tolerance=TOLERANCE,
     points={"values": 4, "technique": 4},
-    slips=(
-        Slip("gradient from above ignored", "Each layer's gradients are those of the plain sum of its outputs: the second "
-                                            "run's backward must start from dy.", _ones_from_above, _not_tied),
-        _parameters("parameter gradients twice", "The parameters' gradients are exactly twice the right ones: "
-                    "torch.autograd.backward has already added them to p.grad, and then they are returned as well. Do one "
-                    "of the two.", lambda gradient: 2 * gradient),
-        *(_parameters("parameter gradients lost", "x gets its gradient, the parameters get none: ask for theirs too and "
-                      "return them after dx, in the order of forward's arguments.", lost)
-          for lost in (_lost, torch.zeros_like)),
-        *(Slip("input gradient lost", "The last layer's parameters have their gradients, the input has none, so everything "
-                                      "before it learns nothing: return dx, the gradient of the second run's input.",
-               _input_lost(lost), _not_tied) for lost in (_lost, torch.zeros_like)),
-        Slip("random state rewound in forward", "The forward pass must move the random state on as the layer itself does: "
-                                                "here the next layer's dropout draws the same numbers again. Read the state "
-                                                "before the run; set it back only in backward.", _rewound, _not_tied),
-    ),
 )

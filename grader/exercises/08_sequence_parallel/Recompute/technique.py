@@ -33,42 +33,28 @@ def _ran_twice(look: Look) -> tuple[bool, str]:
 
 
 def _first_wrong_is(*parts: str) -> Callable[[Look], bool]:
-    """Where the weights are tied, slips say nothing; no more do these, or they would explain more cases than any slip."""
+    """Not where the weights are tied, or these would explain more cases than any mistake that does not show there."""
     return lambda look: not look.case.inputs[0]["tied"] and first_wrong_is(*parts)(look)
 
 
 TECHNIQUE = Technique(
     demands=(
-        only_calls(id="communicates", hint="Recomputing is a rank's own work: no message is needed."),
+        only_calls(id="communicates"),
         Demand("inside kept", "between forward and backward only the input is kept",
-               "The gradients are right, but what the layer computed inside is kept from forward to backward: the forward "
-               "pass must record no graph, and save nothing but x, the parameters and the random state.",
                marked_at_most(_kept, KEPT, "bytes", "{amount:,} B are held after the forward pass, allowed {allowed:,} B")),
         *weighs_at_most({END: _held}),
-        Demand("run calls", "run is called twice: once each way",
-               "Right, but run must be called once in forward and once in backward: each call costs a forward pass.",
-               _ran_twice),
+        Demand("run calls", "run is called twice: once each way", _ran_twice),
     ),
     symptoms=(
-        raised("One of the differentiated Tensors does not require grad", "You ask for a gradient of x or of a weight that "
-               "needs none: ctx.needs_input_grad says which do. Return None for the others.", "gradient of what needs none"),
-        raised("does not require grad and", "Inside backward autograd records nothing, so the second run made no graph: "
-               "run it under torch.enable_grad(), on an x that requires a gradient.", "second run without graph"),
-        *gradient_symptoms("None for run, then dx, then one for each parameter"),
+        raised("One of the differentiated Tensors does not require grad", "gradient of what needs none"),
+        raised("does not require grad and", "second run without graph"),
+        *gradient_symptoms(),
     ),
     fallbacks=(
-        Symptom("through the layers before", "Only where two layers share their weights is it wrong: run the layer again on "
-                "x.detach(), else its graph reaches through x into the layers before, and they are counted twice.",
-                lambda look: look.case.inputs[0]["tied"], alone=True),
-        Symptom("random state moved by backward", "The gradients are right, but backward leaves another random state behind "
-                "than it found: the next step draws other numbers than it would without recomputation. Put it back, or work "
-                "inside torch.random.fork_rng().", _first_wrong_is("random after backward")),
-        Symptom("other dropout", "The gradients are wrong where there is dropout: the second run drew another mask than the "
-                "first. Save the random state before the first run, and set it before the second.",
-                lambda look: look.case.inputs[0]["p"] > 0 and _first_wrong_is("dx", "dparameters")(look)),
-        Symptom("wrong output", "y is wrong: forward returns run(x).", _first_wrong_is("y")),
-        Symptom("wrong gradients", "y is right, the gradients are not: differentiate the second run with respect to the x "
-                "that was given to *it* and to each parameter, start from dy, and return what autograd.grad gives as it is.",
-                _first_wrong_is("dx", "dparameters")),
+        Symptom("through the layers before", lambda look: look.case.inputs[0]["tied"], alone=True),
+        Symptom("random state moved by backward", _first_wrong_is("random after backward")),
+        Symptom("other dropout", lambda look: look.case.inputs[0]["p"] > 0 and _first_wrong_is("dx", "dparameters")(look)),
+        Symptom("wrong output", _first_wrong_is("y")),
+        Symptom("wrong gradients", _first_wrong_is("dx", "dparameters")),
     ),
 )

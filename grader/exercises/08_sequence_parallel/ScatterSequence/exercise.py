@@ -4,19 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from grader.exercises.shared.cases import group_case, ranks, total, xs_of
 from grader.exercises.shared.conjugates import DIFFERENTIABLE
-from grader.exercises.shared.sequence_inputs import (
-    divided_by_n,
-    joined,
-    of_the_second_call,
-    own_piece,
-    x_and_weights,
-)
-from grader.exercises.shared.split_inputs import first_wrong_slip, or_refused
-from grader.exercises.technique.sequences import WRITTEN_OVER
+from grader.exercises.shared.sequence_inputs import joined, own_piece, x_and_weights
+from grader.exercises.shared.split_inputs import or_refused
 from grader.judging.exercise import Case, Draw, Exercise
 
 
@@ -45,18 +37,6 @@ def _right(case: Case, rank: int) -> dict[str, Any]:
     return {"y": own_piece(case, rank, total(xs_of(case, rank))), "dx": joined(case, rank, "weights")}
 
 
-def _reversed(case: Case, rank: int, _: Tensor) -> Tensor:
-    """The shard that belongs to the rank as far from the group's end as this one is from its beginning."""
-    return total(xs_of(case, rank)).chunk(case.group_size(rank))[-1 - case.group_rank(rank)]
-
-
-def _own_rows(case: Case, rank: int, _: Tensor) -> Tensor:
-    """The gradient of this rank's shard of the result, and zeros for all others."""
-    zeros = [torch.zeros_like(dy) for dy in case.peers_inputs(rank, "weights")]
-    zeros[case.group_rank(rank)] = case.inputs[rank]["weights"]
-    return torch.cat(zeros)
-
-
 EXERCISE = Exercise(
     title="From partial sums to a shard of the sum",
     parameters=("x_SBD", "group"),
@@ -65,17 +45,4 @@ EXERCISE = Exercise(
     trains=True,
     oracle=or_refused(_right),
     tolerance=1e-9,
-    slips=(
-        first_wrong_slip("pieces reversed", "Rank r keeps the r-th shard of the sequence; here the shards went to the ranks "
-                         "in reverse.", "y", _reversed),
-        first_wrong_slip("not reduced", "y is this rank's own rows, cut: each rank has only a partial sum, and they must be "
-                         "added.", "y", lambda case, r, y: own_piece(case, r, case.inputs[r]["x"])),
-        first_wrong_slip("mean for sum", "y is n times too small: the ranks' parts are addends of one product, so sum them.",
-                         "y", divided_by_n),
-        first_wrong_slip("written over", WRITTEN_OVER, "y", of_the_second_call),
-        first_wrong_slip("gradient not gathered", "dx has this rank's rows only. But each rank's x went into all positions "
-                         "of the result: the conjugate of a reduce-scatter is an all-gather.", "dx", _own_rows),
-        first_wrong_slip("gradient divided", "dx is n times too small: in a sum every addend has the sum's gradient, "
-                         "undivided.", "dx", divided_by_n),
-    ),
 )

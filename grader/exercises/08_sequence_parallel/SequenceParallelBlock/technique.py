@@ -8,7 +8,6 @@ from grader.exercises.technique.sequences import (
     no_all_reduce_left,
     not_refused,
     numbers_at_most,
-    other_numbers,
     whole_bytes,
 )
 from grader.exercises.technique.sharding import gathered_again, gathered_and_reduced, gathers_and_reductions
@@ -63,52 +62,29 @@ def _drops(look: Look) -> bool:
 TECHNIQUE = Technique(
     demands=(
         gathered_and_reduced(whole_bytes, REDUCTIONS, REDUCTIONS),
-        no_all_reduce_left(
-            "In forward and backward only all-gathers and reduce-scatters are left: where a pair of tensor-parallel layers "
-            "ended in an all-reduce, each rank now takes its shard of the sum by a reduce-scatter."),
+        no_all_reduce_left(),
         numbers_at_most(_share),
         work_divided(_forward_flops),
-        kept_at_most(_kept, "34 sbh/t and 5as²b/t, with this case's bytes for each element",
-                     "The result is right, but more is kept for backward than shards: qkv's and up's inputs through "
-                     "GatherLinear, which saves the shard; out's and down's results through ScatterSequence."),
-        gathered_again(lambda look, rank: GATHERS * look.case.inputs[rank]["x"].nbytes,
-                       "The result is right, but an input that was gathered in forward is not gathered again in backward, "
-                       "so all of it was kept: qkv and up both get theirs through GatherLinear, which saves the shard."),
+        kept_at_most(_kept, "34 sbh/t and 5as²b/t, with this case's bytes for each element"),
+        gathered_again(lambda look, rank: GATHERS * look.case.inputs[rank]["x"].nbytes),
         *weighs_at_most({BETWEEN_PASSES: _weight}),
-        bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce",
-                   "Right, but more was sent than 4 all-gathers and reduce-scatters forward, 4 backward, and 2 gathers "
-                   "again."),
+        bytes_sent(_sent, "10(n−1)/n of x's bytes, and one small all-reduce"),
         results_waited(),
     ),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass the group to every function, and to dist.get_rank and "
-                      "dist.get_world_size."),
+        group_ignored(),
         unwaited(),
-        *other_numbers(),
-        Symptom("heads of all", "Every rank computes with all heads and columns, so each sum has everything n times: take "
-                                "the rank's cut, cut_block(block, rank, n).",
-                lambda look: not numbers_at_most(_share).judge(look)[0]),
-        not_refused("Heads that the ranks do not divide must raise a ValueError that names both: cut_block does."),
+        Symptom("heads of all", lambda look: not numbers_at_most(_share).judge(look)[0]),
+        not_refused(),
     ),
     fallbacks=(
         IN_GROUPS_ONLY,
-        Symptom("drops in eval mode", "In eval mode nothing is dropped. Call the block's own dropouts, which know its mode.",
-                lambda look: not look.case.inputs[0]["training"] and first_wrong_is("y")(look), alone=True),
-        Symptom("wrong dropout", "Without dropout everything is right. With it, let the block's own three dropouts draw, "
-                                 "once each and in this order: the one inside `block.attention`, `attention_dropout` after "
-                                 "`out`'s bias, `mlp_dropout` after `down`'s. Draw no other random numbers.",
-                lambda look: _drops(look) and first_wrong_is("y")(look), alone=True),
-        Symptom("wrong y", "y is not the plain block's, cut along the sequence. In order: norm, GatherLinear with qkv, "
-                           "attention, out's product, ScatterSequence, its bias, dropout, and added to x; then the MLP's "
-                           "half alike.",
-                first_wrong_is("y")),
-        Symptom("wrong dx", "y is right, dx is not. If the checks of GatherLinear and ScatterSequence pass, it is "
-                           "this cell: x must reach y on both ways, through the norm and by itself, and nothing on them may "
-                           "leave the graph (detach, .data, a collective called outside the two functions).",
-                first_wrong_is("dx")),
+        Symptom("drops in eval mode", lambda look: not look.case.inputs[0]["training"] and first_wrong_is("y")(look),
+                alone=True),
+        Symptom("wrong dropout", lambda look: _drops(look) and first_wrong_is("y")(look), alone=True),
+        Symptom("wrong y", first_wrong_is("y")),
+        Symptom("wrong dx", first_wrong_is("dx")),
         cut_weights_summed(),
-        Symptom("wrong gradients", "y and dx are right, gradients of parameters are not: each rank has those of its cut of "
-                                   "qkv, out, up and down, and the sum over ranks of all others.",
-                first_wrong_is("gradients")),
+        Symptom("wrong gradients", first_wrong_is("gradients")),
     ),
 )

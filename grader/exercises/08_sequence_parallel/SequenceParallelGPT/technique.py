@@ -16,7 +16,7 @@ from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
-from grader.judging.symptoms import group_ignored, raised, unwaited, wrong_ranks
+from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.models.shards import cut_dim
 from utils.models.tiny import VOCABULARY
@@ -110,56 +110,26 @@ def _has_no_gradient(look: Look, rank: int, found: Any, expected: Any) -> bool:
 TECHNIQUE = Technique(
     demands=(
         gathered_and_reduced(_activations, REDUCTIONS, REDUCTIONS),
-        no_all_reduce_left(
-            "In forward and backward only the blocks' all-gathers and reduce-scatters are left: no logits and no losses are "
-            "gathered, and gradients are reduced in reduce_gradients()."),
+        no_all_reduce_left(),
         numbers_at_most(_share),
         work_divided(_forward_flops),
-        kept_at_most(_kept, "each rank keeps its positions only",
-                     "The result is right, but more is kept for backward than shards: embedding, blocks, norm and head all "
-                     "work on this rank's positions, and only a block's inside sees the whole sequence."),
-        gathered_again(lambda look, r: GATHERS * _activations(look, r) / look.case.group_size(r), (
-            "The result is right, but fewer inputs are gathered than the blocks need, so whole ones are kept from forward "
-            "to backward: GatherLinear gathers its input again in backward.")),
-        bytes_sent(_sent, "10(n−1)/n of x's bytes a block, and each whole parameter's gradient once",
-                   "Right, but more was sent: embedding, norm and head work on this rank's positions alone."),
+        kept_at_most(_kept, "each rank keeps its positions only"),
+        gathered_again(lambda look, r: GATHERS * _activations(look, r) / look.case.group_size(r)),
+        bytes_sent(_sent, "10(n−1)/n of x's bytes a block, and each whole parameter's gradient once"),
         results_waited(),
     ),
-    symptoms=(
-        group_ignored("The ranks of other groups are touched: pass the group to every block and function."),
-        unwaited(),
-        raised("'loss'", "The method loss(tokens, targets) is missing.", "no loss"),
-        raised("'reduce_gradients'", "The method reduce_gradients() is missing.", "no reduce_gradients"),
-        not_refused("A sequence that the ranks do not divide must raise a ValueError naming both: `piece` does."),
-    ),
+    symptoms=(group_ignored(), unwaited()),
     fallbacks=(
         IN_GROUPS_ONLY,
-        Symptom("no gradient", "A weight of the plain model has no gradient here: on its way to the loss something leaves "
-                               "the graph (detach, .data, .item(), a collective called by itself), or its name is another.",
-                _has_no_gradient),
+        Symptom("wrong pieces", lambda look: not _first_losses_right(look), refuted=_is_alone),
+        Symptom("wrong losses", lambda look: not _first_losses_right(look)),
+        Symptom("no gradient", _has_no_gradient),
         cut_weights_summed(),
-        Symptom("sums averaged", "Gradients of weights that every rank has whole are n times too small. The ranks' losses "
-                                 "are parts of one mean, divided by S·B already: their gradients are summed, not averaged.",
-                _whole_ones_times(lambda n: 1 / n)),
-        Symptom("summed twice", "Gradients of weights that every rank has whole are n times too large: they are summed over "
-                                "ranks twice, perhaps in a block's reduce_gradients and once more here.",
-                _whole_ones_times(lambda n: n)),
-        Symptom("replicated gradients", "The cut weights' gradients are right; of those that every rank has whole, some are "
-                                        "not the sum over ranks, once.", wrong_ranks(_whole_ones)),
-        Symptom("wrong pieces", "One rank's loss is right, so the model is; on several it is not, so the shards are not: "
-                                "tokens, targets and position numbers are this rank's rows of dim 0, the sequence (dim 1 is "
-                                "the batch), and the loss is their sum over S·B.",
-                lambda look: not _first_losses_right(look), refuted=_is_alone),
-        Symptom("wrong losses", "The loss is wrong even on one rank, where nothing is cut. Go through BlockGPT.forward: "
-                                "embedding plus positions, each block, the last norm, the head; targets as they are "
-                                "handed in.",
-                lambda look: not _first_losses_right(look)),
-        Symptom("wrong backward", "The losses are right, and on one rank the gradients too; on several, cut weights' "
-                                  "gradients are wrong as well: the backward pass of a function that the blocks use is not "
-                                  "its conjugate (check them again one by one), or every gradient was changed on the way.",
-                _first_losses_right, refuted=_is_alone),
-        Symptom("wrong gradients", "The losses are right, the gradients are wrong even on one rank, where nothing is sent: "
-                                   "what loss() returns has the right value, but its backward pass is another one, or "
-                                   "gradients are changed that should stay.", _first_losses_right),
+        Symptom("sums averaged", _whole_ones_times(lambda n: 1 / n)),
+        Symptom("summed twice", _whole_ones_times(lambda n: n)),
+        Symptom("replicated gradients", wrong_ranks(_whole_ones)),
+        Symptom("wrong backward", _first_losses_right, refuted=_is_alone),
+        Symptom("wrong gradients", _first_losses_right),
+        not_refused(),
     ),
 )

@@ -9,7 +9,7 @@ from grader.judging.symptoms import every_rank
 
 
 def _other_length(look: Look, rank: int, found: Any, expected: Any) -> bool:
-    return isinstance(found, list) and len(found) != len(expected)
+    return not isinstance(found, list) or len(found) != len(expected)
 
 
 def _first_wrong_in_forward(look: Look, rank: int, found: Any, expected: Any) -> bool:
@@ -18,14 +18,9 @@ def _first_wrong_in_forward(look: Look, rank: int, found: Any, expected: Any) ->
 
 
 TECHNIQUE = arithmetic(
-    Symptom("other length", "Return three numbers for each segment in one list: first one for each forward pass, then two "
-                            "for each backward pass. Without segments the list is empty.", every_rank(_other_length)),
+    Symptom("other length", every_rank(_other_length)),
     fallbacks=(
-        Symptom("forward wrong", "The first numbers are wrong. After a segment's forward pass the rank holds what this "
-                                 "segment and all before it keep.", every_rank(_first_wrong_in_forward)),
-        Symptom("backward wrong", "Forward is right, backward isn't. Go from the last segment to the first. When a "
-                                  "segment's backward pass begins, it holds `whole`, and all before it hold what they "
-                                  "kept. When it is over, only those before it hold something.",
-                every_rank(lambda look, rank, found, expected: isinstance(found, list))),
+        Symptom("forward wrong", every_rank(_first_wrong_in_forward)),
+        Symptom("backward wrong", every_rank(lambda look, rank, found, expected: isinstance(found, list))),
     ),
 )

@@ -1,6 +1,6 @@
 """Two partial attentions, each over some of the keys, become one: the online softmax."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,9 +9,7 @@ from torch import Tensor
 
 from grader.calling.rings import LEAST
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.split_inputs import first_wrong_slip
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
-from utils.models.attention import attend
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -57,45 +55,6 @@ def _whole(case: Case, rank: int) -> dict[str, Any]:
     return {"o": o, "lse": torch.where(some, torch.logsumexp(scores, -1), LEAST)}
 
 
-def _tells(case: Case) -> bool:
-    """Not where a wrong merge makes NaN of unseen keys, or where float32 rounds differences of large scores."""
-    inputs = case.inputs[0]
-    return inputs["q"].dtype == torch.float64 and all(bool(seen.all()) for seen in inputs["seen"])
-
-
-def _merged(id: str, hint: str, merge: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Slip:
-    """o of the parts, one after another, is merge(o1, lse1, o2, lse2), with each lse (…, 1); lse is right on the way."""
-
-    def wrong(case: Case, rank: int, _: Tensor) -> Tensor:
-        inputs = case.inputs[rank]
-        (o, lse), *others = [attend(inputs["q"], k, v) for k, v in zip(inputs["ks"], inputs["vs"], strict=True)]
-        for o2, lse2 in others:
-            o, lse = merge(o, lse[..., None], o2, lse2[..., None]), torch.logaddexp(lse, lse2)
-        return o
-
-    return first_wrong_slip(id, hint, "o", wrong, shows=_tells)
-
-
-def _swapped(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
-    lse = torch.logaddexp(lse1, lse2)
-    return o1 * torch.exp(lse2 - lse) + o2 * torch.exp(lse1 - lse)
-
-
-def _not_divided(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> Tensor:
-    most = torch.maximum(lse1, lse2)
-    return o1 * torch.exp(lse1 - most) + o2 * torch.exp(lse2 - most)
-
-
-def _lse(id: str, hint: str, merge: Callable[[Tensor, Tensor], Tensor]) -> Slip:
-    """Of two parts o is right, and lse is merge(lse1, lse2)."""
-
-    def wrong(case: Case, rank: int, _: Tensor) -> Tensor:
-        inputs = case.inputs[rank]
-        return merge(*(attend(inputs["q"], k, v)[1] for k, v in zip(inputs["ks"], inputs["vs"], strict=True)))
-
-    return first_wrong_slip(id, hint, "lse", wrong, shows=lambda case: _tells(case) and len(case.inputs[0]["ks"]) == 2)
-
-
 EXERCISE = Exercise(
     title="Merge two partial attentions",
     parameters=("o1", "lse1", "o2", "lse2"),
@@ -105,20 +64,4 @@ EXERCISE = Exercise(
     forbidden=("torch.distributed.tensor",),
     tolerance=1e-6,
     points={VALUES: 4},
-    slips=(
-        _merged("plain average", "Both parts count the same: weigh each output by its share of the sum of exponentials, "
-                                 "exp(lse_i − lse).", lambda o1, lse1, o2, lse2: (o1 + o2) / 2),
-        _merged("weighed by logarithms", "The parts are weighed by lse, a logarithm: a part's share is exp(lse_i − lse).",
-                lambda o1, lse1, o2, lse2: (o1 * lse1 + o2 * lse2) / (lse1 + lse2)),
-        _lse("lse added", "lse1 + lse2 is the logarithm of a product. The sums of exponentials are added, and then their "
-             "logarithm is taken.", lambda lse1, lse2: lse1 + lse2),
-        _lse("larger lse", "The larger of both lse is a bound only: both parts' sums of exponentials count.", torch.maximum),
-        _lse("another base", "lse is the natural logarithm.",
-             lambda lse1, lse2: torch.maximum(lse1, lse2) + torch.log2(1 + torch.exp(-(lse1 - lse2).abs()))),
-        _lse("maximum not added", "The maximum was subtracted before exp, and must be added to the logarithm again.",
-             lambda lse1, lse2: torch.logaddexp(lse1, lse2) - torch.maximum(lse1, lse2)),
-        _merged("weights swapped", "Each output is weighed with the other one's share.", _swapped),
-        _merged("not divided", "The outputs are scaled by exp(lse_i − maximum), but their sum is not divided by the sum of "
-                               "those: the weights must add up to 1.", _not_divided),
-    ),
 )

@@ -82,35 +82,20 @@ def _overflow_of(other: int) -> Callable[[Look], bool]:
 
 
 TECHNIQUE = Technique(
-    demands=(only_calls(id="communicates", hint="Merging is a rank's own work: no message is needed."),
-             inputs_kept("The result is right, but a part that was handed in was overwritten, and others may still need it: "
-                         "compute new tensors.", gate=True)),
+    demands=(only_calls(id="communicates"),
+             inputs_kept(gate=True)),
     symptoms=(
-        raised("must match the size", "The sizes do not fit: a weight for each query, (B, H, P), multiplies outputs of "
-               "(B, H, P, K); give it a last dimension, weight[..., None].", "weights without a dimension"),
+        raised("must match the size", "weights without a dimension"),
         *other_numbers(),
-        Symptom("one maximum for all", "Right for the queries with the largest scores, lost for those far below: one "
-                "maximum is subtracted for all queries, and their exponentials become 0. Each query needs its own, "
-                "the larger of *its* two lse.", _far_below_lost),
-        *(Symptom("one part's maximum", f"It overflows just where the {other} part weighs far more: you subtract the {one} "
-                  "part's lse everywhere. Subtract, query by query, the larger of the two, so that nothing above 0 goes "
-                  "into exp.", _overflow_of(number))
+        Symptom("one maximum for all", _far_below_lost),
+        *(Symptom("one part's maximum", _overflow_of(number))
           for number, one, other in ((1, "first", "second"), (0, "second", "first"))),
-        Symptom("overflow", "exp(lse) is infinite for scores in the thousands, and 0 for scores far below 0. Only "
-                            "differences may go into exp: subtract the larger lse first, as torch.logaddexp does.",
-                lambda look: not _unseen_keys(look) and (_has_nan(look) or _has_vanished(look))),
-        Symptom("nothing seen", "Where neither part saw a key, both lse are −inf, and −inf − (−inf) is NaN: such a query "
-                                "has output 0 and lse −inf.", lambda look: _unseen_keys(look) and _has_nan(look)),
+        Symptom("overflow", lambda look: not _unseen_keys(look) and (_has_nan(look) or _has_vanished(look))),
+        Symptom("nothing seen", lambda look: _unseen_keys(look) and _has_nan(look)),
     ),
     fallbacks=(
-        Symptom("wrong lse", "o is right, lse is not, and the next merge needs it: lse = log(exp(lse1) + exp(lse2)), "
-                             "computed safely.",
-                lambda look: _is_plain(look) and first_wrong_is("lse")(look)),
-        Symptom("wrong lse", "o is right, lse is not: it is −inf where neither part saw a key, and else "
-                             "log(exp(lse1) + exp(lse2)), however large the scores are.", first_wrong_is("lse"), alone=True),
-        Symptom("extremes wrong", "Small scores are right, extreme ones are not, in the thousands or −inf: something clamps "
-                                  "or replaces lse. Leave it as it is; only differences from the larger lse go into exp, "
-                                  "and those are never above 0.",
-                lambda look: _unseen_keys(look) or _is_large(look), alone=True),
+        Symptom("wrong lse", lambda look: _is_plain(look) and first_wrong_is("lse")(look)),
+        Symptom("wrong lse", first_wrong_is("lse"), alone=True),
+        Symptom("extremes wrong", lambda look: _unseen_keys(look) or _is_large(look), alone=True),
     ),
 )

@@ -48,29 +48,22 @@ def _sorted(gradients: list[Tensor | None]) -> Tensor:
 TECHNIQUE = Technique(
     demands=(
         needs(lambda look, r: [("all_reduce", _bytes(look, r))]),
-        only_calls("all_reduce", hint="One all-reduce of all gradients together does it: each rank needs the whole sum, "
-                                      "because each has the whole parameter."),
-        Demand("too many messages", "one message for all gradients",
-               "Right, but every small tensor travels alone: join them in one flat buffer, reduce it, and cut it again.",
-               _one_message, forbids=True),
-        bytes_sent(_limit, "2(n−1)/n of the gradients' bytes",
-                   "Right, but more was sent than one all-reduce of the gradients."),
+        only_calls("all_reduce"),
+        Demand("too many messages", "one message for all gradients", _one_message, forbids=True),
+        bytes_sent(_limit, "2(n−1)/n of the gradients' bytes"),
         results_waited(),
     ),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to the all-reduce."),
+        group_ignored(),
         unwaited(),
         *other_numbers(),
-        raised("NoneType", "Some parameters have no gradient: leave them out.", "no gradient"),
-        raised("Expected all tensors", "Some parameters have no gradient: leave them out.", "none in the row"),
+        raised("NoneType", "no gradient"),
+        raised("Expected all tensors", "no gradient"),
     ),
     fallbacks=(
         IN_GROUPS_ONLY,
-        raised("is invalid for input of size", "A part of the flat buffer has another size than its gradient: cut it by the "
-               "sizes of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
-        raised("must match the size", "A part of the flat buffer has another size than its gradient: cut it by the "
-               "sizes of those gradients that are in it; a parameter without one has none there.", "pieces do not fit"),
-        Symptom("pieces mixed up", "The sums are there, but in other places: cut the buffer in the order in which you "
-                                   "joined it.", wrong_ranks(_only_moved)),
+        raised("is invalid for input of size", "pieces do not fit"),
+        raised("must match the size", "pieces do not fit"),
+        Symptom("pieces mixed up", wrong_ranks(_only_moved)),
     ),
 )

@@ -1,6 +1,6 @@
 """An uneven all-to-all of rows whose numbers travel first; its gradient goes the way back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,9 +8,7 @@ from torch import Tensor
 
 from grader.exercises.shared.cases import each_rank, group_case, ranks
 from grader.exercises.shared.conjugates import DIFFERENTIABLE
-from grader.exercises.shared.exchanges import came, given_back, received
-from grader.exercises.shared.split_inputs import first_wrong_slip
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -40,40 +38,15 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 
 def _right(case: Case, rank: int) -> dict[str, Tensor]:
     """Cut and joined by one process."""
-    back = torch.cat(given_back(case, rank))
-    return {"received": torch.cat(received(case, rank)), "came": came(case, rank), "drows": back}
+    r, members = case.group_rank(rank), case.members(rank)
+    received = [case.inputs[member]["rows"].split(case.inputs[member]["counts"].sum(1).tolist())[r] for member in members]
+    back = [case.inputs[member]["weights"].split(_came(case, member).sum(1).tolist())[r] for member in members]
+    return {"received": torch.cat(received), "came": _came(case, rank), "drows": torch.cat(back)}
 
 
-# ── slips ──
-
-
-def _slip(id: str, part: str, hint: str, wrong: Callable[[Case, int], Any]) -> Slip:
-    """`part` is wrong(case, rank), what stands before it is right, the rest may be anything."""
-    return first_wrong_slip(id, hint, part, lambda case, rank, right: wrong(case, rank),
-                            shows=(lambda case: _all_go_back(case, wrong)) if part == "received" else lambda case: True)
-
-
-def _all_go_back(case: Case, received: Callable[[Case, int], Tensor]) -> bool:
-    """Whether these rows are of a size that goes back on all ranks of a group, or on none: else some wait for others."""
-    fits = [received(case, rank).shape == case.inputs[rank]["weights"].shape for rank in range(case.world_size)]
-    return all(fits[rank] == fits[case.members(rank)[0]] for rank in range(case.world_size))
-
-
-def _by_expert(case: Case, rank: int) -> Tensor:
-    """The rows sorted by expert, not by rank."""
-    pieces = [rows.split(numbers.tolist()) for rows, numbers in zip(received(case, rank), came(case, rank), strict=True)]
-    return torch.cat([of_rank[j] for j in range(came(case, rank).shape[1]) for of_rank in pieces])
-
-
-def _own_left_out(case: Case, rank: int) -> Tensor:
-    others = [rows for r, rows in enumerate(received(case, rank)) if r != case.group_rank(rank)]
-    return torch.cat([received(case, rank)[0][:0], *others])
-
-
-def _own_kept_only(case: Case, rank: int) -> Tensor:
-    """Only the gradient of those rows that stayed here."""
-    r = case.group_rank(rank)
-    return torch.cat([own if to == r else own * 0 for to, own in enumerate(given_back(case, rank))])
+def _came(case: Case, rank: int) -> Tensor:
+    """(n, e): how many rows each member has for each of this rank's experts."""
+    return torch.stack([counts[case.group_rank(rank)] for counts in case.peers_inputs(rank, "counts")])
 
 
 EXERCISE = Exercise(
@@ -82,28 +55,4 @@ EXERCISE = Exercise(
     forbidden=DIFFERENTIABLE,
     make_cases=_cases,
     oracle=each_rank(_right),
-    slips=(
-        _slip("not sent", "received", "A rank returns its own rows: what arrived is not used.",
-              lambda case, rank: case.inputs[rank]["rows"]),
-        _slip("senders in reverse", "received", "The pieces are joined in the wrong order: rank 0's rows come first.",
-              lambda case, rank: torch.cat(received(case, rank)[::-1])),
-        _slip("sorted by expert", "received", "The rows are sorted by expert: leave them as they came, by rank. Sorting is "
-              "for those who compute with them, and the way back needs the order of coming.", _by_expert),
-        _slip("own rows left out", "received", "What a rank has for itself is missing: it goes through the all-to-all too, "
-              "though nothing of it is sent.", _own_left_out),
-        _slip("own counts returned", "came", "The counts that are returned are those that were sent: the caller needs those "
-              "that came.", lambda case, rank: case.inputs[rank]["counts"]),
-        _slip("counts summed", "came", "Only the sum of a rank's counts is returned, one number a rank: whose rows they are "
-              "is lost. Send all of counts_ne.", lambda case, rank: came(case, rank).sum(1)),
-        _slip("counts transposed", "came", "The counts that came have experts first: came_ne has one row for each sender.",
-              lambda case, rank: came(case, rank).T),
-        *(first_wrong_slip("gradient scaled", "received is right, its gradient is n times too large or too small: every row "
-                           "is in one place only, so its gradient comes back as it is.", "drows",
-                           lambda case, r, right, power=power: right * float(case.group_size(r)) ** power)
-          for power in (1, -1)),
-        _slip("gradients in reverse", "drows", "The gradients come back in the wrong order: those from rank 0 first, for "
-              "rows_RD has its rows first.", lambda case, rank: torch.cat(given_back(case, rank)[::-1])),
-        _slip("gradient of own rows only", "drows", "Only the rows that stayed here have a gradient: what the others "
-              "received sends its gradient back.", _own_kept_only),
-    ),
 )

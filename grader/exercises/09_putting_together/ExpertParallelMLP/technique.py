@@ -22,7 +22,7 @@ from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import each_way, needs
-from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited, wrong_ranks
+from grader.judging.symptoms import deadlocked, group_ignored, raised, wrong_ranks
 
 COUNT_BYTES = 8
 MOST_CALLS = {FORWARD: 4, BACKWARD: 2}
@@ -70,58 +70,40 @@ def _missing(look: Look, rank: int, found: Any, right: Any) -> bool:
     return "gradients" in found and "router.weight" not in found["gradients"]
 
 
-_EMPTY = ("A rank waits in an all-to-all that another one never makes. Where no row comes to an expert, or to a rank, the "
-          "empty rows must still go through expert and exchange: what leaves the graph is never called in backward.")
-_COUNTS = ("What a rank sends and what another expects differ: counts_ne must count the very rows that are sent, those "
-           "that are kept.")
-_BYTES = "The result is right, but more is sent than the kept rows{} that go to other ranks."
+def _more_parameters(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return "gradients" in found and "gradients" in right and bool(found["gradients"].keys() - right["gradients"].keys())
+
 
 TECHNIQUE = Technique(
     demands=(
         needs(each_way(lambda look, r: (1 + look.case.inputs[r]["x_needs_gradient"]) * _rows(look, r))),
-        only_calls("all_to_all", hint=(
-            "Rows go to those who compute with them, and back: all-to-alls only. No rank gathers everybody's tokens, and "
-            "whoever trains sums the router's gradient.")),
-        Demand("more calls", "two all-to-alls of rows each way, two of numbers", "The result is right, but there are more "
-               "all-to-alls: two exchanges in forward, whose backward takes two.", on_each_rank(_more_calls)),
-        sent_at_most(FORWARD, _rows_and_numbers, "forward: kept rows, there and back, and numbers",
-                     _BYTES.format(" and numbers"), "too many bytes"),
-        sent_at_most(BACKWARD, _rows, "backward: kept rows, there and back", _BYTES.format("' gradients"),
-                     "too many bytes back"),
+        only_calls("all_to_all"),
+        Demand("more calls", "two all-to-alls of rows each way, two of numbers", on_each_rank(_more_calls)),
+        sent_at_most(FORWARD, _rows_and_numbers, "forward: kept rows, there and back, and numbers", "too many bytes"),
+        sent_at_most(BACKWARD, _rows, "backward: kept rows, there and back", "too many bytes back"),
         *share_only(),
         *weighs_at_most({END: shares(3, _experts)}),  # with their gradients, and room
         results_waited(),
     ),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: give group to every exchange, and ask it for rank and size."),
-        *(deadlocked(kind, _EMPTY, "empty rank left out") for kind in (
+        group_ignored(),
+        *(deadlocked(kind, "empty rank left out") for kind in (
             "rank returned early", "rank never calls", "member does not join")),
         IN_GROUPS_ONLY,
-        raised("Split sizes", _COUNTS, "counts of other rows"),
-        deadlocked("splits", _COUNTS, "counts of other rows"),
-        unwaited(),
+        raised("Split sizes", "counts of other rows"),
+        deadlocked("splits", "counts of other rows"),
         other_dtype(),
-        part_missing("A part is not there: they are called router and experts."),
-        raised("expected a non-empty list", _EMPTY, "nothing to join"),
-        raised("split_with_sizes", "The rows are cut by other numbers than came: came_ne.sum(0) has those of each expert.",
-               "rows cut otherwise"),
+        part_missing(),
+        raised("expected a non-empty list", "empty rank left out"),
+        raised("split_with_sizes", "rows cut otherwise"),
     ),
     fallbacks=(
-        Symptom("no gradient", "The router has no gradient: y must be made with the weights that route gives, and they of "
-                               "self.router(x_TD).", wrong_ranks(_missing)),
-        Symptom("more parameters", "There are parameters that the contract does not have: the layer has its router and this "
-                                   "rank's E/n experts, no others.",
-                wrong_ranks(lambda look, rank, found, right: "gradients" in found and "gradients" in right and bool(
-                    found["gradients"].keys() - right["gradients"].keys()))),
-        Symptom("wrong y", "y is wrong: follow one row, there and back, with two ranks and one token each.",
-                first_wrong_is("y")),
-        Symptom("wrong dx", "y is right, dx is not: it comes back through the experts and through the router.",
-                first_wrong_is("dx")),
-        Symptom("wrong gradients", "y and dx are right, a parameter's gradient is not: an expert's is a sum over all rows "
-                                   "that came, the router's of own tokens. And rank r has experts r·E/n to (r+1)·E/n − 1, "
-                                   "in this order.", first_wrong_is("gradients")),
-        sizes_taken("no error", "A number of experts that n does not divide must be refused: raise a ValueError that names "
-                                "both."),
+        Symptom("no gradient", wrong_ranks(_missing)),
+        Symptom("more parameters", wrong_ranks(_more_parameters)),
+        Symptom("wrong y", first_wrong_is("y")),
+        Symptom("wrong dx", first_wrong_is("dx")),
+        Symptom("wrong gradients", first_wrong_is("gradients")),
+        sizes_taken("no error"),
     ),
     reading=_read,
 )

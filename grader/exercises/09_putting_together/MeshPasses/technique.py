@@ -125,46 +125,28 @@ def _nothing_sent_back(look: Look) -> bool:
 TECHNIQUE = Technique(
     demands=(
         needs(each_way(_needed)),
-        Demand("whole batch", "each rank computes its share, in n_micro passes", "The numbers are right, but ranks compute "
-               "more than they have to, or all at once: a replica takes its share of the batch, and the share goes through "
-               "the stages in n_micro equal micro-batches, each of them once.", on_each_rank(_not_its_passes), gate=True),
+        Demand("whole batch", "each rank computes its share, in n_micro passes", on_each_rank(_not_its_passes), gate=True),
         passes_are(not_its_micro_batches(_plain), gate=True),
-        Demand("other messages", "each output forward once, each gradient back once", "The numbers are right, but the "
-               "stages do not send micro-batches to their neighbours: each output goes to the next stage, and each input's "
-               "gradient to the one before.", on_each_rank(_not_its_messages)),
-        only_along(("pp", "tp"), "The numbers are right, but there are calls outside this rank's lines along pp (tp is the "
-                                 "stage's own): replicas have nothing to tell each other here."),
-        bytes_sent(_sent, "each output and each gradient once", "Right, but more is sent: each output goes to the next "
-                   "stage once, and each input's gradient to the one before."),
+        Demand("other messages", "each output forward once, each gradient back once", on_each_rank(_not_its_messages)),
+        only_along(("pp", "tp")),
+        bytes_sent(_sent, "each output and each gradient once"),
         results_waited(),
         sends_waited(),
-        numbers_left("The numbers are right, but a tensor is asked for its numbers (.item(), float(), an if on a tensor). "
-                     "In a simulation tensors have none: stay with tensors."),
+        numbers_left(),
     ),
     symptoms=(
-        raised("'run'", "The method run(tokens_BT, targets_BT) is missing.", "no run"),
-        raised("NoneType", "Something is None: a received x has a gradient only after x.requires_grad_(), before the stage "
-               "is called.", "no gradient of the input"),
-        raised("second time", "A micro-batch's backward ran twice: each output goes backward once.", "backward twice"),
-        raised("grad can be implicitly created", "Backward from an output needs its gradient, which the next stage sends: "
-               "y.backward(dy). Only the last stage begins with a single number, the loss.", "backward from an output"),
-        raised("does not require grad", "Backward found no graph: keep the output itself for backward, and detach only what "
-               "is sent.", "no graph"),
-        deadlocked("size differs", "A message is received into a tensor of another size: stage.place_for(tokens) of the "
-                   "micro-batch has the right one, and a gradient is as large as the output that it belongs to.",
-                   "another size"),
+        raised("NoneType", "no gradient of the input"),
+        raised("second time", "backward twice"),
+        raised("grad can be implicitly created", "backward from an output"),
+        raised("does not require grad", "no graph"),
+        deadlocked("size differs", "another size"),
         forgotten_send(),
-        Symptom("gradient not sent", "A stage waits for a gradient that never comes: after its backward pass every stage "
-                                     "but the first sends x.grad to the stage before it.", _nothing_sent_back),
-        deadlocked("", "Stages wait for each other. Write down, for two neighbours along pp, what each of them sends and "
-                       "receives, in order: the lists must fit.", "messages do not fit"),
+        Symptom("gradient not sent", _nothing_sent_back),
+        deadlocked("", "messages do not fit"),
         unwaited(),
     ),
     fallbacks=(
-        Symptom("wrong gradients", "The loss is right, gradients are not: look at which output meets which gradient.",
-                _loss_right),
-        Symptom("wrong losses", "Already the loss is wrong: targets go with their tokens, in the same share and the same "
-                "micro-batch, and the mean is over this replica's rows.",
-                lambda look: look.evidence.ending == RETURNED and not _loss_right(look)),
+        Symptom("wrong gradients", _loss_right),
+        Symptom("wrong losses", lambda look: look.evidence.ending == RETURNED and not _loss_right(look)),
     ),
 )

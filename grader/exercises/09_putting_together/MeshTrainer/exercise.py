@@ -1,7 +1,7 @@
 """Training steps on a mesh: the losses, gradients and parameters of one process with the whole batch."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,8 +11,7 @@ from grader.calling.meshes import make_model, parts_on
 from grader.exercises.shared.cases import each_rank
 from grader.exercises.shared.meshes import in_words, lines_of, place_of, sizes_of
 from grader.exercises.shared.trained import MODEL, gradients_by_use
-from grader.judging.compare import ANYTHING
-from grader.judging.exercise import Case, Draw, Exercise, Slip
+from grader.judging.exercise import Case, Draw, Exercise
 from utils.models.blocks import BlockGPT
 
 STEPS, LR = 3, 0.5
@@ -74,93 +73,22 @@ def _of_rank(rank: int, common: dict[str, Any], before: State, steps: list[dict[
 # ── what is right ──
 
 
-def _scale(inputs: dict[str, Any], step: dict[str, Any], gradients: State) -> float:
-    """As torch's clip_grad_norm_ has it, where the norm is as many times too large as this rank's gradients are."""
-    own, right = (float(torch.nn.utils.get_total_norm(state.values())) for state in (gradients, step["reduced"]))
-    return min(1.0, inputs["max_norm"] / (float(step["norm"]) * own / right + 1e-6))
-
-
-def _times(state: State, factor: float) -> State:
-    return {name: factor * x for name, x in state.items()}
-
-
-def _loss(case: Case, step: int, ranks: Sequence[int] | None = None) -> Tensor:
-    """The mean over all replicas, or those of some ranks. Each loss is known once for each rank of a tp group."""
-    sizes, own = case.inputs[0]["sizes"], []
-    for rank in range(case.world_size) if ranks is None else ranks:
-        if place_of(sizes, rank)["pp"] == sizes["pp"] - 1:
-            own.append(case.inputs[rank]["steps"][step]["loss"])
+def _loss(case: Case, step: int) -> Tensor:
+    """The mean over all replicas. Each loss is known once for each rank of a tp group."""
+    sizes = case.inputs[0]["sizes"]
+    own = [inputs["steps"][step]["loss"] for rank, inputs in enumerate(case.inputs)
+           if place_of(sizes, rank)["pp"] == sizes["pp"] - 1]
     return sum(own) / len(own)
 
 
-def _right(case: Case, rank: int, keep: bool = False, late: bool = False) -> dict[str, Any]:
-    """keep: gradients are never cleared. late: they are cleared after each step."""
-    inputs, parameters, first, left = case.inputs[rank], case.inputs[rank]["weights"], {}, {}
-    if inputs["left"] and (keep or late):
-        left = {name: torch.ones_like(p) for name, p in parameters.items()}
+def _right(case: Case, rank: int) -> dict[str, Any]:
+    inputs, parameters, first = case.inputs[rank], case.inputs[rank]["weights"], {}
     for step in inputs["steps"]:
-        summed = {name: gradient + left.get(name, 0) for name, gradient in step["reduced"].items()}
-        scaled = _times(summed, _scale(inputs, step, summed))
-        first, left = first or scaled, scaled if keep else {}
+        scale = min(1.0, inputs["max_norm"] / (float(step["norm"]) + 1e-6))  # as torch's clip_grad_norm_ has it
+        scaled = {name: scale * gradient for name, gradient in step["reduced"].items()}
+        first = first or scaled
         parameters = {name: p - LR * scaled[name] for name, p in parameters.items()}
     return {"losses": [_loss(case, number) for number in range(STEPS)], "gradients": first, "parameters": parameters}
-
-
-# ── slips, seen in the first step ──
-
-
-def _several(axis: str) -> Callable[[Case], bool]:
-    return lambda case: case.inputs[0]["sizes"][axis] > 1
-
-
-def _clips(case: Case) -> bool:
-    return case.inputs[0]["max_norm"] == CLIPPED
-
-
-def _losses(case: Case, rank: int, right: list[Any], loss: Tensor) -> dict[str, Any]:
-    return right[rank] | {"losses": [loss, *[ANYTHING] * (STEPS - 1)]}
-
-
-def _scaled(case: Case, rank: int, right: list[Any], factor: float, of: State | None = None) -> dict[str, Any]:
-    """A first step by these gradients, the right ones by default, times a factor."""
-    gradients = _times(of or case.inputs[rank]["steps"][0]["reduced"], factor)
-    return right[rank] | {"gradients": gradients, "parameters": ANYTHING}
-
-
-def _own_loss(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    line = next(line for line in case.inputs[rank]["lines"]["pp"] if rank in line)
-    return _losses(case, rank, right, _loss(case, 0, line))
-
-
-def _summed_loss(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return _losses(case, rank, right, case.inputs[rank]["sizes"]["dp"] * right[rank]["losses"][0])
-
-
-def _loss_of_last_stage(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    sizes = case.inputs[rank]["sizes"]
-    is_last = place_of(sizes, rank)["pp"] == sizes["pp"] - 1
-    return _losses(case, rank, right, right[rank]["losses"][0] if is_last else NOTHING)
-
-
-def _not_clipped(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    return _scaled(case, rank, right, 1.0)
-
-
-def _enlarged(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    """Scaled to max_norm, small gradients too."""
-    inputs = case.inputs[rank]
-    return _scaled(case, rank, right, inputs["max_norm"] / (float(inputs["steps"][0]["norm"]) + 1e-6))
-
-
-def _own_norm(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    inputs = case.inputs[rank]
-    norm = float(torch.nn.utils.get_total_norm(inputs["steps"][0]["reduced"].values()))
-    return _scaled(case, rank, right, min(1.0, inputs["max_norm"] / (norm + 1e-6)))
-
-
-def _not_reduced(case: Case, rank: int, right: list[Any]) -> dict[str, Any]:
-    step = case.inputs[rank]["steps"][0]
-    return _scaled(case, rank, right, _scale(case.inputs[rank], step, step["own"]), of=step["own"])
 
 
 EXERCISE = Exercise(
@@ -173,29 +101,4 @@ EXERCISE = Exercise(
     tolerance=1e-6,
     timeout_s=30.0,
     points={"values": 1, "technique": 1},
-    slips=(
-        Slip("loss of the own share", "The losses are those of each replica's share of the batch: average them along dp, as "
-             "the gradients.", _own_loss, shows=_several("dp")),
-        Slip("losses summed", "The losses are as many times too large as there are replicas: all_reduce sums, and the mean "
-             "over the replicas is asked.", _summed_loss, shows=_several("dp")),
-        Slip("loss on the last stage only", "Only the last stage knows the loss, and the others return 0: it has to tell "
-             "them, along pp.", _loss_of_last_stage, shows=_several("pp")),
-        Slip("loss of the first stage", "All ranks return 0, which the stages before the last have as their loss: the last "
-             "stage knows it, so it is the one that tells the others.",
-             lambda case, rank, right: _losses(case, rank, right, NOTHING), shows=_several("pp")),
-        Slip("not reduced", "The gradients are those that the passes left: reduce_gradients comes before they are clipped "
-             "and used.", _not_reduced),
-        Slip("not clipped", "The gradients are right, but they were not clipped before the "
-                            "update.", _not_clipped, shows=_clips),
-        Slip("gradients enlarged", "Gradients whose norm is smaller than max_norm are scaled up to it: clipping only ever "
-             "makes them smaller, so the factor is at most 1.", _enlarged),
-        Slip("clipped by the own norm", "Each rank clips by the norm of the gradients that it has itself: all must use the "
-             "norm of the whole model's, mesh_gradient_norm.", _own_norm,
-             shows=lambda case: _clips(case) and (_several("pp")(case) or _several("tp")(case))),
-        Slip("cleared too late", "What stood in .grad before the first step was counted: clear gradients at the beginning "
-             "of a step, not at its end.", lambda case, rank, right: _right(case, rank, late=True),
-             shows=lambda case: case.inputs[0]["left"]),
-        Slip("gradients not cleared", "The first step is right; in the second, gradients of the first are still there: "
-             "clear them at the beginning of each step.", lambda case, rank, right: _right(case, rank, keep=True)),
-    ),
 )

@@ -9,7 +9,7 @@ from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import A_NUMBER_BYTES, needs
-from grader.judging.symptoms import deadlocked, raised, unwaited, wrong_ranks
+from grader.judging.symptoms import deadlocked, unwaited, wrong_ranks
 
 from .call import NORM, PART, REDUCE, RUN
 
@@ -61,38 +61,23 @@ def _first_step_right(look: Look, rank: int, found: Any, right: Any) -> bool:
 TECHNIQUE = Technique(
     demands=(
         needs(_needed),
-        Demand("parts", "passes, reduction and norm, once a step, in this order", "The numbers are right, but not by the "
-               "three parts: in each step call self.passes.run with the whole batch, of which it takes its share itself, "
-               "then reduce_gradients, then mesh_gradient_norm.", on_each_rank(_not_its_parts), gate=True,
+        Demand("parts", "passes, reduction and norm, once a step, in this order", on_each_rank(_not_its_parts), gate=True,
                for_right_values=True),
-        only_along(("dp", "pp", "tp"), "The numbers are right, but there are calls outside this rank's lines of the mesh: "
-                                       "use the groups in mesh."),
-        bytes_sent(_sent, "a few numbers", "Right, but more is sent than a loss needs: gradients travel once, in "
-                   "reduce_gradients."),
+        only_along(("dp", "pp", "tp")),
+        bytes_sent(_sent, "a few numbers"),
         results_waited(),
         sends_waited(),
-        numbers_left("The numbers are right, but a step asks a tensor for its numbers (.item(), float(), an if on a "
-                     "tensor). In a simulation tensors have none: stay with tensors, as in (max_norm / (norm + "
-                     "1e-6)).clamp(max=1.0)."),
+        numbers_left(),
     ),
     symptoms=(
-        raised("'step'", "The method step(tokens_BT, targets_BT) is missing.", "no step"),
-        deadlocked("", "Ranks wait for each other: all ranks of a line make the same collective calls, also those that know "
-                       "the loss already, or do not know it.", "ranks differ"),
+        deadlocked("", "ranks differ"),
         unwaited(),
-        Symptom("no update", "The optimizer never steps: after clipping, optimizer.step() updates this rank's parameters.",
-                wrong_ranks(_nothing_updated)),
-        Symptom("clipped too early", "Each replica clips the gradients of its own share, and then they are averaged: the "
-                "norm is that of the averaged gradient, so clip after reduce_gradients.", _clipped_too_early),
+        Symptom("no update", wrong_ranks(_nothing_updated)),
+        Symptom("clipped too early", _clipped_too_early),
     ),
     fallbacks=(
-        Symptom("wrong update", "Losses and gradients of the first step are right, what comes after is not: one step of the "
-                "optimizer for each batch, with the gradients cleared before it.", wrong_ranks(_first_step_right)),
-        Symptom("wrong gradients", "The loss is right, gradients are not: between the passes and the update, they are "
-                "reduced once and scaled once.",
-                lambda look: look.evidence.ending == RETURNED and _first_losses_right(look)),
-        Symptom("wrong losses", "Already the first loss is wrong: the last stage of each replica knows the mean loss of its "
-                "share, and the mean over the whole batch is asked, on all ranks.",
-                lambda look: look.evidence.ending == RETURNED and not _first_losses_right(look)),
+        Symptom("wrong update", wrong_ranks(_first_step_right)),
+        Symptom("wrong gradients", lambda look: look.evidence.ending == RETURNED and _first_losses_right(look)),
+        Symptom("wrong losses", lambda look: look.evidence.ending == RETURNED and not _first_losses_right(look)),
     ),
 )

@@ -44,34 +44,22 @@ def _other_losses(look: Look) -> bool:
 TECHNIQUE = Technique(
     demands=(
         needs(_counts),
-        only_calls("all_reduce", hint="Counts and sums are enough, a few numbers for each expert: all-reduce them. No rank "
-                                      "needs to see another one's tokens."),
-        calls_are(BACKWARD, {}, "The result is right, but ranks communicate in backward: every rank has the whole loss, and "
-                                "the gradient of its own probabilities needs nothing that it has not.",
-                  "communicates in backward"),
-        bytes_sent(_limit, "all-reduces of 2E + 1 numbers in all", "The result is right, but more is sent than 2E + 1 "
-                   "numbers: sum over your own tokens first, then over ranks."),
+        only_calls("all_reduce"),
+        calls_are(BACKWARD, {}, "communicates in backward"),
+        bytes_sent(_limit, "all-reduces of 2E + 1 numbers in all"),
         results_waited(),
     ),
     symptoms=(
-        group_ignored("The ranks of other groups are touched: pass group=group to every all-reduce."),
+        group_ignored(),
         unwaited(),
-        Symptom("no gradient", "No gradient reaches the probabilities: dist.all_reduce knows nothing of autograd, and what "
-                               "it returns has no history. Make your own tokens' term of the loss by plain arithmetic, and "
-                               "give the result its gradient.", wrong_ranks(_no_gradient)),
-        Symptom("tokens reduced", "A row for each token is all-reduced: your tokens have nothing to do with those that "
-                                  "another rank has in the same place. Sum over your own tokens first, into a tensor of its "
-                                  "own: all_reduce changes what it is given.", _tokens_reduced),
+        Symptom("no gradient", wrong_ranks(_no_gradient)),
+        Symptom("tokens reduced", _tokens_reduced),
         other_dtype(),
     ),
     fallbacks=(
         IN_GROUPS_ONLY,
-        Symptom("losses differ", "Each rank has another loss: f and P are of all ranks' tokens, so all ranks have the same.",
-                lambda look: first_wrong_is("loss")(look) and _other_losses(look)),
-        Symptom("wrong loss", "The loss is wrong: f_e is (how often e was chosen)/(all choices), P_e (sum of e's "
-                              "probabilities)/(all tokens), both of all ranks together: sum first, then divide; ranks' "
-                              "means cannot be averaged, as tokens differ in number.", first_wrong_is("loss")),
-        Symptom("wrong gradient", "The loss is right, its gradient is not: E·f_e/(all tokens) for each of your tokens, "
-                                  "times what comes from above; f itself has none.", first_wrong_is("dprobabilities")),
+        Symptom("losses differ", lambda look: first_wrong_is("loss")(look) and _other_losses(look)),
+        Symptom("wrong loss", first_wrong_is("loss")),
+        Symptom("wrong gradient", first_wrong_is("dprobabilities")),
     ),
 )

@@ -24,7 +24,7 @@ def _needed(look: Look, rank: int) -> int:
 
 
 def _groups_differ(look: Look) -> bool:
-    return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.error
+    return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.said
 
 
 def _square(look: Look) -> bool:
@@ -33,7 +33,7 @@ def _square(look: Look) -> bool:
 
 def _takes_no_part(look: Look) -> bool:
     """Members wait for one that never comes, or a rank got its own x back."""
-    stands = look.evidence.ending == DEADLOCKED and "in all_reduce" in look.evidence.error
+    stands = look.evidence.ending == DEADLOCKED and "in all_reduce" in look.evidence.said
     return stands or wrong_ranks(lambda look, r, found, right: any(
         same(total, look.case.inputs[r]["x"]) and not same(total, wanted)
         for total, wanted in zip(found, right, strict=True)))(look)
@@ -42,26 +42,17 @@ def _takes_no_part(look: Look) -> bool:
 TECHNIQUE = Technique(
     demands=(
         needs(each_way(_needed)),
-        only_calls("all_reduce", hint="Make the groups with dist.new_group and use dist.all_reduce in them, nothing "
-                                      "else."),
-        Demand("whole world", "every all_reduce stays in one row or one column",
-               "The sums are right, but ranks outside the row or column take part: give all_reduce the group of this "
-               "rank's row or column.", _in_lines, forbids=True),
-        inputs_kept("The sums are right, but x was overwritten: all_reduce works in place, so start both from x.clone()."),
+        only_calls("all_reduce"),
+        Demand("whole world", "every all_reduce stays in one row or one column", _in_lines, forbids=True),
+        inputs_kept(),
         results_waited(),
     ),
     symptoms=(
         unwaited(),
-        Symptom("not everyone makes every group",
-                "Ranks call new_group with different lists, or not equally often: every rank must call it for all rows "
-                "and all columns, in the same order, also for those that it is not in.", _groups_differ),
+        Symptom("not everyone makes every group", _groups_differ),
     ),
     fallbacks=(
-        Symptom("square grids only", "It stops unless the grid is square: it is numbered along its rows, rank = row·n_cols "
-                "+ col, so row, col = divmod(rank, n_cols), whatever n_rows is.",
-                lambda look: look.evidence.ending in (DEADLOCKED, RAISED), refuted=_square),
-        Symptom("another rank's group", "Some ranks take part in no sum: each rank uses the group of its own row and that "
-                                        "of its own column (with a group that it is not in, all_reduce returns at once "
-                                        "and does nothing).", _takes_no_part),
+        Symptom("square grids only", lambda look: look.evidence.ending in (DEADLOCKED, RAISED), refuted=_square),
+        Symptom("another rank's group", _takes_no_part),
     ),
 )

@@ -49,49 +49,31 @@ def _holds(words: str) -> Callable[[Look], bool]:
 
 
 def _groups_differ(look: Look) -> bool:
-    return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.error
+    return look.evidence.ending in (DEADLOCKED, RAISED) and "new_group" in look.evidence.said
 
-
-BY_HAND = "Groups were made for you: work out the ranks of each line yourself, and give them to dist.new_group."
 
 TECHNIQUE = Technique(
     demands=(
-        only_calls(hint="Make the groups with dist.new_group: the ranks follow from the sizes, so nobody has to tell "
-                        "anybody anything."),
-        Demand("not made by hand", "every group is made by dist.new_group", BY_HAND, on_each_rank(_not_by_hand), gate=True),
-        Demand("too many groups", "every group is made once", "The groups are right, but some were made again and again, "
-               "once for each of their members: each costs a meeting of all ranks, and connections. Start a line at its "
-               "first rank only.", on_each_rank(_too_many), forbids=True),
-        Demand("members only", "every rank makes all groups", "The groups are right, but each was made by its members alone "
-               "(use_local_synchronization): here every rank makes all groups, in one order, as torch asks by default.",
-               on_each_rank(_among_members), forbids=True),
-        Demand("refused too late", "sizes that do not fit are refused before any group is made", "Sizes whose product is "
-               "not the number of ranks, too small or too large, are refused before any group is made: look at them first.",
-               on_each_rank(_too_late), forbids=True),
-        numbers_left("The groups are right, but tensors were asked for their numbers. In a simulation they have none: "
-                     "work out the ranks with plain Python numbers, range and //."),
-        inputs_kept("The groups are right, but `sizes` was changed: the caller still needs it."),
+        only_calls(),
+        Demand("not made by hand", "every group is made by dist.new_group", on_each_rank(_not_by_hand), gate=True),
+        Demand("too many groups", "every group is made once", on_each_rank(_too_many), forbids=True),
+        Demand("members only", "every rank makes all groups", on_each_rank(_among_members), forbids=True),
+        Demand("refused too late", "sizes that do not fit are refused before any group is made", on_each_rank(_too_late),
+               forbids=True),
+        numbers_left(),
+        inputs_kept(),
     ),
     symptoms=(
-        Symptom("not everyone makes every group", "Ranks call new_group with different lists, or not equally often: every "
-                "rank must make all groups of all axes, in the same order, also those that it is not in.", _groups_differ),
-        raised("is what this exercise has you write", BY_HAND, "not made by hand"),
-        raised("KeyError", "An axis is looked for by a name that `sizes` need not have: axes may have any names, in any "
-                           "number, so go through `sizes` in its order.", "fixed names"),
-        sizes_taken("not refused", "Sizes whose product is not the number of ranks must raise a ValueError that names both "
-                                   "numbers, before any group is made."),
-        Symptom("not a member", "A rank holds a group that it is not in (new_group returns a mark for those): keep the "
-                "group only if this rank is among its members.", _holds(NOT_A_MEMBER)),
-        Symptom("no group", "The dictionary should hold the groups themselves, what dist.new_group returns.",
-                _holds(NO_GROUP)),
+        Symptom("not everyone makes every group", _groups_differ),
+        raised("is what this exercise has you write", "not made by hand"),
+        raised("KeyError", "fixed names"),
+        sizes_taken("not refused"),
+        Symptom("not a member", _holds(NOT_A_MEMBER)),
+        Symptom("no group", _holds(NO_GROUP)),
     ),
     fallbacks=(
-        Symptom("axis missing", "Every axis in sizes has its group, also one of size 1 (a group of this rank alone).",
-                wrong_ranks(lambda look, rank, found, right: found.keys() < right.keys())),
-        Symptom("other axes", "The axes are not those of `sizes`: they may have any names, so take each name and length "
-                "from there.", wrong_ranks(lambda look, rank, found, right: not found.keys() <= right.keys())),
-        Symptom("wrong lines", "Some groups are not the mesh's: along an axis two neighbours are as many ranks apart as the "
-                "axes behind it have together (1 for the last), and stand at the same place along every other axis.",
-                wrong_ranks(lambda look, rank, found, right: found.keys() <= right.keys())),
+        Symptom("axis missing", wrong_ranks(lambda look, rank, found, right: found.keys() < right.keys())),
+        Symptom("fixed names", wrong_ranks(lambda look, rank, found, right: not found.keys() <= right.keys())),
+        Symptom("wrong lines", wrong_ranks(lambda look, rank, found, right: found.keys() <= right.keys())),
     ),
 )

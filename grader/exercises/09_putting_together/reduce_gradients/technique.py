@@ -34,26 +34,20 @@ def _sent(look: Look, rank: int) -> float:
 TECHNIQUE = Technique(
     demands=(
         needs(each_way(_needed)),
-        only_along(("dp", "pp"), "The gradients are right, but there are calls outside this rank's lines along dp and pp: "
-                                 "use the groups in mesh. Along tp nothing is left to do."),
-        bytes_sent(_sent, "each gradient once along dp, the tied weight's once along pp", "Right, but more is sent: each "
-                   "gradient is reduced along dp once, and the tied weight's goes once each way along pp."),
+        only_along(("dp", "pp")),
+        bytes_sent(_sent, "each gradient once along dp, the tied weight's once along pp"),
         results_waited(),
         sends_waited(),
     ),
     symptoms=(
-        raised("NoneType", "Something is None: stage.tied_weight is None on stages between the ends.", "no tied weight"),
+        raised("NoneType", "no tied weight"),
         forgotten_send(),
-        deadlocked("cycle of sends", "Two stages send to each other, and neither receives. Where both ends exchange "
-                   "something, start with isend, receive, and then wait.", "both send first"),
-        deadlocked("cycle of receives", "Two stages wait for each other's message, and neither sends.",
-                   "both receive first"),
-        deadlocked("", "Ranks wait for each other: the two ends exchange one message each way, the stages between them send "
-                       "nothing along pp, and all ranks of a line along dp make the same calls.", "messages do not fit"),
+        deadlocked("cycle of sends"),
+        deadlocked("cycle of receives"),
+        deadlocked("", "messages do not fit"),
         unwaited(),
     ),
     fallbacks=(
-        Symptom("wrong gradients", "Find the smallest mesh that fails: along pp look at the tied weight, along dp at the "
-                "mean. Along tp nothing is to be done.", lambda look: look.evidence.ending == RETURNED),
+        Symptom("wrong gradients", lambda look: look.evidence.ending == RETURNED),
     ),
 )

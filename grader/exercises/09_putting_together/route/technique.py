@@ -35,24 +35,14 @@ def _shifted(look: Look, rank: int, found: Any, right: Any) -> bool:
 
 
 TECHNIQUE = replace(arithmetic(
-    raised("to unpack", "Return three tensors: experts, weights, kept, each (T, k).", "three tensors"),
-    raised("in-place", "The logits are somebody else's, and have a gradient: work on a copy, or mask with masked_fill.",
-           "changed in place"),
-    Symptom("no gradient", "No gradient reaches the logits: make the weights from the logits that topk gives, without "
-                           "detach, no_grad or a plain number in between. Else the router never learns.",
-            wrong_ranks(_no_gradient)),
+    raised("to unpack", "three tensors"),
+    raised("in-place", "changed in place"),
+    Symptom("no gradient", wrong_ranks(_no_gradient)),
     fallbacks=(
-        other_dtype("A result has another dtype than it should: weights have that of the logits, experts are int64, kept is "
-                    "bool."),
-        Symptom("kept elsewhere", "As many choices are kept as should be, but others: back from the queue, view it as "
-                                  "(k, T) and transpose; view(T, k) mixes tokens and choices.",
-                lambda look: first_wrong_is("kept")(look) and wrong_ranks(_shifted)(look)),
-        Symptom("wrong experts", "experts is wrong: (T, k), of each token the numbers of the largest logits, in their "
-                                 "order.", first_wrong_is("experts")),
-        Symptom("wrong weights", "experts is right, weights is not: the softmax over each token's k chosen logits.",
-                first_wrong_is("weights")),
-        Symptom("wrong kept", "experts and weights are right, kept is not: write down the queue of one expert by hand, and "
-                              "compare.", first_wrong_is("kept")),
-        Symptom("wrong gradient", "The weights are right, their gradient is not: it goes through the softmax of the chosen "
-                                  "logits, and nowhere else.", first_wrong_is("dlogits")),
+        other_dtype(),
+        Symptom("kept elsewhere", lambda look: first_wrong_is("kept")(look) and wrong_ranks(_shifted)(look)),
+        Symptom("wrong experts", first_wrong_is("experts")),
+        Symptom("wrong weights", first_wrong_is("weights")),
+        Symptom("wrong kept", first_wrong_is("kept")),
+        Symptom("wrong gradient", first_wrong_is("dlogits")),
     )), reading=_read)

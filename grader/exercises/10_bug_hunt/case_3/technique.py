@@ -14,7 +14,5 @@ def _by_one_rank(look: Look, rank: int) -> str:
 
 TECHNIQUE = repaired(
     gradients_once, gradients_summed,
-    Demand("by way of one rank", "gradients are all-reduced", (
-        "The gradients are right, but they go to one rank and back, in two messages, and that rank sends to all the others: "
-        "one all-reduce does both, and all ranks share the work."),
-        on_each_rank(_by_one_rank), for_right_values=True, forbids=True))
+    Demand("by way of one rank", "gradients are all-reduced", on_each_rank(_by_one_rank), for_right_values=True,
+           forbids=True))

@@ -17,4 +17,4 @@ def _plain(inputs: Inputs) -> list[Notes]:
     return plain_pipeline(inputs[0]["steps"], LR, len(inputs))
 
 
-EXERCISE = hunted("Case 4: it hangs", ("steps", "lr", "group"), worlds(_inputs, (3, 4), (1,)), _plain, {})
+EXERCISE = hunted("Case 4: it hangs", ("steps", "lr", "group"), worlds(_inputs, (3, 4), (1,)), _plain)

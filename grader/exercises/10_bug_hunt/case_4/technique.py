@@ -67,22 +67,13 @@ def _upside_down(look: Look) -> bool:
 TECHNIQUE = repaired(
     _limit,
     each_way(_limit),
-    Demand("passes not seen", "each stage does every pass once, by hunted.Passes",
-           "The passes of the stages are not seen: leave them to hunted.Passes, and repair their order.",
-           on_each_rank(_not_seen), gate=True),
-    Demand("kept too many", "stage r keeps p − r micro-batches at most",
-           "It trains, and activations pile up: some stage keeps more than p − r micro-batches. Warm up only until the "
-           "first gradient can come.", on_each_rank(_kept_too_many)),
+    Demand("passes not seen", "each stage does every pass once, by hunted.Passes", on_each_rank(_not_seen), gate=True),
+    Demand("kept too many", "stage r keeps p − r micro-batches at most", on_each_rank(_kept_too_many)),
     PASSES_TRAINED,
-    Demand("another order", "1F1B's order", "It trains, but the passes come in another order than 1F1B's, and stages stand "
-           "idle: with too short a warm-up a stage waits for a gradient where it could go forward.",
-           on_each_rank(_other_order)),
+    Demand("another order", "1F1B's order", on_each_rank(_other_order)),
     symptoms=(
-        Symptom("untouched", "Your program still hangs in step 0, as the given one does. Read the verdict: for which call "
-                             "does each stage wait, and in which line?", _upside_down),
-        raised("index out of range", "A stage warms up with more micro-batches than there are: where n_micro is small, the "
-                                     "warm-up is no longer than that.", "no micro-batch left"),
-        raised("without a micro-batch", "A stage goes backward before a micro-batch went forward: compare its numbers of "
-                                        "forward and backward passes.", "nothing kept"),
+        Symptom("untouched", _upside_down),
+        raised("index out of range", "no micro-batch left"),
+        raised("without a micro-batch", "nothing kept"),
     ),
 )

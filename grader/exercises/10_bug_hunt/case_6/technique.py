@@ -15,8 +15,6 @@ TECHNIQUE = repaired(
     gradients_once,
     gradients_summed,
     symptoms=(
-        Symptom("untouched", "Your program still does what the given one does. In step 0 all losses agree with the plain "
-                             "process, and the gradients are the first results that don't. Read their factor in the table. "
-                             "Then list rank 0's calls of one step from the trace.", _twice),
+        Symptom("untouched", _twice),
     ),
 )

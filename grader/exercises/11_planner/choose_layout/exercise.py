@@ -1,54 +1,42 @@
 """The fastest layout that fits: every legal (dp, tp, pp, micro_batch) is tried."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from grader.calling.layouts import memory_by, seconds_by
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.formula_cases import FORMULAS, formula, single
-from grader.judging.exercise import VALUES, Case, Draw, Exercise, Slip
+from grader.exercises.shared.formula_cases import FORMULAS, single
+from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
 Given, Layout = dict[str, Any], dict[str, int]
-RULES: dict[str, Callable[[Given, Layout], bool]] = {
-    "heads": lambda given, how: given["shape"]["heads"] % how["tp"] == 0,
-    "layers": lambda given, how: given["shape"]["layers"] % how["pp"] == 0,
-    "node": lambda given, how: given["machine"]["devices_per_node"] % how["tp"] == 0,
-    "batch": lambda given, how: given["batch"] % (how["dp"] * how["micro_batch"]) == 0,
-}
 TIES = ("tp", "pp", "micro_batch")
 
 
-def layouts(given: Given, **rules: Callable[[Given, Layout], bool]) -> Iterator[Layout]:
-    """All that the rules allow; rules: others in their place. Divisors are found by trying."""
+def layouts(given: Given) -> Iterator[Layout]:
+    """All legal ones. Divisors are found by trying."""
     n, batch = given["n_devices"], given["batch"]
     sizes = ((n // (tp * pp), tp, pp) for tp in range(1, n + 1) for pp in range(1, n // tp + 1) if n % (tp * pp) == 0)
     for dp, tp, pp in sizes:
         for micro_batch in range(1, batch // dp + 1):
             how = {"dp": dp, "tp": tp, "pp": pp, "micro_batch": micro_batch, "n_micro": batch // (dp * micro_batch)}
-            if all(allows(given, how) for allows in (RULES | rules).values()):
+            if is_legal(given, how):
                 yield how
 
 
-def seconds(given: Given, how: Layout) -> float:
-    return seconds_by(given["prices"])(given["shape"], how)
+def is_legal(given: Given, how: Layout) -> bool:
+    shape, batch = given["shape"], given["batch"]
+    return (shape["heads"] % how["tp"] == 0 and shape["layers"] % how["pp"] == 0
+            and given["machine"]["devices_per_node"] % how["tp"] == 0 and batch % (how["dp"] * how["micro_batch"]) == 0)
 
 
 def memory(given: Given, how: Layout) -> float:
     return memory_by(given["prices"])(given["shape"], how)
 
 
-def fits(given: Given, how: Layout) -> bool:
-    return memory(given, how) <= given["machine"]["memory_bytes"]
-
-
-def fastest_first(given: Given, how: Layout) -> tuple[float, ...]:
-    return (seconds(given, how), *(how[axis] for axis in TIES))
-
-
-def chosen(given: Given, order: Callable[[Given, Layout], Any] = fastest_first,
-           enough: Callable[[Given, Layout], bool] = fits, **rules: Callable[[Given, Layout], bool]) -> Layout | None:
-    fitting = [how for how in layouts(given, **rules) if enough(given, how)]
-    return min(fitting, key=lambda how: order(given, how), default=None)
+def chosen(given: Given) -> Layout | None:
+    seconds_of = seconds_by(given["prices"])
+    fitting = [how for how in layouts(given) if memory(given, how) <= given["machine"]["memory_bytes"]]
+    return min(fitting, key=lambda how: (seconds_of(given["shape"], how), *(how[axis] for axis in TIES)), default=None)
 
 
 def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
@@ -87,55 +75,6 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
     return cases
 
 
-# ── other searches ──
-
-
-def _first_found(given: Given, how: Layout) -> tuple[int, ...]:
-    return tuple(how[axis] for axis in TIES)
-
-
-def _tied(*signs: int) -> Callable[[Given, Layout], tuple[float, ...]]:
-    """Ties by other signs of tp, pp, micro_batch."""
-    return lambda given, how: (seconds(given, how), *(sign * how[axis] for sign, axis in zip(signs, TIES, strict=True)))
-
-
-def _pp_first(given: Given, how: Layout) -> tuple[float, ...]:
-    return seconds(given, how), how["pp"], how["tp"], how["micro_batch"]
-
-
-def _nothing(given: Given, how: Layout) -> bool:
-    return True
-
-
-def _all_smaller_fit(given: Given, how: Layout) -> bool:
-    """Whether it fits, and all smaller micro-batches do that the batch allows."""
-    share = given["batch"] // how["dp"]
-    sizes = (size for size in range(1, how["micro_batch"] + 1) if share % size == 0)
-    return all(fits(given, how | {"micro_batch": size, "n_micro": share // size}) for size in sizes)
-
-
-def _is_power(n: int) -> bool:
-    return n & (n - 1) == 0
-
-
-def _slip(id: str, hint: str, order: Callable = fastest_first, **ways: Callable) -> Slip:
-    return formula(id, lambda given: chosen(given, order, **ways), hint)
-
-
-def _other_count(id: str, hint: str, n_micro: Callable[[Given, Layout], int]) -> Slip:
-    """With another number of micro-batches, from the search to the result."""
-
-    def counted(given: Given, how: Layout) -> Layout:
-        return how | {"n_micro": n_micro(given, how)}
-
-    def wrong(given: Given) -> Layout | None:
-        how = chosen(given, lambda given, how: fastest_first(given, counted(given, how)),
-                     lambda given, how: fits(given, counted(given, how)))
-        return how and counted(given, how)
-
-    return formula(id, wrong, hint)
-
-
 EXERCISE = Exercise(
     title="Choose the layout",
     forbidden=FORMULAS,
@@ -143,47 +82,4 @@ EXERCISE = Exercise(
     make_cases=_cases,
     oracle=each_rank(lambda case, rank: chosen(case.inputs[rank])),
     points={VALUES: 3},
-    slips=(
-        _slip("must stay below", "Exactly memory_bytes still fits: <=, not <.",
-              enough=lambda given, how: memory(given, how) < given["machine"]["memory_bytes"]),
-        _slip("fastest, fitting or not", "Where none fits, the answer is None: the fastest of those that do not fit cannot "
-              "be run.", enough=lambda given, how: fits(given, how) or not any(fits(given, one) for one in layouts(given))),
-        _slip("memory ignored", "The fastest of all is no use if it does not fit: memory_of(shape, layout) must stay within "
-              "memory_bytes.", enough=_nothing),
-        _slip("first that fits", "Many layouts fit. The one that takes least time is asked, so try them all.", _first_found),
-        _slip("least memory", "Memory only has to suffice; what is asked for is the least time.",
-              lambda given, how: (memory(given, how), *fastest_first(given, how))),
-        _slip("slowest", "That is the layout that takes longest.", lambda given, how: (
-            -seconds(given, how), *_first_found(given, how))),
-        _slip("tensor group across nodes", "A tensor group must lie inside a node: tp must divide devices_per_node.",
-              node=_nothing),
-        _slip("tensor group over a node's edge", "A tp that does not divide devices_per_node makes groups that lie on two "
-              "nodes: with nodes of 6 the second group of 4 does.",
-              node=lambda given, how: how["tp"] <= given["machine"]["devices_per_node"]),
-        _slip("heads cut", "A tensor-parallel rank takes whole heads: tp must divide them.", heads=_nothing),
-        _slip("layers cut", "A stage has whole layers, all stages as many: pp must divide them.", layers=_nothing),
-        _slip("samples left over", "dp · micro_batch must divide the batch: else sequences are left over.", batch=_nothing),
-        _slip("micro-batch of one", "Micro-batches may be larger than 1: each size that divides a replica's share of the "
-              "batch is to be tried, and the larger it is, the fewer they are.",
-              batch=lambda given, how: RULES["batch"](given, how) and how["micro_batch"] == 1),
-        _slip("given up at the first that does not fit", "A larger micro-batch may fit where a smaller one does not: what "
-              "memory_of says is given, so ask it for every size.", enough=_all_smaller_fit),
-        _slip("one micro-batch", "A replica's share of the batch can be cut into micro-batches of every size that divides "
-              "it, not only be taken whole.", batch=lambda given, how: given["batch"] == how["dp"] * how["micro_batch"]),
-        _slip("powers of two only", "Not only powers of two are legal: every divisor of heads, layers and batch counts.",
-              batch=lambda given, how: RULES["batch"](given, how) and all(
-                  _is_power(how[axis]) for axis in ("tp", "pp", "micro_batch"))),
-        _slip("no data parallelism", "Devices that tp and pp leave free are further replicas: dp = n_devices / (tp·pp).",
-              batch=lambda given, how: RULES["batch"](given, how) and how["dp"] == 1),
-        _slip("ties by larger tp", "Of equally fast layouts the one with the smaller tp is asked.", _tied(-1, 1, 1)),
-        _slip("ties by larger pp", "Of equally fast layouts of one tp the one with the smaller pp is asked.",
-              _tied(1, -1, 1)),
-        _slip("ties by larger micro-batch", "Of equally fast layouts of one tp and pp the one with the smaller micro_batch "
-              "is asked.", _tied(1, 1, -1)),
-        _slip("ties by pp first", "Ties go to the smaller tp first, and only then to the smaller pp.", _pp_first),
-        _slip("last of the ties", "Of equally fast layouts the last one was taken: replace the best only by one that is "
-              "faster, and go through tp, pp and micro_batch upwards.", _tied(-1, -1, -1)),
-        _other_count("dp forgotten in n_micro", "A replica has batch / dp sequences: n_micro = batch / (dp · micro_batch).",
-                     lambda given, how: given["batch"] // how["micro_batch"]),
-    ),
 )

@@ -23,13 +23,14 @@ def _of_other_devices(how: dict[str, int], inputs: dict[str, Any]) -> bool:
     return how["dp"] * how["tp"] * how["pp"] != inputs["n_devices"]
 
 
+def _no_layout(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return right is not None and (not isinstance(found, dict) or found.keys() != NAMES)
+
+
 TECHNIQUE = arithmetic(
-    Symptom("not all devices", "dp · tp · pp must be n_devices: every device takes part.", _returned(_of_other_devices)),
+    Symptom("not all devices", _returned(_of_other_devices)),
     fallbacks=(
-        Symptom("no layout", "Return the layout itself, a dictionary with dp, tp, pp, micro_batch and n_micro; None only "
-                "where none fits.", every_rank(lambda look, rank, found, right: right is not None and (
-                    not isinstance(found, dict) or found.keys() != NAMES))),
-        Symptom("another layout", "Another layout is faster, or yours is not legal, or does not fit: print the seconds, the "
-                "bytes and the four rules for yours and for the one that is expected.", _returned(lambda how, inputs: True)),
+        Symptom("no layout", every_rank(_no_layout)),
+        Symptom("another layout", _returned(lambda how, inputs: True)),
     ),
 )

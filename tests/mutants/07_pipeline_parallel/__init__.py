@@ -1,1 +1,0 @@
-"""Wrong solutions of unit 07."""
