@@ -54,11 +54,7 @@ def collect(candidate: Candidate, cases: Iterable[Given], place: Callable[[], Pl
 
 def collect_one(candidate: Candidate, case: Given, place: Callable[[], Place] = Place) -> Evidence:
     """Run one case on the ranks of a new place."""
-    ready = partial(get_ready, candidate.way, candidate.forbidden)
-    blob = told(candidate.function, candidate.way, candidate.forbidden, case)
-    job = Job(TASK, [blob] * case.world_size, timeout_s=candidate.timeout_s, memory=candidate.measured, show_output=False,
-              machinery=(str(GRADER),), preload=(*PRELOAD, *[COMPILER] * candidate.trains, ready), asked_for=case.inputs,
-              late_s=case.late_s, seed=SEED)
+    job = job_for(candidate, case, TASK, told(candidate.function, candidate.way, candidate.forbidden, case))
     for _ in range(LOOKS):
         outcome = launch(job, place())
         crossed, messages, weights = outcome.observed or (None, None, None)
@@ -70,6 +66,14 @@ def collect_one(candidate: Candidate, case: Given, place: Callable[[], Place] = 
     ending, kind = (RAISED, ValueError.__name__) if refused and error is None else _ending(error)
     return Evidence(outputs, ending, after_begin(run), str(error or refused).strip(), kind, *_where(error), run.memory,
                     run.output, run.elapsed_s, outcome.starved_s, crossed, messages, weights, _said(error) or refused)
+
+
+def job_for(candidate: Candidate, case: Given, task: bytes, blob: bytes) -> Job:
+    """What the ranks of a case run: a pickled task, which each is told `blob`."""
+    ready = partial(get_ready, candidate.way, candidate.forbidden)
+    return Job(task, [blob] * case.world_size, timeout_s=candidate.timeout_s, memory=candidate.measured, show_output=False,
+               machinery=(str(GRADER),), preload=(*PRELOAD, *[COMPILER] * candidate.trains, ready), asked_for=case.inputs,
+               late_s=case.late_s, seed=SEED)
 
 
 def after_begin(run: Run) -> Trace:

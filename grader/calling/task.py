@@ -2,7 +2,8 @@
 
 import pickle
 import runpy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import cloudpickle
 import torch.distributed as dist
@@ -27,9 +28,7 @@ def call_function(blob: bytes, done: Callable[[], None], ask: Callable[[], bytes
     """
     length = int.from_bytes(blob[:LENGTH_BYTES], "little")
     facts, function = unpack(blob[LENGTH_BYTES + length:]), blob[LENGTH_BYTES:LENGTH_BYTES + length]
-    forbid(facts["forbidden"])
-    call = runpy.run_path(str(GRADER / facts["way"]))["call"]
-    group = _own_group(facts["groups"])
+    call, group = _prepared(facts)
     if group is None:
         return pack(None)
     if facts["weighed"]:
@@ -48,9 +47,7 @@ def call_each(blob: bytes, done: Callable[[], None], ask: Callable[[], bytes]) -
     Each function gets the inputs anew, and draws the same numbers. Of one that raises the result is None.
     """
     facts = pickle.loads(blob)
-    forbid(facts["forbidden"])
-    call = runpy.run_path(str(GRADER / facts["way"]))["call"]
-    group = _own_group(facts["groups"])
+    call, group = _prepared(facts)
     if group is None:
         return pickle.dumps([None] * len(facts["functions"]))
     inputs, results = ask(), []
@@ -74,6 +71,12 @@ def told(function: bytes, way: str, forbidden: Sequence[str], given: Given) -> b
     """What each rank is told before it has any inputs: a pickled function, and how to call it."""
     facts = {"way": way, "forbidden": list(forbidden), "groups": given.groups, "weighed": given.weighed}
     return len(function).to_bytes(LENGTH_BYTES, "little") + function + pack(facts)
+
+
+def _prepared(facts: Mapping[str, Any]) -> tuple[Callable, dist.ProcessGroup | None]:
+    """How a function is called, and this rank's group; forbidden modules raise from now on."""
+    forbid(facts["forbidden"])
+    return runpy.run_path(str(GRADER / facts["way"]))["call"], _own_group(facts["groups"])
 
 
 def _own_group(groups: tuple[tuple[int, ...], ...] | None) -> dist.ProcessGroup | None:

@@ -47,15 +47,13 @@ def load(unit: str, name: str) -> Exercise:
 
 
 def _with_mistakes(exercise: Exercise) -> Exercise:
-    """Those of its programs that are told by their results, beside its formulas: all but those that set off a symptom."""
+    """With those of its programs that their results tell: all but those that set off a symptom or break a demand."""
     from grader.exercises.derived import wrong_results  # a student's copy has none of this
     from grader.exercises.references import mistakes_of
 
-    technique = exercise.technique
-    others = {known.id for known in (*exercise.slips, *technique.demands, *technique.symptoms, *technique.fallbacks,
-                                     *LAST_RESORTS, IN_GROUPS_ONLY)}
+    others = exercise.ids | {known.id for known in (*LAST_RESORTS, IN_GROUPS_ONLY)}
     told = [mistake for mistake in mistakes_of(exercise.unit, exercise.id) if mistake.id not in others]
-    return replace(exercise, slips=(*exercise.slips, *told), run=wrong_results)
+    return replace(exercise, slips=tuple(told), run=wrong_results)
 
 
 def _hints_for(exercise: Exercise, folder: Path) -> dict[str, str]:
@@ -64,11 +62,9 @@ def _hints_for(exercise: Exercise, folder: Path) -> dict[str, str]:
     Raises: LookupError where an id has no text, or the exercise's file has a text for no id.
     """
     own, general = _texts(folder / "hints.toml"), _texts(HERE / "hints.toml")
-    technique = exercise.technique
-    ids = {known.id for known in (*exercise.slips, *technique.demands, *technique.symptoms, *technique.fallbacks)}
-    if missing := ids - own.keys() - general.keys():
+    if missing := exercise.ids - own.keys() - general.keys():
         raise LookupError(f"{exercise.id}: no text in hints.toml for {', '.join(map(repr, sorted(missing)))}")
-    if idle := own.keys() - ids - {resort.id for resort in LAST_RESORTS}:
+    if idle := own.keys() - exercise.ids - {resort.id for resort in LAST_RESORTS}:
         raise LookupError(f"{exercise.id}: its hints.toml has a text for {', '.join(map(repr, sorted(idle)))}, and nothing "
                           f"in its technique or slips has that id")
     return general | own

@@ -8,25 +8,23 @@ import hashlib
 import pickle
 import platform
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import cloudpickle
 import torch
 
-from grader.calling.collect import PRELOAD, SEED
-from grader.calling.handing_out import GRADER, Given, given
-from grader.calling.task import call_each, get_ready
+from grader.calling.collect import SEED, Candidate, job_for
+from grader.calling.handing_out import Given, given
+from grader.calling.task import call_each
 from grader.evidence.case import Case
 from grader.evidence.evidence import pack, unpack
 from grader.exercises.references import ROOT
-from grader.judging.exercise import Draw, Exercise, Mistake
-from utils.ranks.job import Job
+from grader.judging.exercise import PUBLIC_SEED, Draw, Exercise, Mistake
 from utils.ranks.launcher import launch
-from utils.ranks.server import COMPILER
 
 KEPT = ROOT / "build" / "derived"
-PUBLIC_SEED = 0
 TASK = cloudpickle.dumps(call_each)
 Packed = list[bytes | None] | None  # what each rank returned, None for a bystander; None where a rank returned nothing
 _known: dict[tuple[str, str], dict[str, Packed]] = {}  # by exercise and case
@@ -67,7 +65,7 @@ def _kept(exercise: Exercise, case: Case, digest: str) -> dict[str, Packed]:
     with content:
         fcntl.flock(content, fcntl.LOCK_EX)
         content.seek(0)
-        kept: dict[str, Packed] = pickle.loads(content.read() or pickle.dumps({}))  # by the mistake's text
+        kept = _read(content.read())
         todo = [mistake for mistake in every.values() if mistake.text not in kept]
         if todo:
             results = _run(exercise, case, todo)
@@ -75,6 +73,14 @@ def _kept(exercise: Exercise, case: Case, digest: str) -> dict[str, Packed]:
             content.truncate(0)
             content.write(pickle.dumps(kept))
     return {name: kept[mistake.text] for name, mistake in every.items()}
+
+
+def _read(content: bytes) -> dict[str, Packed]:
+    """What a file keeps, by the mistake's text; nothing of one whose writer was ended half way."""
+    try:
+        return pickle.loads(content)
+    except (EOFError, pickle.UnpicklingError):
+        return {}
 
 
 @cache
@@ -90,7 +96,7 @@ def _code(unit: str) -> str:
 
 def _run(exercise: Exercise, case: Case, mistakes: Sequence[Mistake]) -> dict[str, Packed]:
     """In one launch; where that stands still, because one of them does, one by one."""
-    handed = given(exercise.way, case)
+    handed = replace(given(exercise.way, case), late_s=())  # results are the same, and nobody waits
     of_ranks = _launched(exercise, handed, [cloudpickle.dumps(mistake.make()) for mistake in mistakes])
     if of_ranks is None and len(mistakes) > 1:
         return {name: packed for mistake in mistakes for name, packed in _run(exercise, case, [mistake]).items()}
@@ -105,11 +111,9 @@ def _launched(exercise: Exercise, handed: Given, functions: list[bytes]) -> list
     """Of each rank, what each function returned; None where not all ranks came to the end."""
     facts = {"functions": functions, "way": exercise.way, "forbidden": exercise.forbidden, "groups": handed.groups,
              "seed": SEED}
-    job = Job(TASK, [pickle.dumps(facts)] * handed.world_size, timeout_s=exercise.timeout_s * len(functions),
-              memory=exercise.measured, show_output=False, machinery=(str(GRADER),),
-              preload=(*PRELOAD, *[COMPILER] * exercise.trains, partial(get_ready, exercise.way, exercise.forbidden)),
-              asked_for=handed.inputs, seed=SEED)
-    outcome = launch(job)
+    candidate = Candidate(b"", exercise.timeout_s * len(functions), exercise.trains, exercise.measured, exercise.way,
+                          exercise.forbidden)
+    outcome = launch(job_for(candidate, handed, TASK, pickle.dumps(facts)))
     if len(outcome.blobs) < handed.world_size:
         return None
     return [pickle.loads(outcome.blobs[rank]) for rank in range(handed.world_size)]

@@ -68,7 +68,7 @@ def mistakes_of(unit: str, exercise: str) -> list[Mistake]:
         name = re.sub(r"\W+", "_", one.id) + f"_{count[one.id]}" * (count[one.id] > 1)
         changed.append(Mistake(one.id, name, repr(one), partial(_apply, unit, exercise, one)))
     written = [fn for fn in vars(module).values() if callable(fn) and hasattr(fn, "id")]
-    text = inspect.getsource(module)
+    text = inspect.getsource(module) if written else ""
     return changed + [Mistake(fn.id, fn.__name__, f"{fn.__name__} of {text}", partial(_by_value, module, fn))
                       for fn in written]
 

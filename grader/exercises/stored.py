@@ -5,14 +5,12 @@ from typing import Any
 
 from grader.evidence.case import Case
 from grader.evidence.evidence import pack, unpack
-from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Exercise, Slip, Trial
 
 FILE = "public.safetensors"
 CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "trains", "measured", "forbidden",
             "faults")
 LARGE_BYTES = 64 << 10  # of cases with larger results, what slips make of them is left out: smaller ones tell them apart
-_OPEN = "\0anything"
 
 
 def to_bytes(exercise: Exercise, trials: Sequence[Trial]) -> bytes:
@@ -27,7 +25,7 @@ def to_bytes(exercise: Exercise, trials: Sequence[Trial]) -> bytes:
         "trials": [{"name": trial.case.name, "inputs": trial.case.inputs, "groups": trial.case.groups,
                     "right": _each_once(trial.right)} for trial in trials],
         "slips": [{"id": slip.id, "wrong": {  # by the names of the cases in which it shows
-            trial.case.name: _each_once(_closed(of_case[number]))
+            trial.case.name: _each_once(of_case[number])
             for trial, of_case in zip(small, wrong, strict=True) if of_case[number] is not None}}
             for number, slip in enumerate(exercise.slips)],
     })
@@ -44,8 +42,7 @@ def from_bytes(content: bytes) -> Exercise:
 
 
 def _slip(data: dict[str, Any]) -> Slip:
-    wrong = {name: _opened(_of_ranks(results)) for name, results in data["wrong"].items()}
-    return Slip(data["id"], lambda case, rank, right: wrong[case.name][rank], lambda case: case.name in wrong)
+    return Slip(data["id"], {name: _of_ranks(results) for name, results in data["wrong"].items()})
 
 
 def _each_once(of_ranks: list[Any]) -> dict[str, list]:
@@ -59,19 +56,3 @@ def _each_once(of_ranks: list[Any]) -> dict[str, list]:
 def _of_ranks(once: dict[str, list]) -> list[Any]:
     return [once["results"][index] for index in once["result_of_rank"]]
 
-
-def _closed(value: Any) -> Any:
-    """With a word, which can be stored, for ANYTHING."""
-    return _replaced(value, ANYTHING, _OPEN)
-
-
-def _opened(value: Any) -> Any:
-    return _replaced(value, _OPEN, ANYTHING)
-
-
-def _replaced(value: Any, old: Any, new: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _replaced(part, old, new) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_replaced(part, old, new) for part in value)
-    return new if type(value) is type(old) and value == old else value

@@ -5,7 +5,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -15,8 +14,8 @@ from grader.judging.compare import same
 
 VALUES, TECHNIQUE = "values", "technique"
 MANY = 1 << 16  # numbers in a tensor
+PUBLIC_SEED = 0  # of the cases that students see
 ROUNDED = 1e-6  # right sums of whole numbers are exact, a third of them is not
-Wrong = Callable[[Case, int, list[Any]], Any]  # (case, rank, each rank's right result) -> what the rank then returns
 
 
 @dataclass(frozen=True)
@@ -52,35 +51,12 @@ class Look(Trial):
         return [(rank, self.outputs[rank], self.right[rank]) for rank in self.working]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Slip:
-    """A known mistake in results; its lesson is the exercise's hint of this id.
-
-    wrong: what a rank returns that makes this mistake; ANYTHING stands for parts that it leaves open.
-    shows: the cases in which it could show; of these it does show where any rank's result is another than the right one.
-    """
+    """A known mistake as students have it. wrong: what each rank returns, by the names of the cases in which it shows."""
 
     id: str
-    wrong: Wrong
-    shows: Callable[[Case], bool] = lambda case: True
-
-    def results(self, trial: Trial) -> list[Any] | None:
-        """What each rank returns that makes this mistake, None for a bystander; None in all where it does not show."""
-        remembered = _RESULTS.setdefault(trial.case, {})
-        if self not in remembered:
-            remembered[self] = self._results(trial)
-        return remembered[self]
-
-    def _results(self, trial: Trial) -> list[Any] | None:
-        if not trial.case.shows_slips or not self.shows(trial.case):
-            return None
-        working = trial.working
-        wrong = [self.wrong(trial.case, rank, trial.right) if rank in working else None
-                 for rank in range(trial.case.world_size)]
-        return None if all(same(wrong[rank], trial.right[rank]) for rank in working) else wrong
-
-
-_RESULTS: WeakKeyDictionary[Case, dict[Slip, list[Any] | None]] = WeakKeyDictionary()  # functions are tried again and again
+    wrong: Mapping[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -204,7 +180,7 @@ class Exercise:
         """For each slip what each rank returns that makes it, None for a bystander; None in all where it does not show."""
         programs = [slip for slip in slips if isinstance(slip, Mistake)]
         returned = dict(zip(programs, self._returned(trial, programs), strict=True))
-        return [returned[slip] if isinstance(slip, Mistake) else slip.results(trial) for slip in slips]
+        return [returned[slip] if isinstance(slip, Mistake) else slip.wrong.get(trial.case.name) for slip in slips]
 
     def _returned(self, trial: Trial, programs: Sequence[Mistake]) -> list[list[Any] | None]:
         if not programs or self.run is None or not trial.case.shows_slips:
@@ -224,6 +200,12 @@ class Exercise:
             return found if found is MISSING else self.technique.reading(case, found)
         except (TypeError, ValueError, LookupError, AttributeError):
             return found
+
+    @property
+    def ids(self) -> set[str]:
+        """Of its slips, symptoms and demands: what a hint can be about, beside what any function can do."""
+        technique = self.technique
+        return {known.id for known in (*self.slips, *technique.symptoms, *technique.fallbacks, *technique.demands)}
 
     @property
     def max_points(self) -> float:

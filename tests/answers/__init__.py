@@ -51,9 +51,7 @@ def hint_of(verdict: Verdict | str) -> str:
 
 def silent_ids(tried: Iterable[str], spoke: set[tuple[str, str]]) -> list[str]:
     """Of some exercises the ids of slips, symptoms and demands that no answer got."""
-    return [f"{name}: {known.id}" for name in tried for technique in [EXERCISES[name].technique]
-            for known in (*EXERCISES[name].slips, *technique.symptoms, *technique.fallbacks, *technique.demands)
-            if (name, known.id) not in spoke]
+    return [f"{name}: {id}" for name in tried for id in sorted(EXERCISES[name].ids) if (name, id) not in spoke]
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""Cases without communication, each one call on one rank, and the slips of the formulas that they ask for."""
+"""Cases without communication, each one call on one rank, for the exercises that ask for a formula."""
 
 import bisect
 from collections.abc import Callable
 from typing import Any
 
-from grader.judging.exercise import Case, Slip
+from grader.judging.exercise import Case
 
 FORMULAS = ("utils.costs.formulas", "utils.costs.strategies", "utils.planner")  # where what is asked for could be looked up
 
@@ -21,13 +21,3 @@ def first_enough(enough: Callable[[int], bool]) -> int:
         most *= 2
     tried = range(1, most + 1)
     return tried[bisect.bisect_left(tried, True, key=enough)]
-
-
-def formula(id: str, wrong: Callable[[dict[str, Any]], Any]) -> Slip:
-    """The result is wrong(inputs)."""
-    return Slip(id, lambda case, rank, right: wrong(case.inputs[rank]))
-
-
-def pair(id: str, wrong: Callable[[dict[str, Any], float, float], tuple[float, float]]) -> Slip:
-    """Where two numbers are asked, wrong(inputs, right first, right second)."""
-    return Slip(id, lambda case, rank, right: wrong(case.inputs[rank], *right[rank]))

@@ -1,12 +1,10 @@
 """Shards of a sequence in oracles."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.judging.compare import ANYTHING
 from grader.judging.exercise import Case, Draw
 from utils.models.shards import cut_dim
 
@@ -27,12 +25,6 @@ def joined(case: Case, rank: int, name: str = "x") -> Tensor:
 def own_piece(case: Case, rank: int, whole: Tensor, dim: int = 0) -> Tensor:
     """This rank's shard."""
     return whole.chunk(len(case.members(rank)), dim)[case.group_rank(rank)].clone()
-
-
-def wrong_from(right: dict[str, Any], part: str, wrong: Any) -> dict[str, Any]:
-    """A result that is right up to one part; that is another, and so may be all that follow."""
-    names = list(right)
-    return right | dict.fromkeys(names[names.index(part):], ANYTHING) | {part: wrong}
 
 
 # ── models whose weights are cut ──

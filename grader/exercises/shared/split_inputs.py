@@ -1,4 +1,4 @@
-"""Inputs of exercises about split layers: whole linear layers, the same on every rank; what mistakes make of results."""
+"""Inputs of exercises about split layers: whole linear layers, the same on every rank."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +9,7 @@ from torch.utils._pytree import tree_map_only
 
 from grader.evidence.case import REFUSED
 from grader.exercises.shared.cases import each_rank
-from grader.exercises.shared.sequence_inputs import wrong_from
-from grader.judging.exercise import Case, Draw, Slip
+from grader.judging.exercise import Case, Draw
 
 
 def numbers(draw: Draw, *shape: int, dtype: str = "float64", divisor: int = 50) -> Tensor:
@@ -43,10 +42,3 @@ def divides(case: Case) -> bool:
 def or_refused(result: Callable[[Case, int], Any]) -> Callable[[Case], list]:
     """An oracle: each rank's result; in a case that is to be refused, the sizes that a ValueError must name."""
     return each_rank(lambda case, rank: result(case, rank) if divides(case) else {REFUSED: case.inputs[rank]["refused"]})
-
-
-def first_wrong_slip(id: str, part: str, value: Callable[[Case, int, Any], Any],
-                     shows: Callable[[Case], bool] = lambda case: True) -> Slip:
-    """`part` of a result is value(case, rank, its right value); what stands before it is right, the rest may be anything."""
-    return Slip(id, lambda case, rank, right: wrong_from(right[rank], part, value(case, rank, right[rank][part])),
-                shows=lambda case: divides(case) and shows(case))
