@@ -11,6 +11,7 @@ from statistics import median
 import torch
 import torch.distributed as dist
 
+from grader.exercises.references import functions_of
 from tests.bench_gpu import bench_gpu
 from tests.bench_load import bench_load
 from tests.bench_marking import bench_bombs, bench_marking
@@ -23,7 +24,6 @@ from tests.bench_sequence_parallel import bench_sequence_parallel
 from tests.bench_simulator import bench_simulator
 from tests.bench_tensor_parallel import bench_tensor_parallel
 from tests.bench_training import bench_data_parallel, bench_fully_shard, bench_overlap
-from tests.notebooks import functions_of
 from utils import run_ranks
 
 MIB = 1 << 20

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
+from grader.exercises.references import functions_of
 from tests.bench_training import slowest
-from tests.notebooks import functions_of
 from utils.models.stages import Delayed, GPTStage
 from utils.models.text import text_batch
 from utils.models.tiny import TinyGPT, next_byte_loss, same_start

@@ -11,8 +11,8 @@ from grader.course import mark, running
 from grader.course.cell import is_solution, name_of
 from grader.course.splice import steps_of
 from grader.exercises import EXERCISES
+from grader.exercises.references import ROOT
 from grader.sandbox import bubblewrap
-from tests.notebooks import ROOT
 
 UNITS = ("01_collectives", "05_zero3", "07_pipeline_parallel")
 

@@ -8,8 +8,8 @@ from statistics import median
 import torch
 import torch.distributed as dist
 
+from grader.exercises.references import functions_of
 from tests.bench_simulator import programs
-from tests.notebooks import functions_of
 from utils import run_ranks, simulate_ranks
 from utils.simulation.cluster import Cluster, Device, Link
 

@@ -9,8 +9,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 
+from grader.exercises.references import functions_of
 from tests.bench_training import ROUNDS, slowest
-from tests.notebooks import functions_of
 from utils.models.blocks import TransformerBlock
 from utils.models.tiny import same_start
 

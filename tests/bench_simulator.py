@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import simulate_ranks
 from utils.models.mesh_stage import MeshStage, tied_gpt
 from utils.models.tiny import TinyGPT, next_byte_loss

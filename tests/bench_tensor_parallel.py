@@ -8,8 +8,8 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+from grader.exercises.references import functions_of
 from tests.bench_training import ROUNDS, WORLD_SIZE, slowest
-from tests.notebooks import functions_of
 from utils.models.tiny import TinyGPT, same_start
 
 WANTED = 1.25

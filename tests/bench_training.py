@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import run_ranks
 from utils.models.text import text_batch
 from utils.models.tiny import DeepMLP, TinyGPT, next_byte_loss, same_start

@@ -14,11 +14,11 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from grader.exercises import UNITS
+from grader.exercises.references import functions_of
 from grader.site.build import build
 from tests.answers import answers
 from tests.course import Course, solution_cell
 from tests.lab import ROOT, lab, open_notebook, page, run_all
-from tests.notebooks import functions_of
 from tests.submissions import pass_whole_tensors
 from utils import run_ranks, simulate_ranks
 from utils.figures.moment import Moments

@@ -26,8 +26,7 @@ from packaging.utils import canonicalize_name
 
 from grader.bundle import archive as bundle
 from grader.exercises import EXERCISES, order_of, stored
-from grader.exercises.references import mistakes_of
-from tests.notebooks import ROOT, functions_of
+from grader.exercises.references import ROOT, functions_of, mistakes_of
 
 pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
 LARGEST_BYTES = 11_000_000

@@ -7,10 +7,10 @@ import torch.distributed as dist
 
 from grader import CheckFailed, check
 from grader.exercises import EXERCISES
+from grader.exercises.references import functions_of
 from grader.judging.compare import first_difference
 from grader.sandbox.hand_over import _only_raises
 from tests import submissions
-from tests.notebooks import functions_of
 
 
 @pytest.mark.parametrize("given, words", [

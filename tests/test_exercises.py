@@ -10,11 +10,10 @@ from grader.checks import PUBLIC_SEED, verdict_on
 from grader.course.mark import PATIENCE
 from grader.exercises import EXERCISES, UNITS, order_of
 from grader.exercises.broken import is_broken
-from grader.exercises.references import mistakes_of, reference_cell
+from grader.exercises.references import ROOT, functions_of, mistakes_of, reference_cell
 from grader.judging.compare import same
 from grader.judging.exercise import Mistake
 from tests.many import TIMEOUT_S, verdict_with
-from tests.notebooks import ROOT, functions_of
 
 PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
 ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make test`; of the others one an exercise

@@ -10,9 +10,8 @@ from markupsafe import escape
 from grader.checks import verdict_on
 from grader.course import feedback
 from grader.exercises import EXERCISES
-from grader.exercises.references import mistakes_of
+from grader.exercises.references import functions_of, mistakes_of
 from grader.judging.verdict import Verdict
-from tests.notebooks import functions_of
 
 RING = EXERCISES["ring_all_reduce"]
 SEED = 20_262

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import run_ranks
 from utils.models.layers import cast_floats, hiding, layers_of, slices_of, tensors_in
 

@@ -1,5 +1,6 @@
 """Hints of last resort: what is said of an answer that no rule of its exercise explains."""
 
+import tomllib
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -7,7 +8,10 @@ import pytest
 import torch
 
 from grader.evidence.evidence import RETURNED, pack, unpack
-from grader.judging.general import LAST_RESORTS
+from grader.exercises import EXERCISES
+from grader.exercises.references import ROOT
+from grader.judging.demands import NETWORK_DEMAND
+from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS
 
 RIGHT = [torch.tensor([1.0, 2.0, 4.0]), torch.tensor([3.0, 5.0, 9.0])]
 
@@ -63,3 +67,9 @@ def test_results_and_names_where_none_are_due():
 
 def test_a_fraction_is_a_number_like_any_other():
     assert unpack(pack([Fraction(1, 4)])) == [0.25]
+
+
+def test_each_general_text_is_said_by_somebody():
+    texts = tomllib.loads((ROOT / "grader/exercises/hints.toml").read_text(encoding="utf-8"))
+    said = set().union(*(exercise.ids for exercise in EXERCISES.values()))
+    assert texts.keys() <= said | {symptom.id for symptom in (*LAST_RESORTS, IN_GROUPS_ONLY)} | {NETWORK_DEMAND}

@@ -4,7 +4,7 @@ import json
 import re
 from functools import cache
 
-from tests.notebooks import ROOT
+from grader.exercises.references import ROOT
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 ROW = re.compile(r"\| \*\*(.+?)\*\* \| (.+?) \| (.+?) \| \[(\d\d)\]\((.+?)\) \|")

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import run_ranks, widgets
 from utils.figures.holdings import Holdings
 from utils.models import DeepMLP, same_start

@@ -20,10 +20,9 @@ from grader.course.splice import is_solution, name_of
 from grader.evidence.case import FAULT, WHOLE_RUN
 from grader.exercises import EXERCISES, order_of
 from grader.exercises.broken import MARK, broken_program, is_broken
-from grader.exercises.references import reference_cell, with_source
+from grader.exercises.references import ROOT, functions_of, reference_cell, with_source
 from grader.judging.judge import judge
 from tests.course import SANDBOX, Course
-from tests.notebooks import ROOT, functions_of
 from utils import Deadlock, run_ranks
 from utils.models import hunted, hunted_broken, hunted_mesh, hunted_mesh_plain, hunted_plain, hunted_toy
 from utils.notebook.beside import BUGS, Beside, beside_plain, bug_of

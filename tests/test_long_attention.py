@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import RankFailed, run_ranks
 from utils.figures.curves import step_memory_figure, trade_figure
 from utils.figures.long_attention import causal_work_figure, owners, sent_by_ranks_figure, squares_per_step

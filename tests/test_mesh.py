@@ -8,8 +8,7 @@ import torch.distributed as dist
 
 from grader.checks import verdict_on
 from grader.exercises import EXERCISES
-from grader.exercises.references import with_source
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of, with_source
 from utils import figures, run_ranks
 from utils.models.blocks import BlockGPT
 from utils.models.library_mesh import gradient_distance, mesh_training

@@ -10,10 +10,10 @@ import pytest
 
 from grader.contracts import CORE, contracts_of, core_path
 from grader.exercises import EXERCISES
+from grader.exercises.references import ROOT
 from grader.hunt import has_faults
 from grader.site.execute import executed
 from tests.course import Course
-from tests.notebooks import ROOT
 
 UNITS = sorted({exercise.unit for exercise in EXERCISES.values()})
 LONGEST_CODE_LINES = 20

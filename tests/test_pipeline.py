@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 from grader.calling.pipelining import PASS, WatchedStage, mean_loss
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import run_ranks
 from utils.models.stages import GPTStage, begin_together, split_layers
 from utils.models.text import text_batch

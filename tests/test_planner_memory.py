@@ -5,7 +5,7 @@ import csv
 import pytest
 import torch
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils.costs.activations import saved_bytes
 from utils.costs.tables import DATA
 from utils.models.blocks import TransformerBlock

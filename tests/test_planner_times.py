@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import figures, simulate_ranks
 from utils.costs.formulas import bus_factor, bytes_sent_per_rank
 from utils.costs.tables import read_table

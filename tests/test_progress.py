@@ -6,8 +6,8 @@ import nbformat
 import pytest
 
 from grader import progress
+from grader.exercises.references import ROOT
 from grader.judging.verdict import Verdict
-from tests.notebooks import ROOT
 from utils import Predictions
 from utils.notebook import record
 

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils.costs.tables import DATA
 
 PARAMETERS = 7_500_000_000

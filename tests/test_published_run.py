@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import simulate_ranks, span
 from utils.costs.tables import read_table
 from utils.models.blocks import BlockGPT, MaskDropout

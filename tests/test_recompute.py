@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import run_ranks
 from utils.costs.activations import saved_bytes
 from utils.costs.flops import FlopCounter

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, schedules
 
+from grader.exercises.references import functions_of
 from grader.exercises.shared.right_orders import all_kept
-from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks, widgets
 from utils.costs.tables import read_table
 from utils.figures.editor import schedule_editor

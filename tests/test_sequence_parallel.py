@@ -9,7 +9,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import figures, run_ranks
 from utils.costs.activations import saved_by_part, saved_bytes
 from utils.costs.tables import read_table

@@ -10,7 +10,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from tests.test_simulation import calls_of
 from utils import run_ranks, simulate_ranks
 from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed, ranks_in_words

@@ -14,7 +14,7 @@ from grader.calling.handing_out import GRADER, given
 from grader.checks import PUBLIC_SEED
 from grader.evidence.evidence import unpack
 from grader.exercises import EXERCISES
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import run_ranks, simulate_ranks
 from utils.costs.formulas import ring_time_s, tree_broadcast_time_s
 from utils.deadlocks.errors import Deadlock, Mismatch, RankFailed

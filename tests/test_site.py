@@ -6,9 +6,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from grader.exercises.references import ROOT
 from grader.site import build, execute, formulas, gallery, pages
 from tests.lab import CHROMIUM, page
-from tests.notebooks import ROOT
 from utils import figures
 
 pytestmark = pytest.mark.xdist_group("site")

@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import run_ranks
 from utils.deadlocks.errors import RankFailed
 from utils.figures import layer_times, split_figure

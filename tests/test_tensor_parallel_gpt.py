@@ -14,8 +14,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+from grader.exercises.references import functions_of
 from tests.bench_tensor_parallel import torchs_gpt
-from tests.notebooks import functions_of
 from utils import RankFailed, run_ranks
 from utils.models.tiny import TinyGPT, next_byte_loss, same_start
 

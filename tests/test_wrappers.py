@@ -12,9 +12,9 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor
 
 from grader.calling.zoo import build, loss_rows
+from grader.exercises.references import functions_of
 from grader.exercises.shared.one_process import batch
 from grader.judging.exercise import Draw
-from tests.notebooks import functions_of
 from utils import run_ranks
 
 STEPS, ROWS = 20, 12  # 12 rows divide among 1, 2 and 3 ranks

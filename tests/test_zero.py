@@ -13,7 +13,7 @@ from torch.optim import lr_scheduler
 from grader.calling.zoo import build, loss_rows
 from grader.checks import verdict_on
 from grader.exercises import EXERCISES
-from tests.notebooks import functions_of
+from grader.exercises.references import functions_of
 from utils import RankFailed, run_ranks
 from utils.costs.replicas import require_equal
 from utils.trace.memory import held_by_category
