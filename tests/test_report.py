@@ -45,7 +45,7 @@ RING = "ring_all_reduce"
 
 @functools.cache
 def verdict(name: str, how: str) -> Verdict:
-    """The judge on evidence made up, without messages: right, mean, zeros, talks, raised, deadlock, blank or nothing."""
+    """The judge on evidence made up, without messages: right, mean, eighth, talks, raised, deadlock, blank or nothing."""
     technique = EXERCISES[name].technique
     asked = tuple(demand for demand in technique.demands if demand.id != NOT_CROSSED)
     exercise = replace(EXERCISES[name], technique=replace(technique, demands=asked))
@@ -56,7 +56,7 @@ def verdict(name: str, how: str) -> Verdict:
                "deadlock": (DEADLOCKED, "ranks 0 and 1 wait for a call that can never come.", "everyone waits"),
                "blank": (RAISED, SKELETON_ERROR, SKELETON_ERROR)}
     ending, error, kind = endings.get(how, (RETURNED, "", ""))
-    factor = {"mean": lambda n: 1 / n, "zeros": lambda n: 0.125}.get(how, lambda n: 1)
+    factor = {"mean": lambda n: 1 / n, "eighth": lambda n: 0.125}.get(how, lambda n: 1)
     return judge(exercise, trials, [
         Evidence([_times(right, factor(len(trial.case.members(rank)))) for rank, right in enumerate(trial.right)], ending,
                  Trace(trial.case.world_size), error, kind, loopback_bytes=(1 << 30) if how == "talks" else None)
@@ -328,15 +328,15 @@ def test_an_empty_class_has_an_empty_report():
 
 
 def test_whoever_is_sent_for_by_a_hint_gets_an_alarm():
-    demands = [network_agrees(gate=False), *(d for exercise in EXERCISES.values() for d in exercise.technique.demands)]
-    assert {demand.id for demand in demands if "A person should look" in demand.hint} == set(FOR_A_PERSON)
+    hints = [hint for exercise in EXERCISES.values() for hint in exercise.hints.items()]
+    assert {id for id, text in hints if "A person should look" in text} == set(FOR_A_PERSON)
 
 
 # ── counting ──
 
 
 @pytest.mark.parametrize("how, symptom, words", [
-    ("mean", "mean for sum", "rank 0"), ("zeros", "too few steps", "rank 0: [0]: expected"),
+    ("mean", "mean for sum", "rank 0"), ("eighth", "too small by a factor", "rank 0: [0]: expected"),
     ("blank", "not written yet", "NotImplementedError"), ("nothing", "nothing to judge", "the solution cell is missing"),
     ("talks", "network contradicts", "the calls account for 0 B"),
 ])
@@ -346,7 +346,7 @@ def test_reasons_in_words(how, symptom, words):
 
 
 def test_an_ending_without_a_hint_is_a_symptom_too():
-    facts = record({RING: "zeros"})["exercises"][RING] | {"hints": []}
+    facts = record({RING: "eighth"})["exercises"][RING] | {"hints": []}
     assert read_outcome(RING, facts).symptom == "wrong values"
     facts = record({RING: "raised"})["exercises"][RING] | {"hints": []}
     assert read_outcome(RING, facts).symptom == "raised IndexError"
@@ -356,7 +356,7 @@ def test_an_ending_without_a_hint_is_a_symptom_too():
 
 def test_every_submission_that_lost_points_has_a_reason_in_table_and_page():
     source = random.Random(3)
-    ways = ("right", "mean", "zeros", "raised", "deadlock", "blank", "nothing", "talks")
+    ways = ("right", "mean", "eighth", "raised", "deadlock", "blank", "nothing", "talks")
     class_ = [submission(f"student-{i:02}", record({name: source.choice(ways) for name in (RING, "reduce", "bandwidths")}))
               for i in range(30)]
     summary = summarise(UNIT, class_)

@@ -1,6 +1,7 @@
 """All exercises, by id, in the order of the course. Each has a folder, <unit>/<exercise>; the unit names their ORDER.
 
-exercise: contract, cases, oracle, slips. technique: how it must be done, and how it can fail; without one it is arithmetic.
+exercise: contract, cases, oracle. technique: how it must be done, and how it can fail; without one it is arithmetic.
+mistakes: wrong programs, mostly changes of the reference, by the ids of their hints.
 call: how a rank calls the function, where that is unusual. hints.toml: what a student is told, by the id of the mistake or
 demand; what is the same in many exercises stands in the hints.toml beside this file, and an exercise's own text comes before
 it. A student's copy has data in place of the first, see stored.

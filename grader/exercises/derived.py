@@ -95,16 +95,30 @@ def _code(unit: str) -> str:
 
 
 def _run(exercise: Exercise, case: Case, mistakes: Sequence[Mistake]) -> dict[str, Packed]:
-    """In one launch; where that stands still, because one of them does, one by one."""
+    """In one launch; where that stands still, because one of them does, one by one.
+
+    A change that the reference does not allow makes nothing: a course may have references of its own, or fewer units.
+    """
+    unable: dict[str, Packed] = {mistake.name: None for mistake in mistakes}
+    functions = {mistake.name: function for mistake in mistakes if (function := _pickled(mistake))}
+    if not functions:
+        return unable
     handed = replace(given(exercise.way, case), late_s=())  # results are the same, and nobody waits
-    of_ranks = _launched(exercise, handed, [cloudpickle.dumps(mistake.make()) for mistake in mistakes])
-    if of_ranks is None and len(mistakes) > 1:
+    of_ranks = _launched(exercise, handed, list(functions.values()))
+    if of_ranks is None and len(functions) > 1:
         return {name: packed for mistake in mistakes for name, packed in _run(exercise, case, [mistake]).items()}
     if of_ranks is None:
-        return {mistake.name: None for mistake in mistakes}
+        return unable
     working = [rank for rank in range(case.world_size) if case.members(rank)]
-    return {mistake.name: None if any(results[rank] is None for rank in working) else list(results)
-            for mistake, results in zip(mistakes, zip(*of_ranks, strict=True), strict=True)}
+    return unable | {name: None if any(results[rank] is None for rank in working) else list(results)
+                     for name, results in zip(functions, zip(*of_ranks, strict=True), strict=True)}
+
+
+def _pickled(mistake: Mistake) -> bytes | None:
+    try:
+        return cloudpickle.dumps(mistake.make())
+    except (ValueError, OSError):
+        return None
 
 
 def _launched(exercise: Exercise, handed: Given, functions: list[bytes]) -> list[list[bytes | None]] | None:

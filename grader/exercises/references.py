@@ -95,10 +95,11 @@ def _apply(unit: str, exercise: str, changed: Change) -> Callable:
 
 @functools.cache
 def reference_cell(unit: str, exercise: str) -> str:
-    """The source of an exercise's cell in the solution notebook."""
-    source, = (cell.source for cell in _cells("solutions", unit)
-               if cell.metadata.get("nbgrader", {}).get("grade_id") == exercise)
-    return source
+    """The source of an exercise's cell in the solution notebook.  Raises: ValueError if it has none."""
+    for cell in _cells("solutions", unit):
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == exercise:
+            return cell.source
+    raise ValueError(f"solutions/{unit} has no cell of {exercise!r}")
 
 
 def with_source(unit: str, exercise: str, source: str, of: str = "") -> Callable:
