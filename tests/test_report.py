@@ -23,7 +23,6 @@ from grader.course.mark import FOR_A_PERSON
 from grader.course.splice import is_solution, name_of
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, SKELETON_ERROR, Evidence
 from grader.exercises import EXERCISES
-from grader.judging.demands import network_agrees
 from grader.judging.judge import judge
 from grader.judging.needs import NOT_CROSSED
 from grader.judging.verdict import Verdict
