@@ -46,7 +46,7 @@ def _reasons(verdict: Verdict) -> list[str]:
     lines = [f"Right in {'all ' if right == total else f'{right} of the '}{total} cases that marking drew."]
     endings = Counter(case.ending for case in verdict.cases)
     lines += [f"In {count} of them it {_ENDED[ending]}." for ending, count in endings.items() if ending != RETURNED]
-    return lines + _where(verdict)
+    return [*lines, *verdict.credit(), *_where(verdict)]
 
 
 def _where(verdict: Verdict) -> list[str]:
@@ -64,11 +64,7 @@ def _where(verdict: Verdict) -> list[str]:
 
 def _technique(verdict: Verdict) -> list[tuple[bool, str]]:
     """Each demand once, without the figures of any case."""
-    if any(case.ending != RETURNED for case in verdict.cases):
-        return []
-    demands = {demand.id: demand for case in verdict.cases for demand in case.demands}
-    unmet = {demand.id for case in verdict.cases for demand in case.demands if not demand.met}
-    return [(id not in unmet, demand.full_label) for id, demand in demands.items()]
+    return [(met, label) for _, met, label in verdict.demands()]
 
 
 def _further(verdict: Verdict) -> list[str]:

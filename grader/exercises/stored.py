@@ -9,7 +9,7 @@ from grader.judging.exercise import Exercise, Slip, Trial
 
 FILE = "public.safetensors"
 CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "trains", "measured", "forbidden",
-            "faults")
+            "edges", "faults")
 LARGE_BYTES = 64 << 10  # of cases with larger results, what slips make of them is left out: smaller ones tell them apart
 
 

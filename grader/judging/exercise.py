@@ -8,47 +8,24 @@ from typing import Any
 
 import torch
 
-from grader.evidence.case import REFUSED, THINNED, Case
-from grader.evidence.evidence import MISSING, Evidence, pack, unpack
+from grader.evidence.case import THINNED, Case
+from grader.evidence.evidence import MISSING, pack, unpack
 from grader.judging.compare import same
+from grader.judging.credit import edges_of
+from grader.judging.trial import Look, Trial
 
 VALUES, TECHNIQUE = "values", "technique"
 MANY = 1 << 16  # numbers in a tensor
 PUBLIC_SEED = 0  # of the cases that students see
+EDGES = {  # what is odd about some cases, and the words by which their names tell it, see grader.judging.credit
+    "buffers": r"\bbuffers",
+    "tied weights": r"\btied|\bone weight in both",
+    "unused or frozen layers": r"unused|frozen|\bskip|(without|needs no) (a )?gradient",
+    "number types": r"two dtypes",
+    "layouts in memory": r"not contiguous|transposed",
+    "empty parts": r"no parameters|^none$|^no ",
+}
 ROUNDED = 1e-6  # right sums of whole numbers are exact, a third of them is not
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A case and each rank's right result."""
-
-    case: Case
-    right: list[Any]
-
-    @property
-    def working(self) -> list[int]:
-        """The ranks that are no bystanders."""
-        return [rank for rank in range(self.case.world_size) if self.case.members(rank)]
-
-    @property
-    def refused(self) -> bool:
-        """Whether it is right to raise a ValueError: the case's sizes do not fit."""
-        return any(isinstance(right, dict) and REFUSED in right for right in self.right)
-
-
-@dataclass(frozen=True)
-class Look(Trial):
-    """What a symptom or a demand looks at: one case, what should come of it, and what did."""
-
-    evidence: Evidence
-
-    @property
-    def outputs(self) -> list[Any]:
-        return self.evidence.outputs
-
-    def pairs(self) -> list[tuple[int, Any, Any]]:
-        """(rank, found, right) for every rank that takes part."""
-        return [(rank, self.outputs[rank], self.right[rank]) for rank in self.working]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +109,7 @@ class Exercise:
     timeout_s: for one case, of which references need 2.4 s at most; marking gives it twice as much.
     trains: an optimizer steps in its ranks, they hand gradients to backward(), or their FLOPs are counted: for each of
         these torch imports much, once for all ranks if it is said here.
+    edges: beside refusals, groups, a rank alone, empty parts and other number types, which are known from the cases.
     faults: how many the student was given, where she is told how many are repaired, but not which; each case's input
         grader.evidence.case.FAULT says which one it looks for.
     measured: the bytes that its ranks hold are looked at; to count them takes as long as a small model's training.
@@ -149,6 +127,7 @@ class Exercise:
     measured: bool = False
     late_s: float = 0.1
     forbidden: tuple[str, ...] = ()
+    edges: Mapping[str, str] = field(default_factory=lambda: EDGES)
     faults: int = 0
     id: str = ""  # the last six are known from where the exercise stands, see grader.exercises
     unit: str = ""
@@ -158,15 +137,23 @@ class Exercise:
     run: "Callable[[Exercise, Case, Sequence[Mistake]], list[list[Any] | None]] | None" = None  # of programs, on ranks
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
-        """The cases drawn from `seed`, with what is right."""
+        """The cases drawn from `seed`, with what is right; ordinary ones first, since after a time-out no more are run."""
         right = functools.cache(self.right)
-        return tuple(Trial(case, right(punctual)) for case, punctual in self.drawn(seed, grading))
+        trials = [Trial(case, right(punctual)) for case, punctual in self.drawn(seed, grading)]
+        edge_of = dict(zip(trials, self.edges_among(trials), strict=True))
+        return tuple(sorted(trials, key=lambda trial: edge_of[trial] != ""))
+
+    def edges_among(self, trials: Sequence[Trial]) -> list[str]:
+        """Of each case, the edge that it belongs to; "" for ordinary inputs, as all are where faults are looked for."""
+        return [""] * len(trials) if self.faults else edges_of(trials, self.edges)
 
     def drawn(self, seed: int, grading: bool) -> list[tuple[Case, Case]]:
         """Each case with the one whose results are right for it: for grading one comes again, an end of the line late."""
         cases = list(self.make_cases(Draw(seed), grading))
         pairs = [(case, case) for case in cases]
-        widest = max((case for case in cases if case.groups is None), key=lambda case: case.world_size, default=None)
+        edges = self.edges_among([Trial(case, []) for case in cases])
+        widest = max((case for case, edge in zip(cases, edges, strict=True) if not edge and case.groups is None),
+                     key=lambda case: case.world_size, default=None)
         if not grading or widest is None or widest.world_size == 1:
             return pairs
         return pairs + [(_late(widest, rank, self.late_s), widest) for rank in (0, widest.world_size - 1)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from grader.evidence.evidence import NOT_WRITTEN, RETURNED, SKELETON_ERROR, Evidence
 from grader.judging.compare import bounded, first_difference, same
+from grader.judging.credit import earned_by, parts_of
 from grader.judging.demands import NotSeen, network_agrees
 from grader.judging.exercise import ROUNDED, TECHNIQUE, VALUES, Demand, Exercise, Look, Mistake, Slip, Symptom, Trial
 from grader.judging.faults import counted
@@ -20,27 +21,28 @@ FEW = 3  # what explains fewer than one failed case in FEW gives way to a genera
 def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evidence]) -> Verdict:
     """The verdict on one function.
 
-    Values earn their points only when every case is right on every rank, and every gating demand is met; the technique
-    earns its points only on top of right values: doing nothing moves few bytes too.
+    Values earn points when all ordinary cases are right on every rank and every gating demand is met; each edge that is
+    right as well earns its share. The technique earns its points only on top of that: doing nothing moves few bytes too.
+    It is judged by the cases that count: not by one of an edge that was lost anyway.
     """
     if evidences and evidences[0].error_kind == SKELETON_ERROR:
         return Verdict.without_evidence(exercise, _not_written(exercise.id, evidences[0].lines))
+    edges = exercise.edges_among(trials)
     looks = [Look(trial.case, trial.right, _bounded(evidence, trial.right))
              for trial, evidence in zip(trials, evidences, strict=False)]
-    rows = [_judge_case(exercise, look) for look in looks]
+    rows = [_judge_case(exercise, look, edge) for look, edge in zip(looks, edges, strict=False)]
     if exercise.faults:
         return counted(exercise, trials, rows)
-    complete = len(rows) == len(trials)
-    values_right = complete and all(row.right for row in rows)
-    gates_met = all(d.met for row in rows for d in row.demands if d.gate)
-    technique_met = all(d.met for row in rows for d in row.demands)
+    parts = parts_of(edges, [row.right for row in rows], exercise.points.get(VALUES, 0))
+    asked = [demand for row in rows if row.counts for demand in row.demands]
+    core_right = bool(rows) and parts[0].complete
     earned = {
-        VALUES: exercise.points.get(VALUES, 0) * (values_right and gates_met),
-        TECHNIQUE: exercise.points.get(TECHNIQUE, 0) * (values_right and technique_met),
+        VALUES: earned_by(parts) * all(demand.met for demand in asked if demand.gate),
+        TECHNIQUE: exercise.points.get(TECHNIQUE, 0) * (core_right and all(demand.met for demand in asked)),
     }
     first = _first_to_fix(exercise, looks, rows)
     hints, shown = (((first.known.id, exercise.hints[first.known.id]),), first.cases) if first else ((), ())
-    return Verdict(exercise.id, exercise.title, tuple(rows), hints, earned, dict(exercise.points),
+    return Verdict(exercise.id, exercise.title, tuple(rows), hints, earned, dict(exercise.points), tuple(parts),
                    skipped=len(trials) - len(rows), explained=shown)
 
 
@@ -56,7 +58,7 @@ def _bounded(evidence: Evidence, right: Sequence[Any]) -> Evidence:
     return replace(evidence, outputs=bounded(evidence.outputs[:len(right)], right))
 
 
-def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
+def _judge_case(exercise: Exercise, look: Look, edge: str) -> CaseVerdict:
     problems = {}
     for rank, found, expected in look.pairs():
         difference = first_difference(exercise.read(look.case, found), expected, exercise.tolerance)
@@ -66,7 +68,7 @@ def _judge_case(exercise: Exercise, look: Look) -> CaseVerdict:
     demands = tuple(_judge_demand(demand, look) for demand in asked_of(exercise, look)) if ended else ()
     return CaseVerdict(look.case.name, look.case.world_size, tuple(look.working), problems, look.evidence.ending,
                        look.evidence.error, demands, look.evidence.error_kind,
-                       tuple(dict.fromkeys(line.code for line in look.evidence.lines if line.code)), look.evidence.fix)
+                       tuple(dict.fromkeys(line.code for line in look.evidence.lines if line.code)), look.evidence.fix, edge)
 
 
 def asked_of(exercise: Exercise, look: Look) -> tuple[Demand, ...]:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from grader.evidence.evidence import RETURNED
+from grader.judging.credit import Part
 from grader.judging.html import fill_in
 
 ERROR_LINES_SHOWN = 14
@@ -33,7 +34,7 @@ class CaseVerdict:
     """One case: problems maps a wrong rank to its first difference.
 
     error_kind, sources, fix: of a case that did not return, the exception's class, the lines of code in which it ended, and
-    what would help.
+    what would help. edge: what is odd about its inputs, if they are no ordinary ones, see grader.judging.credit.
     """
 
     name: str
@@ -46,10 +47,16 @@ class CaseVerdict:
     error_kind: str = ""
     sources: tuple[str, ...] = ()
     fix: str = ""
+    edge: str = ""
 
     @property
     def right(self) -> bool:
         return self.ending == RETURNED and not self.problems
+
+    @property
+    def counts(self) -> bool:
+        """Whether the technique is judged by it: not by a case of an edge that is lost anyway."""
+        return self.right or not self.edge
 
     def ranks_in_signs(self) -> str:
         """"0✓ 1✓ 2✗ 3✓", shortened to counts where there are many ranks."""
@@ -76,6 +83,7 @@ class Verdict:
     hints: tuple[tuple[str, str], ...]
     earned: dict[str, float]
     possible: dict[str, float]
+    parts: tuple[Part, ...] = ()  # what the values' points are divided into
     skipped: int = 0
     problem: str = ""  # why there is no evidence at all
     instead: tuple[CaseVerdict, ...] = ()  # what the student is shown in the place of the cases, if they would tell too much
@@ -113,23 +121,29 @@ class Verdict:
         return asdict(self) | {"points": self.points, "max_points": self.max_points}
 
     def technique(self) -> list[tuple[bool, str]]:
-        """Each demand once: whether every case met it, and what it says, with the first case that did not."""
-        if any(case.ending != RETURNED for case in self.shown):
-            return []
-        labels = {d.id: d.full_label for case in self.cases for d in case.demands}
+        """Each demand once: whether it was met, and what it says, with the first case that did not meet it."""
         lines = []
-        for id, label in labels.items():
-            unmet = [(case, d) for case in self.cases for d in case.demands if d.id == id and not d.met]
+        for unmet, met, label in self.demands():
             where = f": {unmet[0][1].detail} ({unmet[0][0].name})" if unmet else ""
-            lines.append((not unmet, label + where))
+            lines.append((met, label + where))
         return lines
+
+    def demands(self) -> list[tuple[list[tuple[CaseVerdict, DemandVerdict]], bool, str]]:
+        """Each demand once: by which of the cases that count it was not met, whether it was met, and what it says.
+
+        Nothing where an ordinary case did not return.
+        """
+        if self.instead or any(case.ending != RETURNED for case in self.cases if not case.edge):
+            return []
+        judged = [(case, demand) for case in self.cases if case.counts for demand in case.demands]
+        labels = {demand.id: demand.full_label for _, demand in judged}
+        unmet = {id: [(case, demand) for case, demand in judged if demand.id == id and not demand.met] for id in labels}
+        return [(unmet[id], not unmet[id], label) for id, label in labels.items()]
 
     # ── text ──
 
     def __str__(self) -> str:
-        lines = [self.headline()]
-        if self.problem:
-            lines += [f"  {line}" for line in self.problem.splitlines()]
+        lines = [self.headline(), *(f"  {line}" for line in (*self.problem.splitlines(), *self.credit()))]
         width = max((len(case.name) for case in self.shown), default=0)
         for case in self.shown:
             lines.append(f"  {sign(case.right)} {case.name:<{width}}  {case.ranks_in_signs()}".rstrip())
@@ -145,6 +159,20 @@ class Verdict:
         """"Ring all-reduce: 2 of 4 points (values 2/2, technique 0/2)"."""
         parts = ", ".join(f"{part} {_points(self.earned[part])}/{_points(most)}" for part, most in self.possible.items())
         return f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})"
+
+    def credit(self) -> list[str]:
+        """What works and what is missing, where not all does and something does."""
+        right = [part for part in self.parts if part.complete]
+        wrong = [part for part in self.parts if not part.complete]
+        if not self.cases or not wrong or not any(case.right for case in self.cases):
+            return []
+        works = [f"Works: {', '.join(map(str, right))}."] if right else []
+        core = self.parts[0]
+        if not core.complete:
+            first = ", which come first: before they are right nothing earns points" if len(self.parts) > 1 else ""
+            return [*works, f"Missing: {core}{first}."]
+        points = _points(sum(part.points for part in wrong))
+        return [*works, f"Missing: {', '.join(map(str, wrong))}: {points} points."]
 
     def _explanation(self) -> list[str]:
         """A failed case in detail: one that the hint explains, and of these one that can show numbers; and other errors."""
@@ -171,7 +199,8 @@ class Verdict:
     # ── HTML ──
 
     def _repr_html_(self) -> str:
-        return self.to_html([self.problem] if self.problem else [], self.shown, self.technique(), self._explanation())
+        reasons = [*filter(None, [self.problem]), *self.credit()]
+        return self.to_html(reasons, self.shown, self.technique(), self._explanation())
 
     def to_html(self, reasons: Sequence[str], cases: Sequence[CaseVerdict], technique: Sequence[tuple[bool, str]],
                 details: Sequence[str] = (), further: Sequence[str] = ()) -> str:
@@ -186,4 +215,4 @@ def sign(good: bool) -> str:
 
 
 def _points(value: float) -> str:
-    return f"{value:g}"
+    return f"{round(value, 2):g}"

@@ -19,7 +19,10 @@ Inputs = Callable[[str, int, int], list[dict[str, Any]]]  # (model, ranks n, see
 
 
 def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs) -> list[Case]:
-    """The models in turn on 1, 2, 3 and 4 ranks (and 5 for grading), and the first one in two groups at once."""
+    """The models in turn on 1, 2, 3 and 4 ranks (and 5 for grading), and the first one in two groups at once.
+
+    Where that is an ordinary one, it comes on 3 ranks too: most of the points are for ordinary inputs.
+    """
     worlds = [1, 2, 3, 4] + [5] * grading
     count = max(len(worlds), len(models))
     cases = []
@@ -28,7 +31,9 @@ def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs
         n = worlds[number] if number < len(worlds) else draw.integer(2, 4)
         cases.append(Case(f"{ranks(n)}, {IN_WORDS.get(model, model)}", tuple(inputs(model, n, draw.integer(0, SEEDS)))))
     of_group = group_case(lambda n: inputs(models[0], n, draw.integer(0, SEEDS)), IN_WORDS.get(models[0], models[0]))
-    return [*cases, of_group]
+    once_more = [Case(f"{ranks(3)}, {IN_WORDS[model]}", tuple(inputs(model, 3, draw.integer(0, SEEDS))))
+                 for model in models[:1] if model == "mlp"]
+    return [*cases, of_group, *once_more]
 
 
 def weighed_case(inputs: Inputs, grading: bool, model: str = "wide", n: int = 2, **more: Any) -> list[Case]:
