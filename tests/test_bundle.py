@@ -28,7 +28,7 @@ from grader.bundle import archive as bundle
 from grader.exercises import EXERCISES, order_of, stored
 from grader.exercises.references import ROOT, functions_of, mistakes_of
 
-pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(2700)]
 LARGEST_BYTES = 11_000_000
 UNIT = "00_start_here"
 NEVER = re.compile("solutions|tests|mutants|attacks|grader/(sandbox|course|report|bundle)|nbgrader|feedback|__pycache__|"

@@ -1,10 +1,12 @@
 """Write the students' archive: notebooks, utils, public checks; no solutions, oracles or hidden cases (`make bundle`)."""
 
 import io
+import multiprocessing
 import re
 import sys
 import tarfile
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
@@ -13,6 +15,7 @@ from grader import hunt
 from grader.checks import PUBLIC_SEED
 from grader.course.release import worked_in
 from grader.exercises import EXERCISES, stored
+from utils.ranks.fair_clock import processors
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
@@ -102,9 +105,19 @@ def checks() -> dict[str, str]:
 
 
 def case_data() -> dict[str, bytes]:
-    """Each exercise's contract, public cases, right results and slips as data, by path."""
-    return {f"grader/exercises/{exercise.unit}/{name}/{stored.FILE}": stored.to_bytes(
-        exercise, exercise.trials(PUBLIC_SEED, grading=False)) for name, exercise in EXERCISES.items()}
+    """Each exercise's contract, public cases, right results and slips as data, by path.
+
+    The first time its mistakes run on every case, which takes minutes; so that is done by a process for each core.
+    """
+    with ProcessPoolExecutor(processors(), multiprocessing.get_context("spawn")) as pool:
+        data = pool.map(_data_of, EXERCISES)
+        return {f"grader/exercises/{exercise.unit}/{exercise.id}/{stored.FILE}": content
+                for exercise, content in zip(EXERCISES.values(), data, strict=True)}
+
+
+def _data_of(name: str) -> bytes:
+    torch.set_num_threads(1)  # sums in one order, and so the same bytes, on any machine
+    return stored.to_bytes(EXERCISES[name], EXERCISES[name].trials(PUBLIC_SEED, grading=False))
 
 
 # ── small things ──
@@ -115,7 +128,6 @@ def _text(path: str | Path) -> str:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # sums in one order, and so the same bytes, on any machine
     archive = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "build" / f"{TOP}.tar.xz"
     write(archive)
     print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB")

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import logging
-import os
 import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from distributed import Client, LocalCluster, as_completed
 from grader.course.journal import digest_of
 from grader.course.limited import mark_within_limits
 from grader.sandbox import bubblewrap as sandbox
+from utils.ranks.fair_clock import processors
 
 if TYPE_CHECKING:
     from grader.course.mark import Marked  # what a worker marks in needs torch, not the worker
@@ -32,7 +32,7 @@ class ClusterError(RuntimeError):
 
 def default_workers() -> int:
     """As many as there are cores, and memory for."""
-    return max(1, min(len(os.sched_getaffinity(0)), psutil.virtual_memory().total // MEMORY_A_WORKER))
+    return max(1, min(processors(), psutil.virtual_memory().total // MEMORY_A_WORKER))
 
 
 @functools.cache

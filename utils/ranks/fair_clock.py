@@ -36,13 +36,14 @@ class FairClock:
         waited, used = ({pid: seconds for pid in processes if (seconds := read(pid)) is not None}
                         for read in (_waited_s, _used_s))
         waits = [seconds - self._waited.get(pid, seconds) for pid, seconds in waited.items()]
-        own_share = sum(seconds - self._used.get(pid, seconds) for pid, seconds in used.items()) / (_processors() * passed_s)
+        own_share = sum(seconds - self._used.get(pid, seconds) for pid, seconds in used.items()) / (processors() * passed_s)
         others_share = min(1.0, max(0.0, 1.0 - own_share))
         self._waited, self._used = waited, used
         self.starved_s += min(passed_s, max([0.0, *waits]) * others_share)
 
 
-def _processors() -> int:
+def processors() -> int:
+    """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -31,9 +31,10 @@ def model_cases(draw: Draw, grading: bool, models: Sequence[str], inputs: Inputs
         n = worlds[number] if number < len(worlds) else draw.integer(2, 4)
         cases.append(Case(f"{ranks(n)}, {IN_WORDS.get(model, model)}", tuple(inputs(model, n, draw.integer(0, SEEDS)))))
     of_group = group_case(lambda n: inputs(models[0], n, draw.integer(0, SEEDS)), IN_WORDS.get(models[0], models[0]))
-    once_more = [Case(f"{ranks(3)}, {IN_WORDS[model]}", tuple(inputs(model, 3, draw.integer(0, SEEDS))))
-                 for model in models[:1] if model == "mlp"]
-    return [*cases, of_group, *once_more]
+    ordinary = f"{ranks(3)}, {IN_WORDS['mlp']}"
+    if models[0] != "mlp" or any(case.name == ordinary for case in cases):
+        return [*cases, of_group]
+    return [*cases, of_group, Case(ordinary, tuple(inputs("mlp", 3, draw.integer(0, SEEDS))))]
 
 
 def weighed_case(inputs: Inputs, grading: bool, model: str = "wide", n: int = 2, **more: Any) -> list[Case]:
