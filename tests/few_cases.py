@@ -37,19 +37,21 @@ class FewCases(Exercise):
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:
         name = self.id.split("__")[-1]
         pairs = drawn(name, seed)
-        plain = [case for case, _ in pairs if not any(is_one(case) for is_one in KINDS.values())]
-        chosen = self._chosen(plain)
+        edges = EXERCISES[name].edges_among([Trial(case, []) for case, _ in pairs])
+        plain = {case: edge for (case, _), edge in zip(pairs, edges, strict=True)
+                 if not any(is_one(case) for is_one in KINDS.values())}
+        chosen = self._chosen(list(plain), [case for case, edge in plain.items() if not edge])
         return tuple(Trial(case, right_of(name, punctual)) for case, punctual in pairs
                      if any(case is one for one in chosen) or any(KINDS[kind](case) for kind in self.kinds))
 
-    def _chosen(self, cases: list[Case]) -> list[Case]:
-        """The named one, or the third, or so many, from the first to the last."""
+    def _chosen(self, cases: list[Case], ordinary: list[Case]) -> list[Case]:
+        """The named one, or the third of the ordinary ones, which earn the first points, or so many, from first to last."""
         if self.case:
             named = [case for case in cases if case.name == self.case]
             assert named, [case.name for case in cases]
             return named[:1]
         if self.plain == 1:
-            return (cases[2:] or cases)[:1]
+            return (ordinary[2:] or ordinary[-1:] or cases)[:1]
         return [cases[i * (len(cases) - 1) // (self.plain - 1)] for i in range(self.plain)] if cases else []
 
 
