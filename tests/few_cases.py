@@ -45,13 +45,14 @@ class FewCases(Exercise):
                      if any(case is one for one in chosen) or any(KINDS[kind](case) for kind in self.kinds))
 
     def _chosen(self, cases: list[Case], ordinary: list[Case]) -> list[Case]:
-        """The named one, or the third of the ordinary ones, which earn the first points, or so many, from first to last."""
+        """The named one, or so many, from first to last; a single one earns the first points: the third, if it does."""
         if self.case:
             named = [case for case in cases if case.name == self.case]
             assert named, [case.name for case in cases]
             return named[:1]
         if self.plain == 1:
-            return (ordinary[2:] or ordinary[-1:] or cases)[:1]
+            third = cases[2:3]
+            return third if third and third[0] in ordinary else ordinary[len(ordinary) // 2:][:1] or cases[:1]
         return [cases[i * (len(cases) - 1) // (self.plain - 1)] for i in range(self.plain)] if cases else []
 
 
