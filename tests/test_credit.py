@@ -6,20 +6,15 @@ import pytest
 
 from grader.checks import verdict_on
 from grader.exercises import EXERCISES
-from grader.exercises.references import reference_cell, with_source
+from grader.exercises.references import change, changed_reference
 from grader.judging.credit import EDGES_SHARE, earned_by, parts_of
 
 IN_NUMBERS = 3  # ranks: with two, the other rank is always the next one and the last one
 
 
-def made(name: str, *old_and_new: str) -> Callable:
-    """A reference with each old text replaced by the new one behind it."""
-    unit = EXERCISES[name].unit
-    source = reference_cell(unit, name)
-    for old, new in zip(old_and_new[::2], old_and_new[1::2], strict=True):
-        assert old in source
-        source = source.replace(old, new)
-    return with_source(unit, name, source)
+def made(name: str, old: str, new: str) -> Callable:
+    """The reference with one text replaced by another."""
+    return changed_reference(EXERCISES[name].unit, name, change("", old, new))
 
 
 def mistake(name: str, id: str) -> Callable:

@@ -64,7 +64,7 @@ def _where(verdict: Verdict) -> list[str]:
 
 def _technique(verdict: Verdict) -> list[tuple[bool, str]]:
     """Each demand once, without the figures of any case."""
-    return [(met, label) for _, met, label in verdict.demands()]
+    return [(not unmet, label) for label, unmet in verdict.demands()]
 
 
 def _further(verdict: Verdict) -> list[str]:

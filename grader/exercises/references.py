@@ -66,7 +66,7 @@ def mistakes_of(unit: str, exercise: str) -> list[Mistake]:
     for one in getattr(module, "CHANGES", ()):
         count[one.id] += 1
         name = re.sub(r"\W+", "_", one.id) + f"_{count[one.id]}" * (count[one.id] > 1)
-        changed.append(Mistake(one.id, name, repr(one), partial(_apply, unit, exercise, one)))
+        changed.append(Mistake(one.id, name, repr(one), partial(changed_reference, unit, exercise, one)))
     written = [fn for fn in vars(module).values() if callable(fn) and hasattr(fn, "id")]
     text = inspect.getsource(module) if written else ""
     return changed + [Mistake(fn.id, fn.__name__, f"{fn.__name__} of {text}", partial(_by_value, module, fn))
@@ -81,7 +81,7 @@ def _by_value(module: ModuleType, fn: Callable) -> Callable:
     return fn
 
 
-def _apply(unit: str, exercise: str, changed: Change) -> Callable:
+def changed_reference(unit: str, exercise: str, changed: Change) -> Callable:
     """Raises: ValueError if the reference has no such text."""
     source = reference_cell(unit, changed.of or exercise)
     if changed.broken:

@@ -123,13 +123,13 @@ class Verdict:
     def technique(self) -> list[tuple[bool, str]]:
         """Each demand once: whether it was met, and what it says, with the first case that did not meet it."""
         lines = []
-        for unmet, met, label in self.demands():
+        for label, unmet in self.demands():
             where = f": {unmet[0][1].detail} ({unmet[0][0].name})" if unmet else ""
-            lines.append((met, label + where))
+            lines.append((not unmet, label + where))
         return lines
 
-    def demands(self) -> list[tuple[list[tuple[CaseVerdict, DemandVerdict]], bool, str]]:
-        """Each demand once: by which of the cases that count it was not met, whether it was met, and what it says.
+    def demands(self) -> list[tuple[str, list[tuple[CaseVerdict, DemandVerdict]]]]:
+        """Each demand once: what it says, and which of the cases that count did not meet it, each with its own verdict.
 
         Nothing where an ordinary case did not return.
         """
@@ -137,8 +137,8 @@ class Verdict:
             return []
         judged = [(case, demand) for case in self.cases if case.counts for demand in case.demands]
         labels = {demand.id: demand.full_label for _, demand in judged}
-        unmet = {id: [(case, demand) for case, demand in judged if demand.id == id and not demand.met] for id in labels}
-        return [(unmet[id], not unmet[id], label) for id, label in labels.items()]
+        return [(label, [(case, demand) for case, demand in judged if demand.id == id and not demand.met])
+                for id, label in labels.items()]
 
     # ── text ──
 
