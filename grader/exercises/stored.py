@@ -10,7 +10,8 @@ from grader.judging.exercise import Exercise, Slip, Trial
 FILE = "public.safetensors"
 CONTRACT = ("title", "parameters", "points", "tolerance", "timeout_s", "trains", "measured", "forbidden",
             "edges", "faults")
-LARGE_BYTES = 16 << 10  # of cases with larger results, what slips make of them is left out: smaller ones tell them apart
+LARGE_BYTES = 64 << 10  # of cases with larger results, what slips make of them is left out: smaller ones tell them apart
+ENOUGH_BYTES = 16 << 10  # and of cases with results above this, but for slips that show in no smaller one
 
 
 def to_bytes(exercise: Exercise, trials: Sequence[Trial]) -> bytes:
@@ -18,7 +19,8 @@ def to_bytes(exercise: Exercise, trials: Sequence[Trial]) -> bytes:
     names = [trial.case.name for trial in trials]
     if len(set(names)) < len(names):
         raise ValueError(f"cases need names that differ; these are {', '.join(names)}")
-    small = [trial for trial in trials if len(pack(trial.right)) <= LARGE_BYTES]
+    bytes_of = {trial: len(pack(trial.right)) for trial in trials}
+    small = [trial for trial in trials if bytes_of[trial] <= LARGE_BYTES]
     wrong = [exercise.wrong_results(trial, exercise.slips) for trial in small]  # of each case, of each slip
     return pack({
         "contract": {name: getattr(exercise, name) for name in CONTRACT},
@@ -26,9 +28,15 @@ def to_bytes(exercise: Exercise, trials: Sequence[Trial]) -> bytes:
                     "right": _each_once(trial.right)} for trial in trials],
         "slips": [{"id": slip.id, "wrong": {  # by the names of the cases in which it shows
             trial.case.name: _each_once(of_case[number])
-            for trial, of_case in zip(small, wrong, strict=True) if of_case[number] is not None}}
+            for trial, of_case in zip(small, wrong, strict=True) if trial in _telling(bytes_of, small, wrong, number)}}
             for number, slip in enumerate(exercise.slips)],
     })
+
+
+def _telling(bytes_of: dict[Trial, int], small: Sequence[Trial], wrong: Sequence[list], number: int) -> list[Trial]:
+    """The cases in which a slip shows: those that are small enough, or else the smallest."""
+    shown = [trial for trial, of_case in zip(small, wrong, strict=True) if of_case[number] is not None]
+    return [trial for trial in shown if bytes_of[trial] <= ENOUGH_BYTES] or sorted(shown, key=bytes_of.__getitem__)[:1]
 
 
 def from_bytes(content: bytes) -> Exercise:
