@@ -182,7 +182,7 @@ def test_of_an_exercise_there_is_no_more_than_its_technique_and_data(folder):
     exercises = folder / "grader" / "exercises"
     assert not (exercises / "shared").exists()
     inside = {path.name for path in exercises.glob("[0-9]*/*/*")}
-    assert inside <= {"call.py", "technique.py", stored.FILE}
+    assert inside <= {"call.py", "technique.py", "hints.toml", stored.FILE}
     for name, source in python_files(exercises).items():
         words = {getattr(node, key, None) for node in ast.walk(ast.parse(source)) for key in ("id", "arg", "name")}
         assert name == "stored.py" or not words & {"grading", "Draw", "draw", "make_cases", "oracle", "slips"}, name

@@ -17,7 +17,7 @@ from pathlib import Path
 from grader.exercises import stored
 from grader.exercises.technique.arithmetic import arithmetic
 from grader.judging.exercise import Exercise
-from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS
+from grader.judging.general import LAST_RESORTS
 
 HERE = Path(__file__).resolve().parent
 UNITS = tuple(sorted(folder.parent.name for folder in HERE.glob("[0-9]*/__init__.py")))
@@ -43,18 +43,8 @@ def load(unit: str, name: str) -> Exercise:
     way = f"exercises/{unit}/{name}/call.py" if (folder / "call.py").exists() else usual_way
     exercise = replace(exercise, id=name, unit=unit, technique=technique, way=way)
     if (folder / "mistakes.py").exists() and not exercise.faults:
-        exercise = _with_mistakes(exercise)
+        exercise = importlib.import_module(f"{__name__}.derived").with_mistakes(exercise)
     return replace(exercise, hints=_hints_for(exercise, folder))
-
-
-def _with_mistakes(exercise: Exercise) -> Exercise:
-    """With those of its programs that their results tell: all but those that set off a symptom or break a demand."""
-    from grader.exercises.derived import wrong_results  # a student's copy has none of this
-    from grader.exercises.references import mistakes_of
-
-    others = exercise.ids | {known.id for known in (*LAST_RESORTS, IN_GROUPS_ONLY)}
-    told = [mistake for mistake in mistakes_of(exercise.unit, exercise.id) if mistake.id not in others]
-    return replace(exercise, slips=tuple(told), run=wrong_results)
 
 
 def _hints_for(exercise: Exercise, folder: Path) -> dict[str, str]:

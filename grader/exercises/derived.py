@@ -20,14 +20,22 @@ from grader.calling.handing_out import Given, given
 from grader.calling.task import call_each
 from grader.evidence.case import Case
 from grader.evidence.evidence import pack, unpack
-from grader.exercises.references import ROOT
+from grader.exercises.references import ROOT, mistakes_of
 from grader.judging.exercise import PUBLIC_SEED, Draw, Exercise, Mistake
+from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS
 from utils.ranks.launcher import launch
 
 KEPT = ROOT / "build" / "derived"
 TASK = cloudpickle.dumps(call_each)
 Packed = list[bytes | None] | None  # what each rank returned, None for a bystander; None where a rank returned nothing
 _known: dict[tuple[str, str], dict[str, Packed]] = {}  # by exercise and case
+
+
+def with_mistakes(exercise: Exercise) -> Exercise:
+    """With those of its programs that their results tell: all but those that set off a symptom or break a demand."""
+    others = exercise.ids | {known.id for known in (*LAST_RESORTS, IN_GROUPS_ONLY)}
+    told = [mistake for mistake in mistakes_of(exercise.unit, exercise.id) if mistake.id not in others]
+    return replace(exercise, slips=tuple(told), run=wrong_results)
 
 
 def wrong_results(exercise: Exercise, case: Case, mistakes: Sequence[Mistake]) -> list[list[Any] | None]:
