@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all grade notebooks bundle site bench answers mutants changes fuzz pictures clean
+.PHONY: help lab test test-all grade notebooks bundle site bench answers mutants changes fuzz pictures cluster clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -19,7 +19,7 @@ lab: $(STAMP) ## open the course in JupyterLab; options: PORT=8899 TOKEN=secret 
 test: $(STAMP) ## run the tests, without the long ones
 	$(PYTEST) -m "not long" $(ARGS)
 
-test-all: $(STAMP) ## run every test and the linter, as CI does
+test-all: $(STAMP) cluster ## run every test and the linter, as CI does
 	$(PY) -m ruff check .; lint=$$?; $(subst -m pytest,-m tests.run_all,$(PYTEST)) -m "not short" $(ARGS) && exit $$lint
 
 grade: $(STAMP) ## autograde the sample submissions
@@ -51,6 +51,9 @@ fuzz: $(STAMP) ## random programs: do run_ranks and simulate_ranks agree on who 
 
 pictures: $(STAMP) ## draw the README's pictures anew
 	$(RUN) -m tests.pictures $(ARGS)
+
+cluster: $(STAMP) ## install what `grader autograde --scheduler` needs besides: Dask
+	$(PY) -m pip install --disable-pip-version-check --quiet -e '.[cluster]'
 
 clean: ## remove .venv, build/ and caches; your notebooks and grades stay
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache

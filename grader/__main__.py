@@ -9,6 +9,7 @@ COMMANDS = {
     "autograde": "grader.course.batch",
     "report": "grader.report.command",
     "new": "grader.course.scaffold",
+    "try": "grader.course.try_one",
 }
 
 

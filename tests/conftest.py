@@ -1,6 +1,7 @@
 """Groups of tests, which one worker takes whole and mostly waits in, stand among others; then long ones. Warm ranks."""
 
 import gc
+import re
 
 import cloudpickle
 import pytest
@@ -15,9 +16,12 @@ torch.set_num_threads(1)  # several workers, each with a thread a processor, wou
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-case", action="store_true", help="try every mutant in all public cases: twice as long")
+    parser.addoption("--exercise", metavar="NAME", help="only tests that are about this one")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if exercise := config.getoption("--exercise"):
+        items[:] = [item for item in items if exercise in re.split(r"\W", item.name)]
     groups: dict[str, list[pytest.Item]] = {}
     alone: list[pytest.Item] = []
     for item in items:

@@ -14,7 +14,7 @@ import pytest
 from nbgrader.api import Gradebook, InvalidEntry
 from sqlalchemy.exc import DataError, OperationalError
 
-from grader.course import batch, cluster, files
+from grader.course import batch, files, pool
 from grader.course import folder as folders
 from grader.course.folder import time_of
 from grader.course.journal import Journal, Result
@@ -89,7 +89,6 @@ def test_a_lost_gradebook_is_made_anew_by_one_and_the_others(graded):
     (["nonsense"], 2, "units that were released: 01_collectives"),
     ([UNIT, "--student", "zoe"], 1, "zoe has not handed in 01_collectives"),
     ([UNIT, "--workers", "0"], 2, "expected 1 or more"),
-    ([UNIT, "--regrade", "--scheduler", "carrier-pigeon://x"], 2, "no Dask scheduler answers"),
 ])
 def test_refusals_say_what_to_do(graded, arguments, code, words):
     course, _ = graded
@@ -187,9 +186,7 @@ def quick(small, tmp_path, monkeypatch):
             sent[task.name[0].submission.student] = task
             yield task.name, left_unmarked(task.released, "only a test")
 
-    monkeypatch.setattr(cluster, "connect", lambda *_: contextlib.nullcontext())
-    monkeypatch.setattr(cluster, "mark_all", mark_all)
-    monkeypatch.setattr(cluster, "worker_peak_bytes", lambda _: 0)
+    monkeypatch.setattr(pool.Pool, "mark_all", mark_all)
     return course, sent
 
 

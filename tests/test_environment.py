@@ -37,7 +37,7 @@ def test_conda_and_pip_install_the_same_list():
 
 def test_pyproject_adds_no_second_list():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert not {"dependencies", "optional-dependencies", "dynamic"} & project.keys()
+    assert not {"dependencies", "dynamic"} & project.keys() and project["optional-dependencies"].keys() == {"cluster"}
     assert f"python{project['requires-python']}" in DEPENDENCIES
 
 

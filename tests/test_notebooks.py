@@ -2,13 +2,16 @@
 
 import ast
 import builtins
+import copy
 import re
+import shutil
 import symtable
 
 import nbformat
 import pytest
 
 from grader.contracts import CORE, contracts_of, core_path
+from grader.course.counts import asks, bring_up_to_date, in_short
 from grader.exercises import EXERCISES
 from grader.exercises.references import ROOT
 from grader.hunt import has_faults
@@ -156,14 +159,16 @@ def test_solution_notebook_runs_from_top_to_bottom(unit):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_unit_begins_with_what_its_core_path_asks(unit):
-    cells = read("solutions", unit).cells
-    path = core_path(cells)
-    exercises = f"{path.exercises} exercise{'' if path.exercises == 1 else 's'}, {path.writing} minutes of writing and "
-    said = f"{exercises}{path.reading} of reading" if path.exercises else f"{path.reading} minutes of reading"
-    assert f"**Core path** (★): {said}." in cells[0].source
-    row, = [line for line in (ROOT / "README.md").read_text().split("\n") if f"(notebooks/{unit}/" in line]
-    assert f"{f'{path.exercises} ★' if path.exercises else 'read'}, {path.minutes} min |" in row
+def test_a_unit_begins_with_what_its_core_path_asks(unit, tmp_path):
+    shutil.copytree(ROOT / "solutions" / unit, tmp_path / "solutions" / unit)
+    shutil.copy(ROOT / "README.md", tmp_path)
+    assert bring_up_to_date(unit, tmp_path) == [], "run `make notebooks`"
+    path, readme = core_path(read("solutions", unit).cells), tmp_path / "README.md"
+    assert f"**Core path** (★): {asks(path)}." in read("solutions", unit).cells[0].source
+    said = f"| {in_short(path)} |"
+    assert said in readme.read_text()
+    readme.write_text(readme.read_text().replace(said, "| 9 ★, 1 min |"))
+    assert bring_up_to_date(unit, tmp_path) and said in readme.read_text()
 
 
 def names_in(source: str) -> tuple[set[str], set[str]]:
@@ -179,6 +184,7 @@ def names_in(source: str) -> tuple[set[str], set[str]]:
     return own, used - own
 
 
+NOTHING = "nothing"
 OUTSIDE = {*dir(builtins), "display", "rank", "run", "world_size"}  # %%ranks gives the last three
 STOOD_IN_FOR = {("05_zero3", "FullyShard"), ("11_planner", "device_traffic"), ("11_planner", "step_seconds"),
                 *(("02_data_parallel", name) for name in ("alpha_s", "beta_s", "F"))}  # the cells do without
@@ -202,30 +208,35 @@ def test_the_core_path_takes_twelve_hours_and_a_half_at_most():
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("solved", [pytest.param("core", marks=pytest.mark.long), "nothing"])
 @pytest.mark.parametrize("unit", [pytest.param(unit, marks=[pytest.mark.long] * (unit >= "02")) for unit in UNITS])
-def test_every_cell_runs_for_readers_who_have_solved_only(unit, solved):
-    """Of cells that need nothing unwritten only those that others need: they run above, with all solved."""
+def test_every_cell_runs_for_readers_who_have_solved_nothing_or_the_core_path(unit):
+    """One after the other in one kernel, as a reader goes on.
+
+    Of cells that need nothing unwritten only those that others need: they run above, with all solved.
+    """
     notebook = read("notebooks", unit)
     path_of = {contract.name: contract.path for contract in contracts_of(notebook.cells)}
-    unwritten = {name for name, path in path_of.items() if path != solved}
     solutions = {cell.id: cell.source for cell in read("solutions", unit).cells}
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    for cell in code:
-        if cell.id in path_of and cell.id not in unwritten:
-            cell.source = solutions[cell.id]
-    run = runs_otherwise(code, unwritten)
-    for cell in code:
-        cell.source = cell.source if cell.id in run else ""
+    unwritten = {NOTHING: {*path_of}, CORE: {name for name, path in path_of.items() if path != CORE}}
+    notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    later = copy.deepcopy(notebook.cells)
+    for cell in later:
+        cell.source = solutions[cell.id] if path_of.get(cell.id) == CORE else cell.source
+    parts = {NOTHING: notebook.cells, CORE: later}
+    for solved, cells in parts.items():
+        run = runs_otherwise(cells, unwritten[solved])
+        parts[solved] = [cell for cell in cells if cell.id in run]
+        for cell in parts[solved]:
+            cell.id = f"{solved}-{cell.id}"[-64:]
+    notebook.cells = [cell for cells in parts.values() for cell in cells]
     notebook = executed(ROOT / "notebooks" / unit / f"{unit}.ipynb", notebook)
-    said = {cell.id: "".join(str(o.get("data", o.get("text"))) for o in cell.outputs)
-            for cell in notebook.cells if cell.cell_type == "code"}
-    for name in unwritten:  # what is not passed is said on stderr
-        check = next(cell for cell in notebook.cells if cell.id == f"{name}-check")
-        assert any(o.get("name") == "stderr" for o in check.outputs)
-    left = {id for id, text in said.items() if "This cell needs" in text}
-    core = {cell.id for cell in notebook.cells if "core" in cell.metadata.get("tags", [])}
-    assert solved == "nothing" or not left & core
+    for solved, names in unwritten.items():
+        for name in names:  # what is not passed is said on stderr
+            check = next(cell for cell in notebook.cells if cell.id == f"{solved}-{name}-check"[-64:])
+            assert any(output.get("name") == "stderr" for output in check.outputs)
+    left = {cell.id for cell in notebook.cells if any("This cell needs" in str(output) for output in cell.outputs)}
+    assert not [cell.id for cell in notebook.cells if cell.id in left and cell.id.startswith(CORE)
+                and "core" in cell.metadata.get("tags", [])]
 
 
 def runs_otherwise(cells: list, unwritten: set[str]) -> set[str]:

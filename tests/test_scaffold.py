@@ -6,6 +6,7 @@ import shutil
 import nbformat
 import pytest
 
+from grader.course.counts import bring_up_to_date
 from grader.course.scaffold import ROOT, Refused, begin
 from grader.course.splice import name_of
 from grader.exercises import UNITS
@@ -18,6 +19,7 @@ def course(tmp_path):
     """The files that a new exercise touches."""
     for folder in ("grader/exercises", f"solutions/{UNIT}"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "README.md", tmp_path)
     return tmp_path
 
 
@@ -58,8 +60,24 @@ def test_it_may_come_after_another_one(course):
         begin(course, UNIT, "x", after="nowhere")
 
 
+def test_in_a_new_unit_it_begins_the_unit_too(course):
+    unit = "12_long_context"
+    assert "README.md" in begin(course, unit, "cut_sequence")
+    assert order(course, unit) == ["cut_sequence"]
+    begin(course, unit, "join_sequence")
+    notebook = nbformat.read(course / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    ids = [cell.id for cell in notebook.cells]
+    assert ids[:3] == ["title", "setup", "predictions"] and ids[-2:] == ["guesses", "learned"]
+    assert ids.index("cut_sequence-check") < ids.index("join_sequence-contract") < ids.index("guesses")
+    assert bring_up_to_date(unit, course) == []
+    before, row = [line for line in (course / "README.md").read_text().split("\n") if "(notebooks/1" in line][-2:]
+    assert "11_planner" in before and row.startswith(f"| [12 Long context](notebooks/{unit}/{unit}.ipynb) |")
+
+
 @pytest.mark.parametrize("unit, name, words", [
-    ("09_nothing", "x", ", ".join(UNITS)), (UNIT, "two words", "cannot be a function's name"),
+    ("09_nothing", "x", ", ".join(UNITS)), ("Nothing", "x", "or a new one such as 12_its_topic"),
+    (UNIT, "two words", "cannot be a function's name"),
     (UNIT, "class", "cannot be a function's name"), (UNIT, "reduce", "there is an exercise 'reduce' already"),
 ])
 def test_refusals_say_what_was_expected(course, unit, name, words):

@@ -22,7 +22,7 @@ TOP = "many-ranks-one-loss"
 LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "default_setting_overrides", "first_look")]
 TARGETS = ("help", "lab", "clean")
 PIP_SECTIONS = ("# for the course", "# last: the project itself")
-PROJECT_TABLES = ("[build-system", "[project", "[tool.setuptools")
+PROJECT_TABLES = ("[build-system]", "[project]", "[tool.setuptools")
 UTILS_SUFFIXES = (".py", ".csv", ".md", ".txt")
 # Of grader: what judges and how functions are called; of an exercise no more than its technique, and its data.
 CHECKS = ("__init__.py", "checks.py", "contracts.py", "hunt.py", "not_written.py", "standing.py", "standing.html",

@@ -1,6 +1,7 @@
 """nbgrader's side.
 
-Before: release: solutions/ to notebooks/. broken: programs with a bug, for students. scaffold: begins a new exercise.
+Before: release: solutions/ to notebooks/. counts: numbers that stand in several places. scaffold: begins a new exercise.
+try_one: tries one.
 
 Folders: folder: who handed what in. files: opens what students handed in. export: marks as CSV. shown: names of others, made
 harmless.
@@ -10,6 +11,6 @@ matching: which released cell it is. splice: the student's cells in the instruct
 sandbox. mark: marks them. second_look: at what a clock decides. suspicion: code that no exercise needs. alarms: what a
 person should look at. feedback: a verdict as a student gets it back. limited: the same in a process with limits.
 
-A class: batch: many submissions side by side. cluster: the workers that mark them. journal: what is done so far.
-gradebook: its one writer. autograde: the steps that nbgrader runs.
+A class: batch: many submissions side by side. pool, cluster: who marks them, here or elsewhere. journal: what is done so
+far. gradebook: its one writer. autograde: the steps that nbgrader runs.
 """

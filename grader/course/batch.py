@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from tqdm import tqdm
 
-from grader.course import cluster
+from grader.course import cluster, pool
 from grader.course.files import BadFile
 from grader.course.folder import Course, CourseError, Submission
 from grader.course.gradebook import keep, register, scores
-from grader.course.journal import Busy, Journal, Result, digest_of
+from grader.course.journal import Busy, Journal, Result, code_digest, digest_of
 from grader.course.shown import plain
 from grader.sandbox import bubblewrap as sandbox
 
@@ -24,6 +24,7 @@ OF_THE_GRADEBOOK = (OperationalError, InterfaceError)  # locked, out of reach, o
 OF_EVERYBODY = (Busy, cluster.ClusterError, sandbox.NoSandbox, *OF_THE_GRADEBOOK)
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 Others = Sequence[tuple[str, bytes]]
+Workers = pool.Pool | cluster.Cluster
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +122,7 @@ def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, 
     if not submissions and not problems:
         raise _nothing(course, unit, unit)
     work.add_problems(problems)
-    known, code = scores(course, unit), cluster.code_digest()
+    known, code = scores(course, unit), code_digest()
     for submission in submissions:
         with work.only(submission, "could not be read"):
             student, digest = submission.student, _digest(submission, *submission.contents(), released)
@@ -172,11 +173,10 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
     peak_bytes, again = 0, []
     bar = tqdm(total=len(jobs), disable=None, smoothing=0.1,
                bar_format="marking {n_fmt}/{total_fmt} |{bar}| {elapsed} gone, about {remaining} to go")
-    workers = min(arguments.workers or cluster.default_workers(), len(jobs))
-    with cluster.connect(arguments.scheduler, workers) as client, bar:
+    with _workers(arguments, len(jobs)) as workers, bar:
         bar.refresh()
         progress = Progress(bar)
-        for job in _results(client, jobs, work, arguments.unsafe, progress):
+        for job in _results(workers, jobs, work, arguments.unsafe, progress):
             peak_bytes = max(peak_bytes, job.result.record["peak_bytes"])
             if job.result.record.get("too_busy"):
                 again.append(job)
@@ -186,19 +186,27 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
             first, names = job.result, ", ".join(job.result.record["too_busy"])
             _say(f"The machine was too busy to judge {names} of {plain(str(job.submission))}: marked once more, alone.")
             bar.total += 1
-            for _ in _results(client, [job], work, arguments.unsafe, progress):
+            for _ in _results(workers, [job], work, arguments.unsafe, progress):
                 pass
             if job.result is None or sum(job.result.points.values()) < sum(first.points.values()):
                 job.result = first
                 job.journal.put(first)
             yield job
-        _say(f"Peak memory: a sandbox {_gib(peak_bytes)} of the {_gib(sandbox.Limits().memory_bytes)} it may use, "
-             f"a worker's own process {_gib(cluster.worker_peak_bytes(client))}.")
+        on_workers = f", a worker's own process {_gib(workers.worker_peak_bytes())}" if arguments.scheduler else ""
+        allowed = _gib(sandbox.Limits().memory_bytes)
+        _say(f"Peak memory: a sandbox {_gib(peak_bytes)} of the {allowed} it may use{on_workers}.")
 
 
-def _results(client: cluster.Client, jobs: list[Job], work: Work, unsafe: bool, progress: "Progress") -> Iterator[Job]:
+def _workers(arguments: argparse.Namespace, most: int) -> contextlib.AbstractContextManager[Workers]:
+    """Those of a cluster, or so many of this machine."""
+    if arguments.scheduler:
+        return cluster.connect(arguments.scheduler)
+    return pool.Pool(min(arguments.workers or pool.default_workers(), most))
+
+
+def _results(workers: Workers, jobs: list[Job], work: Work, unsafe: bool, progress: "Progress") -> Iterator[Job]:
     """Those that got a result, as it comes."""
-    for (job, digest), marked in cluster.mark_all(client, _tasks(jobs, work, progress.bar), unsafe):
+    for (job, digest), marked in workers.mark_all(_tasks(jobs, work, progress.bar), unsafe):
         progress.done()
         if isinstance(marked, str):
             work.problems.append(f"{job.submission} could not be marked: {marked}")
@@ -207,7 +215,7 @@ def _results(client: cluster.Client, jobs: list[Job], work: Work, unsafe: bool, 
         job.result = None
         with work.only(job.submission, "was marked, but the result is not as it must be"):
             notebook, record = marked
-            result = Result(job.submission.student, job.submission.unit, digest, cluster.code_digest(),
+            result = Result(job.submission.student, job.submission.unit, digest, code_digest(),
                             notebook.decode(), record)
             job.journal.put(result)
             _say(progress.line(job.submission, _in_short(record)))
@@ -216,14 +224,14 @@ def _results(client: cluster.Client, jobs: list[Job], work: Work, unsafe: bool, 
             yield job
 
 
-def _tasks(jobs: list[Job], work: Work, bar: tqdm) -> Iterator[cluster.Task]:
+def _tasks(jobs: list[Job], work: Work, bar: tqdm) -> Iterator[pool.Task]:
     """What is sent, read when it is needed."""
     for job in jobs:
         task = None
         with work.only(job.submission, "could not be read"):
             content, others = job.submission.contents()
             name = job, _digest(job.submission, content, others, job.released)
-            task = cluster.Task(name, content, job.released, others, job.submission.found)
+            task = pool.Task(name, content, job.released, others, job.submission.found)
         if task:
             yield task
         else:

@@ -40,32 +40,51 @@ def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, 
 
     Raises: NoSandbox, and whatever else mark_submission raises.
     """
-    near, far = Pipe()
-    with near:
+    return Marking(submitted, released, unsafe, others, found, limits).result()
+
+
+class Marking:
+    """One that has begun. Another thread than the one that waits for its result may end it."""
+
+    def __init__(self, submitted: bytes, released: bytes, unsafe: bool = False, others: Sequence[tuple[str, bytes]] = (),
+                 found: Sequence[str] = (), limits: Limits = Limits()):
+        self._released, self._found, self._limits = released, found, limits
+        self._options = {"unsafe": unsafe, "others": others, "found": found}
+        self._submitted = submitted
+        self._near, far = Pipe()
         with far:
             first = [] if unsafe else [prepare_for_child]
-            process = shared_server().fork(_mark, limits, [far], [*first, *_preload])
-        try:
-            near.send((submitted, released, {"unsafe": unsafe, "others": others, "found": found}))
-            outcome, imported = near.recv() if near.poll(limits.wall_s) else (
-                f"marking it took more than {limits.wall_s:g} s", [])
-            _preload.extend(imported)
-        except (EOFError, OSError):
-            process.join(LEAVE_S)
-            outcome = _ended(process.exitcode, limits)
-        finally:
-            process.kill()
-            process.join(LEAVE_S)
-            process.close()
-    if isinstance(outcome, Exception):
-        raise outcome
-    if isinstance(outcome, str):
-        from grader.course.mark import left_unmarked
+            self._process = shared_server().fork(_mark, limits, [far], [*first, *_preload])
 
-        notebook, record = left_unmarked(released, outcome)
-        record["remarks"][:0] = found
-        return notebook, record
-    return outcome
+    def end(self) -> None:
+        """Let it stop at once; nobody asks for its result any more."""
+        self._process.kill()
+
+    def result(self) -> "Marked":
+        """Wait for it; as mark_within_limits."""
+        process, limits = self._process, self._limits
+        with self._near as near:
+            try:
+                near.send((self._submitted, self._released, self._options))
+                outcome, imported = near.recv() if near.poll(limits.wall_s) else (
+                    f"marking it took more than {limits.wall_s:g} s", [])
+                _preload.extend(imported)
+            except (EOFError, OSError):
+                process.join(LEAVE_S)
+                outcome = _ended(process.exitcode, limits)
+            finally:
+                process.kill()
+                process.join(LEAVE_S)
+                process.close()
+        if isinstance(outcome, Exception):
+            raise outcome
+        if isinstance(outcome, str):
+            from grader.course.mark import left_unmarked
+
+            notebook, record = left_unmarked(self._released, outcome)
+            record["remarks"][:0] = self._found
+            return notebook, record
+        return outcome
 
 
 def _ended(exitcode: int | None, limits: Limits) -> str:

@@ -12,6 +12,7 @@ from nbgrader.utils import compute_checksum
 
 from grader.contracts import contracts_of
 from grader.course.cell import grade_id
+from grader.course.counts import bring_up_to_date
 from grader.exercises.broken import broken_program, is_broken
 from grader.hunt import EMPTY_CELL, has_faults
 
@@ -57,6 +58,8 @@ def main() -> None:
     if unknown := set(sys.argv[1:]) - set(units):
         sys.exit(f"there is no unit {', '.join(unknown)}; expected some of {', '.join(units)}, or none for all")
     for unit in sys.argv[1:] or units:
+        for change in bring_up_to_date(unit):
+            print(f"solutions/{unit}: now {change}")
         command = [sys.executable, "-m", "nbgrader", "generate_assignment", unit, "--force", "--create"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:

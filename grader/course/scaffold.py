@@ -1,11 +1,14 @@
 """Begin a new exercise: its folder, its four cells in the solution notebook, one mistake with its hint, all to be written.
 
+In a unit that is not there yet, such as 12_long_context, the unit is begun, too: its notebook and its row in the README.
+
 Until they are, its tests fail and say what is missing; CONTRIBUTING.md goes through it step by step.
 """
 
 import argparse
 import ast
 import keyword
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -13,7 +16,7 @@ from string import Template
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from grader.course.cell import name_of
 
@@ -50,7 +53,9 @@ def begin(root: Path, unit: str, name: str, title: str | None = None, after: str
 
     Returns: their paths.  Raises: Refused, saying what was expected.
     """
-    _require(root, unit, name)
+    begins = _require(root, unit, name)
+    if begins:
+        _begin_unit(root, unit)
     order = root / "grader" / "exercises" / unit / "__init__.py"
     names = _order(order)
     after = after or (names[-1] if names else None)
@@ -69,7 +74,7 @@ def begin(root: Path, unit: str, name: str, title: str | None = None, after: str
     quoted = ", ".join(f'"{listed}"' for listed in names)
     rows = textwrap.fill(quoted, 120, initial_indent="    ", subsequent_indent="    ")
     order.write_text(f"{order.read_text().partition('ORDER')[0]}ORDER = (\n{rows},\n)\n")
-    return [str(path.relative_to(root)) for path in (notebook, order, *files)]
+    return [str(path.relative_to(root)) for path in (*[root / "README.md"] * begins, notebook, order, *files)]
 
 
 def _order(file: Path) -> list[str]:
@@ -78,20 +83,57 @@ def _order(file: Path) -> list[str]:
     return list(ast.literal_eval(order))
 
 
-def _require(root: Path, unit: str, name: str) -> None:
+def _require(root: Path, unit: str, name: str) -> bool:
+    """Whether the unit is a new one.  Raises: Refused."""
     units = sorted(folder.parent.name for folder in (root / "grader" / "exercises").glob("[0-9]*/__init__.py"))
-    if unit not in units:
-        raise Refused(f"there is no unit {unit!r}; expected one of {', '.join(units)}")
+    is_new = unit not in units
+    if is_new and (not re.fullmatch(r"\d\d_[a-z0-9_]+", unit) or unit[:2] in {known[:2] for known in units}):
+        raise Refused(f"there is no unit {unit!r}; expected one of {', '.join(units)}, or a new one such as "
+                      f"{int(units[-1][:2]) + 1:02}_its_topic")
     if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
         raise Refused(f"{name!r} cannot be a function's name; expected letters, digits and underscores")
     if list((root / "grader" / "exercises").glob(f"[0-9]*/{name}")):
         raise Refused(f"there is an exercise {name!r} already, and checks go by the name alone: choose another")
+    return is_new
+
+
+def _begin_unit(root: Path, unit: str) -> None:
+    """An empty one: its notebook, its folder of exercises, its row in the README's table."""
+    title = unit[3:].replace("_", " ").capitalize()
+    notebook = root / "solutions" / unit / f"{unit}.ipynb"
+    notebook.parent.mkdir()
+    others = nbformat.read(min((root / "solutions").glob("*/*.ipynb")), as_version=4)
+    nbformat.write(new_notebook(cells=_unit_cells(unit, title), metadata=others.metadata), notebook)
+    folder = root / "grader" / "exercises" / unit
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f'"""Unit {unit[:2]}: {title.lower()}."""\n\nORDER = ()\n')
+    readme = root / "README.md"
+    rows = readme.read_text(encoding="utf-8").split("\n")
+    last = max(number for number, row in enumerate(rows) if row.startswith("| [") and "(notebooks/" in row)
+    rows.insert(last + 1, f"| [{unit[:2]} {title}](notebooks/{unit}/{unit}.ipynb) | (to be written) | read, 0 min | 1 h |")
+    readme.write_text("\n".join(rows), encoding="utf-8")
+
+
+def _unit_cells(unit: str, title: str) -> list[NotebookNode]:
+    """What every unit begins and ends with; its exercises come before the end."""
+    begins = (f"# {unit[:2]} · {title}\n\n**The question of the unit, in one sentence?**\n\nWhat you need to know, what you "
+              "will build, and what you will see. (To be written.)\n\n**Core path** (★): 0 minutes of reading.")
+    setup = ("import torch\nimport torch.distributed as dist\n\n"
+             "from grader import check, progress\nfrom utils import Predictions, run_ranks")
+    guesses = ("# First your guesses, then how far you are and what comes next. Nobody else sees this, and it isn't a "
+               "mark.\ndisplay(predict.table())\nprogress()")
+    core, watch = {"tags": ["core"]}, {"tags": ["watch"]}
+    return [new_markdown_cell(begins, id="title", metadata=core), new_code_cell(setup, id="setup"),
+            new_code_cell(f'predict = Predictions("{unit}")', id="predictions", metadata=watch),
+            new_code_cell(guesses, id="guesses", metadata=watch),
+            new_markdown_cell("## What we learned\n\n- (To be written.)", id="learned", metadata=core)]
 
 
 def _add_cells(path: Path, name: str, title: str, after: str | None) -> None:
-    """Behind the check of the exercise `after`; a unit's first one stands at the notebook's end."""
+    """Behind the check of the exercise `after`; a unit's first one before the cell of guesses, with which it ends."""
     notebook = nbformat.read(path, as_version=4)
-    at = 1 + [name_of(cell) for cell in notebook.cells].index(f"{after}_check") if after else len(notebook.cells)
+    ids = [cell.id for cell in notebook.cells]
+    at = 1 + [name_of(cell) for cell in notebook.cells].index(f"{after}_check") if after else ids.index("guesses")
     notebook.cells[at:at] = _cells(name, title)
     nbformat.write(notebook, path)
 

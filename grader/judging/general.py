@@ -9,6 +9,7 @@ from grader.evidence.evidence import MISSING, RAISED, RETURNED, TIMED_OUT
 from grader.judging.compare import same
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
+from utils.ranks.place import CRASHED
 
 ROUNDED = 1e-5
 
@@ -140,9 +141,16 @@ def _ended(look: Look, ending: str, *kinds: str) -> bool:
 
 IN_GROUPS_ONLY = Symptom("only in groups", lambda look: look.case.groups is not None, alone=True)
 
+def _crashed_unwaited(look: Look) -> bool:
+    """A rank crashed while a transfer went on that nobody had waited for: its tensor's memory may have been given back."""
+    crashed = look.evidence.ending == RAISED and CRASHED in look.evidence.said
+    return crashed and any(call.op != "send" and not call.waited for call in look.evidence.trace.calls)
+
+
 UNKNOWN_NAME = Symptom("unknown name", lambda look: _ended(look, RAISED, "NameError", "UnboundLocalError"))
 
 LAST_RESORTS: Sequence[Symptom] = (
+    Symptom("missing wait", _crashed_unwaited),
     Symptom("nothing returned", _each_wrong_part(lambda found, right: found is None or found is MISSING)),
     Symptom("another type", _each_wrong_part(_other_type)),
     Symptom("another shape", _each_wrong_part(_other_shape)),

@@ -118,10 +118,13 @@ def _spawned(main: Callable, settings: Any, pipes: Sequence[Connection]) -> Proc
     return process
 
 
+CRASHED = " (a crash in compiled code)"
+
+
 def exit_in_words(code: int | None) -> str:
     """Why a process is gone."""
     if code is not None and code < 0:
         name = signal.Signals(-code).name
-        extra = {"SIGKILL": " (out of memory?)", "SIGSEGV": " (a crash in compiled code)"}.get(name, "")
+        extra = {"SIGKILL": " (out of memory?)", "SIGSEGV": CRASHED, "SIGABRT": CRASHED, "SIGBUS": CRASHED}.get(name, "")
         return f"its process was ended by {name}{extra}"
     return f"its process left with exit code {code} before the function returned"
