@@ -28,7 +28,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evide
     if evidences and evidences[0].error_kind == SKELETON_ERROR:
         return Verdict.without_evidence(exercise, _not_written(exercise.id, evidences[0].lines))
     edges = exercise.edges_among(trials)
-    looks = [Look(trial.case, trial.right, _bounded(evidence, trial.right))
+    looks = [Look(trial.case, trial.right, _bounded(evidence, trial.right), exercise.tolerance)
              for trial, evidence in zip(trials, evidences, strict=False)]
     rows = [_judge_case(exercise, look, edge) for look, edge in zip(looks, edges, strict=False)]
     if exercise.faults:

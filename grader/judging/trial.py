@@ -5,6 +5,7 @@ from typing import Any
 
 from grader.evidence.case import REFUSED, Case
 from grader.evidence.evidence import Evidence
+from grader.judging.compare import same
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +28,18 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Look(Trial):
-    """What a symptom or a demand looks at: one case, what should come of it, and what did."""
+    """What a symptom or a demand looks at: one case, what should come of it, and what did. tolerance: the exercise's."""
 
     evidence: Evidence
+    tolerance: float = 0.0
 
     @property
     def outputs(self) -> list[Any]:
         return self.evidence.outputs
+
+    def same(self, found: Any, right: Any) -> bool:
+        """Whether two results are equal, as the exercise asks for it."""
+        return same(found, right, self.tolerance)
 
     def pairs(self) -> list[tuple[int, Any, Any]]:
         """(rank, found, right) for every rank that takes part."""

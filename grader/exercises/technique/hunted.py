@@ -16,7 +16,6 @@ from utils.costs.formulas import bytes_sent_per_rank
 from utils.models.hunted import PASS, small_mlp
 from utils.models.hunted_stages import checksum
 
-TOLERANCE = 1e-9
 ALIKE = 1e-6  # sums of weights
 MLP_BYTES = sum(p.nbytes for p in small_mlp().parameters())
 MLP_PADDING_BYTES = sum(p.itemsize for p in small_mlp().parameters())
@@ -71,43 +70,47 @@ PASSES_TRAINED = Demand("another stage passes", "what is noted is the stage that
                         on_each_rank(_other_weights), for_right_values=True)
 
 
-def _where_wrong(test: Callable[[Any, Any], bool]) -> Callable[[Look], bool]:
-    """True for a returned case where test(found, right) holds on every rank whose notes are wrong, if only by a little."""
+def _where_wrong(test: Callable[[Look, Any, Any], bool]) -> Callable[[Look], bool]:
+    """A returned case where test(look, found, right) holds on every rank whose notes are wrong, if only by a little."""
 
     def matches(look: Look) -> bool:
-        wrong = [(found, right) for _, found, right in look.pairs() if not same(found, right, TOLERANCE)]
-        return look.evidence.ending == RETURNED and bool(wrong) and all(test(*pair) for pair in wrong)
+        wrong = [(found, right) for _, found, right in look.pairs() if not look.same(found, right)]
+        return look.evidence.ending == RETURNED and bool(wrong) and all(test(look, *pair) for pair in wrong)
 
     return matches
 
 
-def _only(kind: str) -> Callable[[Any, Any], bool]:
+def _only(kind: str) -> Callable[[Look, Any, Any], bool]:
     """All notes are right, but for this part of them."""
-    return lambda found, right: len(found) == len(right) and same(
-        [{**one, kind: other[kind]} for one, other in zip(found, right, strict=True)], right, TOLERANCE)
+
+    def test(look: Look, found: Any, right: Any) -> bool:
+        return len(found) == len(right) and look.same(
+            [{**one, kind: other[kind]} for one, other in zip(found, right, strict=True)], right)
+
+    return test
 
 
-def _first_weights(found: Any, right: Any) -> bool:
+def _first_weights(look: Look, found: Any, right: Any) -> bool:
     """The first step is right, but for the weights that it leads to."""
     but_for_them = {**found[0], "weights": right[0]["weights"]}
-    return not same(found[0], right[0], TOLERANCE) and same(but_for_them, right[0], TOLERANCE)
+    return not look.same(found[0], right[0]) and look.same(but_for_them, right[0])
 
 
-def _fewer_digits(found: Any, right: Any) -> bool:
+def _fewer_digits(look: Look, found: Any, right: Any) -> bool:
     return same(found, right, 1e-5)
 
 
 def _first_loss(look: Look) -> bool:
     """Nothing has been trained yet, and on some rank the loss is another one."""
     return look.evidence.ending == RETURNED and any(
-        not same(found[0]["loss"], right[0]["loss"], TOLERANCE) for _, found, right in look.pairs())
+        not look.same(found[0]["loss"], right[0]["loss"]) for _, found, right in look.pairs())
 
 
-def _by_a_factor(found: Any, right: Any) -> bool:
+def _by_a_factor(look: Look, found: Any, right: Any) -> bool:
     """The first gradients are the right ones times one number."""
     a, b = (torch.cat([one[0]["gradients"][name].flatten() for name in right[0]["gradients"]]) for one in (found, right))
     ratio = float(a[b.abs().argmax()] / b[b.abs().argmax()])
-    return abs(ratio - 1) > 1e-6 and ratio != 0 and same(a, b * ratio, TOLERANCE)
+    return abs(ratio - 1) > 1e-6 and ratio != 0 and look.same(a, b * ratio)
 
 
 def _ranks_disagree(look: Look) -> bool:
@@ -118,14 +121,14 @@ def _ranks_disagree(look: Look) -> bool:
         for other in look.case.members(rank):
             for name, gradient in right[0]["gradients"].items():
                 theirs = look.right[other][0]["gradients"].get(name)
-                if theirs is not None and same(gradient, theirs, TOLERANCE) and not same(
-                        found[0]["gradients"][name], look.outputs[other][0]["gradients"][name], TOLERANCE):
+                if theirs is not None and look.same(gradient, theirs) and not look.same(
+                        found[0]["gradients"][name], look.outputs[other][0]["gradients"][name]):
                     return True
     return False
 
 
-def _first_gradients(found: Any, right: Any) -> bool:
-    return not same(found[0]["gradients"], right[0]["gradients"], TOLERANCE)
+def _first_gradients(look: Look, found: Any, right: Any) -> bool:
+    return not look.same(found[0]["gradients"], right[0]["gradients"])
 
 
 _FAILURES = (

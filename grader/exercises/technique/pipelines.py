@@ -243,7 +243,7 @@ def step_technique(passes: tuple[Demand, ...]) -> Technique:
             Symptom("nothing backward", wrong_ranks(_no_gradients)),
             Symptom("loss elsewhere", wrong_ranks(lambda look, rank, found, right: found["loss"] == SOMETHING)),
             Symptom("loss attached",
-                    wrong_ranks(lambda look, rank, found, right: same({**found, "detached": True}, right, 1e-6))),
+                    wrong_ranks(lambda look, rank, found, right: look.same({**found, "detached": True}, right))),
             Symptom("loss wrong", wrong_ranks(_lost_loss)),
             Symptom("activations overwritten", _only_gradients),
             Symptom("other rows of y", _wrong_loss),

@@ -6,10 +6,7 @@ from typing import Any
 
 from grader.evidence.case import Case
 from grader.exercises.technique.arithmetic import arithmetic
-from grader.judging.compare import same
 from grader.judging.exercise import Look, Symptom, Technique
-
-TOLERANCE = 1e-9
 
 
 def planned(*fallbacks: Symptom) -> Technique:
@@ -28,7 +25,7 @@ def wrong_parts(look: Look) -> list[str]:
     found, right = look.outputs[0], look.right[0]
     if not isinstance(found, dict) or found.keys() != right.keys():
         return []
-    return [part for part in right if not same(found[part], right[part], TOLERANCE)]
+    return [part for part in right if not look.same(found[part], right[part])]
 
 
 def only(*parts: str) -> Callable[[Look], bool]:

@@ -10,7 +10,6 @@ from torch.utils._pytree import tree_leaves
 from grader.calling.splitting import HELD, KEPT_ALIVE, NO_PART, OWN_NUMBERS, WORK
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED
 from grader.exercises.technique.rank_by_rank import spans_called
-from grader.judging.compare import same
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import needs
 from grader.judging.symptoms import raised
@@ -229,14 +228,14 @@ def other_dtype() -> Symptom:
 
 
 def first_wrong(part: str, test: Callable[[Look, int, Any], bool] = lambda look, rank, found: True,
-                tolerance: float = TOLERANCE) -> Callable[[Look], bool]:
+                ) -> Callable[[Look], bool]:
     """Of the parts of a result, in order, `part` is the first that is wrong on any rank, and test(look, rank, found part)
     holds where it is."""
 
     def matches(look: Look) -> bool:
         for name in look.right[look.working[0]]:
             wrong = [(rank, found[name]) for rank, found, right in look.pairs()
-                     if not same(found[name], right[name], tolerance)]
+                     if not look.same(found[name], right[name])]
             if wrong:
                 return name == part and all(test(look, *pair) for pair in wrong)
         return False

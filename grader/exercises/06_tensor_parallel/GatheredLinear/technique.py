@@ -1,8 +1,7 @@
 """How GatheredLinear must be done, and how it can fail."""
 
 from grader.calling.splitting import BACKWARD, FORWARD
-from grader.exercises.technique.splitting import TOLERANCE, all_reduced, calls_are, first_wrong, other_dtype, sent_at_most
-from grader.judging.compare import same
+from grader.exercises.technique.splitting import all_reduced, calls_are, first_wrong, other_dtype, sent_at_most
 from grader.judging.demands import only_calls, results_waited, tensor_bytes
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
@@ -19,8 +18,8 @@ def _gathered(look: Look, rank: int) -> float:
 def _in_another_order(look: Look) -> bool:
     """Every y has the right numbers, some of them at another place."""
     ys = [(found["y"], right["y"]) for _, found, right in look.pairs()]
-    return any(not same(y, right, TOLERANCE) for y, right in ys) and all(
-        same(y.sort().values, right.sort().values, TOLERANCE) for y, right in ys)
+    return any(not look.same(y, right) for y, right in ys) and all(
+        look.same(y.sort().values, right.sort().values) for y, right in ys)
 
 
 TECHNIQUE = Technique(

@@ -19,8 +19,6 @@ from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.symptoms import group_ignored, raised
 
-TOLERANCE = 1e-6
-
 
 def _result_bytes(look: Look, rank: int) -> int:
     return tensor_bytes(look, rank, "weights")
@@ -48,9 +46,9 @@ TECHNIQUE = Technique(
         sizes_differ("shapes"),
     ),
     fallbacks=(
-        Symptom("wrong rows", first_wrong("weight", tolerance=TOLERANCE)),
-        Symptom("wrong y", first_wrong("y", tolerance=TOLERANCE)),
-        Symptom("foreign ids in gradient", first_wrong("dweight", tolerance=TOLERANCE)),
+        Symptom("wrong rows", first_wrong("weight")),
+        Symptom("wrong y", first_wrong("y")),
+        Symptom("foreign ids in gradient", first_wrong("dweight")),
         sizes_taken("sizes not checked"),
     ),
 )

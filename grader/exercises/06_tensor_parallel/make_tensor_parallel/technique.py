@@ -9,7 +9,6 @@ from torch import Tensor
 from grader.calling.splitting import BACKWARD, FORWARD, make_gpt
 from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.splitting import (
-    TOLERANCE,
     all_reduced,
     all_reduces,
     first_wrong,
@@ -20,7 +19,6 @@ from grader.exercises.technique.splitting import (
     sums_needed,
     work_divided,
 )
-from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
@@ -75,7 +73,7 @@ def _too_much_split(look: Look, rank: int, start: dict[str, Tensor]) -> bool:
 
 
 def _first_loss_right(look: Look, rank: int, losses: list[Any]) -> bool:
-    return same(losses[0], look.right[rank]["losses"][0], TOLERANCE)
+    return look.same(losses[0], look.right[rank]["losses"][0])
 
 
 # ── where backward first goes wrong ──
@@ -91,8 +89,8 @@ def _break(look: Look, rank: int) -> tuple[str, bool] | None:
     for block in reversed(range(look.case.inputs[rank]["model"]["n_layers"])):
         for kind in WAY_BACK:
             names = [name for name in right if name.startswith(f"blocks.{block}.{kind}")]
-            if not all(same(found[name], right[name], TOLERANCE) for name in names):
-                return kind, all(same(found[name], n * right[name], TOLERANCE) for name in names)
+            if not all(look.same(found[name], right[name]) for name in names):
+                return kind, all(look.same(found[name], n * right[name]) for name in names)
     return None
 
 
@@ -101,7 +99,7 @@ def _breaks(kinds: tuple[str, ...], n_times: bool) -> Callable[[Look], bool]:
 
     def matches(look: Look) -> bool:
         first = [found for rank in look.working if (found := _break(look, rank))]
-        forward = all(same(found["start"], right["start"], TOLERANCE) and _first_loss_right(look, rank, found["losses"])
+        forward = all(look.same(found["start"], right["start"]) and _first_loss_right(look, rank, found["losses"])
                       for rank, found, right in look.pairs())
         return look.evidence.ending == RETURNED and forward and bool(first) and all(
             kind in kinds and times == n_times for kind, times in first)

@@ -7,7 +7,6 @@ from typing import Any
 from grader.calling.rings import FLOPS
 from grader.calling.schedules_run import CHAINED, DONE
 from grader.exercises.technique.rank_by_rank import spans_called
-from grader.judging.compare import same
 from grader.judging.demands import only_calls
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import every_rank, raised, wrong_ranks
@@ -70,7 +69,15 @@ def _zeros_for_none(look: Look, rank: int, found: Any, right: Any) -> bool:
 
 def _first_right_only(look: Look, rank: int, found: Any, right: Any) -> bool:
     """What is wrong came with a later micro-batch; dx is right."""
-    return same({**found, "gradients": found["gradients"][:1]}, {**right, "gradients": right["gradients"][:1]}, 1e-6)
+    return look.same({**found, "gradients": found["gradients"][:1]}, {**right, "gradients": right["gradients"][:1]})
+
+
+def _dx_right(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return look.same(found["dx"], right["dx"])
+
+
+def _only_gradient_of_x(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return look.same({**found, "early": []}, right) and set(found["early"]) == {"x"}
 
 
 TECHNIQUE = Technique(
@@ -83,17 +90,16 @@ TECHNIQUE = Technique(
         raised("does not require grad", "x without gradient"),
         raised("a second time", "graph freed"),
         raised("not have been used", "weight not used"),
-        Symptom("x's gradient set", wrong_ranks(lambda look, rank, found, right: same({**found, "early": []}, right) and (
-            set(found["early"]) == {"x"}))),
+        Symptom("x's gradient set", wrong_ranks(_only_gradient_of_x)),
         Symptom("gradients set early", every_rank(lambda look, rank, found, right: found["early"] != [])),
     ),
     fallbacks=(
         Symptom("zeros for none", wrong_ranks(_zeros_for_none)),
         Symptom("gradients in one memory", wrong_ranks(_first_right_only),
                 refuted=lambda look: len(look.case.inputs[0]["weights"][0]) == 2),
-        Symptom("wrong dx", wrong_ranks(lambda look, rank, found, right: not same(found["dx"], right["dx"]))),
+        Symptom("wrong dx", wrong_ranks(lambda *seen: not _dx_right(*seen))),
         raised("Mismatch in shape", "gradients of other layers"),
         Symptom("parameters left out", wrong_ranks(_left_out)),
-        Symptom("gradients of other layers", wrong_ranks(lambda look, rank, found, right: same(found["dx"], right["dx"]))),
+        Symptom("gradients of other layers", wrong_ranks(_dx_right)),
     ),
 )

@@ -86,7 +86,7 @@ def _whole_ones_times(factor: Callable[[int], float]) -> Callable[[Look], bool]:
     def matches(look: Look, rank: int, found: Any, expected: Any) -> bool:
         times = factor(look.case.group_size(rank))
         return _whole_ones(look, rank, found, expected) and all(
-            same(found["gradients"][name], times * expected["gradients"][name], 1e-6)
+            look.same(found["gradients"][name], times * expected["gradients"][name])
             for name in _wrong_gradients(found, expected))
 
     return wrong_ranks(matches)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.exercises.technique.arithmetic import arithmetic
-from grader.judging.compare import same
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import every_rank
 
@@ -17,7 +16,7 @@ def _first_wrong_is(parts: tuple[str, ...]) -> Callable[[Look, int, Any, Any], b
     """Whether what is wrong first, in the order of the names, is one of these parts."""
 
     def test(look: Look, rank: int, found: Any, expected: Any) -> bool:
-        wrong = (name for name, right in expected.items() if not same(found[name], right, 1e-9))
+        wrong = (name for name, right in expected.items() if not look.same(found[name], right))
         return found.keys() == expected.keys() and next(wrong) in parts
 
     return test

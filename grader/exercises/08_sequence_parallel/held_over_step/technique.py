@@ -3,7 +3,6 @@
 from typing import Any
 
 from grader.exercises.technique.arithmetic import arithmetic
-from grader.judging.compare import same
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import every_rank
 
@@ -14,7 +13,7 @@ def _other_length(look: Look, rank: int, found: Any, expected: Any) -> bool:
 
 def _first_wrong_in_forward(look: Look, rank: int, found: Any, expected: Any) -> bool:
     n = len(expected) // 3
-    return isinstance(found, list) and not same(found[:n], expected[:n], 1e-9)
+    return isinstance(found, list) and not look.same(found[:n], expected[:n])
 
 
 TECHNIQUE = arithmetic(

@@ -11,7 +11,6 @@ from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.exercises.technique.going_through import Rows, not_its_micro_batches, numbers_right, passes_are
 from grader.exercises.technique.meshes import line_in, messages, numbers_left, only_along
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
-from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.needs import each_way, needs
@@ -109,7 +108,7 @@ def _blocks(look: Look, rank: int) -> int:
 
 def _loss_right(look: Look) -> bool:
     return look.evidence.ending == RETURNED and all(
-        same(found["loss"], right["loss"], 1e-9) for _, found, right in look.pairs())
+        look.same(found["loss"], right["loss"]) for _, found, right in look.pairs())
 
 
 def _nothing_sent_back(look: Look) -> bool:
