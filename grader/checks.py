@@ -59,8 +59,8 @@ def tried_on(exercise: Exercise, fn: Callable, trials: Sequence[Trial],
              place: Callable[[], Place] = Place) -> Iterator[Evidence]:
     """Evidence of one trial after the other, as it is asked for.  Raises: as verdict_on."""
     task = pack_function(exercise.id, exercise.parameters, fn, EXERCISES)
-    candidate = Candidate(task, exercise.timeout_s, exercise.trains, exercise.measured, exercise.way, exercise.forbidden)
-    return collect(candidate, (given(exercise.way, trial.case) for trial in trials), place)
+    candidate = Candidate(task, exercise.timeout_s, exercise.trains, exercise.measured, exercise.caller, exercise.forbidden)
+    return collect(candidate, (given(exercise.caller, trial.case) for trial in trials), place)
 
 
 @functools.lru_cache(maxsize=4)

@@ -34,7 +34,7 @@ def _steps_of(unit: str) -> list[tuple[str, float, float]]:
     cells = _timed(lambda: running.run_cells(steps_of(notebook), exercises))
     trials = _timed(lambda: {exercise.id: exercise.trials(1, grading=True) for exercise in exercises})
     functions = {exercise.id: cells[2].versions(exercise.id)[0].function for exercise in exercises}
-    cases = {exercise.id: [given(exercise.way, trial.case) for trial in trials[2][exercise.id]] for exercise in exercises}
+    cases = {exercise.id: [given(exercise.caller, trial.case) for trial in trials[2][exercise.id]] for exercise in exercises}
     marks = mark.Marks(seed=1)
     ranks = _timed(lambda: mark._run_functions(exercises, cases, functions, marks, False))
     judged = _timed(lambda: [mark._verdict(exercise, trials[2][exercise.id], mark._seen(

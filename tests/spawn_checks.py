@@ -27,17 +27,17 @@ def check_with_spawn(name: str, fn: Callable) -> None:
     for trial in exercise.trials(SEED, grading=True):
         if trial.case.late_s:
             continue
-        found = _spawned(fn, exercise.way, trial.case)
+        found = _spawned(fn, exercise.caller, trial.case)
         for rank in trial.working:
             difference = first_difference(found[rank], trial.right[rank], exercise.tolerance)
             assert not difference, f"{trial.case.name}, rank {rank}: {difference}"
 
 
-def _spawned(fn: Callable, way: str, case) -> list:
+def _spawned(fn: Callable, caller: str, case) -> list:
     """Result of each rank."""
     with tempfile.TemporaryDirectory() as folder:
-        blob = cloudpickle.dumps((fn, way, case.groups))
-        inputs = [unpack(own) for own in given(way, case).inputs]
+        blob = cloudpickle.dumps((fn, caller, case.groups))
+        inputs = [unpack(own) for own in given(caller, case).inputs]
         mp.spawn(rank_main, (blob, inputs, folder), nprocs=case.world_size)
         return [torch.load(f"{folder}/{rank}", weights_only=False) for rank in range(case.world_size)]
 
@@ -46,8 +46,8 @@ def rank_main(rank: int, blob: bytes, inputs: list[dict], folder: str) -> None:
     """Entry point of a spawned rank."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=len(inputs))
-    fn, way, members = cloudpickle.loads(blob)
-    call = runpy.run_path(str(GRADER / way))["call"]
+    fn, caller, members = cloudpickle.loads(blob)
+    call = runpy.run_path(str(GRADER / caller))["call"]
     groups = [dist.new_group(list(one)) for one in members or ()]
     mine = [group for group, one in zip(groups, members or (), strict=True) if rank in one]
     working = members is None or mine

@@ -2,18 +2,23 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from grader.checks import PUBLIC_SEED, verdict_on
+from grader.checks import PUBLIC_SEED, trials_of, tried_on, verdict_on
 from grader.course.mark import PATIENCE
+from grader.evidence.evidence import Evidence
 from grader.exercises import EXERCISES, UNITS, order_of
 from grader.exercises.broken import is_broken
 from grader.exercises.references import ROOT, functions_of, mistakes_of, reference_cell
 from grader.judging.compare import same
-from grader.judging.exercise import Mistake
+from grader.judging.demands import HIDDEN_DEMAND, NotSeen
+from grader.judging.exercise import Demand, Exercise, Look, Mistake, Trial
+from grader.judging.judge import judge
 from tests.many import TIMEOUT_S, verdict_with
+from tests.perturbed import perturbed
 
 PAIRS = [(unit, name) for unit in UNITS for name in order_of(unit)]
 ALWAYS = ("00_start_here", "01_collectives")  # whose mutants all run in `make test`; of the others one an exercise
@@ -28,6 +33,7 @@ def _mutant(unit: str, name: str, number: int, mutant: Mistake):
 MUTANTS = [_mutant(unit, name, number, mutant)
            for unit, name in PAIRS for number, mutant in enumerate(mistakes_of(unit, name))]
 GRADING_SEED = 20_261
+SEEN_IN_THE_SANDBOX = {HIDDEN_DEMAND, "process too large"}  # what is weighed outside the ranks
 
 
 @pytest.mark.short
@@ -41,10 +47,35 @@ def test_reference_earns_everything(name, warm):
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for _, name in PAIRS])
 def test_reference_earns_everything_in_grading(name, warm):
+    """And each of its demands would not be met by some other evidence."""
     exercise = replace(EXERCISES[name], timeout_s=PATIENCE * EXERCISES[name].timeout_s)  # as in marking
-    fn = functions_of("solutions", exercise.unit)[name]
-    verdict = verdict_on(exercise, fn, seed=GRADING_SEED, grading=True, place=warm(exercise))
+    trials = trials_of(name, GRADING_SEED, True)
+    evidences = list(tried_on(exercise, functions_of("solutions", exercise.unit)[name], trials, warm(exercise)))
+    verdict = judge(exercise, trials, evidences)
     assert verdict.passed, str(verdict)
+    assert set(never_broken(exercise, trials, evidences)) <= SEEN_IN_THE_SANDBOX
+
+
+def never_broken(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evidence]) -> list[str]:
+    """The ids of demands that are met whatever the ranks leave behind."""
+    looks = [Look(trial.case, trial.right, evidence, exercise.tolerance)
+             for trial, evidence in zip(trials, evidences, strict=True) if not trial.refused]
+    left = {demand.id: demand for demand in exercise.technique.demands}
+    for look in sorted(looks, key=lambda look: len(look.working) < 2):
+        for _, other in perturbed(look.evidence):
+            if not left:
+                return []
+            left = {id: demand for id, demand in left.items() if is_met(demand, replace(look, evidence=other))}
+    return list(left)
+
+
+def is_met(demand: Demand, look: Look) -> bool:
+    try:
+        return demand.judge(look)[0]
+    except NotSeen:
+        return False
+    except Exception:  # evidence that no ranks could leave: it tells nothing
+        return True
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -58,7 +89,7 @@ def test_skeleton_earns_nothing(name):
 def test_where_flops_are_counted_torchs_imports_are_made_once_for_all_ranks():
     """A rank that makes them itself takes seconds: torch imports 800 modules where a mode looks at operations."""
     counting = [exercise for exercise in EXERCISES.values()
-                if re.search("FlopCounter|call_split_l", (ROOT / "grader" / exercise.way).read_text())]
+                if re.search("FlopCounter|call_split_l", (ROOT / "grader" / exercise.caller).read_text())]
     assert len(counting) >= 6 and [exercise.id for exercise in counting if not exercise.trains] == []
 
 

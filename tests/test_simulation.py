@@ -63,7 +63,7 @@ def called_as_in_its_check(fn):
         watching.pack = lambda value: b""
         going_through.numbers_of = lambda tensor: []
         torch.nn.utils.skip_init = lambda kind, *sizes, **options: kind(*sizes, **options)
-        call = runpy.run_path(str(GRADER / facts["way"]))["call"]
+        call = runpy.run_path(str(GRADER / facts["caller"]))["call"]
         made = [dist.new_group(list(members)) for members in facts["groups"] or ()]
         own = [group for group in made if dist.get_rank(group) >= 0] if made else [dist.group.WORLD]
         if own:
@@ -84,14 +84,14 @@ def calls_of(run):
 def cases_with_ranks(name: str) -> list:
     exercise = EXERCISES[name]
     cases = [case for case, _ in exercise.drawn(PUBLIC_SEED, grading=False) if case.world_size > 1]
-    return [[{"way": exercise.way, "groups": case.groups, "inputs": unpack(inputs)}
-             for inputs in given(exercise.way, case).inputs] for case in cases]
+    return [[{"caller": exercise.caller, "groups": case.groups, "inputs": unpack(inputs)}
+             for inputs in given(exercise.caller, case).inputs] for case in cases]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [
     name for name, e in EXERCISES.items() if name not in LEFT_OUT and (
-        "plain" not in e.way or name in ("grid_sums", "hierarchical_all_reduce"))])
+        "plain" not in e.caller or name in ("grid_sums", "hierarchical_all_reduce"))])
 def test_a_reference_makes_the_same_calls_in_a_simulation(name):
     function = called_as_in_its_check(functions_of("solutions", EXERCISES[name].unit)[name])
     for facts in reversed(cases_with_ranks(name)):

@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 
 from grader.calling.handing_out import GRADER, Given
-from grader.calling.task import BEGIN, call_function, get_ready, told
+from grader.calling.task import BEGIN, call_function, get_ready, instructions
 from grader.evidence.evidence import DEADLOCKED, MISSING, RAISED, RETURNED, SKELETON_ERROR, TIMED_OUT, Evidence, unpack
 from utils.deadlocks.errors import DeadlineExceeded, Deadlock, RankFailed, RanksError
 from utils.ranks.job import Job, Outcome
@@ -28,13 +28,13 @@ LOOKS = 3  # at a case, as long as the network could not be read in full
 
 @dataclass(frozen=True)
 class Candidate:
-    """A function to be tried, pickled. trains, measured, way, forbidden: as in its exercise (grader.judging)."""
+    """A function to be tried, pickled. trains, measured, caller, forbidden: as in its exercise (grader.judging)."""
 
     function: bytes
     timeout_s: float
     trains: bool = False
     measured: bool = False
-    way: str = ""
+    caller: str = ""
     forbidden: tuple[str, ...] = ()
 
 
@@ -54,7 +54,7 @@ def collect(candidate: Candidate, cases: Iterable[Given], place: Callable[[], Pl
 
 def collect_one(candidate: Candidate, case: Given, place: Callable[[], Place] = Place) -> Evidence:
     """Run one case on the ranks of a new place."""
-    job = job_for(candidate, case, TASK, told(candidate.function, candidate.way, candidate.forbidden, case))
+    job = job_for(candidate, case, TASK, instructions(candidate.function, candidate.caller, candidate.forbidden, case))
     for _ in range(LOOKS):
         outcome = launch(job, place())
         crossed, messages, weights = outcome.observed or (None, None, None)
@@ -70,7 +70,7 @@ def collect_one(candidate: Candidate, case: Given, place: Callable[[], Place] = 
 
 def job_for(candidate: Candidate, case: Given, task: bytes, blob: bytes) -> Job:
     """What the ranks of a case run: a pickled task, which each is told `blob`."""
-    ready = partial(get_ready, candidate.way, candidate.forbidden)
+    ready = partial(get_ready, candidate.caller, candidate.forbidden)
     return Job(task, [blob] * case.world_size, timeout_s=candidate.timeout_s, memory=candidate.measured, show_output=False,
                machinery=(str(GRADER),), preload=(*PRELOAD, *[COMPILER] * candidate.trains, ready), asked_for=case.inputs,
                late_s=case.late_s, seed=SEED)

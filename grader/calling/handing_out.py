@@ -30,17 +30,17 @@ class Given:
         return len(self.inputs)
 
 
-def given(way: str, case: Case) -> Given:
+def given(caller: str, case: Case) -> Given:
     """What the ranks are given that call a function in this way.
 
-    way: a file of grader/ that defines call(fn, inputs, group), such as "exercises/03_zero1/clip_gradient_norm/call.py"; and
+    caller: a file of grader/ that defines call(fn, inputs, group): "exercises/03_zero1/clip_gradient_norm/call.py"; and
         hand_out(case) → each rank's inputs, where these are no more than pieces of the case's.
     """
-    hand_out = of_way(way).get("hand_out", handed_out)
+    hand_out = caller_in(caller).get("hand_out", handed_out)
     return Given(tuple(map(pack, hand_out(case))), case.groups, case.weighed, case.late_s)
 
 
 @cache
-def of_way(way: str) -> dict[str, Any]:
+def caller_in(caller: str) -> dict[str, Any]:
     """What the file defines, and all that it imports imported."""
-    return runpy.run_path(str(GRADER / way))
+    return runpy.run_path(str(GRADER / caller))

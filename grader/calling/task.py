@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from grader.calling import letting_go
 from grader.calling.forbidden import find, forbid
-from grader.calling.handing_out import GRADER, Given, of_way
+from grader.calling.handing_out import GRADER, Given, caller_in
 from grader.calling.weighing import weigh_before
 from grader.evidence.case import THINNED
 from grader.evidence.evidence import pack, unpack
@@ -22,7 +22,7 @@ LENGTH_BYTES = 8
 
 
 def call_function(blob: bytes, done: Callable[[], None], ask: Callable[[], bytes]) -> bytes:
-    """The task of every rank that tries a function: what is `told` in, the packed result out.
+    """The task of every rank that tries a function: `instructions` in, the packed result out.
 
     The rank imports it; only the function comes from a student's notebook, and is unpickled here, nowhere else. By then
     nothing of the case's inputs is in this process.
@@ -64,22 +64,22 @@ def call_each(blob: bytes, done: Callable[[], None], ask: Callable[[], bytes]) -
     return pickle.dumps(results)
 
 
-def get_ready(way: str, forbidden: Sequence[str]) -> None:
+def get_ready(caller: str, forbidden: Sequence[str]) -> None:
     """Before ranks are forked: import what this way of calling needs, and find out what is to be forbidden."""
-    of_way(way)
+    caller_in(caller)
     find(forbidden)
 
 
-def told(function: bytes, way: str, forbidden: Sequence[str], given: Given) -> bytes:
+def instructions(function: bytes, caller: str, forbidden: Sequence[str], given: Given) -> bytes:
     """What each rank is told before it has any inputs: a pickled function, and how to call it."""
-    facts = {"way": way, "forbidden": list(forbidden), "groups": given.groups, "weighed": given.weighed}
+    facts = {"caller": caller, "forbidden": list(forbidden), "groups": given.groups, "weighed": given.weighed}
     return len(function).to_bytes(LENGTH_BYTES, "little") + function + pack(facts)
 
 
 def _prepared(facts: Mapping[str, Any]) -> tuple[Callable, dist.ProcessGroup | None]:
     """How a function is called, and this rank's group; forbidden modules raise from now on."""
     forbid(facts["forbidden"])
-    return runpy.run_path(str(GRADER / facts["way"]))["call"], _own_group(facts["groups"])
+    return runpy.run_path(str(GRADER / facts["caller"]))["call"], _own_group(facts["groups"])
 
 
 def _own_group(groups: tuple[tuple[int, ...], ...] | None) -> dist.ProcessGroup | None:

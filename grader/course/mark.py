@@ -233,7 +233,7 @@ class Trying:
 
     def verdicts(self, exercises: Sequence[Exercise], functions: Mapping[str, bytes]) -> dict[str, Verdict]:
         """After a second look at what a clock decides, before it costs points."""
-        cases = {exercise.id: [given(exercise.way, trial.case) for trial in self._trials[exercise.id]]
+        cases = {exercise.id: [given(exercise.caller, trial.case) for trial in self._trials[exercise.id]]
                  for exercise in exercises}
         files, problem = _run_functions(exercises, cases, functions, self._marks, self._unsafe)
         seen = {exercise.id: _seen(exercise, cases[exercise.id], files, problem, self._marks) for exercise in exercises}
@@ -281,12 +281,12 @@ def _run_functions(exercises: Sequence[Exercise], cases: Mapping[str, Sequence[G
     files: dict[str, bytes] = {}
     for exercise in exercises:
         candidate = Candidate(functions[exercise.id], PATIENCE * exercise.timeout_s, exercise.trains,
-                              exercise.measured, exercise.way, exercise.forbidden)
+                              exercise.measured, exercise.caller, exercise.forbidden)
         files |= job_files(exercise.id, candidate, cases[exercise.id])
     program = ["-m", "grader.sandbox", "collect", *([] if unsafe else ["--isolated"])]
-    ways = {exercise.way for exercise in exercises if exercise.way.startswith("exercises/")}
+    callers = {exercise.caller for exercise in exercises if exercise.caller.startswith("exercises/")}
     done = sandbox.run(program, parcel.to_bytes(files), RANKS_LIMITS, may_isolate=True, unsafe=unsafe,
-                       code=[f"grader/{way}" for way in ways])
+                       code=[f"grader/{caller}" for caller in callers])
     marks.note(done, "functions")
     if done.problem and done.log:  # not for the feedback: ranks can make a program say what their inputs were
         marks.alarms.append(Alarm(OTHER, f"the functions' program said: {done.log[-500:].strip()}"))

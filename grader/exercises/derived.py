@@ -111,7 +111,7 @@ def _run(exercise: Exercise, case: Case, mistakes: Sequence[Mistake]) -> dict[st
     functions = {mistake.name: function for mistake in mistakes if (function := _pickled(mistake))}
     if not functions:
         return unable
-    handed = replace(given(exercise.way, case), late_s=())  # results are the same, and nobody waits
+    handed = replace(given(exercise.caller, case), late_s=())  # results are the same, and nobody waits
     of_ranks = _launched(exercise, handed, list(functions.values()))
     if of_ranks is None and len(functions) > 1:
         return {name: packed for mistake in mistakes for name, packed in _run(exercise, case, [mistake]).items()}
@@ -131,9 +131,9 @@ def _pickled(mistake: Mistake) -> bytes | None:
 
 def _launched(exercise: Exercise, handed: Given, functions: list[bytes]) -> list[list[bytes | None]] | None:
     """Of each rank, what each function returned; None where not all ranks came to the end."""
-    facts = {"functions": functions, "way": exercise.way, "forbidden": exercise.forbidden, "groups": handed.groups,
+    facts = {"functions": functions, "caller": exercise.caller, "forbidden": exercise.forbidden, "groups": handed.groups,
              "seed": SEED}
-    candidate = Candidate(b"", exercise.timeout_s * len(functions), exercise.trains, exercise.measured, exercise.way,
+    candidate = Candidate(b"", exercise.timeout_s * len(functions), exercise.trains, exercise.measured, exercise.caller,
                           exercise.forbidden)
     outcome = launch(job_for(candidate, handed, TASK, pickle.dumps(facts)))
     if len(outcome.blobs) < handed.world_size:

@@ -133,7 +133,7 @@ class Exercise:
     unit: str = ""
     technique: Technique = field(default_factory=Technique)
     hints: Mapping[str, str] = field(default_factory=dict)  # of each slip, symptom and demand, by its id
-    way: str = ""  # the file that says how a rank calls the function, see grader.calling.task
+    caller: str = ""  # the file that says how a rank calls the function, see grader.calling.task
     run: "Callable[[Exercise, Case, Sequence[Mistake]], list[list[Any] | None]] | None" = None  # of programs, on ranks
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:

@@ -11,8 +11,8 @@ from grader.evidence.traffic import CONNECTION, FOREIGN, NOT_TCP, NOTICE
 from grader.judging.exercise import Demand, Look
 from utils.trace.calls import POINT_TO_POINT
 
-Move = tuple[str, float]  # an operation, or "send" or "recv", and the bytes of its whole array, as in bytes_sent_per_rank
-Moves = Callable[[Look, int], Iterable[Move]]
+Transfer = tuple[str, float]  # an operation, "send" or "recv", and the bytes of its whole array, as in bytes_sent_per_rank
+Transfers = Callable[[Look, int], Iterable[Transfer]]
 
 NOT_CROSSED = "nothing crossed"
 A_NUMBER_BYTES = 4  # in a short type
@@ -28,13 +28,13 @@ _LEAST = {
 }
 
 
-def needs(moves: Moves) -> Demand:
-    """Gate: where sizes fit, each rank of several received and sent what the operations of moves(look, rank) need."""
+def needs(transfers: Transfers) -> Demand:
+    """Gate: where sizes fit, each rank of several received and sent what the operations of transfers(look, rank) need."""
 
     def judge(look: Look) -> tuple[bool, str]:
         for rank in () if look.refused else look.working:
             if look.case.group_size(rank) > 1:
-                pairs = zip(("received", "sent"), crossed(look, rank), least(look, rank, moves), strict=True)
+                pairs = zip(("received", "sent"), crossed(look, rank), least(look, rank, transfers), strict=True)
                 for done, seen, wanted in pairs:
                     if seen < wanted - 0.5:
                         return False, f"rank {rank} {done} {seen:,.0f} B, its part takes {wanted:,.0f} B"
@@ -43,15 +43,15 @@ def needs(moves: Moves) -> Demand:
     return Demand(NOT_CROSSED, "what the results need crossed the network", judge, gate=True, for_right_values=True)
 
 
-def each_way(nbytes: Callable[[Look, int], float]) -> Moves:
+def each_way(nbytes: Callable[[Look, int], float]) -> Transfers:
     """nbytes(look, rank) bytes come to a rank, and as many leave it."""
     return lambda look, rank: [("send", nbytes(look, rank)), ("recv", nbytes(look, rank))]
 
 
-def least(look: Look, rank: int, moves: Moves) -> tuple[float, float]:
+def least(look: Look, rank: int, transfers: Transfers) -> tuple[float, float]:
     """Bytes that must come to a rank, and leave it."""
     n = look.case.group_size(rank)
-    parts = [(nbytes, _LEAST[op](n)) for op, nbytes in moves(look, rank)]
+    parts = [(nbytes, _LEAST[op](n)) for op, nbytes in transfers(look, rank)]
     return sum(nbytes * come for nbytes, (come, _) in parts), sum(nbytes * leave for nbytes, (_, leave) in parts)
 
 

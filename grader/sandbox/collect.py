@@ -24,7 +24,7 @@ from utils.ranks.server import RankServer
 def job_files(name: str, candidate: Candidate, cases: Sequence[Given]) -> dict[str, bytes]:
     """The files of one exercise's job."""
     facts = {"timeout_s": candidate.timeout_s, "trains": candidate.trains, "measured": candidate.measured,
-             "way": candidate.way, "forbidden": candidate.forbidden,
+             "caller": candidate.caller, "forbidden": candidate.forbidden,
              "cases": [{"world_size": case.world_size, "groups": case.groups, "weighed": case.weighed,
                         "late_s": case.late_s} for case in cases]}
     inputs = {f"{name}/{number}-{rank}.safetensors": blob for number, case in enumerate(cases)
@@ -36,7 +36,7 @@ def read_job(name: str, files: Mapping[str, bytes]) -> tuple[Candidate, list[Giv
     """What `job_files` made."""
     facts = json.loads(files[f"{name}/job.json"])
     candidate = Candidate(files[f"{name}/function.pkl"], facts["timeout_s"], facts["trains"], facts["measured"],
-                          facts["way"], tuple(facts["forbidden"]))
+                          facts["caller"], tuple(facts["forbidden"]))
     cases = []
     for number, case in enumerate(facts["cases"]):
         inputs = tuple(files[f"{name}/{number}-{rank}.safetensors"] for rank in range(case["world_size"]))

@@ -10,7 +10,7 @@ from grader.exercises.technique.rank_by_rank import on_each_rank, spans_if_any
 from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, results_waited, sends_waited
 from grader.judging.exercise import Demand, Look, Symptom, Technique
-from grader.judging.needs import Moves, needs
+from grader.judging.needs import Transfers, needs
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.models.hunted import PASS, small_mlp
@@ -21,14 +21,14 @@ MLP_BYTES = sum(p.nbytes for p in small_mlp().parameters())
 MLP_PADDING_BYTES = sum(p.itemsize for p in small_mlp().parameters())
 
 
-def repaired(limit: Callable[[Look, int], float], moves: Moves, *demands: Demand, symptoms: tuple[Symptom, ...] = (),
+def repaired(limit: Callable[[Look, int], float], transfers: Transfers, *demands: Demand, symptoms: tuple[Symptom, ...] = (),
              fallbacks: tuple[Symptom, ...] = ()) -> Technique:
     """The technique of one case.
 
-    limit: bytes that a rank may send; moves: what it needs; symptoms: the case's own, before those of all.
+    limit: bytes that a rank may send; transfers: what it needs; symptoms: the case's own, before those of all.
     """
     return Technique(
-        demands=(*demands, bytes_sent(limit, "no byte more than needed"), needs(moves), results_waited(),
+        demands=(*demands, bytes_sent(limit, "no byte more than needed"), needs(transfers), results_waited(),
                  sends_waited()),
         symptoms=(*symptoms, group_ignored(), unwaited(), *_FAILURES),
         fallbacks=(*fallbacks, *_FALLBACKS),

@@ -189,7 +189,7 @@ def _in_one_process(case: Case, first: int) -> list[Rows]:
 def neighbours_needed(back: bool) -> Demand:
     """Each stage needs the outputs of the one before and, if `back`, the gradients that the next one has."""
 
-    def moves(look: Look, rank: int) -> Iterator[tuple[str, float]]:
+    def transfers(look: Look, rank: int) -> Iterator[tuple[str, float]]:
         inputs, members, place = look.case.inputs, look.case.members(rank), look.case.group_rank(rank)
         for sender, receiver in pairwise(members[max(place - 1, 0):place + 2]):
             nbytes = inputs[rank]["n_micro"] * inputs[receiver]["like"].nbytes
@@ -197,7 +197,7 @@ def neighbours_needed(back: bool) -> Demand:
             if back:
                 yield ("recv" if sender == rank else "send"), nbytes
 
-    return needs(moves)
+    return needs(transfers)
 
 
 # ── a training step ──

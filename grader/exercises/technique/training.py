@@ -10,7 +10,7 @@ from grader.exercises.technique.rank_by_rank import late_ranks, on_each_rank, sp
 from grader.judging.compare import same_at_first
 from grader.judging.demands import bytes_sent
 from grader.judging.exercise import Demand, Look, Symptom
-from grader.judging.needs import Moves, needs
+from grader.judging.needs import Transfers, needs
 from grader.judging.symptoms import every_rank, raised, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 from utils.trace.spans import HELD_UP
@@ -40,8 +40,8 @@ def gradient_bytes_once(steps: int = 1, extra: Callable[[Look, int], float] = la
     return bytes_sent(limit, "at most 2(n−1)/n of the gradients' bytes a step", id="reduced twice")
 
 
-def gradients_needed(steps: int = 1, more: Moves = lambda look, rank: ()) -> Demand:
-    """Each step's gradients are summed over the ranks; and `more` moves."""
+def gradients_needed(steps: int = 1, more: Transfers = lambda look, rank: ()) -> Demand:
+    """Each step's gradients are summed over the ranks; and `more`."""
     return needs(lambda look, rank: [
         ("all_reduce", _gradient_bytes(look, rank, steps)), *more(look, rank)])
 

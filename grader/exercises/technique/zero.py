@@ -124,11 +124,11 @@ def padded_bytes(look: Look, rank: int) -> int:
 def trained_needed(steps: Callable[[Look, int], int], *operations: str) -> Demand:
     """In each step these operations, each of all that has a gradient."""
 
-    def moves(look: Look, rank: int) -> list[tuple[str, float]]:
+    def transfers(look: Look, rank: int) -> list[tuple[str, float]]:
         nbytes = sum(gradient.nbytes for gradient in reduced(look.case, rank).values())
         return [(operation, steps(look, rank) * nbytes) for operation in operations]
 
-    return needs(moves)
+    return needs(transfers)
 
 
 def never_all_gradients() -> Demand:
