@@ -3,7 +3,6 @@
 One spawn a case, as in the tests of most courses; the grader's own launches are fresh for each case too. Values only.
 """
 
-import runpy
 import tempfile
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from grader.calling.handing_out import GRADER, given
+from grader.calling.handing_out import caller_in, given
 from grader.evidence.evidence import unpack
 
 SEED = 7
@@ -47,7 +46,7 @@ def rank_main(rank: int, blob: bytes, inputs: list[dict], folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=len(inputs))
     fn, caller, members = cloudpickle.loads(blob)
-    call = runpy.run_path(str(GRADER / caller))["call"]
+    call = caller_in(caller)["call"]
     groups = [dist.new_group(list(one)) for one in members or ()]
     mine = [group for group, one in zip(groups, members or (), strict=True) if rank in one]
     working = members is None or mine

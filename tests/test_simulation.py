@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import runpy
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from grader.calling.handing_out import GRADER, given
+from grader.calling.handing_out import caller_in, given
 from grader.checks import PUBLIC_SEED
 from grader.evidence.evidence import unpack
 from grader.exercises import EXERCISES
@@ -63,7 +62,7 @@ def called_as_in_its_check(fn):
         watching.pack = lambda value: b""
         going_through.numbers_of = lambda tensor: []
         torch.nn.utils.skip_init = lambda kind, *sizes, **options: kind(*sizes, **options)
-        call = runpy.run_path(str(GRADER / facts["caller"]))["call"]
+        call = caller_in(facts["caller"])["call"]
         made = [dist.new_group(list(members)) for members in facts["groups"] or ()]
         own = [group for group in made if dist.get_rank(group) >= 0] if made else [dist.group.WORLD]
         if own:

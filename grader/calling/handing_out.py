@@ -1,5 +1,6 @@
 """What ranks are given of a case, outside them: each gets its own pieces, and learns nothing of who is late."""
 
+import importlib
 import runpy
 from dataclasses import dataclass
 from functools import cache
@@ -33,8 +34,9 @@ class Given:
 def given(caller: str, case: Case) -> Given:
     """What the ranks are given that call a function in this way.
 
-    caller: a file of grader/ that defines call(fn, inputs, group): "exercises/03_zero1/clip_gradient_norm/call.py"; and
-        hand_out(case) → each rank's inputs, where these are no more than pieces of the case's.
+    caller: what defines call(fn, inputs, group): a file of grader/, such as "exercises/03_zero1/clip_gradient_norm/call.py",
+        which may define hand_out(case) → each rank's inputs, where these are no more than pieces of the case's; or a
+        function of grader.calling, such as "splitting:call_conjugate".
     """
     hand_out = caller_in(caller).get("hand_out", handed_out)
     return Given(tuple(map(pack, hand_out(case))), case.groups, case.weighed, case.late_s)
@@ -42,5 +44,8 @@ def given(caller: str, case: Case) -> Given:
 
 @cache
 def caller_in(caller: str) -> dict[str, Any]:
-    """What the file defines, and all that it imports imported."""
-    return runpy.run_path(str(GRADER / caller))
+    """What it defines, "call" among it, and all that it imports imported."""
+    if caller.endswith(".py"):
+        return runpy.run_path(str(GRADER / caller))
+    module, function = caller.split(":")
+    return {"call": getattr(importlib.import_module(f"grader.calling.{module}"), function)}

@@ -1,7 +1,6 @@
 """What a rank does with a function: make its group, ask for its inputs, call it in the exercise's way, pack the result."""
 
 import pickle
-import runpy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch.distributed as dist
 
 from grader.calling import letting_go
 from grader.calling.forbidden import find, forbid
-from grader.calling.handing_out import GRADER, Given, caller_in
+from grader.calling.handing_out import Given, caller_in
 from grader.calling.weighing import weigh_before
 from grader.evidence.case import THINNED
 from grader.evidence.evidence import pack, unpack
@@ -79,7 +78,7 @@ def instructions(function: bytes, caller: str, forbidden: Sequence[str], given: 
 def _prepared(facts: Mapping[str, Any]) -> tuple[Callable, dist.ProcessGroup | None]:
     """How a function is called, and this rank's group; forbidden modules raise from now on."""
     forbid(facts["forbidden"])
-    return runpy.run_path(str(GRADER / facts["caller"]))["call"], _own_group(facts["groups"])
+    return caller_in(facts["caller"])["call"], _own_group(facts["groups"])
 
 
 def _own_group(groups: tuple[tuple[int, ...], ...] | None) -> dist.ProcessGroup | None:

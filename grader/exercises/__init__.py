@@ -39,8 +39,9 @@ def load(unit: str, name: str) -> Exercise:
         exercise = importlib.import_module(f"{package}.exercise").EXERCISE
     else:
         exercise = stored.from_bytes((folder / stored.FILE).read_bytes())
-    usual_caller = "calling/with_group.py" if "group" in exercise.parameters else "calling/plain.py"
-    caller = f"exercises/{unit}/{name}/call.py" if (folder / "call.py").exists() else usual_caller
+    usual = "calling/with_group.py" if "group" in exercise.parameters else "calling/plain.py"
+    own = f"exercises/{unit}/{name}/call.py"
+    caller = own if (folder / "call.py").exists() else technique.call or usual
     exercise = replace(exercise, id=name, unit=unit, technique=technique, caller=caller)
     if (folder / "mistakes.py").exists() and not exercise.faults:
         exercise = importlib.import_module(f"{__name__}.derived").with_mistakes(exercise)

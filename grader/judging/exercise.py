@@ -86,6 +86,7 @@ class Technique:
     """How it must be done, and how it can fail: what needs no formula of the right results, so that students may have it.
 
     symptoms: looked at before the slips. fallbacks: after them, where it first differs.
+    call: how a rank calls the function, where its folder has no call.py: "module:function" of grader.calling; "" as usual.
     reading: (case, what a rank returned) -> what of it is compared with the right result, where several are right; a pure
         function, and what it raises makes the result wrong.
     """
@@ -93,6 +94,7 @@ class Technique:
     demands: tuple[Demand, ...] = ()
     symptoms: tuple[Symptom, ...] = ()
     fallbacks: tuple[Symptom, ...] = ()
+    call: str = ""
     reading: Callable[[Case, Any], Any] = lambda case, found: found
 
 
@@ -133,7 +135,7 @@ class Exercise:
     unit: str = ""
     technique: Technique = field(default_factory=Technique)
     hints: Mapping[str, str] = field(default_factory=dict)  # of each slip, symptom and demand, by its id
-    caller: str = ""  # the file that says how a rank calls the function, see grader.calling.task
+    caller: str = ""  # what says how a rank calls the function, see grader.calling.handing_out
     run: "Callable[[Exercise, Case, Sequence[Mistake]], list[list[Any] | None]] | None" = None  # of programs, on ranks
 
     def trials(self, seed: int, grading: bool) -> tuple[Trial, ...]:

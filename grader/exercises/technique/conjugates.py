@@ -16,6 +16,7 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
     """
     times = 2 if phase == FORWARD else 1
     return Technique(
+        call="splitting:call_conjugate",
         demands=(
             only_calls("all_reduce"),
             calls_are(silent, {}, f"communicates in {silent}"),

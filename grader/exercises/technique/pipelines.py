@@ -226,6 +226,7 @@ def _nothing_sent_back(look: Look) -> bool:
 def step_technique(passes: tuple[Demand, ...]) -> Technique:
     """passes: what is asked of the passes' order."""
     return Technique(
+        call="pipelining:call_pipeline_step",
         demands=(
             only_neighbours(),
             *passes,

@@ -38,6 +38,7 @@ def _computed(look: Look) -> tuple[bool, str]:
 
 
 TECHNIQUE = Technique(
+    call="fully_sharding:call_fully_sharded",
     demands=(
         *LIMITS,
         layers_stand_at_most(FORWARD, WHOLE_LAYERS[FORWARD]),

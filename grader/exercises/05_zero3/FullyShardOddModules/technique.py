@@ -56,6 +56,7 @@ def _never_freed(look: Look) -> bool:
 
 
 TECHNIQUE = Technique(
+    call="fully_sharding:call_fully_sharded",
     demands=(
         *LIMITS,
         Demand("gathered too often", "one all-gather a pass where layers are kept after forward", _gathered_too_often,

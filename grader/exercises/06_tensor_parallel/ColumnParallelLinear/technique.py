@@ -14,6 +14,7 @@ def _wanted(look: Look, rank: int) -> dict[str, int]:
 
 
 TECHNIQUE = Technique(
+    call="splitting:call_split_linear",
     demands=(
         sums_needed(lambda look, r: tensor_bytes(look, r) * _wanted(look, r)["all_reduce"]),
         only_calls("all_reduce"),

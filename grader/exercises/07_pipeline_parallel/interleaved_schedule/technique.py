@@ -41,6 +41,7 @@ def _whole_chunks(look: Look) -> bool:
 
 
 TECHNIQUE = Technique(
+    call="schedules_run:call_generator",
     reading=reading,
     demands=(NO_MESSAGE,),
     symptoms=(

@@ -12,6 +12,7 @@ def _newest_first(look: Look) -> bool:
 
 
 TECHNIQUE = Technique(
+    call="schedules_run:call_generator",
     reading=PLAIN.reading,
     demands=(NO_MESSAGE,),
     fallbacks=(

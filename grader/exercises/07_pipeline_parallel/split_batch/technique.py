@@ -13,6 +13,7 @@ def _numbers(result: dict[str, Any]) -> list[list]:
 
 
 TECHNIQUE = Technique(
+    call="pipelining:call_splitting",
     demands=(only_calls(id="communicates"),),
     symptoms=(
         Symptom("no error", wrong_ranks(lambda look, rank, found, right: "parts" in found and "parts" not in right)),

@@ -39,6 +39,7 @@ def _too_much(look: Look) -> bool:
 
 
 TECHNIQUE = Technique(
+    call="schedules_run:call_generator",
     reading=reading,
     demands=(NO_MESSAGE,),
     fallbacks=(

@@ -7,6 +7,7 @@ from grader.judging.exercise import Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
 
 TECHNIQUE = Technique(
+    call="sequences:call_sequence_function",
     demands=(
         # Two calls forward, one backward, as call_sequence_function makes them.
         gathered_and_reduced(tensor_bytes, reductions=2),

@@ -2,4 +2,4 @@
 
 from grader.judging.exercise import Technique
 
-TECHNIQUE = Technique()
+TECHNIQUE = Technique(call="hunting:look_for")

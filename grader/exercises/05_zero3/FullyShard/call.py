@@ -1,5 +1,0 @@
-"""How a rank calls FullyShard."""
-
-from grader.calling.fully_sharding import call_fully_sharded as call
-
-__all__ = ["call"]
