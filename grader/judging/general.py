@@ -141,6 +141,7 @@ def _ended(look: Look, ending: str, *kinds: str) -> bool:
 
 IN_GROUPS_ONLY = Symptom("only in groups", lambda look: look.case.groups is not None, alone=True)
 
+
 def _crashed_unwaited(look: Look) -> bool:
     """A rank crashed while a transfer went on that nobody had waited for: its tensor's memory may have been given back."""
     crashed = look.evidence.ending == RAISED and CRASHED in look.evidence.said
@@ -174,6 +175,9 @@ LAST_RESORTS: Sequence[Symptom] = (
     raised("can be waited for once", "waited twice"),
     raised("values to unpack", "unpacked otherwise"),
     raised("'tuple' object does not support item assignment", "tuple changed"),
+    Symptom("attribute missing", lambda look: _ended(look, RAISED, "AttributeError")),
+    Symptom("key or index missing", lambda look: _ended(look, RAISED, "KeyError", "IndexError")),
+    Symptom("own assert failed", lambda look: _ended(look, RAISED, "AssertionError")),
     Symptom("endless recursion", lambda look: _ended(look, RAISED, "RecursionError")),
     UNKNOWN_NAME,
     Symptom("never ends", lambda look: look.evidence.ending == TIMED_OUT),
