@@ -14,11 +14,6 @@ class SecondCall(RuntimeError):
     """A second call, with the same inputs, went another way than the first."""
 
 
-def call_once(fn, inputs: dict[str, Any], group) -> Any:
-    """For those that leave marks, which would come twice."""
-    return watched(fn, inputs)
-
-
 def call(fn, inputs: dict[str, Any], group) -> Any:
     """Raises: SecondCall, where a list or dictionary is made and another call makes it otherwise."""
     once_more = copy.deepcopy(inputs)

@@ -1,0 +1,120 @@
+"""A unit's solutions as course.toml assigns them: what is not assigned comes solved and unmarked, or not at all."""
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from grader.contracts import contracts_of
+from grader.course.cell import is_check, is_solution, name_of, nbgrader_of
+from grader.course.course_file import LEFT_OUT, Assigned, BadCourseFile, CourseFile
+from grader.course.source import defined_in, used_in
+from grader.exercises import EXERCISES
+
+MARKS_OF_A_SOLUTION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n?", re.M)
+FACTS = re.compile(r"^(★ core|further|challenge \(c\))(?= · )", re.M)
+COUNTED = re.compile(r"[^.\n]*\b\d+ (?:exercises?|challenges?)\b[^.\n]*\.\s*")  # a sentence of a unit's first cell
+CORE_PATH = re.compile(r"\*\*Core path\*\* \(★\).*?(?=\n\n|\Z)", re.S)
+PREDICTED = re.compile(r"predict\.(number|choice|compare)\(\s*\"([\w-]+)\"")
+
+
+def assigned(solutions: NotebookNode, unit: Assigned, course: CourseFile) -> NotebookNode:
+    """The instructor's version of what students get.
+
+    Raises: BadCourseFile where something that is assigned needs what is left out.
+    """
+    notebook = copy.deepcopy(solutions)
+    contracts = contracts_of(notebook.cells)
+    others = {contract.name for contract in contracts} - set(unit.exercises)
+    shaped = _without(notebook.cells, others, unit) if unit.others == LEFT_OUT else _given(notebook.cells, others)
+    notebook.cells = list(shaped)
+    for cell in filter(is_check, notebook.cells):
+        name = name_of(cell).removesuffix("_check")
+        cell.metadata.nbgrader.points = course.points(name, unit.unit, EXERCISES[name].max_points)
+    first = notebook.cells[0]
+    first.source = CORE_PATH.sub("", COUNTED.sub("", first.source)).rstrip() + "\n"
+    own = new_markdown_cell(in_words(unit, course, contracts), id="assigned", metadata=first.metadata)
+    notebook.cells.insert(1, own)
+    return notebook
+
+
+def in_words(unit: Assigned, course: CourseFile, contracts: Sequence) -> str:
+    """What a unit asks for, for its students."""
+    asked = [contract for contract in contracts if contract.name in unit.exercises]
+    rows = "\n".join(f"| {one.title} | {one.minutes} | {_points(course, unit, one.name)} |" for one in asked)
+    minutes = sum(contract.minutes for contract in asked)
+    due = f" Hand in by {unit.due:%d %B %Y, %H:%M} UTC." if unit.due else ""
+    rest = "left out" if unit.others == LEFT_OUT else "solved, and not marked"
+    left = len(contracts) - len(asked)
+    others = f"\n\nThe unit's other {_exercises(left)} {'is' if left == 1 else 'are'} {rest}." if left else ""
+    return (f"**Assigned in this course:** {_exercises(len(asked))}, about {minutes} minutes of writing.{due}\n\n"
+            f"| exercise | minutes | points |\n|---|---|---|\n{rows}{others}")
+
+
+def _exercises(number: int) -> str:
+    return f"{number} exercise{'' if number == 1 else 's'}"
+
+
+def _points(course: CourseFile, unit: Assigned, name: str) -> str:
+    return "withdrawn" if name in course.withdrawn else f"{course.points(name, unit.unit, EXERCISES[name].max_points):g}"
+
+
+def _given(cells: Sequence[NotebookNode], names: set[str]) -> Iterator[NotebookNode]:
+    """With these exercises solved: what they define is there, and nobody marks it."""
+    for cell in cells:
+        name = name_of(cell)
+        if is_check(cell) and name.removesuffix("_check") in names:
+            continue
+        if is_solution(cell) and name in names:
+            cell.source = MARKS_OF_A_SOLUTION.sub("", cell.source)
+            del cell.metadata["nbgrader"]
+        elif cell.cell_type == "markdown" and cell.id.removesuffix("-contract") in names:
+            cell.source = FACTS.sub("given, not marked", cell.source)
+        yield cell
+
+
+def _without(cells: Sequence[NotebookNode], names: set[str], unit: Assigned) -> list[NotebookNode]:
+    """Without these exercises, and without the cells that only show what they do.
+
+    Raises: BadCourseFile where an exercise that is assigned uses one of them.
+    """
+    own = {f"{name}{part}" for name in names for part in ("", "-contract", "-guess", "-watch", "-check", "-answer", "-read")}
+    kept = [cell for cell in cells if cell.id not in own]
+    while gone := _in_the_air(cells, kept):
+        needed = next((cell for cell in gone if is_solution(cell)), None)
+        if needed:
+            missing = sorted(_missing(needed, cells, kept) & names) or sorted(_missing(needed, cells, kept))
+            raise BadCourseFile(f"{name_of(needed)} of {unit.unit} uses {', '.join(missing)}, which would be left out: "
+                                "assign it too, or let the others come solved (others = \"solved\")")
+        kept = [cell for cell in kept if cell not in gone]
+    return kept
+
+
+def _in_the_air(cells: Sequence[NotebookNode], kept: Sequence[NotebookNode]) -> list[NotebookNode]:
+    """Cells that use a name, or compare a prediction, that only cells set which are not kept."""
+    return [cell for cell in kept if cell.cell_type == "code" and not is_check(cell) and _missing(cell, cells, kept)]
+
+
+def _missing(cell: NotebookNode, cells: Sequence[NotebookNode], kept: Sequence[NotebookNode]) -> set[str]:
+    all_of, left = (_names_set(some) for some in (cells, kept))
+    return set(_names_used(cell)) & (all_of - left)
+
+
+def _names_set(cells: Sequence[NotebookNode]) -> set[str]:
+    """Names, and predictions that are asked for."""
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    asked = {f'"{name}"' for source in code for kind, name in PREDICTED.findall(source) if kind != "compare"}
+    return asked | {name for source in code for name in defined_in(source)}
+
+
+def _names_used(cell: NotebookNode) -> Iterator[str]:
+    yield from used_in(cell.source)
+    yield from (f'"{name}"' for kind, name in PREDICTED.findall(cell.source) if kind == "compare")
+
+
+def graded(notebook: NotebookNode) -> dict[str, float]:
+    """The exercises that are marked, with their points."""
+    return {name_of(cell).removesuffix("_check"): float(nbgrader_of(cell).get("points", 0))
+            for cell in notebook.cells if is_check(cell)}

@@ -1,0 +1,86 @@
+"""course.toml: what it says, and what is said of one that says something else."""
+
+import datetime
+
+import pytest
+
+from grader.contracts import Contract
+from grader.course.course_file import BadCourseFile, LateRule, read
+
+CONTRACTS = {
+    "01_collectives": [Contract("reduce", "Reduce", "core", 10, 4), Contract("gather", "Gather", "further", 10, 4),
+                       Contract("ring_time", "Time", "core", 10, 2)],
+    "02_data_parallel": [Contract("average", "Average", "core", 10, 4)],
+}
+
+
+def course(tmp_path, text: str):
+    (tmp_path / "course.toml").write_text(text)
+    return read(tmp_path / "course.toml", CONTRACTS)
+
+
+WHOLE = """
+title = "Parallelism"
+platform = "moodle"
+timezone = "Europe/Berlin"
+withdrawn = ["gather"]
+
+[late]
+percent_a_day = 10
+most_days = 3
+
+[units.01_collectives]
+exercises = "core"
+others = "left out"
+due = 2027-05-03
+points = { reduce = 10 }
+
+[units.02_data_parallel]
+due = 2027-05-10T12:00:00+00:00
+
+[extensions]
+"Wang Wei" = { 01_collectives = 2027-05-05T10:00:00 }
+"""
+
+
+def test_it_says_what_is_assigned_until_when_and_for_how_many_points(tmp_path):
+    found = course(tmp_path, WHOLE)
+    first, second = found.units.values()
+    assert (first.exercises, first.others, second.exercises) == (("reduce", "ring_time"), "left out", ("average",))
+    assert found.due("ann", "01_collectives") == datetime.datetime(2027, 5, 3, 21, 59, 59)
+    assert found.due("Wang Wei", "01_collectives") == datetime.datetime(2027, 5, 5, 8)
+    assert found.due("ann", "02_data_parallel") == datetime.datetime(2027, 5, 10, 12)
+    assert [found.points(name, "01_collectives", 4) for name in ("reduce", "gather", "ring_time")] == [10, 0, 4]
+
+
+@pytest.mark.parametrize("days, left", [(-1, 100), (0, 100), (0.01, 90), (1, 90), (1.5, 80), (3, 70), (3.1, 0)])
+def test_what_being_late_costs(days, left):
+    assert 100 - LateRule(10, 3).penalty(100, datetime.timedelta(days=days)) == left
+    assert LateRule().penalty(100, datetime.timedelta(days=days)) == 0
+
+
+@pytest.mark.parametrize("text, line, words", [
+    ("[units.01_collectivs]", 1, "there is no unit '01_collectivs'"),
+    ("[units.01_collectivs]", 1, "Did you mean '01_collectives'?"),
+    ("# reduse\n[units.01_collectives]\nexercises = [\"reduse\"]", 3, "Did you mean 'reduce'?"),
+    ("[units.01_collectives]\nexercises = \"cores\"", 2, "expected \"core\", \"all\" or a list of names, found 'cores'"),
+    ("[units.01_collectives]\nexercises = [\"reduce\"]\npoints = { gather = 3 }", 3, "no assigned exercise of 01_c"),
+    ("[units.01_collectives]\npoints = { reduce = -1 }", 2, "a number that is 0 or more, found -1"),
+    ("[units.01_collectives]\ndue = \"next week\"", 2, "a day or a time without quotation marks"),
+    ("[units.01_collectives]\ndeadline = 2027-05-03", 2, "[units.01_collectives] has no 'deadline'"),
+    ("platform = \"moodel\"", 1, "Did you mean 'moodle'?"),
+    ("timezone = \"Europe/Berln\"", 1, "Did you mean 'Europe/Berlin'?"),
+    ("withdrawn = \"reduce\"", 1, "expected a list of names"), ("late = 3", 1, "late: expected a table"),
+    ("[late]\npercent_a_day = true", 2, "a number that is 0 or more, found True"),
+    ("[extensions]\nann = 2027-05-05", 2, "an extension is expected as"),
+    ("[extensions]\nann = { 03_zero1 = 2027-05-05 }", 2, "no such unit"), ("title = 3", 1, "expected a text"),
+])
+def test_a_bad_one_is_refused_with_its_line_and_what_was_expected(tmp_path, text, line, words):
+    with pytest.raises(BadCourseFile) as caught:
+        course(tmp_path, text)
+    assert f"course.toml, line {line}: " in str(caught.value) and words in str(caught.value)
+
+
+def test_what_is_no_toml_is_said_with_its_place(tmp_path):
+    with pytest.raises(BadCourseFile, match=r"at line 2, column \d+.*quotation marks"):
+        course(tmp_path, "[units.01_collectives]\nexercises = core")
