@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 COMMANDS = {
+    "assign": "grader.course.assign",
     "autograde": "grader.course.batch",
     "report": "grader.report.command",
     "new": "grader.course.scaffold",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.contracts import CORE, Contract
+from grader.contracts import CORE, Contract, contracts_in
 
 NAME = "course.toml"
 ALL = "all"
@@ -82,6 +82,14 @@ def read(path: Path, contracts: Mapping[str, Iterable[Contract]]) -> CourseFile:
     except tomllib.TOMLDecodeError as error:
         raise BadCourseFile(f"{path}: {error}. Names with a space, a dot or an umlaut stand in quotation marks, "
                             "and so does every text") from None
+
+
+def course_in(root: Path) -> CourseFile:
+    """What the course.toml of a folder says of the units in its solutions/.  Raises: BadCourseFile, also without one."""
+    if not (root / NAME).is_file():
+        raise BadCourseFile(f"there is no {root / NAME}: copy course.example.toml, and change what you want otherwise")
+    notebooks = sorted(path for path in (root / "solutions").glob("[0-9]*/*.ipynb") if path.stem == path.parent.name)
+    return read(root / NAME, {path.stem: contracts_in(path) for path in notebooks})
 
 
 class _Reader:

@@ -20,7 +20,7 @@ from grader.calling.collect import Candidate
 from grader.calling.handing_out import Given, given
 from grader.course import feedback
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, RENAMED, Alarm
-from grader.course.cell import exercise_of, is_check
+from grader.course.cell import exercise_of, is_check, nbgrader_of
 from grader.course.handed_in import HandedIn, about_others, read_all, to_be_marked
 from grader.course.running import RanCells, Version, run_cells
 from grader.course.second_look import LONGER, in_doubt, later, put_in, too_busy
@@ -43,6 +43,7 @@ SUSPICIONS = 100  # of which a person is told
 PATIENCE = 2  # times an exercise's own time limit: marking must not depend on how busy the machine is
 NOT_INSTALLED = ("{} stopped with “{}”. Where notebooks are marked, only what the course installs can be imported, and "
                  "modules that the notebook itself writes")
+WITHDRAWN = "Withdrawn: it counts 0 of 0 points."
 TOO_BUSY = ("{}: what it lacks was decided by a clock, twice, and the machine was too busy to tell. Mark it again when less "
             "is going on: --regrade")
 FOR_A_PERSON = {NETWORK_DEMAND: (CONTRADICTED, "the network contradicts the calls"),
@@ -111,7 +112,7 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
     exercises = [known[name] for cell in notebook.cells if is_check(cell) and (name := exercise_of(cell)) in known]
     trying = Trying(marks, unsafe)
     for number, steps in enumerate(orders or [steps_of(notebook)]):
-        lacking = [exercise for exercise in exercises if not trying.is_full(exercise)]
+        lacking = [exercise for exercise in exercises if exercise.max_points and not trying.is_full(exercise)]
         if lacking:
             ran = run_cells(steps, lacking, unsafe)
             marks.note_cells(ran)
@@ -119,7 +120,8 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
                 _show_outputs(notebook, steps, ran.files, marks)
             trying.try_on(lacking, ran, "" if number == 0 else "its cells run in the order in which they were handed in")
     for exercise in exercises:
-        verdict = marks.verdicts[exercise.id] = trying.best[exercise.id]
+        withdrawn = Verdict.without_evidence(exercise, WITHDRAWN)
+        verdict = marks.verdicts[exercise.id] = trying.best.get(exercise.id, withdrawn)
         for demand_id, (kind, words) in FOR_A_PERSON.items():
             details = [demand.detail for case in verdict.cases for demand in case.demands
                        if demand.id == demand_id and not demand.met]
@@ -150,6 +152,7 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     release = nbformat.reads(released.decode(), as_version=4)
+    known = with_points_of(release, known)
     handed_in = read_all(submitted, others, release, {exercise.id: exercise.unit for exercise in EXERCISES.values()})
     marked: list[tuple[HandedIn, Marks]] = []
     for one in to_be_marked(handed_in):
@@ -158,7 +161,7 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
         else:
             marks = mark_notebook(one.spliced.notebook, seed, unsafe, known, one.spliced.orders)
         marked.append((one, marks))
-        if all(verdict.passed for verdict in marks.verdicts.values()):
+        if all(verdict.passed or not verdict.max_points for verdict in marks.verdicts.values()):
             break
     chosen, marks = max(marked, key=lambda pair: pair[1].points)
     odd = [*found, *about_others(handed_in, chosen, {one.name: each.points for one, each in marked}), *chosen.wrong]
@@ -169,6 +172,13 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     if marks.remarks:
         notebook.cells.insert(0, feedback.remarks_cell(marks.remarks))
     return nbformat.writes(notebook).encode(errors="replace"), marks.record()  # of half a character a "?"
+
+
+def with_points_of(release: NotebookNode, known: Mapping[str, Exercise]) -> dict[str, Exercise]:
+    """The exercises with the points that their checks have in the released notebook."""
+    asked = {exercise_of(cell): nbgrader_of(cell).get("points") for cell in release.cells if is_check(cell)}
+    return dict(known) | {name: known[name].with_points(points) for name, points in asked.items()
+                          if name in known and isinstance(points, (int, float)) and points != known[name].max_points}
 
 
 def _nothing_to_judge(handed_in: HandedIn, known: Mapping[str, Exercise]) -> Marks:
@@ -186,8 +196,9 @@ def left_unmarked(released: bytes, why: str) -> Marked:
     """What stands for the marking of a submission that could not be marked: the released notebook, and no points."""
     notebook, marks = nbformat.reads(released.decode(), as_version=4), Marks(0)
     marks.alarms.append(Alarm(CONTAINED, f"contained: {why}"))
+    known = with_points_of(notebook, EXERCISES)
     for name in [exercise_of(cell) for cell in notebook.cells if is_check(cell)]:
-        marks.verdicts[name] = Verdict.without_evidence(EXERCISES[name], f"Not marked: {why}.")
+        marks.verdicts[name] = Verdict.without_evidence(known[name], f"Not marked: {why}.")
     return released, marks.record()
 
 

@@ -196,6 +196,10 @@ class Exercise:
         technique = self.technique
         return {known.id for known in (*self.slips, *technique.symptoms, *technique.fallbacks, *technique.demands)}
 
+    def with_points(self, points: float) -> "Exercise":
+        """The same for so many points in all."""
+        return replace(self, points={part: own * points / self.max_points for part, own in self.points.items()})
+
     @property
     def max_points(self) -> float:
         return sum(self.points.values())

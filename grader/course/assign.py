@@ -1,0 +1,97 @@
+"""Make students' notebooks as course.toml assigns them, after saying what they get and what is otherwise than before."""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from grader.contracts import contracts_of
+from grader.course.assigning import assigned, graded
+from grader.course.course_file import Assigned, BadCourseFile, CourseFile, course_in
+from grader.exercises import EXERCISES
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES, RELEASED = "assigned/solutions", "assigned/notebooks"  # where nbgrader's configuration looks, with a course.toml
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only say what students would get")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0: released. 1: nbgrader could not. 2: refused, and nothing was changed."""
+    try:
+        course = course_in(ROOT)
+        shaped = {unit: assigned(_solutions(ROOT, unit), what, course) for unit, what in course.units.items()}
+        lines = [line for unit, notebook in shaped.items() for line in preview(ROOT, course, course.units[unit], notebook)]
+        _refuse_lost_marks(ROOT, shaped)
+    except BadCourseFile as error:
+        print(f"Nothing was changed: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(lines))
+    if arguments.dry_run:
+        return 0
+    for unit, notebook in shaped.items():
+        file = ROOT / SOURCES / unit / f"{unit}.ipynb"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, file)
+        command = [sys.executable, "-m", "nbgrader", "generate_assignment", unit, "--force", "--create"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            print(f"nbgrader could not release {unit}:\n{done.stderr}", file=sys.stderr)
+            return 1
+        _enter_due_date(course.units[unit])
+        print(f"{RELEASED}/{unit}")
+    return 0
+
+
+def preview(root: Path, course: CourseFile, unit: Assigned, notebook: NotebookNode) -> Iterator[str]:
+    """What a unit asks of students, and what is otherwise than it was released, line by line."""
+    known = {contract.name: contract for contract in contracts_of(_solutions(root, unit.unit).cells)}
+    now, before = graded(notebook), _released(root, unit.unit)
+    minutes = sum(known[name].minutes for name in now)
+    due = f", due {unit.due:%Y-%m-%d %H:%M} UTC" if unit.due else ", no due date"
+    yield f"{unit.unit}: {len(now)} exercises, {minutes} minutes of writing, {sum(now.values()):g} points{due}"
+    for name, points in now.items():
+        own = EXERCISES[name].max_points
+        remark = "withdrawn" if name in course.withdrawn else "" if points == own else f"{own:g} by itself"
+        yield f"  {name:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
+    if before is not None and before != now:
+        yield from (f"  now released too: {name}" for name in now.keys() - before.keys())
+        yield from (f"  no longer asked for: {name}" for name in before.keys() - now.keys())
+        yield from (f"  {name}: {before[name]:g} → {points:g} points" for name, points in now.items()
+                    if name in before and before[name] != points)
+
+
+def _released(root: Path, unit: str) -> dict[str, float] | None:
+    file = root / RELEASED / unit / f"{unit}.ipynb"
+    return graded(nbformat.read(file, as_version=4)) if file.is_file() else None
+
+
+def _solutions(root: Path, unit: str) -> NotebookNode:
+    return nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+
+
+def _refuse_lost_marks(root: Path, shaped: dict[str, NotebookNode]) -> None:
+    """Raises: BadCourseFile where somebody has marks for an exercise that is no longer there."""
+    from grader.course.folder import Course
+    from grader.course.gradebook import scores
+
+    for unit, notebook in shaped.items():
+        gone = (_released(root, unit) or {}).keys() - graded(notebook).keys()
+        marked = sorted(gone & {name for points in scores(Course(), unit).values() for name in points}) if gone else []
+        if marked:
+            raise BadCourseFile(f"students have marks in {unit} for {', '.join(marked)}, which would be lost. Leave it assigned, "
+                                f"and withdraw it, so that it counts 0 of 0: withdrawn = {marked!r}")
+
+
+def _enter_due_date(unit: Assigned) -> None:
+    """Into the gradebook, where nbgrader's own steps and formgrader look for it."""
+    from grader.course.folder import Course
+
+    with Course().gradebook() as gradebook:
+        gradebook.update_or_create_assignment(unit.unit, duedate=unit.due)

@@ -1,0 +1,45 @@
+"""What being late costs, and who may be: nbgrader's step for it, by course.toml where there is one."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.plugins import BasePlugin
+from nbgrader.preprocessors import AssignLatePenalties
+
+from grader.course.course_file import NAME, CourseFile, LateRule, course_in
+
+
+class ByCourseFile(BasePlugin):
+    """nbgrader's plugin that says what so many seconds cost."""
+
+    rule = LateRule()
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
+        """Points to take off, of `score` points."""
+        return self.rule.penalty(score, timedelta(seconds=total_seconds_late))
+
+
+class LatePenalties(AssignLatePenalties):
+    """As nbgrader's, which any other rule can still be configured for; with course.toml its rule and its extensions."""
+
+    def preprocess(self, nb: NotebookNode, resources) -> tuple[NotebookNode, dict]:
+        root = Path(CourseDirectory(parent=self).root)
+        if (root / NAME).is_file():
+            course, facts = course_in(root), resources["nbgrader"]
+            self.plugin_class = type("ByThisCourseFile", (ByCourseFile,), {"rule": course.late})
+            with Gradebook(facts["db_url"]) as gradebook:
+                extend(gradebook, course, facts["student"], facts["assignment"])
+        return super().preprocess(nb, resources)
+
+
+def extend(gradebook: Gradebook, course: CourseFile, student: str, unit: str) -> None:
+    """Enter until when this student may hand in: the unit's due date, and an extension of it."""
+    due, own = course.due("", unit), course.due(student, unit)
+    assignment = gradebook.find_assignment(unit)
+    assignment.duedate = due
+    submission = gradebook.find_submission(unit, student)
+    submission.extension = own - due if due and own and own != due else None
+    gradebook.db.commit()
