@@ -8,6 +8,8 @@ from importlib import import_module
 COMMANDS = {
     "assign": "grader.course.assign",
     "autograde": "grader.course.batch",
+    "collect": "grader.course.collect",
+    "handback": "grader.course.handback",
     "report": "grader.report.command",
     "new": "grader.course.scaffold",
     "try": "grader.course.try_one",

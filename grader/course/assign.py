@@ -85,8 +85,8 @@ def _refuse_lost_marks(root: Path, shaped: dict[str, NotebookNode]) -> None:
         gone = (_released(root, unit) or {}).keys() - graded(notebook).keys()
         marked = sorted(gone & {name for points in scores(Course(), unit).values() for name in points}) if gone else []
         if marked:
-            raise BadCourseFile(f"students have marks in {unit} for {', '.join(marked)}, which would be lost. Leave it assigned, "
-                                f"and withdraw it, so that it counts 0 of 0: withdrawn = {marked!r}")
+            raise BadCourseFile(f"students have marks in {unit} for {', '.join(marked)}, which would be lost. Leave it "
+                                f"assigned, and withdraw it, so that it counts 0 of 0: withdrawn = {marked!r}")
 
 
 def _enter_due_date(unit: Assigned) -> None:

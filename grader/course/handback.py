@@ -1,0 +1,69 @@
+"""Give marks and feedback back: a table and an archive in the platform's layout, with penalties and points given by hand."""
+
+import argparse
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+from grader.course.collect import COLLECTED
+from grader.course.course_file import PLATFORMS
+from grader.course.folder import Course
+from grader.course.platforms import BadTable, Mark, feedback_files, marks_table
+from grader.course.shown import plain
+
+HANDED_BACK = "handed_back"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("platform", choices=PLATFORMS)
+    parser.add_argument("unit", help="for example 01_collectives")
+    parser.add_argument("--roster", type=Path, metavar="FILE.csv",
+                        help="the platform's table, if it was not given to collect: marks go into a copy of it")
+    parser.add_argument("--title", help="the name of the assignment on the platform (default: the unit's)")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be written")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0: written. 2: refused."""
+    course = Course()
+    collected = course.root / COLLECTED / arguments.unit
+    table = arguments.roster or collected / "roster.csv"
+    try:
+        places = json.loads((collected / "places.json").read_text())["students"]
+        text = table.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        print(f"Nothing was written: {plain(str(error))}. `python -m grader collect {arguments.platform} FILE.zip "
+              f"{arguments.unit} --roster FILE.csv` keeps what handing back needs", file=sys.stderr)
+        return 2
+    marks = list(marks_of(course, arguments.unit, places))
+    try:
+        csv = marks_table(arguments.platform, arguments.title or arguments.unit, marks, text)
+    except BadTable as error:
+        print(f"Nothing was written: {table}: {plain(str(error))}", file=sys.stderr)
+        return 2
+    without = [mark.id for mark in marks if not mark.feedback]
+    print(f"{arguments.unit}: marks of {len(marks)} students, feedback for {len(marks) - len(without)}.")
+    if without:
+        print(f"No feedback yet for {', '.join(map(plain, without[:9]))}: `nbgrader generate_feedback {arguments.unit}`")
+    if not arguments.dry_run:
+        folder = course.root / HANDED_BACK / arguments.unit
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "marks.csv").write_text(csv, encoding="utf-8", newline="")
+        with zipfile.ZipFile(folder / "feedback.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            for path, content in feedback_files(arguments.platform, marks):
+                archive.writestr(path, content)
+        print(f"{folder / 'marks.csv'}\n{folder / 'feedback.zip'}")
+    return 0
+
+
+def marks_of(course: Course, unit: str, places: dict[str, dict]) -> list[Mark]:
+    """Of everyone whom the gradebook has marked."""
+    marks = []
+    with course.gradebook() as gradebook:
+        for submission in gradebook.assignment_submissions(unit):
+            student, penalty = submission.student.id, submission.late_submission_penalty or 0.0
+            page = course.folder("feedback_directory", student, unit) / f"{unit}.html"
+            marks.append(Mark(student, max(0.0, submission.score - penalty), submission.max_score,
+                              page.read_bytes() if page.is_file() else b"", places.get(student, {}).get("place", student)))
+    return marks

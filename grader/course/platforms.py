@@ -1,0 +1,178 @@
+"""How learning platforms name what students hand in, and the tables that they give out and take back.
+
+Moodle: "Ann Lee_1234567_assignsubmission_file_" (a folder, or the beginning of a file's name) with the participant's number;
+its grading worksheet has who takes part, when each handed in, and a column for the grade.
+Canvas: "leeann_LATE_12345_67890_01_collectives-1.ipynb": a name, whether late, the student's number, the file's number; its
+gradebook has a row for each student, and under the header a row with the points possible.
+A folder: one for each student, whatever is in it.
+"""
+
+import csv
+import datetime
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+MOODLE = re.compile(r"(?P<name>[^_/]+)_(?P<id>\d+)_assignsubmission_(?P<plugin>[a-z]+)_?/?(?P<file>.*)", re.S)
+CANVAS = re.compile(r"(?P<name>[^_/]*)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)", re.S)
+COPY = re.compile(r"[\s_-]*(?:\(\d+\)|-\d+)$")
+WHEN = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%A, %B %d, %Y, %I:%M %p", "%d %B %Y, %I:%M %p", "%d %B %Y, %H:%M",
+        "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d/%m/%y, %H:%M", "%d/%m/%Y, %H:%M")
+
+
+class BadTable(ValueError):
+    """A table that a platform gave out is not as expected."""
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """A file of one student in a platform's download.
+
+    id: the platform's number, or the folder's name; place: the part of the path that the platform takes back; file: what
+    the student called it; late: as the platform says in the name.
+    """
+
+    id: str
+    name: str
+    file: str
+    place: str
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class Student:
+    """Somebody who takes part. id: the platform's number; when: of the last handing in, in UTC, if that is known."""
+
+    id: str
+    name: str
+    email: str = ""
+    when: datetime.datetime | None = None
+
+
+def handed_in(platform: str, path: str) -> HandedIn | None:
+    """What a path in the platform's download says; None for what is no student's file."""
+    parts = PurePosixPath(path).parts
+    if platform == "moodle":
+        for start in range(len(parts)):  # some put all of it into a folder of its own
+            rest = "/".join(parts[start:])
+            if (found := MOODLE.fullmatch(rest)) and found["plugin"] == "file" and found["file"]:
+                place = f"{found['name']}_{found['id']}_assignsubmission_file_"
+                return HandedIn(found["id"], found["name"], PurePosixPath(found["file"]).name, place)
+    elif platform == "canvas":
+        if found := CANVAS.fullmatch(parts[-1]):
+            place = f"{found['name']}_{found['late'] or ''}{found['id']}_{found['attachment']}_"
+            return HandedIn(found["id"], found["name"], found["file"], place, bool(found["late"]))
+    elif len(parts) >= 2:
+        return HandedIn(parts[0], parts[0], parts[-1], parts[0])
+    return None
+
+
+def without_copy_number(file: str) -> str:
+    """01_collectives (1).ipynb, 01_collectives-2.ipynb → 01_collectives.ipynb"""
+    stem, dot, extension = file.rpartition(".")
+    return COPY.sub("", stem) + dot + extension if dot else COPY.sub("", file)
+
+
+def roster(platform: str, text: str, zone: datetime.tzinfo = datetime.UTC) -> list[Student]:
+    """Who takes part, from Moodle's grading worksheet, Canvas's gradebook, or a table with id, name and email.
+
+    Raises: BadTable, saying which columns were expected.
+    """
+    rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
+    header = list(rows[0]) if rows else text.removeprefix("\ufeff").split("\n")[0].split(",")
+    if platform == "moodle":
+        _require(header, "Identifier", "Full name")
+        return [Student(_digits(row["Identifier"]), row["Full name"], row.get("Email address") or "",
+                        _time(row.get("Last modified (submission)") or "", zone)) for row in rows if row["Identifier"]]
+    if platform == "canvas":
+        _require(header, "Student", "ID")
+        return [Student(row["ID"].strip(), row["Student"], row.get("SIS Login ID") or "") for row in rows
+                if (row["ID"] or "").strip().isdigit()]  # not the points possible, and not the test student
+    _require(header, "id", "name")
+    return [Student(row["id"], row["name"], row.get("email") or "") for row in rows]
+
+
+def _require(header: Sequence[str], *columns: str) -> None:
+    if missing := [column for column in columns if column not in header]:
+        raise BadTable(f"there is no column {' or '.join(map(repr, missing))}; there are {', '.join(map(repr, header))}")
+
+
+def _digits(identifier: str) -> str:
+    return "".join(filter(str.isdigit, identifier))
+
+
+def _time(text: str, zone: datetime.tzinfo) -> datetime.datetime | None:
+    """In UTC; None for "-", or for a language whose months are not known here."""
+    for form in WHEN:
+        try:
+            when = datetime.datetime.strptime(text.strip(), form)
+        except ValueError:
+            continue
+        return when.replace(tzinfo=zone).astimezone(datetime.UTC).replace(tzinfo=None)
+    return None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What goes back to one student. points: with penalties and what was given by hand; feedback: the page's content."""
+
+    id: str
+    points: float
+    most: float
+    feedback: bytes = b""
+    place: str = ""
+
+
+def marks_table(platform: str, title: str, marks: Iterable[Mark], given_out: str) -> str:
+    """The table that the platform gave out, with the points in it, and only the rows of students with marks.
+
+    Raises: BadTable.
+    """
+    of = {mark.id: mark for mark in marks}
+    rows = list(csv.reader(io.StringIO(given_out.removeprefix("\ufeff"))))
+    if not rows:
+        raise BadTable("the table is empty")
+    header, *body = rows
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    if platform == "moodle":
+        _require(header, "Identifier", "Grade")
+        identifier, grade = header.index("Identifier"), header.index("Grade")
+        writer.writerow(header)
+        for row in body:
+            if row and (mark := of.get(_digits(row[identifier]))):
+                writer.writerow([*row[:grade], f"{mark.points:g}", *row[grade + 1:]])
+    elif platform == "canvas":
+        _require(header, "Student", "ID")
+        column, known = _canvas_column(header, title), [name for name in CANVAS_COLUMNS if name in header]
+        places = [header.index(name) for name in known]
+        writer.writerow([*known, column])
+        for row in body:
+            if row and (mark := of.get(row[header.index("ID")].strip())):
+                writer.writerow([*(row[place] for place in places), f"{mark.points:g}"])
+    else:
+        _require(header, "id")
+        writer.writerow(["id", "points", "of"])
+        for row in body:
+            if row and (mark := of.get(row[header.index("id")])):
+                writer.writerow([mark.id, f"{mark.points:g}", f"{mark.most:g}"])
+    return out.getvalue()
+
+
+CANVAS_COLUMNS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")  # without these Canvas takes no table
+
+
+def _canvas_column(header: Sequence[str], title: str) -> str:
+    """The assignment's column, "Unit 01 (98765)": by its title, with or without its number; else the title."""
+    same = [name for name in header if re.sub(r" \(\d+\)$", "", name).casefold() == title.casefold()]
+    return same[0] if same else title
+
+
+def feedback_files(platform: str, marks: Iterable[Mark]) -> Iterator[tuple[str, bytes]]:
+    """(path in the archive, content), as the platform takes it."""
+    for mark in marks:
+        if mark.feedback:
+            between = "" if platform == "canvas" else "/"
+            yield f"{mark.place}{between}feedback.html", mark.feedback

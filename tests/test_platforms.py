@@ -1,0 +1,152 @@
+"""What learning platforms give out and take back; layouts and tables of our own making, by their documentation."""
+
+import csv
+import datetime
+import io
+import zipfile
+
+import pytest
+
+from grader.course.platforms import (
+    BadTable,
+    HandedIn,
+    Mark,
+    feedback_files,
+    handed_in,
+    marks_table,
+    roster,
+    without_copy_number,
+)
+from tests.course import Course
+from tests.submissions import UNIT
+
+WORKSHEET = (
+    "\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum grade,Grade can be changed,Last modified (submission),"
+    "Last modified (grade),Feedback comments\r\n"
+    'Participant 1000001,Ann Lee,ann@x.org,Submitted for grading,,26.00,Yes,"Monday, 3 May 2027, 6:21 PM",-,\r\n'
+    'Participant 1000002,"Müller, Jörg",j@x.org,Submitted for grading - 2 hours late,,26.00,Yes,'
+    '"Tuesday, 4 May 2027, 1:59 AM",-,\r\n'
+    "Participant 1000003,Bo_Li,bo@x.org,No submission,,26.00,Yes,-,-,\r\n")
+GRADEBOOK = (
+    "Student,ID,SIS User ID,SIS Login ID,Section,Unit 01 (98765),Unit 02 (98766)\n"
+    "    Points Possible,,,,,26,30\n"
+    '"Wang, Wei",5009,u1,wangwei,L01,,\n"Wang, Wei",5010,u2,wangwei2,L01,,12\n"Student, Test",,,,L01,,\n')
+
+
+@pytest.mark.parametrize("platform, path, found", [
+    ("moodle", "Ann Lee_1000001_assignsubmission_file_/01_collectives.ipynb",
+     HandedIn("1000001", "Ann Lee", "01_collectives.ipynb", "Ann Lee_1000001_assignsubmission_file_")),
+    ("moodle", "Ann Lee_1000001_assignsubmission_file_01_collectives (1).ipynb",
+     HandedIn("1000001", "Ann Lee", "01_collectives (1).ipynb", "Ann Lee_1000001_assignsubmission_file_")),
+    ("moodle", "PAR-Homework 1-77/Ann Lee_1000001_assignsubmission_file/deep/HW1_Dan.ipynb",
+     HandedIn("1000001", "Ann Lee", "HW1_Dan.ipynb", "Ann Lee_1000001_assignsubmission_file_")),
+    ("moodle", "Ann Lee_1000001_assignsubmission_onlinetext_/onlinetext.html", None), ("moodle", "index.html", None),
+    ("canvas", "wangwei_5009_70001_01_collectives-1.ipynb",
+     HandedIn("5009", "wangwei", "01_collectives-1.ipynb", "wangwei_5009_70001_")),
+    ("canvas", "submissions/wangwei_LATE_5010_70002_My Copy.ipynb",
+     HandedIn("5010", "wangwei", "My Copy.ipynb", "wangwei_LATE_5010_70002_", late=True)),
+    ("canvas", "readme.txt", None), ("folder", "ann/work/x.ipynb", HandedIn("ann", "ann", "x.ipynb", "ann")),
+    ("folder", "x.ipynb", None),
+])
+def test_a_path_says_whose_file_it_is(platform, path, found):
+    assert handed_in(platform, path) == found
+
+
+@pytest.mark.parametrize("file", ["01_collectives.ipynb", "01_collectives (1).ipynb", "01_collectives-2.ipynb",
+                                  "01_collectives_(12).ipynb"])
+def test_a_copy_s_number_is_no_part_of_its_name(file):
+    assert without_copy_number(file) == "01_collectives.ipynb"
+
+
+def test_who_takes_part_is_in_the_platform_s_own_table():
+    berlin = datetime.timezone(datetime.timedelta(hours=2))
+    ann, joerg, bo = roster("moodle", WORKSHEET, berlin)
+    assert (ann.id, ann.name, ann.when) == ("1000001", "Ann Lee", datetime.datetime(2027, 5, 3, 16, 21))
+    assert joerg.name == "Müller, Jörg" and joerg.when == datetime.datetime(2027, 5, 3, 23, 59) and bo.when is None
+    assert [student.id for student in roster("canvas", GRADEBOOK)] == ["5009", "5010"]
+    with pytest.raises(BadTable, match="there is no column 'Identifier' or 'Full name'; there are 'Student', 'ID'"):
+        roster("moodle", GRADEBOOK)
+
+
+def test_moodle_takes_its_worksheet_back_with_the_grade_alone_changed():
+    text = marks_table("moodle", "01", [Mark("1000002", 17.5, 26)], WORKSHEET)
+    row, = csv.DictReader(io.StringIO(text))
+    before = list(csv.DictReader(io.StringIO(WORKSHEET.removeprefix("\ufeff"))))[1]
+    assert row == before | {"Grade": "17.5"}
+
+
+def test_canvas_takes_the_columns_that_it_knows_students_by_and_one_assignment():
+    text = marks_table("canvas", "unit 01", [Mark("5010", 20, 26), Mark("5009", 0, 26)], GRADEBOOK)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["ID"], row["Unit 01 (98765)"]) for row in rows] == [("5009", "0"), ("5010", "20")]
+    assert list(rows[0]) == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Unit 01 (98765)"]
+
+
+def test_feedback_goes_back_under_the_names_by_which_work_came():
+    marks = [Mark("1", 3, 4, b"page", "Ann Lee_1_assignsubmission_file_"), Mark("2", 3, 4)]
+    assert list(feedback_files("moodle", marks)) == [("Ann Lee_1_assignsubmission_file_/feedback.html", b"page")]
+    assert list(feedback_files("canvas", [Mark("5", 3, 4, b"page", "wangwei_5_70001_")])) == [
+        ("wangwei_5_70001_feedback.html", b"page")]
+
+
+# ── the commands ──
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    return Course(tmp_path_factory.mktemp("platforms"), UNIT, ["ring_time"])
+
+
+def download(folder, files: dict[str, bytes]):
+    """An archive; its files are a minute apart, in this order."""
+    with zipfile.ZipFile(folder / "download.zip", "w") as archive:
+        for minute, (name, content) in enumerate(files.items()):
+            archive.writestr(zipfile.ZipInfo(name, (2027, 5, 3, 10, minute, 0)), content)
+    return str(folder / "download.zip")
+
+
+def test_whatever_files_are_called_each_student_s_newest_notebook_comes_first(course, tmp_path):
+    archive = download(tmp_path, {
+        "Ann Lee_1000001_assignsubmission_file_/HW1_Dan.ipynb": b"old", "__MACOSX/._x.ipynb": b"mac",
+        "Ann Lee_1000001_assignsubmission_file_/01_collectives (1).ipynb": b"new",
+        "Müller, Jörg_1000002_assignsubmission_file_/01 COLLECTIVES-2.IPYNB": b"late",
+        "Bo Li_1000003_assignsubmission_file_/report.pdf": b"%PDF"})
+    (tmp_path / "worksheet.csv").write_text(WORKSHEET)
+    arguments = ["collect", "moodle", archive, UNIT, "--roster", str(tmp_path / "worksheet.csv")]
+    printed = course.grader(*arguments, "--dry-run")
+    assert not (course.root / "submitted").exists()
+    assert course.grader(*arguments) == printed
+    for words in ("notebooks of 2 students", "Ann Lee, 1000001 (01_collectives (1).ipynb of 2)", "nothing (1): Bo_Li",
+                  "Not taken in (1): Bo Li: report.pdf"):
+        assert words in printed
+    folder = course.root / "submitted" / "1000001" / UNIT
+    assert (folder / "01_collectives.ipynb").read_bytes() == b"new"
+    assert (folder / "earlier 1 HW1_Dan.ipynb").read_bytes() == b"old"
+    assert (course.root / "submitted" / "1000002" / UNIT / "timestamp.txt").read_text() == "2027-05-04 01:59:00 UTC\n"
+    with course_gradebook(course) as gradebook:
+        assert gradebook.find_student("1000002").email == "j@x.org"
+
+
+def course_gradebook(course):
+    from nbgrader.api import Gradebook
+
+    return Gradebook(f"sqlite:///{course.root / 'gradebook.db'}")
+
+
+def test_two_students_of_one_name_are_two(course, tmp_path):
+    archive = download(tmp_path, {"wangwei_5009_70001_a.ipynb": b"1", "wangwei_LATE_5010_70002_a-1.ipynb": b"2"})
+    printed = course.grader("collect", "canvas", archive, UNIT)
+    assert "notebooks of 2 students" in printed and "Late (1): wangwei, 5010 (the platform says so)" in printed
+    assert {path.name for path in (course.root / "submitted").glob("50*")} == {"5009", "5010"}
+
+
+@pytest.mark.parametrize("files, unit, words", [
+    ({"readme.txt": b""}, UNIT, "holds no notebook that moodle would have collected; it holds readme.txt"),
+    ({"x.ipynb": b""}, "02_data_parallel", "there is no released unit '02_data_parallel'; there are: 01_collectives"),
+])
+def test_what_cannot_be_taken_in_is_said(course, tmp_path, files, unit, words):
+    from subprocess import CalledProcessError
+
+    with pytest.raises(CalledProcessError) as caught:
+        course.grader("collect", "moodle", download(tmp_path, files), unit)
+    assert caught.value.returncode == 2 and words in caught.value.stderr
