@@ -121,9 +121,13 @@ class Course:
 
     def marks(self, db_url: str = "") -> dict[str, dict[str, float]]:
         """student -> exercise -> points, from the gradebook."""
-        with Gradebook(db_url or f"sqlite:///{self.root / 'gradebook.db'}") as gradebook:
+        with self.gradebook(db_url) as gradebook:
             return {s.student.id: {g.name.removesuffix("_check"): g.score for n in s.notebooks for g in n.grades}
                     for s in gradebook.assignment_submissions(self.unit)}
+
+    def gradebook(self, db_url: str = "") -> Gradebook:
+        """To be used in a `with`."""
+        return Gradebook(db_url or f"sqlite:///{self.root / 'gradebook.db'}")
 
     def autograded(self, student: str) -> NotebookNode:
         return nbformat.read(self.root / "autograded" / student / self.unit / f"{self.unit}.ipynb", as_version=4)

@@ -1,6 +1,9 @@
 """A unit as a course file assigns it: whatever is chosen, each cell finds the names that it uses, and points agree."""
 
+import csv
+import json
 import random
+import subprocess
 from collections.abc import Iterator
 
 import nbformat
@@ -9,10 +12,11 @@ import pytest
 from grader.contracts import contracts_of
 from grader.course.assigning import assigned, graded
 from grader.course.cell import is_solution, name_of
-from grader.course.course_file import LEFT_OUT, OTHERS, Assigned, BadCourseFile, CourseFile
+from grader.course.course_file import LEFT_OUT, OTHERS, Assigned, BadCourseFile, CourseFile, read
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES, UNITS
-from tests.course import ROOT
+from tests.course import ROOT, Course
+from tests.submissions import SAMPLES
 
 CHOICES = 6  # of each unit
 
@@ -70,3 +74,84 @@ def test_what_is_not_assigned_comes_solved():
     assert "raise NotImplementedError" not in cell.source and "SOLUTION" not in cell.source and not is_solution(cell)
     contract = next(cell for cell in shaped.cells if cell.id == "clip_gradient_norm-contract")
     assert "given, not marked · " in contract.source
+
+
+# ── a term ──
+
+UNIT, OWN = "01_collectives", ("ring_time", "fit_alpha_beta", "bandwidths")
+FILE = """
+[units.01_collectives]
+exercises = ["ring_time", "fit_alpha_beta"]
+points = { ring_time = 10 }
+due = 2027-05-03T12:00:00
+[late]
+percent_a_day = 10
+[extensions]
+bob = { 01_collectives = 2027-05-05T12:00:00 }
+"""
+
+
+@pytest.fixture
+def course(tmp_path):
+    return Course(tmp_path, UNIT, OWN)
+
+
+def write(course: Course, text: str) -> None:
+    (course.root / "course.toml").write_text(text)
+
+
+def hand_in(course: Course, student: str, when: str) -> None:
+    course.skeleton = nbformat.read(course.root / "assigned" / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
+    course.submit(student, SAMPLES["full"].change)
+    (course.root / "submitted" / student / UNIT / "timestamp.txt").write_text(when)
+
+
+def test_what_is_released_marked_reported_and_exported_agrees(course):
+    write(course, FILE)
+    printed = course.grader("assign", "--dry-run")
+    assert "2 exercises" in printed and "10 points" in printed and not (course.root / "assigned").exists()
+    course.grader("assign")
+    for student in ("ann", "bob"):
+        hand_in(course, student, "2027-05-04 11:00:00 UTC")  # not a day late; bob may
+    course.grader("autograde", UNIT)
+    fit = EXERCISES["fit_alpha_beta"].max_points
+    assert course.marks() == {student: {"ring_time": 10, "fit_alpha_beta": fit} for student in ("ann", "bob")}
+    with course.gradebook() as gradebook:
+        penalty = {student: gradebook.find_submission(UNIT, student).late_submission_penalty for student in ("ann", "bob")}
+    assert penalty == {"ann": pytest.approx((10 + fit) / 10), "bob": 0}
+    record = json.loads((course.root / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json").read_text())
+    assert {name: (v["points"], v["max_points"]) for name, v in record["exercises"].items()} == {
+        "ring_time": (10, 10), "fit_alpha_beta": (fit, fit)}
+    course.grader("report", UNIT)
+    rows = list(csv.DictReader((course.root / "reports" / UNIT / "submissions.csv").open()))
+    assert [(row["student"], float(row["points"]), float(row["max_points"])) for row in rows] == [
+        ("ann", 10 + fit, 10 + fit), ("bob", 10 + fit, 10 + fit)]
+
+    write(course, FILE.replace("\n[units", "withdrawn = [\"ring_time\"]\n[units", 1))
+    assert "ring_time: 10 → 0 points" in course.grader("assign")
+    course.grader("autograde", UNIT)
+    assert course.marks()["bob"] == {"ring_time": 0, "fit_alpha_beta": fit}
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(UNIT, "bob").max_score == fit
+
+    write(course, FILE.replace('"ring_time", ', "").replace("points = { ring_time = 10 }", ""))
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        course.grader("assign")
+    assert "students have marks in 01_collectives for ring_time, which would be lost" in caught.value.stderr
+
+
+def test_without_a_course_file_or_with_a_bad_one_nothing_is_changed(course):
+    for text, words in ((None, "copy course.example.toml"), ("[units.01_collective]", "Did you mean '01_collectives'?")):
+        if text:
+            write(course, text)
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            course.grader("assign")
+        assert caught.value.returncode == 2 and words in caught.value.stderr
+    assert not (course.root / "assigned").exists()
+
+
+def test_the_example_says_what_it_could(course):
+    text = (ROOT / "course.example.toml").read_text()
+    known = {unit: contracts_of(solutions(unit).cells) for unit in ("01_collectives", "02_data_parallel")}
+    (course.root / "course.toml").write_text(text)
+    assert {*read(course.root / "course.toml", known).units} == {*known}

@@ -123,14 +123,8 @@ def test_whatever_files_are_called_each_student_s_newest_notebook_comes_first(co
     assert (folder / "01_collectives.ipynb").read_bytes() == b"new"
     assert (folder / "earlier 1 HW1_Dan.ipynb").read_bytes() == b"old"
     assert (course.root / "submitted" / "1000002" / UNIT / "timestamp.txt").read_text() == "2027-05-04 01:59:00 UTC\n"
-    with course_gradebook(course) as gradebook:
+    with course.gradebook() as gradebook:
         assert gradebook.find_student("1000002").email == "j@x.org"
-
-
-def course_gradebook(course):
-    from nbgrader.api import Gradebook
-
-    return Gradebook(f"sqlite:///{course.root / 'gradebook.db'}")
 
 
 def test_two_students_of_one_name_are_two(course, tmp_path):

@@ -12,9 +12,10 @@ from nbformat import NotebookNode
 from grader.contracts import contracts_of
 from grader.course.assigning import assigned, graded
 from grader.course.course_file import Assigned, BadCourseFile, CourseFile, course_in
+from grader.course.folder import Course
+from grader.course.gradebook import scores
 from grader.exercises import EXERCISES
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES, RELEASED = "assigned/solutions", "assigned/notebooks"  # where nbgrader's configuration looks, with a course.toml
 
 
@@ -24,11 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0: released. 1: nbgrader could not. 2: refused, and nothing was changed."""
+    folder = Course()
+    root = folder.root
     try:
-        course = course_in(ROOT)
-        shaped = {unit: assigned(_solutions(ROOT, unit), what, course) for unit, what in course.units.items()}
-        lines = [line for unit, notebook in shaped.items() for line in preview(ROOT, course, course.units[unit], notebook)]
-        _refuse_lost_marks(ROOT, shaped)
+        course = course_in(root)
+        shaped = {unit: assigned(_solutions(root, unit), what, course) for unit, what in course.units.items()}
+        lines = [line for unit, notebook in shaped.items() for line in preview(root, course, course.units[unit], notebook)]
+        _refuse_lost_marks(folder, shaped)
     except BadCourseFile as error:
         print(f"Nothing was changed: {error}", file=sys.stderr)
         return 2
@@ -36,15 +39,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return 0
     for unit, notebook in shaped.items():
-        file = ROOT / SOURCES / unit / f"{unit}.ipynb"
+        file = root / SOURCES / unit / f"{unit}.ipynb"
         file.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, file)
         command = [sys.executable, "-m", "nbgrader", "generate_assignment", unit, "--force", "--create"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
         if done.returncode:
             print(f"nbgrader could not release {unit}:\n{done.stderr}", file=sys.stderr)
             return 1
-        _enter_due_date(course.units[unit])
+        with folder.gradebook() as gradebook:  # where nbgrader's own steps and formgrader look for it
+            gradebook.update_or_create_assignment(unit, duedate=course.units[unit].due)
         print(f"{RELEASED}/{unit}")
     return 0
 
@@ -76,22 +80,11 @@ def _solutions(root: Path, unit: str) -> NotebookNode:
     return nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4)
 
 
-def _refuse_lost_marks(root: Path, shaped: dict[str, NotebookNode]) -> None:
+def _refuse_lost_marks(folder: Course, shaped: dict[str, NotebookNode]) -> None:
     """Raises: BadCourseFile where somebody has marks for an exercise that is no longer there."""
-    from grader.course.folder import Course
-    from grader.course.gradebook import scores
-
     for unit, notebook in shaped.items():
-        gone = (_released(root, unit) or {}).keys() - graded(notebook).keys()
-        marked = sorted(gone & {name for points in scores(Course(), unit).values() for name in points}) if gone else []
+        gone = (_released(folder.root, unit) or {}).keys() - graded(notebook).keys()
+        marked = sorted(gone & {name for points in scores(folder, unit).values() for name in points}) if gone else []
         if marked:
             raise BadCourseFile(f"students have marks in {unit} for {', '.join(marked)}, which would be lost. Leave it "
                                 f"assigned, and withdraw it, so that it counts 0 of 0: withdrawn = {marked!r}")
-
-
-def _enter_due_date(unit: Assigned) -> None:
-    """Into the gradebook, where nbgrader's own steps and formgrader look for it."""
-    from grader.course.folder import Course
-
-    with Course().gradebook() as gradebook:
-        gradebook.update_or_create_assignment(unit.unit, duedate=unit.due)
