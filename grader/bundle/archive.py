@@ -13,8 +13,10 @@ import torch
 
 from grader import hunt
 from grader.checks import PUBLIC_SEED
+from grader.course.assign import RELEASED
+from grader.course.course_file import NAME, BadCourseFile, CourseFile, course_in
 from grader.course.release import worked_in
-from grader.exercises import EXERCISES, stored
+from grader.exercises import EXERCISES, UNITS, stored
 from utils.ranks.fair_clock import processors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,8 +33,8 @@ CHECKS = ("__init__.py", "checks.py", "contracts.py", "hunt.py", "not_written.py
           "exercises/[0-9]*/*/call.py", "exercises/hints.toml", "exercises/[0-9]*/*/hints.toml")
 
 
-def files() -> dict[str, bytes]:
-    """Everything in the archive, by its path below the top folder."""
+def files(course: CourseFile | None = None) -> dict[str, bytes]:
+    """Everything in the archive, by its path below the top folder. course: what is assigned; all, if there is none."""
     texts = {
         "README.md": _text("grader/bundle/for_students.md"),
         "environment.yml": students_environment(_text("environment.yml")),
@@ -42,14 +44,15 @@ def files() -> dict[str, bytes]:
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}
-    return {name: text.encode() for name, text in (texts | notebooks() | checks()).items()} | case_data()
+    texts |= notebooks(course) | checks(course)
+    return {name: text.encode() for name, text in texts.items()} | case_data(course)
 
 
-def write(archive: Path) -> None:
+def write(archive: Path, course: CourseFile | None = None) -> None:
     """Write the archive; the same files make the same bytes. (xz, because big cases of many exercises share numbers.)"""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, "w:xz", format=tarfile.GNU_FORMAT, preset=9) as tar:
-        for name, content in sorted(files().items()):
+        for name, content in sorted(files(course).items()):
             entry = tarfile.TarInfo(f"{TOP}/{name}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
@@ -85,10 +88,13 @@ def students_project(pyproject: str) -> str:
 # ── notebooks ──
 
 
-def notebooks() -> dict[str, str]:
-    """The released notebooks, by path.  Raises: SystemExit for one that somebody has worked in."""
-    paths = [path.relative_to(ROOT) for path in sorted((ROOT / "notebooks").glob("*/*.ipynb"))]
-    texts = {path.as_posix(): _text(path) for path in paths if path.stem == path.parent.name}
+def notebooks(course: CourseFile | None = None) -> dict[str, str]:
+    """The released notebooks, by path.  Raises: SystemExit for one that somebody has worked in, or that is missing."""
+    folder = ROOT / (RELEASED if course else "notebooks")
+    paths = [path for path in sorted(folder.glob("*/*.ipynb")) if path.stem == path.parent.name and _has(course, path.stem)]
+    texts = {f"notebooks/{path.stem}/{path.name}": _text(path) for path in paths}
+    if course and (missing := course.units.keys() - {path.stem for path in paths}):
+        sys.exit(f"not released yet: {', '.join(sorted(missing))}; `python -m grader assign` makes their notebooks")
     touched = [name for name, text in texts.items() if worked_in(text.encode())]
     if touched:
         sys.exit(f"not as released: {', '.join(touched)}; `make notebooks` makes them anew")
@@ -98,26 +104,35 @@ def notebooks() -> dict[str, str]:
 # ── the checks ──
 
 
-def checks() -> dict[str, str]:
+def checks(course: CourseFile | None = None) -> dict[str, str]:
     """What `from grader import check` needs, by path."""
-    return {hunt.STORED.relative_to(ROOT).as_posix(): hunt.stored()} | {path.as_posix(): _text(path) for pattern in CHECKS
-            for path in sorted(found.relative_to(ROOT) for found in (ROOT / "grader").glob(pattern))}
+    texts = {hunt.STORED.relative_to(ROOT): hunt.stored()} | {path: _text(path) for pattern in CHECKS
+             for path in sorted(found.relative_to(ROOT) for found in (ROOT / "grader").glob(pattern))}
+    return {path.as_posix(): text for path, text in texts.items()
+            if all(_has(course, part) for part in path.parts if part in UNITS)}
 
 
-def case_data() -> dict[str, bytes]:
+def _has(course: CourseFile | None, unit: str) -> bool:
+    return course is None or unit in course.units
+
+
+def case_data(course: CourseFile | None = None) -> dict[str, bytes]:
     """Each exercise's contract, public cases, right results and slips as data, by path.
 
     The first time its mistakes run on every case, which takes minutes; so that is done by a process for each core.
     """
+    needed = [exercise for exercise in EXERCISES.values() if _has(course, exercise.unit)]
+    points = [course.points(one.id, one.unit, one.max_points) if course else one.max_points for one in needed]
     with ProcessPoolExecutor(processors(), multiprocessing.get_context("spawn")) as pool:
-        data = pool.map(_data_of, EXERCISES)
+        data = pool.map(_data_of, [exercise.id for exercise in needed], points)
         return {f"grader/exercises/{exercise.unit}/{exercise.id}/{stored.FILE}": content
-                for exercise, content in zip(EXERCISES.values(), data, strict=True)}
+                for exercise, content in zip(needed, data, strict=True)}
 
 
-def _data_of(name: str) -> bytes:
+def _data_of(name: str, points: float) -> bytes:
     torch.set_num_threads(1)  # sums in one order, and so the same bytes, on any machine
-    return stored.to_bytes(EXERCISES[name], EXERCISES[name].trials(PUBLIC_SEED, grading=False))
+    exercise = EXERCISES[name] if points == EXERCISES[name].max_points else EXERCISES[name].with_points(points)
+    return stored.to_bytes(exercise, EXERCISES[name].trials(PUBLIC_SEED, grading=False))
 
 
 # ── small things ──
@@ -129,7 +144,11 @@ def _text(path: str | Path) -> str:
 
 def main() -> None:
     archive = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "build" / f"{TOP}.tar.xz"
-    write(archive)
+    try:
+        course = course_in(ROOT) if (ROOT / NAME).is_file() else None
+    except BadCourseFile as error:
+        sys.exit(f"Nothing was packed: {error}")
+    write(archive, course)
     print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB")
 
 
