@@ -38,9 +38,9 @@ def _kept(look: Look, rank: int) -> float:
 
 
 def _weight(look: Look, rank: int) -> float:
-    """The rank's part of the block, the plain one that it is cut from, what is kept for backward, y."""
+    """The rank's part of the block, the plain one that it is cut from, what is kept for backward, half of y."""
     whole = 12 * look.case.inputs[rank]["dim"] ** 2 * look.case.inputs[rank]["x"].itemsize
-    return whole * (1 + 1 / look.case.group_size(rank)) + _kept(look, rank) + 1.1 * whole_bytes(look, rank)
+    return whole * (1 + 1 / look.case.group_size(rank)) + _kept(look, rank) + 0.6 * whole_bytes(look, rank)
 
 
 def _share(look: Look, rank: int) -> int:
