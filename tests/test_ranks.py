@@ -573,3 +573,20 @@ def test_who_reads_nothing_stops_nobody():
         Channel(ours).send("asked for", bytes(10 << 20))
     assert time.monotonic() - started < 10
     theirs.close()
+
+
+def test_what_takes_long_to_import_is_imported_once_for_all_ranks():
+    import torch.distributed.fsdp
+
+    def shards():
+        before = set(sys.modules)
+        torch.distributed.fsdp.fully_shard(torch.nn.Linear(4, 4))
+        return [name for name in set(sys.modules) - before if name.startswith(("torch.distributed", "torch._dynamo"))]
+
+    def trains():
+        module = torch.nn.Linear(4, 4)
+        torch.optim.SGD(module.parameters(), lr=0.1).step()
+        return "torch._dynamo" in sys.modules
+
+    assert run_ranks(shards, 2).results == [[], []]
+    assert run_ranks(trains, 2).results == [True, True]

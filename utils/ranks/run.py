@@ -18,6 +18,7 @@ The way of a call into the trace: `TracedGroup` (../trace/traced_group.py) is wh
 import functools
 import math
 import numbers
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,12 +34,13 @@ from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.launcher import launch
 from utils.ranks.live import status_lines
 from utils.ranks.payload import NotebookTask, packed_inputs
-from utils.ranks.server import START_METHODS
+from utils.ranks.server import COMPILER, START_METHODS
 from utils.trace.memory import RankMemory
 from utils.trace.source import Line, to_line
 from utils.trace.trace import Trace, build_trace
 
 MAX_WORLD_SIZE = 64
+HEAVY = tuple(f"torch.distributed.{name}" for name in ("checkpoint", "fsdp", "pipelining", "tensor"))  # to import
 _BACKEND_OF = {"cpu": "gloo", "cuda": "nccl"}
 
 
@@ -88,13 +90,21 @@ def run_ranks(
     world_size = checked_world_size(world_size, inputs, MAX_WORLD_SIZE)
     task = NotebookTask.of(fn, has_inputs=inputs is not None)
     blobs, timeout_s = packed_inputs(inputs, world_size), checked_timeout(timeout_s)
-    job = Job(task.packed(), blobs, _checked_backend(device, backend, world_size), timeout_s, trace, memory,
-              _checked_start_method(start_method))
+    packed = task.packed()
+    job = Job(packed, blobs, _checked_backend(device, backend, world_size), timeout_s, trace, memory,
+              _checked_start_method(start_method), preload=_imported_once(packed))
     outcome = launch(job, live=status_lines() if trace else None)
     run = finish(outcome, timeout_s)
     for line in run.oversights:
         print(line)
     return run
+
+
+def _imported_once(packed: bytes) -> tuple[str, ...]:
+    """What is imported once for all ranks, where each would take half a second: what the caller has of torch's engines, and
+    its compiler where these or an optimizer is used."""
+    engines = tuple(name for name in HEAVY if name in sys.modules)
+    return (COMPILER, *engines) if engines or b"optim" in packed else ()
 
 
 def finish(outcome: Outcome, timeout_s: float) -> Run:
