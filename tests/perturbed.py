@@ -7,6 +7,7 @@ from typing import Any
 
 from grader.evidence.evidence import Evidence
 from utils.trace.memory import RankMemory
+from utils.trace.source import Line
 from utils.trace.trace import Call, Span, Trace
 
 Calls = list[Call]
@@ -55,8 +56,10 @@ def _calls(trace: Trace) -> Iterator[tuple[str, Calls]]:
     end = max((call.start_s for call in trace.calls), default=0.0)
     yield "backwards", sorted((replace(call, number=-call.number, start_s=end - call.start_s, end_s=end - call.start_s)
                                for call in trace.calls), key=lambda call: call.start_s)
-    if not ops:
-        yield "a call", [_call(rank) for rank in range(trace.world_size)]
+    for op in ("all_reduce", "broadcast", "reduce", "send", "new_group"):
+        for waited in (True, False):
+            more = [_call(rank, trace.world_size, op, waited) for rank in range(trace.world_size)]
+            yield f"a large {op} more, {'' if waited else 'not '}waited for", [*more, *trace.calls]
 
 
 def _times(factor: float, call: Call) -> Call:
@@ -72,6 +75,7 @@ def _moved(by_s: float, call: Call) -> Call:
 _CHANGES: dict[str, Callable[[Call], Call]] = {
     "bytes doubled": partial(_times, 2.0),
     "bytes halved": partial(_times, 0.5),
+    "bytes times 1000": partial(_times, 1000.0),
     "wait forgotten": lambda call: replace(call, wait_start_s=None),
     "wait at once": lambda call: replace(call, wait_start_s=call.start_s, end_s=call.start_s, is_async=False),
     "wait late": lambda call: replace(call, wait_start_s=call.start_s + LATE_S, end_s=call.start_s + LATE_S),
@@ -79,6 +83,8 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
     "another operation": lambda call: replace(call, op="all_to_all" if call.op != "all_to_all" else "broadcast"),
     "the world's group": lambda call: replace(call, group="another", members=(*call.members, 99)),
     "another dtype": lambda call: replace(call, dtype="complex64"),
+    "fewer digits": lambda call: replace(call, dtype="float8"),
+    "the first member alone": lambda call: replace(call, members=call.members[:1]),
     "another reduction": lambda call: replace(call, reduce_op="product"),
     "written into": lambda call: replace(call, changed=True),
     "synchronous": lambda call: replace(call, is_async=False),
@@ -90,10 +96,11 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
 _OF_ONE = ("bytes doubled", "wait forgotten", "another peer", "begun late", "begun early")
 
 
-def _call(rank: int) -> Call:
-    return Call(rank=rank, number=0, op="all_reduce", group="0", members=(0, 1), peer=None, root=None, reduce_op="sum",
-                dtype="float32", shape=(1 << 20,), bytes=4 << 20, bytes_given=4 << 20, bytes_formula=4 << 20, is_async=False,
-                start_s=0.0, end_s=1.0, wait_start_s=0.0, blocked_s=1.0, waiting_s=0.0, source=None)
+def _call(rank: int, n: int, op: str, waited: bool) -> Call:
+    return Call(rank=rank, number=-1, op=op, group="0", members=tuple(range(n)), peer=(rank + 1) % n, root=0,
+                reduce_op="sum", dtype="float32", shape=(1 << 28,), bytes=1 << 30, bytes_given=1 << 30,
+                bytes_formula=1 << 30, is_async=True, start_s=0.0, end_s=1.0, wait_start_s=0.0 if waited else None,
+                blocked_s=1.0, waiting_s=0.0, source=Line("a cell", 1, "fn", "a call"))
 
 
 def _spans(trace: Trace) -> Iterator[tuple[str, list[Span]]]:
