@@ -53,7 +53,7 @@ pictures: $(STAMP) ## draw the README's pictures anew
 	$(RUN) -m tests.pictures $(ARGS)
 
 cluster: $(STAMP) ## install what `grader autograde --scheduler` needs besides: Dask
-	$(PY) -m pip install --disable-pip-version-check --quiet -e '.[cluster]'
+	$(PY) -m pip install --disable-pip-version-check --quiet $$($(PY) tools/requirements.py cluster)
 
 clean: ## remove .venv, build/ and caches; your notebooks and grades stay
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache

@@ -1,5 +1,10 @@
-"""Print environment.yml's pip list for `pip install -r`, so that conda and pip install one list."""
+"""Print environment.yml's pip list for `pip install -r`, so that conda and pip install one list; or one of our extras.
 
+Usage: python tools/requirements.py [cluster]
+"""
+
+import sys
+import tomllib
 from pathlib import Path
 
 
@@ -10,5 +15,8 @@ def pip_list(environment: str) -> list[str]:
     return [entry.removeprefix("- ") for entry in entries if entry]
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:]:
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    print("\n".join(project["optional-dependencies"][sys.argv[1]]))
+elif __name__ == "__main__":
     print("\n".join(pip_list(Path("environment.yml").read_text(encoding="utf-8"))))

@@ -1,5 +1,6 @@
 """Make the students' notebooks from the solutions, with nbgrader's own generate_assignment (`make notebooks`)."""
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from nbgrader.utils import compute_checksum
 from grader.contracts import contracts_of
 from grader.course.cell import grade_id
 from grader.course.counts import bring_up_to_date
+from grader.course.course_file import NAME
 from grader.exercises.broken import broken_program, is_broken
 from grader.hunt import EMPTY_CELL, has_faults
 
@@ -53,7 +55,14 @@ def worked_in(content: bytes) -> list[str]:
 
 
 def main() -> None:
-    """The student version of the units that are named, or of every one.  Raises: SystemExit, with nbgrader's own words."""
+    """The student version of the units that are named, or of every one; with a course.toml, of what that assigns.
+
+    Raises: SystemExit, with nbgrader's own words.
+    """
+    if (ROOT / NAME).is_file():
+        from grader.course import assign
+
+        sys.exit(assign.run(argparse.Namespace(dry_run=False)))
     units = [path.stem for path in sorted((ROOT / "solutions").glob("*/*.ipynb")) if path.stem == path.parent.name]
     if unknown := set(sys.argv[1:]) - set(units):
         sys.exit(f"there is no unit {', '.join(unknown)}; expected some of {', '.join(units)}, or none for all")
