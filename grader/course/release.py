@@ -1,6 +1,5 @@
 """Make the students' notebooks from the solutions, with nbgrader's own generate_assignment (`make notebooks`)."""
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -60,9 +59,7 @@ def main() -> None:
     Raises: SystemExit, with nbgrader's own words.
     """
     if (ROOT / NAME).is_file():
-        from grader.course import assign
-
-        sys.exit(assign.run(argparse.Namespace(dry_run=False)))
+        sys.exit(subprocess.run([sys.executable, "-m", "grader", "assign"], cwd=ROOT).returncode)
     units = [path.stem for path in sorted((ROOT / "solutions").glob("*/*.ipynb")) if path.stem == path.parent.name]
     if unknown := set(sys.argv[1:]) - set(units):
         sys.exit(f"there is no unit {', '.join(unknown)}; expected some of {', '.join(units)}, or none for all")
