@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         assigned = course_in(course.root) if (course.root / NAME).is_file() else CourseFile()
         files, odd = _read(arguments.platform, arguments.download)
         text = arguments.roster.read_text(encoding="utf-8-sig") if arguments.roster else ""
-        students = {student.id: student for student in roster(arguments.platform, text)} if text else {}
+        students = {student.id: student for student in roster(arguments.platform, text, assigned.zone)} if text else {}
         of = _by_student(files)
         if not of:
             raise Refused(f"{arguments.download} holds no notebook that {arguments.platform} would have collected" + (
@@ -114,7 +114,7 @@ def _by_student(files: list[File]) -> dict[str, list[File]]:
 def _in_words(unit: str, of: dict[str, list[File]], students: dict[str, Student], odd: list[str],
               assigned: CourseFile) -> Iterator[str]:
     """What an instructor should know, line by line."""
-    yield f"{unit}: notebooks of {len(of)} students."
+    yield f"{unit}: notebooks of {len(of)} student{'' if len(of) == 1 else 's'}."
     several = [f"{_name(own)} ({plain(own[0].of.file)} of {len(own)})" for own in of.values() if len(own) > 1]
     late = [f"{_name(own)} ({how})" for student, own in of.items()
             if (how := _late(own, students.get(student), assigned, unit))]

@@ -55,7 +55,10 @@ class LateRule:
 
 @dataclass(frozen=True)
 class CourseFile:
-    """What is assigned. extensions: (student, unit) → until when, in UTC. withdrawn: exercises that count 0 of 0."""
+    """What is assigned.
+
+    extensions: (student, unit) → until when, in UTC; withdrawn: exercises that count 0 of 0; zone: of times that name none.
+    """
 
     title: str = ""
     platform: str = "folder"
@@ -63,6 +66,7 @@ class CourseFile:
     late: LateRule = LateRule()
     extensions: Mapping[tuple[str, str], datetime.datetime] = field(default_factory=dict)
     withdrawn: frozenset[str] = frozenset()
+    zone: datetime.tzinfo = datetime.UTC
 
     def due(self, student: str, unit: str) -> datetime.datetime | None:
         """Until when a student may hand in; None: at any time."""
@@ -112,7 +116,7 @@ class _Reader:
         withdrawn = self._names(said.get("withdrawn", []), "withdrawn", exercises, "exercise")
         return CourseFile(self._text(said, "title", ""), self._one_of(said, "platform", PLATFORMS, "folder"), units,
                           self._late(self._table(said, "late")), dict(self._extensions(self._table(said, "extensions"))),
-                          frozenset(withdrawn))
+                          frozenset(withdrawn), self._zone)
 
     def _unit(self, unit: str, facts: Any) -> Assigned:
         if unit not in self._contracts:
