@@ -74,6 +74,15 @@ def test_a_regrade_prints_what_changes_and_keeps_it(graded):
     assert "No mark changes." in course.grader("autograde", UNIT, "--student", "blank", "--regrade")
 
 
+def test_cases_can_be_those_of_the_last_time_or_of_a_number(quick):
+    course, sent = quick
+    assert autograde(course)[0] == 0 and sent["ann"].seed is None
+    record = course.root / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"seed": 77}))
+    assert autograde(course, "--regrade", "--same-cases")[0] == 0 and (sent["ann"].seed, sent["zoe"].seed) == (77, 0)
+    assert autograde(course, "--regrade", "--seed", "5")[0] == 0 and {task.seed for task in sent.values()} == {5}
+
+
 @pytest.mark.long
 def test_a_lost_gradebook_is_made_anew_by_one_and_the_others(graded):
     course, _ = graded

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import itertools
+import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the gradebook, e.g. postgresql+psycopg://user@host/course")
     parser.add_argument("--regrade", action="store_true",
                         help="mark again what is marked; print what changes before it is kept")
+    cases = parser.add_mutually_exclusive_group()
+    cases.add_argument("--seed", type=int, help="draw the cases from this number, such as a record names (else from a fresh one)")
+    cases.add_argument("--same-cases", action="store_true", help="draw each submission's cases as when it was last marked")
     parser.add_argument("--yes", action="store_true", help="keep the changes of --regrade without asking")
     parser.add_argument("--unsafe", action="store_true",
                         help="without a sandbox: students' code can then read, change and send away whatever you can")
@@ -46,12 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class Job:
-    """One submission that is to be marked, or whose result waits for the gradebook since marking was interrupted."""
+    """One submission that is to be marked, or whose result waits for the gradebook since marking was interrupted.
+
+    seed: what its cases are drawn from; a fresh number, if it is None.
+    """
 
     submission: Submission
     released: bytes
     journal: Journal
     result: Result | None = None
+    seed: int | None = None
 
 
 @dataclass
@@ -129,7 +137,17 @@ def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, 
             if student in known and journal.is_kept(student, digest, course.db_url) and not arguments.regrade:
                 work.unchanged += 1
             else:
-                work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code)))
+                seed = last_seed(course, submission) if arguments.same_cases else arguments.seed
+                work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code), seed))
+
+
+def last_seed(course: Course, submission: Submission) -> int | None:
+    """What a submission's cases were drawn from when it was last marked; None if it was not, or if that cannot be read."""
+    folder = course.folder("autograded_directory", submission.student, submission.unit)
+    try:
+        return int(json.loads((folder / f"{submission.unit}.marks.json").read_text(encoding="utf-8"))["seed"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
@@ -231,7 +249,7 @@ def _tasks(jobs: list[Job], work: Work, bar: tqdm) -> Iterator[pool.Task]:
         with work.only(job.submission, "could not be read"):
             content, others = job.submission.contents()
             name = job, _digest(job.submission, content, others, job.released)
-            task = pool.Task(name, content, job.released, others, job.submission.found)
+            task = pool.Task(name, content, job.released, others, job.submission.found, job.seed)
         if task:
             yield task
         else:

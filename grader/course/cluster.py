@@ -25,12 +25,12 @@ class ClusterError(RuntimeError):
 
 
 def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool, others: Sequence[tuple[str, bytes]] = (),
-              found: Sequence[str] = ()) -> "Marked":
+              found: Sequence[str] = (), seed: int | None = None) -> "Marked":
     """The task itself: a pure function, run by a worker."""
     if code_digest() != code:
         raise ClusterError(f"the worker's course ({ROOT}) is not of the same version as the one that sends: install "
                            "the same one on every worker")
-    return mark_within_limits(submitted, released, unsafe, others=others, found=found)
+    return mark_within_limits(submitted, released, unsafe, others=others, found=found, seed=seed)
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ class Cluster:
                 if task is None:
                     return
                 future = self._client.submit(mark_here, task.submitted, task.released, code, unsafe, task.others, task.found,
-                                             pure=False)
+                                             task.seed, pure=False)
                 names[future.key] = task.name
                 running.add(future)
 

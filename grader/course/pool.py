@@ -26,6 +26,7 @@ class Task:
     released: bytes
     others: Sequence[tuple[str, bytes]] = ()
     found: Sequence[str] = ()
+    seed: int | None = None
 
 
 def default_workers() -> int:
@@ -69,7 +70,7 @@ class Pool:
     def _send(self, tasks: Iterator[Task], unsafe: bool) -> None:
         while len(self._running) < self._workers and (task := next(tasks, None)) is not None:
             try:
-                marking = Marking(task.submitted, task.released, unsafe, task.others, task.found)
+                marking = Marking(task.submitted, task.released, unsafe, task.others, task.found, task.seed)
             except (RuntimeError, OSError) as error:  # no process can be started
                 failed: Future = Future()
                 failed.set_exception(error)
