@@ -11,6 +11,7 @@ from grader.course.course_file import PLATFORMS
 from grader.course.folder import Course
 from grader.course.platforms import BadTable, Mark, feedback_files, marks_table
 from grader.course.shown import plain
+from grader.course.student_page import page_of
 
 HANDED_BACK = "handed_back"
 
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     without = [mark.id for mark in marks if not mark.feedback]
     print(f"{arguments.unit}: marks of {len(marks)} students, feedback for {len(marks) - len(without)}.")
     if without:
-        print(f"No feedback yet for {', '.join(map(plain, without[:9]))}: `nbgrader generate_feedback {arguments.unit}`")
+        print(f"No page for {', '.join(map(plain, without[:9]))}: what marking wrote is gone, and --regrade makes it anew")
     if not arguments.dry_run:
         folder = course.root / HANDED_BACK / arguments.unit
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +64,7 @@ def marks_of(course: Course, unit: str, places: dict[str, dict]) -> list[Mark]:
     with course.gradebook() as gradebook:
         for submission in gradebook.assignment_submissions(unit):
             student, penalty = submission.student.id, submission.late_submission_penalty or 0.0
-            page = course.folder("feedback_directory", student, unit) / f"{unit}.html"
+            page = page_of(course, gradebook, submission)
             marks.append(Mark(student, max(0.0, submission.score - penalty), submission.max_score,
-                              page.read_bytes() if page.is_file() else b"", places.get(student, {}).get("place", student)))
+                              page.encode() if page else b"", places.get(student, {}).get("place", student)))
     return marks

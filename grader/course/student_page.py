@@ -1,0 +1,96 @@
+"""The page that a student gets back: points and reasons on the first screen, then each exercise's verdict."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from markupsafe import Markup
+from nbformat import NotebookNode
+from nbgrader.api import Grade, Gradebook, MissingEntry, SubmittedAssignment
+
+from grader.contracts import contracts_of
+from grader.course.autograde import reason
+from grader.course.cell import exercise_of, is_check, is_solution, name_of
+from grader.course.folder import Course
+from grader.judging.html import fill_in
+
+SOLUTION_LETTERS = 8_000  # of one cell, so that a page stays small
+
+
+@dataclass(frozen=True)
+class Row:
+    """One exercise. verdict: as HTML, made by marking; comments: by hand."""
+
+    exercise: str
+    title: str
+    points: str
+    most: str
+    reason: str
+    verdict: Markup
+    solution: str
+    comments: tuple[str, ...] = ()
+    by_hand: bool = False
+
+
+def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignment) -> str | None:
+    """The page of one marked submission; None where what marking wrote is gone."""
+    student, unit = submission.student, submission.assignment.name
+    folder = course.folder("autograded_directory", student.id, unit)
+    try:
+        notebook = nbformat.read(folder / f"{unit}.ipynb", as_version=4)
+        record = json.loads((folder / f"{unit}.marks.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    penalty = submission.late_submission_penalty or 0.0
+    rows = list(_rows(notebook, record, gradebook, submission))
+    title = next((line.lstrip("# ") for cell in notebook.cells for line in cell.source.split("\n")
+                  if cell.cell_type == "markdown" and line.startswith("# ")), unit)
+    return fill_in(str(Path(__file__)), unit=unit, title=title, student=student.id, name=_name(student), rows=rows,
+                   total=_number(max(0.0, submission.score - penalty)), most=_number(submission.max_score),
+                   penalty=_number(penalty) if penalty else "", remarks=[_sentence(text) for text in record["remarks"]])
+
+
+def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment):
+    titles = {contract.name: contract.title for contract in contracts_of(notebook.cells)}
+    solutions = {name_of(cell): cell.source for cell in notebook.cells if is_solution(cell)}
+    grades = {grade.name: grade for one in submission.notebooks for grade in one.grades}
+    for cell in filter(is_check, notebook.cells):
+        exercise = exercise_of(cell)
+        verdict, grade = record["exercises"].get(exercise), grades.get(name_of(cell))
+        if grade is None:
+            continue
+        yield Row(exercise, titles.get(exercise, exercise), _number(grade.score), _number(grade.max_score),
+                  reason(verdict) or "", _html_of(cell), solutions.get(exercise, "")[:SOLUTION_LETTERS],
+                  _comments(gradebook, submission, exercise), _by_hand(grade))
+
+
+def _html_of(check: NotebookNode) -> Markup:
+    """What marking put into a check cell; it wrote that itself, from templates."""
+    return Markup("".join(output.get("data", {}).get("text/html", "") for output in check.outputs))
+
+
+def _comments(gradebook: Gradebook, submission: SubmittedAssignment, exercise: str) -> tuple[str, ...]:
+    unit = submission.assignment.name
+    try:
+        comment = gradebook.find_comment(exercise, unit, unit, submission.student.id)
+    except MissingEntry:
+        return ()
+    return (comment.manual_comment,) if comment.manual_comment else ()
+
+
+def _by_hand(grade: Grade) -> bool:
+    return grade.manual_score is not None and grade.manual_score != grade.auto_score
+
+
+def _name(student: Any) -> str:
+    return " ".join(filter(None, (student.first_name, student.last_name))) or student.id
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 2):g}"
