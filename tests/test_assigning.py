@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -10,11 +11,12 @@ import nbformat
 import pytest
 
 from grader.contracts import contracts_of
-from grader.course.assigning import assigned, graded
+from grader.course.assigning import assigned, graded, right_program
 from grader.course.cell import is_solution, name_of
 from grader.course.course_file import LEFT_OUT, OTHERS, Assigned, BadCourseFile, CourseFile, read
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES, UNITS
+from grader.exercises.references import reference_cell
 from tests.course import ROOT, Course
 from tests.submissions import SAMPLES
 
@@ -76,6 +78,13 @@ def test_what_is_not_assigned_comes_solved():
     assert "given, not marked · " in contract.source
 
 
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_program_that_is_given_is_the_right_one(name):
+    source = right_program(reference_cell(EXERCISES[name].unit, name))
+    assert not re.search(r"# (broken|fault)\b|SOLUTION", source)
+    compile(source, name, "exec")
+
+
 # ── a term ──
 
 UNIT, OWN = "01_collectives", ("ring_time", "fit_alpha_beta", "bandwidths")
@@ -126,6 +135,15 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     rows = list(csv.DictReader((course.root / "reports" / UNIT / "submissions.csv").open()))
     assert [(row["student"], float(row["points"]), float(row["max_points"])) for row in rows] == [
         ("ann", 10 + fit, 10 + fit), ("bob", 10 + fit, 10 + fit)]
+
+    write(course, FILE + "ann = { 01_collectives = 2027-05-06 }\n")  # a second extension, once she is marked
+    assert "2 unchanged" in course.grader("autograde", UNIT)
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(UNIT, "ann").late_submission_penalty == 0
+    write(course, FILE + "bob = 3\n")
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        course.grader("autograde", UNIT)
+    assert caught.value.returncode == 2 and "course.toml" in caught.value.stderr
 
     write(course, FILE.replace("\n[units", "withdrawn = [\"ring_time\"]\n[units", 1))
     assert "ring_time: 10 → 0 points" in course.grader("assign")

@@ -116,21 +116,34 @@ def test_whatever_files_are_called_each_student_s_newest_notebook_comes_first(co
     printed = course.grader(*arguments, "--dry-run")
     assert not (course.root / "submitted").exists()
     assert course.grader(*arguments) == printed
-    for words in ("notebooks of 2 students", "Ann Lee, 1000001 (01_collectives (1).ipynb of 2)", "nothing (1): Bo_Li",
+    for words in ("notebooks of 2 students", "Ann Lee, ann@x.org (01_collectives (1).ipynb of 2)", "nothing (1): Bo_Li",
                   "Not taken in (1): Bo Li: report.pdf"):
         assert words in printed
-    folder = course.root / "submitted" / "1000001" / UNIT
-    assert (folder / "01_collectives.ipynb").read_bytes() == b"new"
-    assert (folder / "earlier 1 HW1_Dan.ipynb").read_bytes() == b"old"
-    assert (course.root / "submitted" / "1000002" / UNIT / "timestamp.txt").read_text() == "2027-05-04 01:59:00 UTC\n"
+    folder = course.root / "submitted" / "ann@x.org" / UNIT
+    assert (folder / "01_collectives.ipynb").read_bytes() == b"new" and (folder / "earlier-1.ipynb").read_bytes() == b"old"
+    assert (course.root / "submitted" / "j@x.org" / UNIT / "timestamp.txt").read_text() == "2027-05-04 01:59:00 UTC\n"
     with course.gradebook() as gradebook:
-        assert gradebook.find_student("1000002").email == "j@x.org"
+        assert gradebook.find_student("j@x.org").first_name == "Müller, Jörg"
+
+
+def test_what_was_there_before_is_kept_beside(course, tmp_path):
+    path = "Cy Moe_1000009_assignsubmission_file_/(1).ipynb"
+    for content in (b"one", b"one", b"two"):
+        course.grader("collect", "moodle", download(tmp_path, {path: content}), UNIT)
+    assert (course.root / "submitted" / "1000009" / UNIT / "01_collectives.ipynb").read_bytes() == b"two"
+    kept, = (course.root / "collected" / UNIT / "replaced").glob("1000009 */*.ipynb")
+    assert kept.read_bytes() == b"one"
+
+
+@pytest.mark.parametrize("path", ["../01_collectives.ipynb", "/ann/x.ipynb", ".ipynb_checkpoints/x.ipynb", "ann/../x.ipynb"])
+def test_no_path_leads_out_of_the_download(path):
+    assert handed_in("folder", path) is None
 
 
 def test_two_students_of_one_name_are_two(course, tmp_path):
     archive = download(tmp_path, {"wangwei_5009_70001_a.ipynb": b"1", "wangwei_LATE_5010_70002_a-1.ipynb": b"2"})
     printed = course.grader("collect", "canvas", archive, UNIT)
-    assert "notebooks of 2 students" in printed and "Late (1): wangwei, 5010 (the platform says so)" in printed
+    assert "notebooks of 2 students" in printed and "Late (1): wangwei, 5010 (says the platform)" in printed
     assert {path.name for path in (course.root / "submitted").glob("50*")} == {"5009", "5010"}
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from nbgrader.api import MissingEntry
 
 from grader.contracts import contracts_of
 from grader.course.assigning import assigned, graded
 from grader.course.course_file import Assigned, BadCourseFile, CourseFile, course_in
 from grader.course.folder import Course
-from grader.course.gradebook import scores
 from grader.exercises import EXERCISES
 
 SOURCES, RELEASED = "assigned/solutions", "assigned/notebooks"  # where nbgrader's configuration looks, with a course.toml
@@ -81,10 +81,22 @@ def _solutions(root: Path, unit: str) -> NotebookNode:
 
 
 def _refuse_lost_marks(folder: Course, shaped: dict[str, NotebookNode]) -> None:
-    """Raises: BadCourseFile where somebody has marks for an exercise that is no longer there."""
+    """Once somebody is marked, nbgrader takes no exercise more and none less.  Raises: BadCourseFile."""
     for unit, notebook in shaped.items():
-        gone = (_released(folder.root, unit) or {}).keys() - graded(notebook).keys()
-        marked = sorted(gone & {name for points in scores(folder, unit).values() for name in points}) if gone else []
-        if marked:
-            raise BadCourseFile(f"students have marks in {unit} for {', '.join(marked)}, which would be lost. Leave it "
-                                f"assigned, and withdraw it, so that it counts 0 of 0: withdrawn = {marked!r}")
+        entered, now = entered_exercises(folder, unit), graded(notebook).keys()
+        if gone := sorted(entered - now):
+            raise BadCourseFile(f"students have marks in {unit}, and {', '.join(gone)} would be lost. Leave it assigned, "
+                                f"and withdraw it, so that it counts 0 of 0: withdrawn = {gone!r}")
+        if entered and (new := sorted(now - entered)):
+            raise BadCourseFile(f"students have marks in {unit} already, and nbgrader takes no further exercise then: "
+                                f"{', '.join(new)} would be one")
+
+
+def entered_exercises(folder: Course, unit: str) -> set[str]:
+    """What the gradebook marks of a unit; nothing where nobody has been marked."""
+    with folder.gradebook() as gradebook:
+        try:
+            notebook = gradebook.find_notebook(unit, unit)
+        except MissingEntry:
+            return set()
+        return {cell.name.removesuffix("_check") for cell in notebook.grade_cells} if notebook.submissions else set()

@@ -12,6 +12,8 @@ from grader.course.cell import is_check, is_solution, name_of, nbgrader_of
 from grader.course.course_file import LEFT_OUT, Assigned, BadCourseFile, CourseFile
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES
+from grader.exercises.broken import MARK as BROKEN
+from grader.hunt import program_with
 
 MARKS_OF_A_SOLUTION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n?", re.M)
 FACTS = re.compile(r"^(★ core|further|challenge \(c\))(?= · )", re.M)
@@ -68,11 +70,17 @@ def _given(cells: Sequence[NotebookNode], names: set[str]) -> Iterator[NotebookN
         if is_check(cell) and name.removesuffix("_check") in names:
             continue
         if is_solution(cell) and name in names:
-            cell.source = MARKS_OF_A_SOLUTION.sub("", cell.source)
+            cell.source = right_program(cell.source)
             del cell.metadata["nbgrader"]
         elif cell.cell_type == "markdown" and cell.id.removesuffix("-contract") in names:
             cell.source = FACTS.sub("given, not marked", cell.source)
         yield cell
+
+
+def right_program(source: str) -> str:
+    """A solution cell without the marks of its solution, and without the lines that would break it."""
+    lines = program_with(source, ()).split("\n")
+    return MARKS_OF_A_SOLUTION.sub("", "\n".join(line for line in lines if not line.strip().startswith(BROKEN)))
 
 
 def _without(cells: Sequence[NotebookNode], names: set[str], unit: Assigned) -> list[NotebookNode]:

@@ -14,15 +14,17 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from tqdm import tqdm
 
 from grader.course import cluster, pool
+from grader.course.course_file import NAME, BadCourseFile, course_in
 from grader.course.files import BadFile
 from grader.course.folder import Course, CourseError, Submission
 from grader.course.gradebook import keep, register, scores
 from grader.course.journal import Busy, Journal, Result, code_digest, digest_of
+from grader.course.late import enter_penalty
 from grader.course.shown import plain
 from grader.sandbox import bubblewrap as sandbox
 
 OF_THE_GRADEBOOK = (OperationalError, InterfaceError)  # locked, out of reach, on a full disk
-OF_EVERYBODY = (Busy, cluster.ClusterError, sandbox.NoSandbox, *OF_THE_GRADEBOOK)
+OF_EVERYBODY = (Busy, cluster.ClusterError, sandbox.NoSandbox, BadCourseFile, *OF_THE_GRADEBOOK)
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 Others = Sequence[tuple[str, bytes]]
 Workers = pool.Pool | cluster.Cluster
@@ -90,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as locks:
         try:
             course, work = Course(arguments.db), Work()
+            if (course.root / NAME).is_file():
+                course_in(course.root)  # what is wrong with it is said before anything is marked
             released = course.units("release_directory")
             handed_in = [unit for unit in released if course.folders("submitted_directory", unit=unit)]
             units = [arguments.unit] if arguments.unit else handed_in
@@ -136,6 +140,7 @@ def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, 
             student, digest = submission.student, _digest(submission, *submission.contents(), released)
             if student in known and journal.is_kept(student, digest, course.db_url) and not arguments.regrade:
                 work.unchanged += 1
+                enter_penalty(course, student, unit)
             else:
                 seed = last_seed(course, submission) if arguments.same_cases else arguments.seed
                 work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code), seed))

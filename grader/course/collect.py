@@ -1,25 +1,32 @@
 """Take in what a learning platform collected: a file's name does not matter; who is missing and who was late is said."""
 
 import argparse
+import contextlib
 import datetime
+import functools
 import json
 import os
 import shutil
 import sys
+import tempfile
 import zipfile
+import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from grader.course.course_file import NAME, PLATFORMS, BadCourseFile, CourseFile, course_in
-from grader.course.folder import OWN_FILES, TIMESTAMP, Course, CourseError
+from grader.course.folder import MOST_OTHERS, OWN_FILES, TIMESTAMP, Course, CourseError
 from grader.course.platforms import BadTable, HandedIn, Student, handed_in, roster, without_copy_number
 from grader.course.reading import MAX_BYTES
 from grader.course.shown import plain
 
-COLLECTED = "collected"  # beside submitted/: what handing back needs of a unit's download
+COLLECTED = "collected"  # beside submitted/: what handing back needs of a unit's download, and what was replaced
+PLACES, REPLACED = "places.json", "replaced"
 SHOWN = 12
+LONGEST_NAME = 60
+A_SECOND = datetime.timedelta(seconds=1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +40,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class File:
-    """One file of a download; changed: when, in seconds, as the archive or the disk has it."""
+    """One file of a download; changed: when, in seconds, as the archive or the disk has it (which orders a student's files,
+    and says nothing of when they were handed in); read: its content."""
 
     of: HandedIn
-    content: bytes
     changed: float
+    read: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one student handed in, the newest first. key: whom the gradebook knows her as."""
+
+    key: str
+    files: list[File]
+    student: Student | None
+
+    @property
+    def of(self) -> HandedIn:
+        return self.files[0].of
+
+    def __str__(self) -> str:
+        name = self.student.name if self.student else self.of.name
+        return plain(name if name == self.key else f"{name}, {self.key}")
 
 
 class Refused(ValueError):
@@ -45,48 +70,48 @@ class Refused(ValueError):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0: taken in. 2: refused."""
-    try:
-        course = Course()
-        if arguments.unit not in course.units("release_directory"):
-            raise Refused(f"there is no released unit {arguments.unit!r}; there are: "
-                          f"{', '.join(course.units('release_directory')) or 'none yet'}")
-        assigned = course_in(course.root) if (course.root / NAME).is_file() else CourseFile()
-        files, odd = _read(arguments.platform, arguments.download)
-        text = arguments.roster.read_text(encoding="utf-8-sig") if arguments.roster else ""
-        students = {student.id: student for student in roster(arguments.platform, text, assigned.zone)} if text else {}
-        of = _by_student(files)
-        if not of:
-            raise Refused(f"{arguments.download} holds no notebook that {arguments.platform} would have collected" + (
-                f"; it holds {', '.join(odd[:SHOWN])}" if odd else ""))
-    except (Refused, BadTable, BadCourseFile, CourseError, OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
-        print(f"Nothing was taken in: {plain(str(error))}", file=sys.stderr)
-        return 2
-    print("\n".join(_in_words(arguments.unit, of, students, odd, assigned)))
-    if not arguments.dry_run:
-        for student, own in of.items():
-            _keep(course, arguments.unit, student, own, students.get(student), assigned)
-        _keep_for_handing_back(course, arguments, of, text)
+    """0: taken in. 1: of some students something could not be. 2: refused."""
+    with contextlib.ExitStack() as opened:
+        try:
+            course = Course()
+            if arguments.unit not in course.units("release_directory"):
+                raise Refused(f"there is no released unit {arguments.unit!r}; there are: "
+                              f"{', '.join(course.units('release_directory')) or 'none yet'}")
+            assigned = course_in(course.root) if (course.root / NAME).is_file() else CourseFile()
+            files, odd = _files(arguments.platform, arguments.download, opened)
+            text = arguments.roster.read_text(encoding="utf-8-sig") if arguments.roster else ""
+            students = {student.id: student for student in roster(arguments.platform, text, assigned.zone)} if text else {}
+            works = _by_student(files, students)
+            if not works:
+                raise Refused(f"{arguments.download} holds no notebook that {arguments.platform} would have collected" + (
+                    f"; it holds {', '.join(odd[:SHOWN])}" if odd else ""))
+        except (Refused, BadTable, BadCourseFile, CourseError, OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+            print(f"Nothing was taken in: {plain(str(error))}", file=sys.stderr)
+            return 2
+        if not arguments.dry_run:
+            odd += [problem for work in works if (problem := _keep(course, arguments.unit, work, assigned))]
+            _keep_for_handing_back(course, arguments, works, text)
+        print("\n".join(_in_words(arguments.unit, works, students, odd, assigned)))
     return 0
 
 
-def _read(platform: str, download: Path) -> tuple[list[File], list[str]]:
+def _files(platform: str, download: Path, opened: contextlib.ExitStack) -> tuple[list[File], list[str]]:
     """(the notebooks of students, what else there is)"""
     files, odd = [], []
-    for path, size, changed, read in _entries(download):
-        found = handed_in(platform, path)
-        if PurePosixPath(path).name.startswith(OWN_FILES) or path.startswith("__MACOSX"):
+    for path, size, changed, read in _entries(download, opened):
+        if any(part.startswith(OWN_FILES) for part in PurePosixPath(path).parts if part != ".."):
             continue
+        found = handed_in(platform, path)
         if found is None or not found.file.lower().endswith(".ipynb"):
             odd.append(plain(path) if found is None else f"{plain(found.name)}: {plain(found.file)}")
         elif size > MAX_BYTES:
             odd.append(f"{plain(found.name)}: {plain(found.file)} has more than {MAX_BYTES >> 20} MiB")
         else:
-            files.append(File(found, read(), changed))
+            files.append(File(found, changed, read))
     return files, odd
 
 
-def _entries(download: Path) -> Iterator[tuple]:
+def _entries(download: Path, opened: contextlib.ExitStack) -> Iterator[tuple]:
     """(path in it, bytes, when it was changed, how to read it) of each file; no link is followed."""
     if download.is_dir():
         for folder, _, names in os.walk(download):
@@ -95,81 +120,152 @@ def _entries(download: Path) -> Iterator[tuple]:
                     facts = path.stat()
                     yield path.relative_to(download).as_posix(), facts.st_size, facts.st_mtime, path.read_bytes
         return
-    with zipfile.ZipFile(download) as archive:
-        for entry in archive.infolist():
-            if not entry.is_dir():
-                changed = datetime.datetime(*entry.date_time, tzinfo=datetime.UTC).timestamp()
-                yield entry.filename, entry.file_size, changed, lambda entry=entry: archive.read(entry)
+    archive = opened.enter_context(zipfile.ZipFile(download))
+    for entry in archive.infolist():
+        if not entry.is_dir():
+            yield entry.filename, entry.file_size, _changed(entry), functools.partial(archive.read, entry)
 
 
-def _by_student(files: list[File]) -> dict[str, list[File]]:
-    """Each student's, the newest first; of those of one time the later copy."""
+def _changed(entry: zipfile.ZipInfo) -> float:
+    try:
+        return datetime.datetime(*entry.date_time, tzinfo=datetime.UTC).timestamp()
+    except ValueError:  # some programs write no date
+        return 0.0
+
+
+def _by_student(files: list[File], students: dict[str, Student]) -> list[Work]:
+    """Each student's, the newest first; of those of one time the later copy.
+
+    Moodle's numbers are those of one assignment, so whoever's e-mail is known is known by that in the gradebook.
+    """
     of: dict[str, list[File]] = defaultdict(list)
     for file in files:
         of[file.of.id].append(file)
-    return {student: sorted(own, key=lambda file: (file.changed, file.of.file), reverse=True)
-            for student, own in sorted(of.items())}
+    works = []
+    for number, own in sorted(of.items()):
+        student = students.get(number)
+        newest_first = sorted(own, key=lambda file: (file.changed, file.of.file), reverse=True)
+        known = student is not None and "@" in student.email and "/" not in student.email
+        works.append(Work(student.email if known else number, newest_first, student))
+    return works
 
 
-def _in_words(unit: str, of: dict[str, list[File]], students: dict[str, Student], odd: list[str],
+def _in_words(unit: str, works: list[Work], students: dict[str, Student], odd: list[str],
               assigned: CourseFile) -> Iterator[str]:
     """What an instructor should know, line by line."""
-    yield f"{unit}: notebooks of {len(of)} student{'' if len(of) == 1 else 's'}."
-    several = [f"{_name(own)} ({plain(own[0].of.file)} of {len(own)})" for own in of.values() if len(own) > 1]
-    late = [f"{_name(own)} ({how})" for student, own in of.items()
-            if (how := _late(own, students.get(student), assigned, unit))]
-    missing = [plain(student.name) for student in students.values() if student.id not in of]
-    for words, names in (("Of several notebooks the newest is marked first", several), ("Late", late),
-                         ("Handed in nothing", missing), ("Not taken in", odd)):
+    yield f"{unit}: notebooks of {len(works)} student{'' if len(works) == 1 else 's'}."
+    there, known = {work.of.id for work in works}, {work.key for work in works} | {work.of.id for work in works} | {
+        name for student in students.values() for name in (student.id, student.email)}
+    unread = [f"{plain(student.name)} ({plain(student.said)})" for student in students.values()
+              if student.said and student.when is None]
+    for words, names in (
+            ("Of several notebooks the newest is marked first", [
+                f"{work} ({plain(work.of.file)} of {len(work.files)})" for work in works if len(work.files) > 1]),
+            ("Late", [f"{work} ({how})" for work in works if (how := _late(work, assigned, unit))]),
+            ("Times that were not understood, and so are not counted as late", unread),
+            ("Handed in nothing", [plain(student.name) for student in students.values() if student.id not in there]),
+            ("Extensions of nobody here", [plain(name) for name, of in assigned.extensions
+                                           if of == unit and name not in known]),
+            ("Not taken in", odd)):
         if names:
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             yield f"{words} ({len(names)}): {', '.join(names[:SHOWN])}{more}"
 
 
-def _name(own: list[File]) -> str:
-    return f"{plain(own[0].of.name)}, {own[0].of.id}" if own[0].of.name != own[0].of.id else plain(own[0].of.id)
+def _due(work: Work, assigned: CourseFile, unit: str) -> datetime.datetime | None:
+    return assigned.due(work.of.id, unit, work.key)
 
 
-def _when(own: list[File], student: Student | None, assigned: CourseFile, unit: str) -> datetime.datetime | None:
-    """When it was handed in, in UTC, as far as the platform says: by its table, or that it was late."""
-    if student is not None and student.when:
-        return student.when
-    due = assigned.due(own[0].of.id, unit)
-    if due is None or not own[0].of.late:
-        return None
-    stamped = datetime.datetime.fromtimestamp(own[0].changed, datetime.UTC).replace(tzinfo=None)
-    return max(stamped, due + datetime.timedelta(seconds=1))
+def _when(work: Work, assigned: CourseFile, unit: str) -> datetime.datetime | None:
+    """When it was handed in, in UTC, as far as the platform says; one that only says "late" is taken for a second late.
+
+    Whoever has an extension may be late by the platform's word, and in time by the course's.
+    """
+    if work.student is not None and work.student.when:
+        return work.student.when
+    due = assigned.due("", unit)
+    return due + A_SECOND if due and work.of.late and _due(work, assigned, unit) == due else None
 
 
-def _late(own: list[File], student: Student | None, assigned: CourseFile, unit: str) -> str:
+def _late(work: Work, assigned: CourseFile, unit: str) -> str:
     """By how much; "" for who was not."""
-    when, due = _when(own, student, assigned, unit), assigned.due(own[0].of.id, unit)
+    when, due = _when(work, assigned, unit), _due(work, assigned, unit)
+    if work.of.late and (due is None or due != assigned.due("", unit)):
+        return "says the platform, which knows no extension" if due else "says the platform"
     if when is None or due is None or when <= due:
-        return "the platform says so" if own[0].of.late and due is None else ""
+        return ""
+    if when == due + A_SECOND:
+        return "says the platform, and not by how much"
     hours = (when - due).total_seconds() / 3600
     return f"{hours:.0f} h" if 1 <= hours < 48 else f"{hours / 24:.0f} days" if hours >= 48 else f"{hours * 60:.0f} min"
 
 
-def _keep(course: Course, unit: str, student: str, own: list[File], known: Student | None, assigned: CourseFile) -> None:
-    """In submitted/, the newest notebook under its name without a copy's number; and the student in the gradebook."""
-    folder = course.folder("submitted_directory", student, unit)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for number, file in enumerate(own):
-        name = without_copy_number(plain(file.of.file)) if number == 0 else f"earlier {number} {plain(file.of.file)}"
-        (folder / name).write_bytes(file.content)
-        os.utime(folder / name, (file.changed, file.changed))
-    if when := _when(own, known, assigned, unit):
-        (folder / TIMESTAMP).write_text(f"{when:%Y-%m-%d %H:%M:%S} UTC\n")
+def _keep(course: Course, unit: str, work: Work, assigned: CourseFile) -> str:
+    """In submitted/, the newest notebook under its name without a copy's number; and the student in the gradebook.
+
+    What was there before is kept beside (see REPLACED), if it was something else.  Returns: what went wrong, in words.
+    """
+    folder = course.folder("submitted_directory", work.key, unit)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collect-") as made:
+        new = Path(made) / unit
+        new.mkdir()
+        try:
+            for number, file in enumerate(work.files[:1 + MOST_OTHERS]):
+                path = new / (_short(without_copy_number(plain(file.of.file)), unit) if number == 0
+                              else f"earlier-{number}.ipynb")
+                path.write_bytes(file.read())
+                os.utime(path, (file.changed, file.changed))
+        except (OSError, ValueError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+            return f"{work}: {plain(file.of.file)} cannot be read ({type(error).__name__}: {error!s:.100})"
+        if when := _when(work, assigned, unit):
+            (new / TIMESTAMP).write_text(f"{when:%Y-%m-%d %H:%M:%S} UTC\n")
+        if folder.exists():
+            _set_aside(course, unit, work, folder, new)
+        os.replace(new, folder)
     with course.gradebook() as gradebook:
-        name = known.name if known else own[0].of.name
-        gradebook.update_or_create_student(student, first_name=plain(name), email=known.email if known else None)
+        gradebook.update_or_create_student(work.key, **_facts(work))
+    return ""
 
 
-def _keep_for_handing_back(course: Course, arguments: argparse.Namespace, of: dict[str, list[File]], text: str) -> None:
+def _short(name: str, unit: str) -> str:
+    """A name that any disk takes; the unit's, where nothing is left of it."""
+    stem = name.removesuffix(".ipynb").strip(". ") if name.lower().endswith(".ipynb") else name
+    return f"{stem.removesuffix('.IPYNB')[:LONGEST_NAME] or unit}.ipynb"
+
+
+def _facts(work: Work) -> dict[str, str]:
+    """What the gradebook is told of a student: no less than it may know already."""
+    name = work.student.name if work.student else work.of.name
+    facts = {"first_name": plain(name), "last_name": ""} if name != work.key else {}
+    return facts | ({"email": work.student.email} if work.student and work.student.email else {})
+
+
+def _set_aside(course: Course, unit: str, work: Work, folder: Path, new: Path) -> None:
+    """What stood there before."""
+    before, now = ({path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} for place in (folder, new))
+    if before == now:
+        shutil.rmtree(folder)
+        return
+    place = course.root / COLLECTED / unit / REPLACED
+    place.mkdir(parents=True, exist_ok=True)
+    number = sum(path.name.startswith(f"{work.key} ") for path in place.iterdir()) + 1
+    shutil.move(folder, place / f"{work.key} {number}")
+
+
+def _keep_for_handing_back(course: Course, arguments: argparse.Namespace, works: list[Work], text: str) -> None:
+    """Also of those who were taken in before."""
     folder = course.root / COLLECTED / arguments.unit
     folder.mkdir(parents=True, exist_ok=True)
-    places = {student: {"name": own[0].of.name, "place": own[0].of.place} for student, own in of.items()}
-    (folder / "places.json").write_text(json.dumps({"platform": arguments.platform, "students": places}, indent=1))
+    now = {work.key: {"id": work.of.id, "name": work.of.name, "place": work.of.place} for work in works}
+    (folder / PLACES).write_text(json.dumps(places_in(folder) | now, indent=1))
     if text:
         (folder / "roster.csv").write_text(text, encoding="utf-8")
+
+
+def places_in(folder: Path) -> dict[str, dict[str, str]]:
+    """By what the gradebook knows a student: the platform's number, her name there, and where her files came from."""
+    try:
+        return json.loads((folder / PLACES).read_text())
+    except (OSError, ValueError):
+        return {}

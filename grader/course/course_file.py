@@ -68,9 +68,9 @@ class CourseFile:
     withdrawn: frozenset[str] = frozenset()
     zone: datetime.tzinfo = datetime.UTC
 
-    def due(self, student: str, unit: str) -> datetime.datetime | None:
-        """Until when a student may hand in; None: at any time."""
-        own = self.extensions.get((student, unit))
+    def due(self, student: str, unit: str, email: str = "") -> datetime.datetime | None:
+        """Until when a student may hand in, of whom an extension may name the e-mail, too; None: at any time."""
+        own = self.extensions.get((student, unit)) or self.extensions.get((email, unit))
         return own or (self.units[unit].due if unit in self.units else None)
 
     def points(self, exercise: str, unit: str, own: float) -> float:
@@ -80,9 +80,11 @@ class CourseFile:
 
 def read(path: Path, contracts: Mapping[str, Iterable[Contract]]) -> CourseFile:
     """contracts: of each unit, what its exercises are.  Raises: BadCourseFile."""
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         return _Reader(path, text, {unit: list(known) for unit, known in contracts.items()}).course(tomllib.loads(text))
+    except UnicodeDecodeError:
+        raise BadCourseFile(f"{path} is not in UTF-8: save it as UTF-8 in your editor") from None
     except tomllib.TOMLDecodeError as error:
         raise BadCourseFile(f"{path}: {error}. Names with a space, a dot or an umlaut stand in quotation marks, "
                             "and so does every text") from None
@@ -108,7 +110,7 @@ class _Reader:
         zone = self._text(said, "timezone", "UTC")
         try:
             self._zone = zoneinfo.ZoneInfo(zone)
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             raise self._bad("timezone", f"there is no time zone {zone!r}; expected one like \"Europe/Berlin\" or \"UTC\""
                                         f"{_nearest(zone, zoneinfo.available_timezones())}") from None
         units = {unit: self._unit(unit, facts) for unit, facts in self._table(said, "units").items()}

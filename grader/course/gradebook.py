@@ -51,7 +51,7 @@ def _enter(course: Course, submission: Submission, create_student: bool) -> None
     with course.gradebook() as gradebook:
         if create_student:
             gradebook.update_or_create_student(submission.student)
-        gradebook.update_or_create_submission(submission.unit, submission.student, **({"timestamp": when} if when else {}))
+        gradebook.update_or_create_submission(submission.unit, submission.student, timestamp=when)
 
 
 def _saved(course: Course, result: Result, steps: Sequence[type[Preprocessor]]) -> str:

@@ -1,12 +1,11 @@
 """Give marks and feedback back: a table and an archive in the platform's layout, with penalties and points given by hand."""
 
 import argparse
-import json
 import sys
 import zipfile
 from pathlib import Path
 
-from grader.course.collect import COLLECTED
+from grader.course.collect import COLLECTED, places_in
 from grader.course.course_file import PLATFORMS
 from grader.course.folder import Course
 from grader.course.platforms import BadTable, Mark, feedback_files, marks_table
@@ -30,10 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
     course = Course()
     collected = course.root / COLLECTED / arguments.unit
     table = arguments.roster or collected / "roster.csv"
+    places = places_in(collected)
     try:
-        places = json.loads((collected / "places.json").read_text())["students"]
         text = table.read_text(encoding="utf-8-sig")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         print(f"Nothing was written: {plain(str(error))}. `python -m grader collect {arguments.platform} FILE.zip "
               f"{arguments.unit} --roster FILE.csv` keeps what handing back needs", file=sys.stderr)
         return 2
@@ -43,8 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     except BadTable as error:
         print(f"Nothing was written: {table}: {plain(str(error))}", file=sys.stderr)
         return 2
-    without = [mark.id for mark in marks if not mark.feedback]
-    print(f"{arguments.unit}: marks of {len(marks)} students, feedback for {len(marks) - len(without)}.")
+    without = [mark.student for mark in marks if not mark.feedback]
+    rows = csv.count("\n") - 1
+    print(f"{arguments.unit}: {len(marks)} students with marks, {rows} of them in the table, feedback for "
+          f"{len(marks) - len(without)}.")
+    if elsewhere := [mark.student for mark in marks if mark.student not in places]:
+        print(f"Not collected from {arguments.platform}: {', '.join(map(plain, elsewhere[:9]))}. See to these by hand.")
     if without:
         print(f"No page for {', '.join(map(plain, without[:9]))}: what marking wrote is gone, and --regrade makes it anew")
     if not arguments.dry_run:
@@ -65,6 +68,7 @@ def marks_of(course: Course, unit: str, places: dict[str, dict]) -> list[Mark]:
         for submission in gradebook.assignment_submissions(unit):
             student, penalty = submission.student.id, submission.late_submission_penalty or 0.0
             page = page_of(course, gradebook, submission)
-            marks.append(Mark(student, max(0.0, submission.score - penalty), submission.max_score,
-                              page.encode() if page else b"", places.get(student, {}).get("place", student)))
+            place = places.get(student, {"id": student, "place": student})
+            marks.append(Mark(place["id"], max(0.0, submission.score - penalty), submission.max_score,
+                              page.encode() if page else b"", place["place"], student))
     return marks

@@ -10,6 +10,7 @@ from nbgrader.plugins import BasePlugin
 from nbgrader.preprocessors import AssignLatePenalties
 
 from grader.course.course_file import NAME, CourseFile, LateRule, course_in
+from grader.course.folder import Course
 
 
 class ByCourseFile(BasePlugin):
@@ -37,9 +38,22 @@ class LatePenalties(AssignLatePenalties):
 
 def extend(gradebook: Gradebook, course: CourseFile, student: str, unit: str) -> None:
     """Enter until when this student may hand in: the unit's due date, and an extension of it."""
-    due, own = course.due("", unit), course.due(student, unit)
-    assignment = gradebook.find_assignment(unit)
-    assignment.duedate = due
     submission = gradebook.find_submission(unit, student)
+    due, own = course.due("", unit), course.due(student, unit, submission.student.email or "")
+    gradebook.find_assignment(unit).duedate = due
     submission.extension = own - due if due and own and own != due else None
     gradebook.db.commit()
+
+
+def enter_penalty(folder: Course, student: str, unit: str) -> None:
+    """For one whose submission is as it was when it was marked: what it costs by course.toml as it is now."""
+    if not (folder.root / NAME).is_file():
+        return
+    course = course_in(folder.root)
+    with folder.gradebook() as gradebook:
+        extend(gradebook, course, student, unit)
+        submission = gradebook.find_submission(unit, student)
+        late = timedelta(seconds=submission.total_seconds_late)
+        for notebook in submission.notebooks:
+            notebook.late_submission_penalty = course.late.penalty(notebook.score, late) or None
+        gradebook.db.commit()

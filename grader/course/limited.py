@@ -59,7 +59,8 @@ class Marking:
 
     def end(self) -> None:
         """Let it stop at once; nobody asks for its result any more."""
-        self._process.kill()
+        with contextlib.suppress(OSError):  # it has just ended by itself
+            self._process.kill()
 
     def result(self) -> "Marked":
         """Wait for it; as mark_within_limits."""

@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 MOODLE = re.compile(r"(?P<name>[^_/]+)_(?P<id>\d+)_assignsubmission_(?P<plugin>[a-z]+)_?/?(?P<file>.*)", re.S)
 CANVAS = re.compile(r"(?P<name>[^_/]*)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)", re.S)
 COPY = re.compile(r"[\s_-]*(?:\(\d+\)|-\d+)$")
+HIDDEN = (".", "__MACOSX")
 WHEN = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%A, %B %d, %Y, %I:%M %p", "%d %B %Y, %I:%M %p", "%d %B %Y, %H:%M",
         "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d/%m/%y, %H:%M", "%d/%m/%Y, %H:%M")
 
@@ -43,17 +44,21 @@ class HandedIn:
 
 @dataclass(frozen=True)
 class Student:
-    """Somebody who takes part. id: the platform's number; when: of the last handing in, in UTC, if that is known."""
+    """Somebody who takes part. id: the platform's number; when: of the last handing in, in UTC, if that is known; said: the
+    time in the platform's words."""
 
     id: str
     name: str
     email: str = ""
     when: datetime.datetime | None = None
+    said: str = ""
 
 
 def handed_in(platform: str, path: str) -> HandedIn | None:
     """What a path in the platform's download says; None for what is no student's file."""
     parts = PurePosixPath(path).parts
+    if any(part in ("..", "/") or part.startswith(HIDDEN) for part in parts):
+        return None
     if platform == "moodle":
         for start in range(len(parts)):  # some put all of it into a folder of its own
             rest = "/".join(parts[start:])
@@ -84,8 +89,10 @@ def roster(platform: str, text: str, zone: datetime.tzinfo = datetime.UTC) -> li
     header = list(rows[0]) if rows else text.removeprefix("\ufeff").split("\n")[0].split(",")
     if platform == "moodle":
         _require(header, "Identifier", "Full name")
-        return [Student(_digits(row["Identifier"]), row["Full name"], row.get("Email address") or "",
-                        _time(row.get("Last modified (submission)") or "", zone)) for row in rows if row["Identifier"]]
+        rows = [row for row in rows if row["Identifier"]]
+        said = [(row.get("Last modified (submission)") or "").strip(" -") for row in rows]
+        return [Student(_digits(row["Identifier"]), row["Full name"], row.get("Email address") or "", _time(when, zone),
+                        when) for row, when in zip(rows, said, strict=True)]
     if platform == "canvas":
         _require(header, "Student", "ID")
         return [Student(row["ID"].strip(), row["Student"], row.get("SIS Login ID") or "") for row in rows
@@ -116,13 +123,15 @@ def _time(text: str, zone: datetime.tzinfo) -> datetime.datetime | None:
 
 @dataclass(frozen=True)
 class Mark:
-    """What goes back to one student. points: with penalties and what was given by hand; feedback: the page's content."""
+    """What goes back to one student. id: the platform's; points: with penalties and what was given by hand; feedback: the
+    page's content; student: whom the gradebook knows her as."""
 
     id: str
     points: float
     most: float
     feedback: bytes = b""
     place: str = ""
+    student: str = ""
 
 
 def marks_table(platform: str, title: str, marks: Iterable[Mark], given_out: str) -> str:

@@ -46,10 +46,12 @@ class Pool:
         return self
 
     def __exit__(self, *_) -> None:
-        for _, marking in list(self._running.values()):
-            if marking:
-                marking.end()
-        self._threads.shutdown()
+        try:
+            for _, marking in list(self._running.values()):
+                if marking:
+                    marking.end()
+        finally:
+            self._threads.shutdown()
 
     def mark_all(self, tasks: Iterator[Task], unsafe: bool) -> "Iterator[tuple[Any, Marked | str]]":
         """Mark everything; results as they come. A submission that cannot be marked does not hold up the others.

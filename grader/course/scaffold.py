@@ -54,6 +54,8 @@ def begin(root: Path, unit: str, name: str, title: str | None = None, after: str
     Returns: their paths.  Raises: Refused, saying what was expected.
     """
     begins = _require(root, unit, name)
+    if begins and after:
+        raise Refused(f"{unit} is a new unit, and has no exercise {after!r} that another could come after")
     if begins:
         _begin_unit(root, unit)
     order = root / "grader" / "exercises" / unit / "__init__.py"

@@ -54,8 +54,10 @@ def parts_of(edges: Sequence[str], right: Sequence[bool], points: float) -> list
                  points * (share if name else 1 - share * (len(names) - 1))) for name, places in of_part.items()]
 
 
-def earned_by(parts: Sequence[Part]) -> float:
-    """Edges earn nothing before all ordinary inputs are right."""
+def earned_by(parts: Sequence[Part], points: float) -> float:
+    """Of so many points. Edges earn nothing before all ordinary inputs are right."""
+    if all(part.complete for part in parts):
+        return points
     if not parts[0].complete:
         return 0.0
     return round(sum(part.points for part in parts if part.complete), 2)

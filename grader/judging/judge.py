@@ -33,11 +33,12 @@ def judge(exercise: Exercise, trials: Sequence[Trial], evidences: Sequence[Evide
     rows = [_judge_case(exercise, look, edge) for look, edge in zip(looks, edges, strict=False)]
     if exercise.faults:
         return counted(exercise, trials, rows)
-    parts = parts_of(edges, [row.right for row in rows], exercise.points.get(VALUES, 0))
+    values = exercise.points.get(VALUES, 0)
+    parts = parts_of(edges, [row.right for row in rows], values)
     asked = [demand for row in rows if row.counts for demand in row.demands]
     core_right = bool(rows) and parts[0].complete
     earned = {
-        VALUES: earned_by(parts) * all(demand.met for demand in asked if demand.gate),
+        VALUES: earned_by(parts, values) * all(demand.met for demand in asked if demand.gate),
         TECHNIQUE: exercise.points.get(TECHNIQUE, 0) * (core_right and all(demand.met for demand in asked)),
     }
     first = _first_to_fix(exercise, looks, rows)
