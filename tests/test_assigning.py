@@ -155,7 +155,7 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     write(course, FILE.replace('"ring_time", ', "").replace("points = { ring_time = 10 }", ""))
     with pytest.raises(subprocess.CalledProcessError) as caught:
         course.grader("assign")
-    assert "students have marks in 01_collectives for ring_time, which would be lost" in caught.value.stderr
+    assert "students have marks in 01_collectives, and ring_time would be lost" in caught.value.stderr
 
 
 def test_without_a_course_file_or_with_a_bad_one_nothing_is_changed(course):

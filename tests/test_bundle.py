@@ -60,7 +60,7 @@ def python_files(folder: Path) -> dict[str, str]:
 
 def test_the_same_files_make_the_same_archive(tmp_path, monkeypatch):
     for name, order in (("a", "abc"), ("b", "cba")):
-        monkeypatch.setattr(bundle, "files", lambda order=order: {letter: letter.encode() for letter in order})
+        monkeypatch.setattr(bundle, "files", lambda _, order=order: {letter: letter.encode() for letter in order})
         bundle.write(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 

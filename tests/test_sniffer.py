@@ -260,7 +260,7 @@ def collected(*functions) -> dict[str, list[Evidence]]:
     """Evidence of each function in each case, from a sandbox."""
     files: dict[str, bytes] = {}
     for function in functions:
-        files |= job_files(function.__name__, Candidate(cloudpickle.dumps(function), 60.0, way=WAY),
+        files |= job_files(function.__name__, Candidate(cloudpickle.dumps(function), 60.0, caller=WAY),
                            [given(WAY, case) for case in CASES])
     done = sandbox.run(["-m", "grader.sandbox", "collect", "--isolated"], parcel.to_bytes(files), Limits(wall_s=300.0),
                        may_isolate=True)
